@@ -72,7 +72,9 @@ TEMPLATES := $(wildcard src/*/*.inc kernels/*.inc kernels/*/*.inc backends/*/*.i
 AMALGAMATE := $(sort $(wildcard tools/amalgamate/*.c))
 COMMAND := $(sort $(wildcard tools/command/*.c tools/command/*/*.c))
 EXAMPLES := $(sort $(wildcard examples/*.c))
-TESTS := $(basename $(sort $(wildcard tests/*/test_*.c)))
+# Tests of the emulated CUDA libraries are programs without eitp.
+TESTS := $(basename $(sort $(filter-out tests/cuda/%,$(wildcard tests/*/test_*.c))))
+CUDA_TESTS := $(basename $(sort $(wildcard tests/cuda/test_*.c)))
 EMULATED := $(filter %_emulated,$(TESTS))
 FUZZERS := $(basename $(sort $(wildcard tests/fuzz/fuzz_*.c)))
 # Programs that tests and targets use.
@@ -272,6 +274,27 @@ $(TESTS:%=$(BUILD)/device/%): $(BUILD)/device/%: $(BUILD)/sanitized/%.o $(BUILD)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(link_sanitized)
+
+# The emulated CUDA libraries, which programs open at run time, and their own tests.
+EMULATED_CUDA := $(addprefix $(BUILD)/emulated_cuda/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13)
+EMULATED_FLAGS := $(STANDARD) $(WARNINGS) -Werror -D_GNU_SOURCE -I. -O2 -g1 -pthread
+define emulated_library
+@mkdir -p $(@D)
+$(call say,LINK,$@)
+$(Q)$(CC) $(EMULATED_FLAGS) -fPIC -fvisibility=hidden -shared -Wl,-z,nodelete -Wl,-z,defs -Wl,-soname,$(@F) $(filter %.c,$^) \
+	-o $@ -lm $(DLOPEN_LIBRARY)
+endef
+$(BUILD)/emulated_cuda/libcuda.so.1: $(wildcard tests/cuda/driver*.c tests/cuda/*.h)
+	$(emulated_library)
+$(BUILD)/emulated_cuda/libnvrtc.so.13: $(wildcard tests/cuda/nvrtc*.c tests/cuda/*.h)
+	$(emulated_library)
+$(BUILD)/emulated_cuda/libnvrtc.so.13: EMULATED_FLAGS += -DEMULATED_INCLUDE='"$(CURDIR)/tests/cuda"'
+$(BUILD)/emulated_cuda/libcublasLt.so.13: $(wildcard tests/cuda/cublaslt*.c tests/cuda/*.h)
+	$(emulated_library)
+$(CUDA_TESTS:%=$(BUILD)/%): $(BUILD)/%: %.c $(wildcard tests/cuda/*.h) tests/support/test.h $(EMULATED_CUDA)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(EMULATED_FLAGS) $< -o $@ -lm $(DLOPEN_LIBRARY)
 
 $(BUILD)/sanitized/tools/command/%.o: tools/command/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -6,39 +6,68 @@
 static const eitp__backend_interface *(*const eitp__backends[])(void) = {
     eitp__cpu_backend,
     eitp__null_backend,
+#if EITP__WITH_CUDA
+    eitp__cuda_backend,
+#endif
 #ifdef EITP__WITH_TEST_BACKEND
     eitp__test_backend,
 #endif
 };
 
+/* The length of a device's name without its number, "cuda:1", which is stored. -1 if that is none. */
+static int eitp__parse_device(const char *name, int *ordinal) {
+    const char *colon = strchr(name, ':');
+    char *end;
+    long number;
+    *ordinal = 0;
+    if (!colon)
+        return (int)strlen(name);
+    number = strtol(colon + 1, &end, 10);
+    if (colon[1] < '0' || colon[1] > '9' || *end || number > 255 || strncmp(name, "cuda:", 5) != 0)
+        return -1;
+    *ordinal = (int)number;
+    return (int)(colon - name);
+}
+
+static const eitp__backend_interface *eitp__find_backend(const char *name, int length) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
+        const eitp__backend_interface *interface = eitp__backends[i]();
+        if (length >= 0 && !strncmp(interface->name, name, (size_t)length) && !interface->name[length])
+            return interface;
+    }
+    return NULL;
+}
+
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,
                                                eitp_error *error) {
     const char *name = device && *device && strcmp(device, "auto") ? device : getenv("EITP_BACKEND");
-    int automatic = !name || !*name || !strcmp(name, "auto");
+    const int automatic = !name || !*name || !strcmp(name, "auto");
+    const eitp__backend_interface *interface;
+    eitp__backend_config chosen = *config;
     char description[200];
+    eitp_status status;
     *backend = NULL;
     if (automatic)
         name = "cpu";
-    if (!strcmp(name, "cuda"))
+    interface = eitp__find_backend(name, eitp__parse_device(name, &chosen.ordinal));
+    if (!interface && !EITP__WITH_CUDA && !strncmp(name, "cuda", 4))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "device 'cuda' is not available: this version has no CUDA backend; use device 'cpu'");
-    for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
-        const eitp__backend_interface *interface = eitp__backends[i]();
-        eitp_status status;
-        if (strcmp(interface->name, name))
-            continue;
-        if (interface->api_version != EITP__BACKEND_API_VERSION)
-            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "device '%s' was built for version %u of the backend contract, and this is version %d; "
-                              "build both from the same source",
-                              name, (unsigned)interface->api_version, EITP__BACKEND_API_VERSION);
-        status = interface->create(host, config, backend, error);
-        if (status)
-            return status;
-        interface->describe(*backend, description, sizeof description);
-        eitp__log_line(host, EITP_LOG_DEBUG, "device %s: %s", automatic ? "auto" : name, description);
-        return EITP_OK;
-    }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s' (choose from auto, cpu, null)", name);
+                          "device '%s' is not available: this program was built with EITP_WITHOUT_CUDA; use device "
+                          "'cpu'",
+                          name);
+    if (!interface)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s' (choose from auto, cpu, cuda, cuda:1, null)",
+                          name);
+    if (interface->api_version != EITP__BACKEND_API_VERSION)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "device '%s' was built for version %u of the backend contract, and this is version %d; "
+                          "build both from the same source",
+                          name, (unsigned)interface->api_version, EITP__BACKEND_API_VERSION);
+    status = interface->create(host, &chosen, backend, error);
+    if (status)
+        return status;
+    interface->describe(*backend, description, sizeof description);
+    eitp__log_line(host, EITP_LOG_DEBUG, "device %s: %s", automatic ? "auto" : name, description);
+    return EITP_OK;
 }

@@ -17,6 +17,7 @@ typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
+    int ordinal;          /* of the device, among several of its kind; eitp__backend_create sets it from "cuda:1" */
 } eitp__backend_config;
 
 /* Where memory is. */
@@ -190,6 +191,9 @@ struct eitp__backend_interface {
 
 EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void);
 EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
+#if EITP__WITH_CUDA
+EITP__PRIVATE const eitp__backend_interface *eitp__cuda_backend(void);
+#endif
 
 /* EITP_ERROR_INTERRUPTED, as a backend reports it. */
 static inline EITP__UNUSED eitp_status eitp__fail_interrupted(eitp_error *error) {
@@ -204,8 +208,8 @@ EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void); /* tests/
 EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*
- * Creates the backend named by `device`: "cpu", "cuda", "null", or "auto" (also NULL or ""), which is EITP_BACKEND if
- * set, else the best available; the reason for the choice is logged. It is an error if a named device is not available.
+ * Creates the backend named by `device`: "cpu", "cuda", "cuda:1", "null", or "auto" (also NULL or ""), which is
+ * EITP_BACKEND if set, else "cpu"; the choice is logged. It is an error if a named device is not available.
  */
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,

@@ -69,6 +69,25 @@ on_device() { # prefix of the command, names of tests
     done
 }
 
+# Tests on the emulated CUDA device (tests/cuda/).
+on_cuda() { # kind of programs, prefix of the command, names of tests
+    libraries=$BUILD/emulated_cuda/libcuda.so.1,$BUILD/emulated_cuda/libnvrtc.so.13,$BUILD/emulated_cuda/libcublasLt.so.13
+    kind=$1 prefix=$2
+    shift 2
+    for test in "$@"; do
+        program=$(echo tests/*/test_$test.c)
+        program=$BUILD/$kind/${program%.c}
+        echo "cuda/test_$test $program,$libraries,tests/cuda/emulated.h $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
+    done
+    for script in tests/cuda/train.sh; do
+        echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,$script env EITP=$BUILD/eitp sh $script"
+    done
+    for source in tests/cuda/test_*.c; do
+        program=$BUILD/${source%.c}
+        echo "cuda/$(basename "$program") $program sh tests/cuda/on_emulated.sh $BUILD $program"
+    done
+}
+
 # A script of the command, and the files of tests/ that it names.
 files_of() {
     echo "$1" tests/command/command.sh $(sed -n 's/.*\(tests\/[a-z_/]*\.[chs]*\).*/\1/p' "$1" | sort -u) | tr ' ' ,
@@ -127,6 +146,7 @@ list_test() {
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device graph ops plan execute trainer micro_batches \
         classification masked
+    on_cuda split 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda ops plan execute
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts "$BUILD/eitp"
@@ -139,6 +159,7 @@ list_quick() {
     scripts "$BUILD/split/eitp"
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
+    on_cuda split 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda ops plan execute
     other_scripts "$BUILD/split/eitp"
     killing "$BUILD/split/examples/run" "$BUILD/split" 10
 }

@@ -53,6 +53,11 @@
 #define EITP_WITHOUT_AMX 0
 #endif
 
+#ifndef EITP_WITHOUT_CUDA
+#define EITP_WITHOUT_CUDA 0
+#endif
+#define EITP__WITH_CUDA (!EITP_WITHOUT_CUDA)
+
 #if defined(__x86_64__)
 #define EITP__WITH_AVX2 (!EITP_WITHOUT_AVX2)
 #define EITP__WITH_AVX512 (!EITP_WITHOUT_AVX512)

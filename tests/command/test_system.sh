@@ -29,7 +29,7 @@ for line in processor caches kernels device memory budget swap GPU disk temperat
     check "a line for $line" grep -q "^$line  *[^ ]" out
 done
 check "nothing on standard error" test ! -s err
-check "without a backend no rule for GPUs" grep -q 'no CUDA backend, .* rules for the memory of a GPU do not apply' out
+check "no rule for GPUs" grep -q 'never run on a GPU, .* rules for the memory of a GPU do not apply' out
 exits 0 "check-system --json" check-system --json
 if command -v python3 >/dev/null; then
     check "--json is one object" python3 -c '
@@ -151,11 +151,12 @@ refuses 1 "no model shape named 'gpt5'" check-system --init gpt5
 refuses 1 "--model and --init cannot be used together" check-system --model gpt2 --init gpt2
 refuses 1 "memory-budget: .lots. is not a number of bytes" check-system --memory-budget lots
 refuses 1 "'eitp check-system' has no option --lr" check-system --lr 1
-refuses 1 "no CUDA backend" check-system --device cuda
+[ -e /proc/driver/nvidia ] || refuses 1 "there is no NVIDIA driver: .*libcuda.so.1.*; use device 'cpu'" check-system --device cuda
 CUDA_VISIBLE_DEVICES=
 export CUDA_VISIBLE_DEVICES
-refuses 1 "no CUDA backend" check-system --device cuda
+refuses 1 "NVIDIA driver.*; use device 'cpu'" check-system --device cuda
 unset CUDA_VISIBLE_DEVICES
+refuses 1 "device: invalid value 'cuda:x'" check-system --device cuda:x
 (EITP_ISA=ref && export EITP_ISA && "$eitp" check-system --init tiny.json --json >out 2>err)
 is kernels ref
 is forced ref
@@ -183,7 +184,7 @@ echo -273000 >/sys/class/thermal/thermal_zone1/temp
 END
 if unshare -rm sh devices.sh "$eitp" "$PWD/tiny.json" 2>err; then
     check "a GPU" grep -q '"gpus": \[{"name": "NVIDIA H200", "driver": "nvidia 550.54.15", "bytes": null, "used": false}\]' out
-    check "a GPU, in words" grep -q '^GPU  *NVIDIA H200, driver nvidia 550.54.15, .*; not used: this version has no CUDA backend' words
+    check "a GPU, in words" grep -q '^GPU  *NVIDIA H200, driver nvidia 550.54.15, .*; not used: eitp.s CUDA backend was never run on a GPU' words
     check "a temperature" grep -q '"temperatures": \[{"name": "x86_pkg_temp", "celsius": 61.5}\]' out
     check "a temperature, in words" grep -q '^temperature  *6[12] C (x86_pkg_temp)' words
 else

@@ -226,6 +226,7 @@ static void check_means(int has_rows, float scale, float apply) {
     }
     call.outputs[1] = operand(column_roots, EITP_F32, 1, COLUMNS, 1, 1);
     call.outputs[2] = operand(row_roots, EITP_F32, 1, has_rows ? ROWS : 1, 1, 1);
+    call.output_count = has_rows ? 4 : 3;
     tables[EITP__ISA_REF].kernels[EITP__SLOT_FACTORED_MEANS][EITP_F32].run(&call, 0, 1, NULL);
     if (apply == 0.0f) {
         CHECK(!memcmp(rows, old_rows, sizeof rows) && !memcmp(columns, old_columns, sizeof columns));
@@ -263,11 +264,13 @@ static void test_means_of_nothing(void) {
     eitp__call call = EITP__ZERO;
     call.slot = EITP__SLOT_FACTORED_MEANS;
     call.reals[0] = 0.9;
-    call.inputs[0] = operand(columns, EITP_F32, 1, COLUMNS, 1, 1);
+    call.input_count = 6;
+    call.output_count = 4;
+    call.inputs[0] = call.outputs[0] = operand(columns, EITP_F32, 1, COLUMNS, 1, 1);
     call.inputs[1] = operand(column_squares, EITP_F64, 1, COLUMNS, 1, 1);
     call.inputs[2] = operand(step, EITP_F32, 1, 2, 1, 1);
     call.inputs[3] = operand(made, EITP_F32, 1, 2, 1, 1);
-    call.inputs[4] = operand(rows, EITP_F32, 1, ROWS, 1, 1);
+    call.inputs[4] = call.outputs[3] = operand(rows, EITP_F32, 1, ROWS, 1, 1);
     call.inputs[5] = operand(row_squares, EITP_F64, 1, ROWS, 1, 1);
     call.outputs[1] = operand(column_roots, EITP_F32, 1, COLUMNS, 1, 1);
     call.outputs[2] = operand(row_roots, EITP_F32, 1, ROWS, 1, 1);

@@ -292,7 +292,7 @@ static void check(double tolerance, double floor_) {
     for (int set = 0; set < EITP__ISA_COUNT; set++) {
         const eitp__kernel *kernel = &tables[set].kernels[call.slot][call.dtype];
         CHECK_THAT(kernel->run, "no kernel for %s %s", eitp__slot_name(call.slot), eitp_dtype_name(call.dtype));
-        if (available[set] && kernel->run &&
+        if (available[set] && kernel->run && (!kernel->supports || kernel->supports(&call)) &&
             (!set || kernel->run != tables[set - 1].kernels[call.slot][call.dtype].run))
             check_set(set, tolerance, floor_);
     }
@@ -344,7 +344,7 @@ static int64_t source_of(const eitp__operand *x, const eitp__operand *y, int64_t
 
 static int has(eitp__slot slot, eitp_dtype dtype) {
     const eitp__kernel *kernel = &tables[EITP__ISA_REF].kernels[slot][dtype];
-    return kernel->run && kernel->set && !strcmp(kernel->set, "ref");
+    return kernel->run && kernel->set && !strcmp(kernel->set, uses_cuda() ? "cuda" : "ref");
 }
 
 /* 1 if a slot has 16-bit columns; -1 if another test covers it. */
@@ -371,7 +371,10 @@ static int in_16_bits(eitp__slot slot) {
     }
 }
 
+/* The table of the set `ref`. */
 static void test_table(void) {
+    if (uses_cuda())
+        return;
     for (int s = 0; s < EITP__SLOT_COUNT; s++) {
         eitp__slot slot = (eitp__slot)s;
         int is_fused = slot >= EITP__SLOT_SOFTMAX && slot <= EITP__SLOT_HEAD_BACKWARD;
@@ -1665,7 +1668,8 @@ static void check_head_loss(int64_t rows, int64_t parts, int64_t vocabulary) {
 }
 
 static void check_head_backward(eitp_dtype dtype, int64_t rows, int64_t v) {
-    int64_t parts = (v + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    const int64_t block = uses_cuda() ? cuda_device->interface->head_block : EITP__HEAD_BLOCK;
+    const int64_t parts = (v + block - 1) / block;
     eitp__operand *e;
     begin_case(EITP__SLOT_HEAD_BACKWARD, dtype);
     e = add_input(dtype, 2, rows, v, 0);
@@ -1680,7 +1684,7 @@ static void check_head_backward(eitp_dtype dtype, int64_t rows, int64_t v) {
     add_output(dtype, 2, rows, v, 0);
     for (int64_t i = 0; i < rows * v; i++) {
         int64_t row = i / v, j = i % v;
-        double p = in(0, i) * exp(in(1, row * parts + j / EITP__HEAD_BLOCK) - in(3, row));
+        double p = in(0, i) * exp(in(1, row * parts + j / block) - in(3, row));
         exact[0][i] = counts(in(2, row), v) ? (p - ((double)j == in(2, row))) * in(4, row) : without_target(in(2, row));
     }
     check_in_place(1, 2e-6, 1);

@@ -1,6 +1,8 @@
 /* The matrix product and the head on every kernel set that this machine can run, compared with sums in double. */
 #include "tests/support/products.h"
 
+#include "tests/support/cuda_calls.h"
+
 static void register_set(eitp__kernel_table *table, eitp__isa isa) {
     static void (*const writers[EITP__ISA_COUNT])(eitp__kernel_table *) = {
 #define REGISTER(isa, name, in_build, f32, bf16, group) eitp__register_##name##_kernels,
@@ -15,6 +17,13 @@ static void find_sets(void) {
     eitp__openblas_core core;
     eitp_error error;
     product_set *best = NULL;
+    if (uses_cuda()) {
+        best = &sets[set_count++];
+        best->name = "cuda";
+        cuda_register_kernels(&best->table);
+        head_block = cuda_device->interface->head_block;
+        return;
+    }
     for (int i = 0; i < EITP__ISA_COUNT; i++) {
         const char *name = eitp__isa_name((eitp__isa)i);
         if (!eitp__isa_available((eitp__isa)i)) {
@@ -42,7 +51,7 @@ static void test_sets_agree(void) {
     static float y[2][M * N];
     product_case at = product(EITP_F32, M, N, K);
     eitp__call call = matmul_call(&at);
-    if (!eitp__isa_available(EITP__ISA_AVX512))
+    if (uses_cuda() || !eitp__isa_available(EITP__ISA_AVX512))
         return;
     for (int s = 0; s < 2; s++) {
         call.outputs[0].data = y[s];

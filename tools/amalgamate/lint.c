@@ -57,7 +57,7 @@ static const layer *layer_of(const char *path) {
  * A kernel set sees its own folder, the headers directly in kernels/, and every template, but no other set's headers.
  */
 static int kernel_may_include(const char *from, const char *to) {
-    const char *slash = strrchr(from, '/');
+    const char *slash = strchr(from + strlen("kernels/"), '/');
     size_t folder = slash ? (size_t)(slash - from) + 1 : 0;
     if (!starts_with(to, "kernels/"))
         return 0;

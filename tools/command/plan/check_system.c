@@ -3,8 +3,9 @@
 #include "plan/system.h"
 #include "process.h"
 
-#define NO_BACKEND "this version has no CUDA backend, so eitp computes on the processor"
-#define NO_GPU_RULE NO_BACKEND ", and the rules for the memory of a GPU do not apply"
+#define NOT_CHOSEN                                                                                                     \
+    "eitp's CUDA backend was never run on a GPU, so eitp computes on the processor unless --device cuda is given"
+#define NO_GPU_RULE NOT_CHOSEN ", and the rules for the memory of a GPU do not apply"
 
 /* ---- In words ---- */
 
@@ -46,7 +47,7 @@ static void add_memory(text_buffer *t, const system_report *r) {
 static void add_gpus(text_buffer *t, const system_report *r) {
     for (size_t i = 0; i < r->gpu_count; i++) {
         const machine_gpu *gpu = &r->gpus[i];
-        text_format(t, "GPU          %s, driver %s, memory %s; not used: " NO_BACKEND "\n", gpu->name,
+        text_format(t, "GPU          %s, driver %s, memory %s; not used: " NOT_CHOSEN "\n", gpu->name,
                     *gpu->driver ? gpu->driver : "not loaded",
                     gpu->bytes ? output_bytes((double)gpu->bytes) : "unknown");
     }

@@ -1,0 +1,119 @@
+/*
+ * cuBLASLt, opened at run time: it computes the products that are worth it, where it is there and keeps to the contract
+ * of MATMUL. Our kernels compute all others.
+ */
+#ifndef EITP_CUDA_BLAS_H
+#define EITP_CUDA_BLAS_H
+
+#include "backends/cuda/driver.h"
+#include "backends/cuda/slots.h"
+
+#if EITP__WITH_CUDA
+
+/* cublasLtHandle_t, cublasLtMatrixLayout_t, cublasLtMatmulDesc_t, cublasLtMatmulPreference_t */
+typedef struct eitp__lt_handle_object *eitp__lt_handle;
+typedef struct eitp__lt_layout_object *eitp__lt_layout;
+typedef struct eitp__lt_operation_object *eitp__lt_operation;
+typedef struct eitp__lt_preference_object *eitp__lt_preference;
+
+/* cublasLtMatmulAlgo_t */
+typedef struct eitp__lt_algorithm {
+    uint64_t data[8];
+} eitp__lt_algorithm;
+
+/* cublasLtMatmulHeuristicResult_t */
+typedef struct eitp__lt_found {
+    eitp__lt_algorithm algorithm;
+    size_t workspace_size;
+    int status;
+    float waves;
+    int reserved[4];
+} eitp__lt_found;
+
+/* The functions: member, name in the library, result, parameters. A result `int` is a cublasStatus_t; 0 is success. */
+#define EITP__LT_FUNCTIONS(X)                                                                                          \
+    X(get_version, "cublasLtGetVersion", size_t, (void))                                                               \
+    X(status_text, "cublasLtGetStatusString", const char *, (int status))                                              \
+    X(create, "cublasLtCreate", int, (eitp__lt_handle * handle))                                                       \
+    X(destroy, "cublasLtDestroy", int, (eitp__lt_handle handle))                                                       \
+    X(layout_create, "cublasLtMatrixLayoutCreate", int,                                                                \
+      (eitp__lt_layout * layout, int type, uint64_t rows, uint64_t columns, int64_t stride))                           \
+    X(layout_destroy, "cublasLtMatrixLayoutDestroy", int, (eitp__lt_layout layout))                                    \
+    X(layout_set, "cublasLtMatrixLayoutSetAttribute", int,                                                             \
+      (eitp__lt_layout layout, int attribute, const void *value, size_t size))                                         \
+    X(operation_create, "cublasLtMatmulDescCreate", int,                                                               \
+      (eitp__lt_operation * operation, int compute_type, int scale_type))                                              \
+    X(operation_destroy, "cublasLtMatmulDescDestroy", int, (eitp__lt_operation operation))                             \
+    X(operation_set, "cublasLtMatmulDescSetAttribute", int,                                                            \
+      (eitp__lt_operation operation, int attribute, const void *value, size_t size))                                   \
+    X(preference_create, "cublasLtMatmulPreferenceCreate", int, (eitp__lt_preference * preference))                    \
+    X(preference_destroy, "cublasLtMatmulPreferenceDestroy", int, (eitp__lt_preference preference))                    \
+    X(preference_set, "cublasLtMatmulPreferenceSetAttribute", int,                                                     \
+      (eitp__lt_preference preference, int attribute, const void *value, size_t size))                                 \
+    X(find, "cublasLtMatmulAlgoGetHeuristic", int,                                                                     \
+      (eitp__lt_handle handle, eitp__lt_operation operation, eitp__lt_layout a, eitp__lt_layout b, eitp__lt_layout c,  \
+       eitp__lt_layout d, eitp__lt_preference preference, int most, eitp__lt_found *found, int *count))                \
+    X(algorithm_get, "cublasLtMatmulAlgoConfigGetAttribute", int,                                                      \
+      (const eitp__lt_algorithm *algorithm, int attribute, void *value, size_t size, size_t *written))                 \
+    X(multiply, "cublasLtMatmul", int,                                                                                 \
+      (eitp__lt_handle handle, eitp__lt_operation operation, const void *alpha, const void *a,                         \
+       eitp__lt_layout a_layout, const void *b, eitp__lt_layout b_layout, const void *beta, const void *c,             \
+       eitp__lt_layout c_layout, void *d, eitp__lt_layout d_layout, const eitp__lt_algorithm *algorithm,               \
+       void *workspace, size_t workspace_size, eitp__cuda_stream stream))
+
+typedef struct eitp__cuda_blas {
+    const eitp_host *host;
+    const eitp__cuda_driver *driver;
+    int version;     /* 130100 for 13.1.0; 0: our kernels compute all products */
+    int capability;  /* of the device */
+    int takes_small; /* all that it can compute, whatever the size */
+    eitp__lt_handle handle;
+    eitp__cuda_address one; /* 1.0f in device memory */
+#define EITP__LT_MEMBER(member, name, result, parameters) result(*member) parameters;
+    EITP__LT_FUNCTIONS(EITP__LT_MEMBER)
+#undef EITP__LT_MEMBER
+} eitp__cuda_blas;
+
+/*
+ * Opens it in the current context, for a device of this capability, as EITP_CUDA_PRODUCTS says: "own": not at all;
+ * "cublaslt": EITP_ERROR_UNSUPPORTED if that is not possible, and it computes all products that it can; not set: where
+ * that is not possible, a line of the log says why. `stream` is waited for. After a failure close it too.
+ */
+EITP__PRIVATE eitp_status eitp__cuda_blas_open(eitp__cuda_blas *blas, const eitp_host *host,
+                                               const eitp__cuda_driver *driver, eitp__cuda_stream stream,
+                                               int capability, eitp_error *error);
+EITP__PRIVATE void eitp__cuda_blas_close(eitp__cuda_blas *blas);
+
+/* EITP_OK if the result of the function `name` is success; else an error with the library's words. */
+EITP__PRIVATE eitp_status eitp__cuda_blas_check(const eitp__cuda_blas *blas, int result, const char *name,
+                                                eitp_error *error);
+
+/* ---- blas_product.c ---- */
+
+/* A product that cuBLASLt computes. */
+typedef struct eitp__cuda_product eitp__cuda_product;
+
+/* True if a call may be one, by all that is known of it without addresses. */
+EITP__PRIVATE int eitp__cuda_blas_takes(const eitp__cuda_blas *blas, const eitp__call *call);
+
+/* Bytes of workspace that such a call needs. */
+EITP__PRIVATE size_t eitp__cuda_blas_workspace(const eitp__cuda_blas *blas, const eitp__call *call);
+
+/* True if it sums over rows. The rows that an execution does not have must be zeros in both factors. */
+EITP__PRIVATE int eitp__cuda_blas_sums_rows(const eitp__call *call);
+
+/* The kernel that makes them zeros. */
+EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_blas_clear(void);
+
+/* Prepares a call that it may take. *product is NULL if cuBLASLt does not compute it; the log says why. */
+EITP__PRIVATE eitp_status eitp__cuda_product_create(const eitp__cuda_blas *blas, const eitp__call *call,
+                                                    void *workspace, eitp__cuda_product **product, eitp_error *error);
+EITP__PRIVATE void eitp__cuda_product_destroy(const eitp__cuda_blas *blas, eitp__cuda_product *product);
+
+/* Puts it into a stream. */
+EITP__PRIVATE eitp_status eitp__cuda_product_issue(const eitp__cuda_blas *blas, const eitp__cuda_product *product,
+                                                   eitp__cuda_stream stream, eitp_error *error);
+
+#endif
+
+#endif

@@ -1,0 +1,111 @@
+#include "backends/cuda/cache.h"
+
+#include "base/checksum.h"
+#include "base/files.h"
+#include "base/log.h"
+
+#if EITP__WITH_CUDA
+
+/* What a file begins with. */
+typedef struct eitp__image_header {
+    char magic[8];
+    uint64_t key, size;
+    uint32_t crc, reserved;
+} eitp__image_header;
+
+static const char eitp__image_magic[8] = {'E', 'I', 'T', 'P', 'C', 'U', 'D', '1'};
+
+#define EITP__LARGEST_IMAGE ((size_t)64 << 20)
+#define EITP__LOCK_SECONDS 60.0
+
+EITP__PRIVATE void eitp__cuda_cache_open(eitp__cuda_cache *cache, const eitp_host *host) {
+    const char *folder = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    eitp_error error;
+    int length = 0;
+    memset(cache, 0, sizeof *cache);
+    cache->host = host;
+    if (folder && *folder)
+        length = snprintf(cache->folder, sizeof cache->folder, "%s/eitp/kernels", folder);
+    else if (home && *home)
+        length = snprintf(cache->folder, sizeof cache->folder, "%s/.cache/eitp/kernels", home);
+    if (length >= (int)sizeof cache->folder)
+        cache->folder[0] = 0;
+    if (*cache->folder && eitp__make_directories(host, cache->folder, &error)) {
+        eitp__log_line(host, EITP_LOG_WARNING, "compiled kernels are not kept: %s", error.message);
+        cache->folder[0] = 0;
+    }
+}
+
+static void eitp__image_path(const eitp__cuda_cache *cache, uint64_t key, char *path, size_t size) {
+    snprintf(path, size, "%s/%016llx.kernels", cache->folder, (unsigned long long)key);
+}
+
+static int eitp__read_image(const eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image) {
+    eitp__image_header header;
+    eitp__buffer file;
+    char path[450];
+    int is_whole;
+    eitp__buffer_init(&file, cache->host);
+    eitp__image_path(cache, key, path, sizeof path);
+    is_whole = !eitp__read_file(cache->host, path, EITP__LARGEST_IMAGE, &file, NULL) && file.size >= sizeof header;
+    if (is_whole) {
+        memcpy(&header, file.data, sizeof header);
+        is_whole = !memcmp(header.magic, eitp__image_magic, sizeof header.magic) && header.key == key &&
+                   header.size == file.size - sizeof header &&
+                   header.crc == eitp__crc32c(0, file.data + sizeof header, file.size - sizeof header);
+    }
+    if (is_whole)
+        eitp__buffer_add(image, file.data + sizeof header, file.size - sizeof header);
+    eitp__buffer_release(&file);
+    return is_whole && !image->failed;
+}
+
+static void eitp__unlock_cache(eitp__cuda_cache *cache) {
+    if (cache->lock)
+        cache->host->files.unlock(cache->host->files.user, cache->lock);
+    cache->lock = NULL;
+}
+
+/* Another process may be compiling the same: then its image is found. Without a lock both compile. */
+EITP__PRIVATE int eitp__cuda_cache_find(eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image) {
+    const eitp_files *files = &cache->host->files;
+    double waited = 0;
+    if (!*cache->folder)
+        return 0;
+    if (eitp__read_image(cache, key, image))
+        return 1;
+    if (!files->lock || cache->lock)
+        return 0;
+    while (files->lock(files->user, cache->folder, &cache->lock) == EWOULDBLOCK && waited < EITP__LOCK_SECONDS) {
+        cache->lock = NULL;
+        eitp__wait(cache->host, 0.05);
+        waited += 0.05;
+    }
+    if (!eitp__read_image(cache, key, image))
+        return 0;
+    eitp__unlock_cache(cache);
+    return 1;
+}
+
+EITP__PRIVATE void eitp__cuda_cache_store(eitp__cuda_cache *cache, uint64_t key, const eitp__buffer *image) {
+    eitp__image_header header = EITP__ZERO;
+    eitp__buffer file;
+    eitp_error error;
+    char path[450];
+    if (image && *cache->folder) {
+        memcpy(header.magic, eitp__image_magic, sizeof header.magic);
+        header.key = key;
+        header.size = image->size;
+        header.crc = eitp__crc32c(0, image->data, image->size);
+        eitp__buffer_init(&file, cache->host);
+        eitp__buffer_add(&file, &header, sizeof header);
+        eitp__buffer_add(&file, image->data, image->size);
+        eitp__image_path(cache, key, path, sizeof path);
+        if (!file.failed && eitp__replace_file(cache->host, path, file.data, file.size, &error))
+            eitp__log_line(cache->host, EITP_LOG_WARNING, "compiled kernels are not kept: %s", error.message);
+        eitp__buffer_release(&file);
+    }
+    eitp__unlock_cache(cache);
+}
+
+#endif

@@ -1,0 +1,117 @@
+/* The kernels of kernels/cuda/columns.cu. */
+#include "backends/cuda/slots.h"
+
+#if EITP__WITH_CUDA
+
+/* ---- Sums over rows, in chunks of them ---- */
+
+/* The most chunks, and the fewest rows of one. */
+#define EITP__CUDA_CHUNKS 128
+#define EITP__CUDA_LEAST_ROWS 32
+
+/* Columns of a block of the first stage, and of the second. */
+#define EITP__CUDA_CHUNK_COLUMNS 128
+#define EITP__CUDA_SUM_COLUMNS 32
+
+static int64_t eitp__cuda_columns_of(const eitp__operand *x) {
+    return x->rank ? x->shape[x->rank - 1] : 1;
+}
+
+static int64_t eitp__cuda_chunks(const eitp__call *call) {
+    const int64_t rows = eitp__cuda_input_rows(call), each = eitp__cuda_ceil_divide(rows, EITP__CUDA_CHUNKS);
+    return rows ? eitp__cuda_ceil_divide(rows, each > EITP__CUDA_LEAST_ROWS ? each : EITP__CUDA_LEAST_ROWS) : 1;
+}
+
+static int64_t eitp__cuda_chunk_blocks(const eitp__call *call) {
+    const int64_t columns = eitp__cuda_columns_of(&call->inputs[0]);
+    return eitp__cuda_chunks(call) * eitp__cuda_ceil_divide(columns, EITP__CUDA_CHUNK_COLUMNS);
+}
+
+/* Every output is a sum. */
+static int64_t eitp__cuda_sum_blocks(const eitp__call *call) {
+    const int64_t columns = eitp__cuda_columns_of(&call->inputs[0]);
+    return call->output_count * eitp__cuda_ceil_divide(columns, EITP__CUDA_SUM_COLUMNS);
+}
+
+static size_t eitp__cuda_chunk_sums(const eitp__call *call) {
+    return (size_t)(call->output_count * eitp__cuda_chunks(call) * eitp__cuda_columns_of(&call->inputs[0]));
+}
+
+static size_t eitp__cuda_chunk_workspace(const eitp__call *call) {
+    return eitp__cuda_chunk_sums(call) * sizeof(float);
+}
+
+static size_t eitp__cuda_wide_chunk_workspace(const eitp__call *call) {
+    return eitp__cuda_chunk_sums(call) * sizeof(double);
+}
+
+/* ---- EMBEDDING_BACKWARD ---- */
+
+/* Rows that are sorted together, rows of a piece, threads of a block that sums one, elements of a thread, and rows of
+   the table that a block completes. */
+#define EITP__CUDA_SORTED 2048
+#define EITP__CUDA_PIECE 64
+#define EITP__CUDA_PIECE_THREADS 64
+#define EITP__CUDA_PIECE_PART 4
+#define EITP__CUDA_TABLE_ROWS 8
+
+static int64_t eitp__cuda_sorted_blocks(const eitp__call *call) {
+    return eitp__cuda_ceil_divide(call->inputs[0].elements, EITP__CUDA_SORTED);
+}
+
+static int64_t eitp__cuda_merge_blocks(const eitp__call *call) {
+    return eitp__cuda_ceil_divide(call->inputs[0].elements, EITP__CUDA_THREADS);
+}
+
+static int64_t eitp__cuda_pieces(const eitp__call *call) {
+    return eitp__cuda_ceil_divide(call->inputs[0].elements, EITP__CUDA_PIECE);
+}
+
+static int64_t eitp__cuda_piece_blocks(const eitp__call *call) {
+    const int64_t columns = call->outputs[0].shape[1];
+    return eitp__cuda_pieces(call) * eitp__cuda_ceil_divide(columns, EITP__CUDA_PIECE_THREADS * EITP__CUDA_PIECE_PART);
+}
+
+static int64_t eitp__cuda_table_blocks(const eitp__call *call) {
+    return call->outputs[0].elements ? eitp__cuda_ceil_divide(call->outputs[0].shape[0], EITP__CUDA_TABLE_ROWS) : 0;
+}
+
+/* Two keys for each row; two sums for each piece. */
+static size_t eitp__cuda_embedding_workspace(const eitp__call *call) {
+    return (size_t)call->inputs[0].elements * 2 * sizeof(uint64_t) +
+           (size_t)(eitp__cuda_pieces(call) * call->outputs[0].shape[1]) * 2 * sizeof(float);
+}
+
+/* ---- The entries ---- */
+
+#define EITP__CUDA_SUMS(SLOT, name, workspace)                                                                         \
+    {                                                                                                                  \
+        EITP__SLOT_##SLOT, EITP__CUDA_DTYPE(EITP_F32) | EITP__CUDA_HALVES, "kernels/cuda/columns.cu", NULL, workspace, \
+            NULL, {                                                                                                    \
+            {#name "_chunks_kernel", EITP__CUDA_THREADS, eitp__cuda_chunk_blocks, NULL}, {                             \
+#name "_kernel", EITP__CUDA_THREADS, eitp__cuda_sum_blocks, NULL                                       \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+EITP__PRIVATE eitp__cuda_list eitp__cuda_columns(void) {
+    static const eitp__cuda_kernels kernels[] = {
+        EITP__CUDA_SUMS(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters, eitp__cuda_chunk_workspace),
+        EITP__CUDA_SUMS(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters, eitp__cuda_chunk_workspace),
+        EITP__CUDA_SUMS(PATH_PRODUCT, path_product, eitp__cuda_wide_chunk_workspace),
+        {EITP__SLOT_EMBEDDING_BACKWARD,
+         EITP__CUDA_DTYPE(EITP_F32) | EITP__CUDA_HALVES,
+         "kernels/cuda/columns.cu",
+         NULL,
+         eitp__cuda_embedding_workspace,
+         NULL,
+         {{"embedding_backward_sort_kernel", 1024, eitp__cuda_sorted_blocks, NULL},
+          {"embedding_backward_merge_kernel", EITP__CUDA_THREADS, eitp__cuda_merge_blocks, NULL},
+          {"embedding_backward_pieces_kernel", EITP__CUDA_PIECE_THREADS, eitp__cuda_piece_blocks, NULL},
+          {"embedding_backward_kernel", EITP__CUDA_THREADS, eitp__cuda_table_blocks, NULL}}},
+    };
+    eitp__cuda_list list = {kernels, EITP__COUNT(kernels)};
+    return list;
+}
+
+#endif

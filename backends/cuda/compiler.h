@@ -1,0 +1,57 @@
+/* NVRTC, opened at run time: compiles the texts of kernels/cuda/. */
+#ifndef EITP_CUDA_COMPILER_H
+#define EITP_CUDA_COMPILER_H
+
+#include "base/memory.h"
+#include "base/status.h"
+
+#if EITP__WITH_CUDA
+
+typedef struct eitp__nvrtc_program_object *eitp__nvrtc_program;
+
+/* The functions: member, name in the library, parameters. All return 0 for success. */
+#define EITP__NVRTC_FUNCTIONS(X)                                                                                       \
+    X(version, "nvrtcVersion", (int *major, int *minor))                                                               \
+    X(arch_count, "nvrtcGetNumSupportedArchs", (int *count))                                                           \
+    X(archs, "nvrtcGetSupportedArchs", (int *archs))                                                                   \
+    X(create, "nvrtcCreateProgram",                                                                                    \
+      (eitp__nvrtc_program * program, const char *text, const char *name, int header_count,                            \
+       const char *const *headers, const char *const *header_names))                                                   \
+    X(compile, "nvrtcCompileProgram", (eitp__nvrtc_program program, int option_count, const char *const *options))     \
+    X(log_size, "nvrtcGetProgramLogSize", (eitp__nvrtc_program program, size_t * size))                                \
+    X(log, "nvrtcGetProgramLog", (eitp__nvrtc_program program, char *text))                                            \
+    X(cubin_size, "nvrtcGetCUBINSize", (eitp__nvrtc_program program, size_t * size))                                   \
+    X(cubin, "nvrtcGetCUBIN", (eitp__nvrtc_program program, char *image))                                              \
+    X(ptx_size, "nvrtcGetPTXSize", (eitp__nvrtc_program program, size_t * size))                                       \
+    X(ptx, "nvrtcGetPTX", (eitp__nvrtc_program program, char *image))                                                  \
+    X(destroy, "nvrtcDestroyProgram", (eitp__nvrtc_program * program))
+
+typedef struct eitp__cuda_compiler {
+    int major, minor; /* of NVRTC */
+    int capability;   /* of the device: 86 for sm_86 */
+    int is_native;    /* compiles for the device itself, not to PTX for the newest device that this NVRTC knows */
+    int target;       /* the capability that is compiled for */
+#define EITP__NVRTC_MEMBER(member, name, parameters) int(*member) parameters;
+    EITP__NVRTC_FUNCTIONS(EITP__NVRTC_MEMBER)
+#undef EITP__NVRTC_MEMBER
+} eitp__cuda_compiler;
+
+/* Opens NVRTC of at most the driver's major version. EITP_ERROR_UNSUPPORTED, with the reason, if there is none, or if
+   it does not know the device. */
+EITP__PRIVATE eitp_status eitp__cuda_compiler_open(eitp__cuda_compiler *compiler, const eitp_host *host,
+                                                   int driver_version, int capability, eitp_error *error);
+
+/*
+ * Compiles the embedded text `file` with definitions ("SCALAR=0 HEAD_WIDTH=64") to an image that the driver loads, in
+ * `image`. Compiler errors are EITP_ERROR_INTERNAL: the texts are ours.
+ */
+EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler, const char *file,
+                                             const char *definitions, eitp__buffer *image, eitp_error *error);
+
+/* Names everything that the image depends on, for a cache: a hash of its texts, the definitions, device and NVRTC. */
+EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compiler, const char *file,
+                                              const char *definitions);
+
+#endif
+
+#endif

@@ -1,0 +1,262 @@
+/* The CUDA backend: opens driver, compiler and cuBLASLt, and owns the device's streams and memory. */
+#include "backends/cuda/cuda.h"
+
+#include "backends/cuda/slots.h"
+#include "base/log.h"
+
+#if EITP__WITH_CUDA
+
+/* ---- Creating ---- */
+
+static void eitp__cuda_destroy(eitp__backend *backend) {
+    eitp__cuda *cuda = eitp__cuda_of(backend);
+    const eitp__cuda_driver *driver = &cuda->driver;
+    eitp_host host = backend->host;
+    if (cuda->context) {
+        driver->context_set(cuda->context);
+        eitp__cuda_modules_release(&cuda->modules);
+        eitp__cuda_blas_close(&cuda->blas);
+        for (int i = 0; i < 2; i++)
+            if (cuda->stages[i])
+                driver->release_host(cuda->stages[i]);
+        if (cuda->fork)
+            driver->event_destroy(cuda->fork);
+        if (cuda->join)
+            driver->event_destroy(cuda->join);
+        if (cuda->copy)
+            driver->stream_destroy(cuda->copy);
+        if (cuda->compute)
+            driver->stream_destroy(cuda->compute);
+        driver->context_release(cuda->handle);
+    }
+    eitp__release(&host, cuda, sizeof *cuda);
+}
+
+static eitp_status eitp__cuda_create_streams(eitp__cuda *cuda, eitp_error *error) {
+    const eitp__cuda_driver *driver = &cuda->driver;
+    eitp__cuda_stream *streams[] = {&cuda->compute, &cuda->copy};
+    eitp__cuda_event *events[] = {&cuda->fork, &cuda->join};
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(streams) && !status; i++)
+        status = eitp__cuda_check(driver, driver->stream_create(streams[i], EITP__CUDA_STREAM_NON_BLOCKING),
+                                  "cuStreamCreate", error);
+    for (size_t i = 0; i < EITP__COUNT(events) && !status; i++)
+        status = eitp__cuda_check(driver, driver->event_create(events[i], EITP__CUDA_EVENT_DISABLE_TIMING),
+                                  "cuEventCreate", error);
+    return status;
+}
+
+/* The oldest devices whose tensor cores and barriers the kernels use. */
+#define EITP__CUDA_LEAST_CAPABILITY 75
+
+static eitp_status eitp__cuda_open(eitp__cuda *cuda, int ordinal, eitp_error *error) {
+    const eitp__cuda_driver *driver = &cuda->driver;
+    eitp_status status = eitp__cuda_driver_open(&cuda->driver, error);
+    if (!status)
+        status = eitp__cuda_device_read(driver, ordinal, &cuda->device, error);
+    if (!status && cuda->device.capability < EITP__CUDA_LEAST_CAPABILITY)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "%s has compute capability %d.%d; kernels need 7.5 (Turing, 2018) or later",
+                            cuda->device.name, cuda->device.capability / 10, cuda->device.capability % 10);
+    if (!status)
+        status = eitp__cuda_compiler_open(&cuda->compiler, &cuda->base.host, driver->version, cuda->device.capability,
+                                          error);
+    if (!status)
+        status = eitp__cuda_check(driver, driver->device_get(&cuda->handle, ordinal), "cuDeviceGet", error);
+    if (!status)
+        status = eitp__cuda_check(driver, driver->context_retain(&cuda->context, cuda->handle),
+                                  "cuDevicePrimaryCtxRetain", error);
+    if (status)
+        return status;
+    eitp__cuda_modules_init(&cuda->modules, &cuda->base.host, driver, &cuda->compiler);
+    status = eitp__cuda_enter(cuda, error);
+    if (!status)
+        status = eitp__cuda_create_streams(cuda, error);
+    return status ? status
+                  : eitp__cuda_blas_open(&cuda->blas, &cuda->base.host, driver, cuda->compute, cuda->device.capability,
+                                         error);
+}
+
+static eitp_status eitp__cuda_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
+                                     eitp_error *error) {
+    eitp__cuda *cuda = (eitp__cuda *)eitp__allocate(host, sizeof *cuda);
+    eitp_status status;
+    if (!cuda)
+        return eitp__fail_memory(error, sizeof *cuda, "the CUDA backend");
+    cuda->base.interface = eitp__cuda_backend();
+    cuda->base.host = *host;
+    status = eitp__cuda_open(cuda, config->ordinal, error);
+    if (status)
+        eitp__cuda_destroy(&cuda->base);
+    else
+        *backend = &cuda->base;
+    return status;
+}
+
+/* ---- What it is ---- */
+
+static void eitp__cuda_describe(const eitp__backend *backend, char *text, size_t size) {
+    const eitp__cuda *cuda = eitp__cuda_of(backend);
+    const int blas = cuda->blas.version;
+    char products[40] = "own";
+    if (blas)
+        snprintf(products, sizeof products, "cuBLASLt %d.%d", blas / 10000, blas / 100 % 100);
+    snprintf(text, size, "cuda:%d, %s, sm_%d, %d multiprocessors, NVRTC %d.%d, products %s", cuda->device.ordinal,
+             cuda->device.name, cuda->device.capability, cuda->device.processors, cuda->compiler.major,
+             cuda->compiler.minor, products);
+}
+
+/* cuBLASLt chooses its algorithms by the number of multiprocessors too. */
+static void eitp__cuda_numerics(const eitp__backend *backend, char *text, size_t size) {
+    const eitp__cuda *cuda = eitp__cuda_of(backend);
+    const int blas = cuda->blas.version;
+    char products[48] = "";
+    if (blas)
+        snprintf(products, sizeof products, "-cublaslt.%d.%d.%d-%d%s", blas / 10000, blas / 100 % 100, blas % 100,
+                 cuda->device.processors, cuda->blas.takes_small ? "-all" : "");
+    snprintf(text, size, "cuda-sm_%d-nvrtc.%d.%d%s", cuda->device.capability, cuda->compiler.major,
+             cuda->compiler.minor, products);
+}
+
+/* BF16 has tensor cores from sm_80 on; F16 has them before. */
+static eitp_dtype eitp__cuda_preferred_precision(const eitp__backend *backend) {
+    return eitp__cuda_of(backend)->device.capability >= 80 ? EITP_BF16 : EITP_F16;
+}
+
+/* Operations of a multiprocessor in one cycle, by capability: in F32, and on tensor cores (NVIDIA's whitepapers). */
+static const struct {
+    int capability;
+    double f32, tensor;
+} eitp__cuda_rates[] = {{75, 128, 1024}, {80, 128, 2048},  {86, 256, 1024},
+                        {90, 256, 4096}, {100, 256, 8192}, {120, 256, 2048}};
+
+/* Arithmetic or memory traffic, whichever takes longer, at two thirds of the nominal rates. */
+static double eitp__cuda_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
+    const eitp__cuda_device *device = &eitp__cuda_of(backend)->device;
+    const double clock = device->clock_khz > 0 ? device->clock_khz * 1e3 : 1.5e9;
+    double bandwidth = device->memory_clock_khz * 1e3 * 2 * device->memory_bus_bits / 8, rate = 0;
+    const int is_tensor = eitp__slot_family(call->slot) == EITP__FAMILY_TILES && eitp__wide(call->dtype) != call->dtype;
+    for (size_t i = 0; i < EITP__COUNT(eitp__cuda_rates); i++)
+        if (!i || eitp__cuda_rates[i].capability <= device->capability)
+            rate = is_tensor ? eitp__cuda_rates[i].tensor : eitp__cuda_rates[i].f32;
+    bandwidth = bandwidth > 0 ? bandwidth : 5e11;
+    return 1.5 * fmax(flops / (rate * clock * device->processors), bytes / bandwidth) + 3e-6;
+}
+
+/* Rows of sequences begin where the CPU's do, so that dropout draws the same. Sums over rows in parts have bits of
+   their own, whatever the parts begin at: their order depends on the shapes. */
+static int eitp__cuda_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
+    (void)backend, (void)dtype;
+    return 1;
+}
+
+static int eitp__cuda_tile_rows(const eitp__backend *backend, eitp_dtype dtype) {
+    (void)backend, (void)dtype;
+    return 128;
+}
+
+static int eitp__cuda_supports(const eitp__backend *backend, const eitp__call *call) {
+    return eitp__cuda_find(call, &eitp__cuda_of(backend)->device) != NULL;
+}
+
+/* Until it is prepared, a product may be cuBLASLt's or ours. */
+static size_t eitp__cuda_workspace(const eitp__backend *backend, const eitp__call *call) {
+    const eitp__cuda *cuda = eitp__cuda_of(backend);
+    const eitp__cuda_kernels *kernels = eitp__cuda_find(call, &cuda->device);
+    const size_t own = kernels && kernels->workspace ? kernels->workspace(call) : 0;
+    const size_t blas = eitp__cuda_blas_workspace(&cuda->blas, call);
+    return own > blas ? own : blas;
+}
+
+/* ---- Memory ---- */
+
+static void *eitp__cuda_allocate_host(const eitp__cuda *cuda, size_t size) {
+    void *memory = NULL;
+    if (cuda->driver.allocate_host(&memory, size, 0))
+        return NULL;
+    return memset(memory, 0, size);
+}
+
+static void *eitp__cuda_allocate(eitp__backend *backend, eitp__place place, size_t size) {
+    const eitp__cuda *cuda = eitp__cuda_of(backend);
+    eitp__cuda_address address = 0;
+    if (!size || eitp__cuda_enter(cuda, NULL))
+        return NULL;
+    if (place == EITP__PLACE_HOST)
+        return eitp__cuda_allocate_host(cuda, size);
+    if (cuda->driver.allocate(&address, size))
+        return NULL;
+    if (cuda->driver.fill(address, 0, size, cuda->compute) || eitp__cuda_finish(cuda, NULL)) {
+        cuda->driver.release(address);
+        return NULL;
+    }
+    return (void *)(uintptr_t)address;
+}
+
+static void eitp__cuda_release(eitp__backend *backend, eitp__place place, void *memory, size_t size) {
+    const eitp__cuda *cuda = eitp__cuda_of(backend);
+    (void)size;
+    if (!memory)
+        return;
+    eitp__cuda_finish(cuda, NULL);
+    if (place == EITP__PLACE_HOST)
+        cuda->driver.release_host(memory);
+    else
+        cuda->driver.release((eitp__cuda_address)(uintptr_t)memory);
+}
+
+static eitp_status eitp__cuda_upload(eitp__backend *backend, void *device, const void *source, size_t size,
+                                     eitp_error *error) {
+    const eitp__cuda *cuda = eitp__cuda_of(backend);
+    eitp_status status = size ? eitp__cuda_enter(cuda, error) : EITP_OK;
+    if (status || !size)
+        return status;
+    status = eitp__cuda_check(&cuda->driver,
+                              cuda->driver.upload((eitp__cuda_address)(uintptr_t)device, source, size, cuda->compute),
+                              "cuMemcpyHtoDAsync", error);
+    return status ? status : eitp__cuda_finish(cuda, error);
+}
+
+static eitp_status eitp__cuda_download(eitp__backend *backend, void *target, const void *device, size_t size,
+                                       eitp_error *error) {
+    const eitp__cuda *cuda = eitp__cuda_of(backend);
+    eitp_status status = size ? eitp__cuda_enter(cuda, error) : EITP_OK;
+    if (status || !size)
+        return status;
+    status = eitp__cuda_check(&cuda->driver,
+                              cuda->driver.download(target, (eitp__cuda_address)(uintptr_t)device, size, cuda->compute),
+                              "cuMemcpyDtoHAsync", error);
+    return status ? status : eitp__cuda_finish(cuda, error);
+}
+
+EITP__PRIVATE const eitp__backend_interface *eitp__cuda_backend(void) {
+    static const eitp__backend_interface interface = {
+        EITP__BACKEND_API_VERSION,
+        "cuda",
+        0,
+        EITP__CUDA_HEAD_BLOCK,
+        eitp__cuda_create,
+        eitp__cuda_destroy,
+        eitp__cuda_describe,
+        eitp__cuda_numerics,
+        eitp__cuda_preferred_precision,
+        eitp__cuda_seconds,
+        eitp__cuda_sum_group,
+        eitp__cuda_tile_rows,
+        eitp__cuda_supports,
+        eitp__cuda_allocate,
+        eitp__cuda_release,
+        eitp__cuda_upload,
+        eitp__cuda_download,
+        eitp__cuda_workspace,
+        eitp__cuda_prepare,
+        eitp__cuda_discard,
+        eitp__cuda_execute,
+        eitp__cuda_wait,
+        NULL,
+        NULL,
+    };
+    return &interface;
+}
+
+#endif

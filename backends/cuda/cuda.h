@@ -1,0 +1,84 @@
+/* What the files of the CUDA backend share: the backend object, and its programs. */
+#ifndef EITP_CUDA_H
+#define EITP_CUDA_H
+
+#include "backends/backend.h"
+#include "backends/cuda/blas.h"
+#include "backends/cuda/modules.h"
+
+#if EITP__WITH_CUDA
+
+/* Pinned memory between device and storage: two pieces, of which one is used while the other is copied. */
+#define EITP__CUDA_STAGE_BYTES ((size_t)4 << 20)
+
+typedef struct eitp__cuda {
+    eitp__backend base;
+    eitp__cuda_driver driver;
+    eitp__cuda_compiler compiler;
+    eitp__cuda_modules modules;
+    eitp__cuda_blas blas;
+    eitp__cuda_device device;
+    int handle; /* of the device, while its context is retained */
+    eitp__cuda_context context;
+    eitp__cuda_stream compute, copy; /* copy: transfers, in their order */
+    eitp__cuda_event fork, join;     /* orders the two streams */
+    char *stages[2];                 /* NULL until a program has transfers */
+    eitp_error late;                 /* of a transfer; reported by `wait` */
+} eitp__cuda;
+
+static inline EITP__UNUSED eitp__cuda *eitp__cuda_of(const eitp__backend *backend) {
+    return (eitp__cuda *)(uintptr_t)backend;
+}
+
+/* ---- context.c ---- */
+
+/* Makes the device's context that of this thread. */
+EITP__PRIVATE eitp_status eitp__cuda_enter(const eitp__cuda *cuda, eitp_error *error);
+
+/* Does that, and waits for what was put into the compute stream, even after a failure. */
+EITP__PRIVATE eitp_status eitp__cuda_finish(const eitp__cuda *cuda, eitp_error *error);
+
+/* ---- program.c: functions of eitp__backend_interface ---- */
+
+EITP__PRIVATE eitp_status eitp__cuda_prepare(eitp__backend *backend, const eitp__program_info *info,
+                                             eitp__program **program, eitp_error *error);
+EITP__PRIVATE void eitp__cuda_discard(eitp__backend *backend, eitp__program *program);
+EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
+                                             const eitp__poll *poll, size_t stoppable, size_t *begun,
+                                             eitp_error *error);
+EITP__PRIVATE eitp_status eitp__cuda_wait(eitp__backend *backend, eitp_error *error);
+
+/* ---- transfers.c ---- */
+
+/* A piece of a transfer, copied by the driver's thread between the storage and pinned memory. */
+typedef struct eitp__cuda_piece {
+    eitp__cuda *cuda;
+    const eitp__storage *storage;
+    uint64_t offset;
+    size_t size;
+    char *stage;
+    int is_read;
+} eitp__cuda_piece;
+
+/* The pieces of a program's transfers. */
+typedef struct eitp__cuda_transfers {
+    eitp__cuda_piece *pieces; /* [capacity] */
+    size_t count, capacity;
+    size_t *first;           /* by instruction: its first piece */
+    eitp__cuda_event *begun; /* by instruction: the end of its copies; NULL for others */
+    size_t instruction_count;
+} eitp__cuda_transfers;
+
+/* Zeros for a program without transfers. After a failure release them too. */
+EITP__PRIVATE eitp_status eitp__cuda_transfers_create(eitp__cuda *cuda, const eitp__program_info *info,
+                                                      eitp__cuda_transfers *transfers, eitp_error *error);
+EITP__PRIVATE void eitp__cuda_transfers_release(eitp__cuda *cuda, eitp__cuda_transfers *transfers);
+
+/* Begins a transfer on the stream of copies, or lets the compute stream wait for one. */
+EITP__PRIVATE eitp_status eitp__cuda_transfer(eitp__cuda *cuda, const eitp__program_info *info,
+                                              const eitp__cuda_transfers *transfers, size_t instruction,
+                                              eitp_error *error);
+
+#endif
+
+#endif

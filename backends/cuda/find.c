@@ -1,0 +1,57 @@
+/* Finds the kernels of a call among those of all files. */
+#include "backends/cuda/slots.h"
+
+#if EITP__WITH_CUDA
+
+typedef eitp__cuda_list (*eitp__cuda_lister)(void);
+
+static const eitp__cuda_lister eitp__cuda_lists[] = {
+#if __has_include("backends/cuda/elementwise.c")
+    eitp__cuda_elementwise,
+#endif
+#if __has_include("backends/cuda/movement.c")
+    eitp__cuda_movement,
+#endif
+#if __has_include("backends/cuda/reduce.c")
+    eitp__cuda_reduce,
+#endif
+#if __has_include("backends/cuda/rows.c")
+    eitp__cuda_rows,
+#endif
+#if __has_include("backends/cuda/columns.c")
+    eitp__cuda_columns,
+#endif
+#if __has_include("backends/cuda/update.c")
+    eitp__cuda_update,
+#endif
+#if __has_include("backends/cuda/factored.c")
+    eitp__cuda_factored,
+#endif
+#if __has_include("backends/cuda/matrix.c")
+    eitp__cuda_matrix,
+#endif
+#if __has_include("backends/cuda/attention.c")
+    eitp__cuda_attention,
+#endif
+#if __has_include("backends/cuda/products.c")
+    eitp__cuda_products,
+#endif
+};
+
+static int eitp__cuda_is_for(const eitp__cuda_kernels *kernels, const eitp__call *call,
+                             const eitp__cuda_device *device) {
+    return kernels->slot == call->slot && kernels->dtypes & EITP__CUDA_DTYPE(call->dtype) &&
+           (!kernels->supports || kernels->supports(call, device));
+}
+
+EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_find(const eitp__call *call, const eitp__cuda_device *device) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__cuda_lists); i++) {
+        const eitp__cuda_list list = eitp__cuda_lists[i]();
+        for (size_t k = 0; k < list.count; k++)
+            if (eitp__cuda_is_for(&list.kernels[k], call, device))
+                return &list.kernels[k];
+    }
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* Finds the libraries of the CUDA toolkit, which come with a system's package, NVIDIA's installer or PyPI's wheels. */
+#ifndef EITP_CUDA_LIBRARIES_H
+#define EITP_CUDA_LIBRARIES_H
+
+#include "base/status.h"
+
+#if EITP__WITH_CUDA
+
+/* The oldest major version of CUDA that is looked for. */
+#define EITP__CUDA_OLDEST 12
+
+/*
+ * Opens "lib<name>.so.<major>" ("nvrtc", "cublasLt") of the highest major version that is there, from that of the
+ * driver, `newest`, down: programs of a newer toolkit need a newer driver. NULL, with the reason, if there is none.
+ */
+EITP__PRIVATE void *eitp__cuda_open_library(const eitp_host *host, const char *name, int newest, char *reason,
+                                            size_t size);
+
+#endif
+
+#endif

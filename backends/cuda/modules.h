@@ -1,0 +1,40 @@
+/* The kernels that are loaded on the device. */
+#ifndef EITP_CUDA_MODULES_H
+#define EITP_CUDA_MODULES_H
+
+#include "backends/cuda/cache.h"
+#include "backends/cuda/compiler.h"
+#include "backends/cuda/driver.h"
+
+#if EITP__WITH_CUDA
+
+/* A kernel file, compiled with some definitions. */
+typedef struct eitp__loaded_module {
+    const char *file;
+    char definitions[120];
+    eitp__cuda_module module;
+} eitp__loaded_module;
+
+typedef struct eitp__cuda_modules {
+    const eitp_host *host;
+    const eitp__cuda_driver *driver;
+    const eitp__cuda_compiler *compiler;
+    eitp__cuda_cache cache;
+    eitp__loaded_module *loaded;
+    size_t count, capacity;
+} eitp__cuda_modules;
+
+EITP__PRIVATE void eitp__cuda_modules_init(eitp__cuda_modules *modules, const eitp_host *host,
+                                           const eitp__cuda_driver *driver, const eitp__cuda_compiler *compiler);
+
+/* Unloads all. */
+EITP__PRIVATE void eitp__cuda_modules_release(eitp__cuda_modules *modules);
+
+/* Finds a kernel, compiling and loading its file first if that was not done yet. */
+EITP__PRIVATE eitp_status eitp__cuda_modules_find(eitp__cuda_modules *modules, const char *file,
+                                                  const char *definitions, const char *kernel,
+                                                  eitp__cuda_function *function, eitp_error *error);
+
+#endif
+
+#endif

@@ -1,0 +1,303 @@
+/* Programs: each call as launches of kernels or as a product of cuBLASLt, and all of them as one CUDA graph. */
+#include "backends/cuda/cuda.h"
+
+#include "backends/cuda/slots.h"
+#include "kernels/cuda/launch.h"
+
+#if EITP__WITH_CUDA
+
+/* A launch of a kernel, or a product of cuBLASLt. */
+typedef struct eitp__cuda_launch {
+    eitp__cuda_product *product; /* NULL: a kernel */
+    eitp__cuda_function function;
+    unsigned blocks, threads, shared;
+    size_t argument; /* the number of the instruction: stages of a call share theirs */
+} eitp__cuda_launch;
+
+typedef struct eitp__cuda_program {
+    eitp__program_info info;
+    eitp__launch *arguments; /* one for each instruction */
+    eitp__cuda_launch *launches;
+    size_t launch_count;
+    size_t *first; /* by instruction, and one more: its first launch */
+    eitp__cuda_transfers transfers;
+    eitp__cuda_graph_exec graph; /* of all instructions; NULL until they were executed together */
+} eitp__cuda_program;
+
+/* ---- Preparing ---- */
+
+static eitp_status eitp__cuda_prepare_stage(eitp__cuda *cuda, const eitp__cuda_kernels *kernels,
+                                            const eitp__cuda_stage *stage, const eitp__call *call,
+                                            eitp__cuda_launch *launch, eitp_error *error) {
+    char definitions[120];
+    const int length = snprintf(definitions, sizeof definitions, "SCALAR=%d", (int)call->dtype);
+    const int64_t blocks = stage->blocks(call);
+    eitp_status status;
+    if (kernels->define) {
+        definitions[length] = ' ';
+        kernels->define(call, definitions + length + 1, sizeof definitions - (size_t)length - 1);
+    }
+    launch->blocks = (unsigned)blocks;
+    launch->threads = (unsigned)stage->threads;
+    launch->shared = stage->shared ? (unsigned)stage->shared(call) : 0;
+    if (blocks <= 0)
+        return EITP_OK;
+    if (blocks > INT32_MAX)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s has too many elements for a launch",
+                          eitp__slot_name(call->slot));
+    status =
+        eitp__cuda_modules_find(&cuda->modules, kernels->file, definitions, stage->kernel, &launch->function, error);
+    /* More than 48 KiB must be asked for. */
+    if (!status && launch->shared > 48 << 10)
+        status = eitp__cuda_check(
+            &cuda->driver,
+            cuda->driver.function_set(launch->function, EITP__CUDA_FUNCTION_MAX_DYNAMIC_SHARED, (int)launch->shared),
+            "cuFuncSetAttribute", error);
+    return status;
+}
+
+/* Adds the launches of instruction `i` by these kernels. */
+static eitp_status eitp__cuda_prepare_stages(eitp__cuda *cuda, eitp__cuda_program *program, size_t i,
+                                             const eitp__cuda_kernels *kernels, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int s = 0; s < EITP__CUDA_STAGES && kernels->stages[s].kernel && !status; s++) {
+        eitp__cuda_launch *launch = &program->launches[program->launch_count];
+        launch->argument = i;
+        status = eitp__cuda_prepare_stage(cuda, kernels, &kernels->stages[s], program->info.instructions[i].call,
+                                          launch, error);
+        program->launch_count += launch->blocks > 0;
+    }
+    return status;
+}
+
+/* True if the memory of one of these operands contains that of x. */
+static int eitp__cuda_contain(const eitp__operand *operands, int count, const eitp__operand *x) {
+    const uintptr_t begin = (uintptr_t)x->data, end = begin + (uintptr_t)x->elements * eitp_dtype_size(x->dtype);
+    for (int i = 0; i < count; i++) {
+        const eitp__operand *other = &operands[i];
+        const uintptr_t first = (uintptr_t)other->data;
+        if (other->row_elements && first <= begin &&
+            end <= first + (uintptr_t)other->elements * eitp_dtype_size(other->dtype))
+            return 1;
+    }
+    return 0;
+}
+
+/*
+ * True if rows of an operand of instruction `i` that an execution does not have may be overwritten: the program
+ * computes the tensor anew each time, with no more rows than the execution has, so no one reads them. Those of an input
+ * may be there for a later execution that has more.
+ */
+static int eitp__cuda_may_clear(const eitp__program_info *info, size_t i, const eitp__operand *x) {
+    for (size_t k = 0; k < i; k++) {
+        const eitp__call *call = info->instructions[k].kind == EITP__COMPUTE ? info->instructions[k].call : NULL;
+        if (call && eitp__cuda_contain(call->outputs, call->output_count, x) &&
+            !eitp__cuda_contain(call->inputs, call->input_count, x))
+            return 1;
+    }
+    return 0;
+}
+
+/* Adds instruction `i` as a product of cuBLASLt. It adds nothing if that is none. */
+static eitp_status eitp__cuda_prepare_product(eitp__cuda *cuda, eitp__cuda_program *program, size_t i,
+                                              eitp_error *error) {
+    const eitp__program_info *info = &program->info;
+    const eitp__call *call = info->instructions[i].call;
+    eitp__cuda_product *product = NULL;
+    eitp_status status;
+    int clears;
+    if (!eitp__cuda_blas_takes(&cuda->blas, call))
+        return EITP_OK;
+    clears = eitp__cuda_blas_sums_rows(call);
+    if (clears &&
+        (!eitp__cuda_may_clear(info, i, &call->inputs[0]) || !eitp__cuda_may_clear(info, i, &call->inputs[1])))
+        return EITP_OK;
+    status = eitp__cuda_product_create(&cuda->blas, call, info->workspace, &product, error);
+    if (status || !product)
+        return status;
+    if (clears)
+        status = eitp__cuda_prepare_stages(cuda, program, i, eitp__cuda_blas_clear(), error);
+    if (status)
+        eitp__cuda_product_destroy(&cuda->blas, product);
+    else
+        program->launches[program->launch_count++].product = product;
+    return status;
+}
+
+static eitp_status eitp__cuda_prepare_call(eitp__cuda *cuda, eitp__cuda_program *program, size_t i, eitp_error *error) {
+    const eitp__call *call = program->info.instructions[i].call;
+    const eitp__cuda_kernels *kernels;
+    eitp__launch *argument = &program->arguments[i];
+    eitp_status status;
+    argument->call = *call;
+    argument->rows = (const int64_t *)program->info.rows;
+    argument->workspace = program->info.workspace;
+    status = eitp__cuda_prepare_product(cuda, program, i, error);
+    if (status || program->launch_count > program->first[i])
+        return status;
+    kernels = eitp__cuda_find(call, &cuda->device);
+    if (!kernels)
+        return eitp__fail(error, EITP_ERROR_INTERNAL, "no CUDA kernel for %s in %s", eitp__slot_name(call->slot),
+                          eitp_dtype_name(call->dtype));
+    return eitp__cuda_prepare_stages(cuda, program, i, kernels, error);
+}
+
+static eitp_status eitp__cuda_prepare_all(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
+    eitp_status status = eitp__cuda_transfers_create(cuda, &program->info, &program->transfers, error);
+    for (size_t i = 0; i < program->info.count && !status; i++) {
+        program->first[i] = program->launch_count;
+        if (program->info.instructions[i].kind == EITP__COMPUTE)
+            status = eitp__cuda_prepare_call(cuda, program, i, error);
+    }
+    program->first[program->info.count] = program->launch_count;
+    return status;
+}
+
+EITP__PRIVATE void eitp__cuda_discard(eitp__backend *backend, eitp__program *program) {
+    eitp__cuda *cuda = eitp__cuda_of(backend);
+    eitp__cuda_program *discarded = (eitp__cuda_program *)(void *)program;
+    const eitp_host *host = &backend->host;
+    const size_t count = discarded->info.count;
+    eitp__cuda_finish(cuda, NULL);
+    if (discarded->graph)
+        cuda->driver.graph_exec_destroy(discarded->graph);
+    for (size_t k = 0; k < discarded->launch_count; k++)
+        if (discarded->launches[k].product)
+            eitp__cuda_product_destroy(&cuda->blas, discarded->launches[k].product);
+    eitp__cuda_transfers_release(cuda, &discarded->transfers);
+    eitp__release(host, discarded->arguments, count * sizeof *discarded->arguments);
+    eitp__release(host, discarded->launches, count * EITP__CUDA_STAGES * sizeof *discarded->launches);
+    eitp__release(host, discarded->first, (count + 1) * sizeof *discarded->first);
+    eitp__release(host, discarded, sizeof *discarded);
+}
+
+EITP__PRIVATE eitp_status eitp__cuda_prepare(eitp__backend *backend, const eitp__program_info *info,
+                                             eitp__program **program, eitp_error *error) {
+    eitp__cuda *cuda = eitp__cuda_of(backend);
+    const eitp_host *host = &backend->host;
+    eitp__cuda_program *prepared = (eitp__cuda_program *)eitp__allocate(host, sizeof *prepared);
+    eitp_status status;
+    if (!prepared)
+        return eitp__fail_memory(error, sizeof *prepared, "a program");
+    prepared->info = *info;
+    prepared->arguments = (eitp__launch *)eitp__allocate(host, info->count * sizeof *prepared->arguments);
+    prepared->launches =
+        (eitp__cuda_launch *)eitp__allocate(host, info->count * EITP__CUDA_STAGES * sizeof *prepared->launches);
+    prepared->first = (size_t *)eitp__allocate(host, (info->count + 1) * sizeof *prepared->first);
+    if (!prepared->first || (info->count && (!prepared->arguments || !prepared->launches)))
+        status = eitp__fail_memory(error, info->count * sizeof *prepared->arguments, "a program");
+    else
+        status = eitp__cuda_enter(cuda, error);
+    if (!status)
+        status = eitp__cuda_prepare_all(cuda, prepared, error);
+    *program = (eitp__program *)(void *)prepared;
+    if (status) {
+        eitp__cuda_discard(backend, *program);
+        *program = NULL;
+    }
+    return status;
+}
+
+/* ---- Executing ---- */
+
+static eitp_status eitp__cuda_issue_kernel(eitp__cuda *cuda, const eitp__cuda_program *program,
+                                           const eitp__cuda_launch *launch, eitp_error *error) {
+    void *parameters[] = {&program->arguments[launch->argument]};
+    return eitp__cuda_check(&cuda->driver,
+                            cuda->driver.launch(launch->function, launch->blocks, 1, 1, launch->threads, 1, 1,
+                                                launch->shared, cuda->compute, parameters, NULL),
+                            "cuLaunchKernel", error);
+}
+
+/* Puts the launches of instruction `i` into the compute stream. */
+static eitp_status eitp__cuda_issue_call(eitp__cuda *cuda, const eitp__cuda_program *program, size_t i,
+                                         eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t k = program->first[i]; k < program->first[i + 1] && !status; k++) {
+        const eitp__cuda_launch *launch = &program->launches[k];
+        status = launch->product ? eitp__cuda_product_issue(&cuda->blas, launch->product, cuda->compute, error)
+                                 : eitp__cuda_issue_kernel(cuda, program, launch, error);
+    }
+    return status;
+}
+
+/* The compute stream waits for all copies. */
+static eitp_status eitp__cuda_join_copies(eitp__cuda *cuda, eitp_error *error) {
+    eitp_status status =
+        eitp__cuda_check(&cuda->driver, cuda->driver.event_record(cuda->join, cuda->copy), "cuEventRecord", error);
+    return status ? status
+                  : eitp__cuda_check(&cuda->driver, cuda->driver.stream_wait_event(cuda->compute, cuda->join, 0),
+                                     "cuStreamWaitEvent", error);
+}
+
+/* Puts instructions [first, end) into the streams. */
+static eitp_status eitp__cuda_issue(eitp__cuda *cuda, const eitp__cuda_program *program, size_t first, size_t end,
+                                    eitp_error *error) {
+    int has_transfers = 0;
+    eitp_status status = EITP_OK;
+    for (size_t i = first; i < end && !status; i++) {
+        if (program->info.instructions[i].kind == EITP__COMPUTE) {
+            status = eitp__cuda_issue_call(cuda, program, i, error);
+            continue;
+        }
+        has_transfers = 1;
+        status = eitp__cuda_transfer(cuda, &program->info, &program->transfers, i, error);
+    }
+    return has_transfers && !status ? eitp__cuda_join_copies(cuda, error) : status;
+}
+
+/* Records all instructions as a graph. */
+static eitp_status eitp__cuda_capture(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
+    const eitp__cuda_driver *driver = &cuda->driver;
+    eitp__cuda_graph graph = NULL;
+    eitp__cuda_result ended;
+    eitp_status status = eitp__cuda_check(driver, driver->capture_begin(cuda->compute, EITP__CUDA_CAPTURE_RELAXED),
+                                          "cuStreamBeginCapture", error);
+    if (status)
+        return status;
+    status = eitp__cuda_issue(cuda, program, 0, program->info.count, error);
+    ended = driver->capture_end(cuda->compute, &graph); /* also after a failure */
+    if (!status)
+        status = eitp__cuda_check(driver, ended, "cuStreamEndCapture", error);
+    if (!status)
+        status = eitp__cuda_check(driver, driver->graph_instantiate(&program->graph, graph, 0),
+                                  "cuGraphInstantiateWithFlags", error);
+    if (graph)
+        driver->graph_destroy(graph);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
+                                             const eitp__poll *poll, size_t stoppable, size_t *begun,
+                                             eitp_error *error) {
+    eitp__cuda *cuda = eitp__cuda_of(backend);
+    eitp__cuda_program *prepared = (eitp__cuda_program *)(void *)program;
+    const int is_whole = first == 0 && end == prepared->info.count;
+    eitp_status status = eitp__cuda_enter(cuda, error);
+    *begun = first;
+    if (!status && first < stoppable && eitp__poll_ask(poll))
+        status = eitp__fail_interrupted(error);
+    if (!status && is_whole && end && !prepared->graph)
+        status = eitp__cuda_capture(cuda, prepared, error);
+    if (status)
+        return status;
+    *begun = end;
+    if (is_whole && end)
+        return eitp__cuda_check(&cuda->driver, cuda->driver.graph_launch(prepared->graph, cuda->compute),
+                                "cuGraphLaunch", error);
+    return eitp__cuda_issue(cuda, prepared, first, end, error);
+}
+
+EITP__PRIVATE eitp_status eitp__cuda_wait(eitp__backend *backend, eitp_error *error) {
+    eitp__cuda *cuda = eitp__cuda_of(backend);
+    eitp_status status = eitp__cuda_finish(cuda, error);
+    if (cuda->late.status) {
+        if (!status && error)
+            *error = cuda->late;
+        status = status ? status : cuda->late.status;
+        memset(&cuda->late, 0, sizeof cuda->late);
+    }
+    return status;
+}
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * The kernels of each slot: backends/cuda/<name>.c lists those of kernels/cuda/<name>.cu, and how they are launched.
+ *
+ * A call runs the stages of the first entry for its slot that supports it, one after the other. What a stage leaves for
+ * the next one is in the workspace. Numbers of blocks depend on shapes alone, so that a device always gives the same
+ * bits.
+ */
+#ifndef EITP_CUDA_SLOTS_H
+#define EITP_CUDA_SLOTS_H
+
+#include "backends/cuda/device_info.h"
+
+#include "kernels/kernels.h"
+
+#if EITP__WITH_CUDA
+
+#define EITP__CUDA_STAGES 4
+
+/* Sets of dtypes. */
+#define EITP__CUDA_DTYPE(dtype) (1u << (dtype))
+#define EITP__CUDA_HALVES (EITP__CUDA_DTYPE(EITP_BF16) | EITP__CUDA_DTYPE(EITP_F16))
+#define EITP__CUDA_FLOATING (EITP__CUDA_HALVES | EITP__CUDA_DTYPE(EITP_F32) | EITP__CUDA_DTYPE(EITP_F64))
+#define EITP__CUDA_ANY ((1u << EITP_DTYPE_COUNT) - 1)
+
+typedef struct eitp__cuda_stage {
+    const char *kernel;
+    int threads;                               /* of a block */
+    int64_t (*blocks)(const eitp__call *call); /* 0: there is nothing to do */
+    size_t (*shared)(const eitp__call *call);  /* bytes of DYNAMIC_SHARED; NULL: none */
+} eitp__cuda_stage;
+
+typedef struct eitp__cuda_kernels {
+    eitp__slot slot;
+    unsigned dtypes;  /* the values of call->dtype that it is for: SCALAR of the kernel file */
+    const char *file; /* "kernels/cuda/rows.cu" */
+    int (*supports)(const eitp__call *call, const eitp__cuda_device *device); /* NULL: every call */
+    size_t (*workspace)(const eitp__call *call);                              /* bytes; NULL: none */
+    /* Writes further definitions for the compiler, such as "HEAD_WIDTH=64", one after the other with a space between.
+       NULL: none. */
+    void (*define)(const eitp__call *call, char *text, size_t size);
+    eitp__cuda_stage stages[EITP__CUDA_STAGES]; /* up to the first without a kernel */
+} eitp__cuda_kernels;
+
+/* The entries of a file. */
+typedef struct eitp__cuda_list {
+    const eitp__cuda_kernels *kernels;
+    size_t count;
+} eitp__cuda_list;
+
+/* The entry for a call, or NULL. Absent operands have no elements. */
+EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_find(const eitp__call *call, const eitp__cuda_device *device);
+
+EITP__PRIVATE eitp__cuda_list eitp__cuda_elementwise(void);
+EITP__PRIVATE eitp__cuda_list eitp__cuda_movement(void);
+EITP__PRIVATE eitp__cuda_list eitp__cuda_reduce(void);
+EITP__PRIVATE eitp__cuda_list eitp__cuda_rows(void);
+EITP__PRIVATE eitp__cuda_list eitp__cuda_columns(void);
+EITP__PRIVATE eitp__cuda_list eitp__cuda_update(void);
+EITP__PRIVATE eitp__cuda_list eitp__cuda_factored(void);
+EITP__PRIVATE eitp__cuda_list eitp__cuda_matrix(void);
+EITP__PRIVATE eitp__cuda_list eitp__cuda_attention(void);
+EITP__PRIVATE eitp__cuda_list eitp__cuda_products(void);
+
+/* Columns of a block of logits in HEAD: eitp__backend_interface.head_block. */
+#define EITP__CUDA_HEAD_BLOCK 128
+
+/* ---- Numbers of blocks ---- */
+
+/* Threads of a block of kernels that need no other number. */
+#define EITP__CUDA_THREADS 256
+/* Elements of output 0 that a thread of an element-wise kernel computes, EITP__CUDA_THREADS apart. */
+#define EITP__CUDA_UNROLL 4
+
+static inline EITP__UNUSED int64_t eitp__cuda_ceil_divide(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* Blocks of EITP__CUDA_THREADS threads, of which each computes EITP__CUDA_UNROLL elements of output 0. */
+EITP__PRIVATE int64_t eitp__cuda_element_blocks(const eitp__call *call);
+
+/* The rows of input 0; one block, or one warp of a block of EITP__CUDA_THREADS threads, for each. */
+EITP__PRIVATE int64_t eitp__cuda_input_rows(const eitp__call *call);
+EITP__PRIVATE int64_t eitp__cuda_row_blocks(const eitp__call *call);
+EITP__PRIVATE int64_t eitp__cuda_row_warp_blocks(const eitp__call *call);
+
+/* One block. */
+EITP__PRIVATE int64_t eitp__cuda_one_block(const eitp__call *call);
+
+#endif
+
+#endif

@@ -1,0 +1,243 @@
+/*
+ * What the kernels of attention share: the rows of a block, where the operands of a head are, dropout.
+ *
+ * The host defines HEAD_WIDTH; DROPS, whether there is dropout; ROTATES; BACKWARD; CACHED, whether keys and values are
+ * those of a cache.
+ */
+#ifndef EITP_CUDA_ATTENTION_H
+#define EITP_CUDA_ATTENTION_H
+
+#include "kernels/cuda/call.h"
+
+#ifndef HEAD_WIDTH
+#define HEAD_WIDTH 64
+#define DROPS 0
+#define ROTATES 0
+#define BACKWARD 0
+#endif
+#ifndef CACHED
+#define CACHED 0
+#endif
+
+enum { ROTATION = CACHED ? (int)EITP__CACHED_ROTATION : (int)EITP__ATTENTION_ROTATION };
+
+/* Columns of an operand, whose rows are `stride` elements apart. */
+template <class T> struct matrix {
+    global<T> data;
+    int64_t stride;
+};
+
+DEVICE int64_t heads_of(const eitp__launch &l) {
+    return l.call.integers[0];
+}
+DEVICE int64_t key_heads_of(const eitp__launch &l) {
+    return l.call.integers[CACHED ? 1 : 4];
+}
+DEVICE int is_causal(const eitp__launch &l) {
+    return CACHED || !l.call.integers[3];
+}
+DEVICE int window_of(const eitp__launch &l) {
+    const int64_t window = l.call.integers[CACHED ? 2 : 5];
+    return window > 0 && window < INT32_MAX ? (int)window : INT32_MAX;
+}
+
+/* The columns of a head of queries (part 0), keys (1) or values (2), which are side by side in x, or x, y and z. */
+template <class T>
+DEVICE matrix<T> part_of(const eitp__launch &l, int part, int64_t head, global<T> x, global<T> y, global<T> z) {
+    const int64_t heads = heads_of(l), key_heads = key_heads_of(l);
+    matrix<T> columns;
+    if (has_input(l, EITP__ATTENTION_K)) {
+        columns.data = (part == 0 ? x : part == 1 ? y : z) + head * HEAD_WIDTH;
+        columns.stride = (part ? key_heads : heads) * HEAD_WIDTH;
+    } else {
+        columns.data = x + (head + (part ? heads + (part - 1) * key_heads : 0)) * HEAD_WIDTH;
+        columns.stride = (heads + 2 * key_heads) * HEAD_WIDTH;
+    }
+    return columns;
+}
+DEVICE matrix<const scalar> input_part(const eitp__launch &l, int part, int64_t head) {
+    return part_of<const scalar>(l, part, head, input<scalar>(l, 0), input<scalar>(l, EITP__ATTENTION_K),
+                                 input<scalar>(l, EITP__ATTENTION_V));
+}
+DEVICE matrix<scalar> gradient_part(const eitp__launch &l, int part, int64_t head) {
+    return part_of<scalar>(l, part, head, output<scalar>(l, 0), output<scalar>(l, 1), output<scalar>(l, 2));
+}
+
+/* The columns of a head of x [rows, heads width]. */
+template <class T> DEVICE matrix<T> head_of(global<T> x, int64_t heads, int64_t head) {
+    matrix<T> columns;
+    columns.data = x + head * HEAD_WIDTH;
+    columns.stride = heads * HEAD_WIDTH;
+    return columns;
+}
+
+/* ---- Rows ---- */
+
+/* What a block computes: a tile of the rows of a head and a sequence; the last tile, with most work, first. */
+struct place {
+    int64_t sequence, head;
+    int tile, tiles;
+};
+
+DEVICE place place_of(const eitp__launch &l, int64_t heads) {
+    const int64_t sequences = CACHED ? 1 : l.call.inputs[EITP__ATTENTION_OFFSETS].elements - 1, block = block_index();
+    place at;
+    at.tiles = (int)(block_count() / (sequences * heads));
+    at.tile = at.tiles - 1 - (int)(block % at.tiles);
+    at.head = block / at.tiles % heads;
+    at.sequence = block / at.tiles / heads;
+    return at;
+}
+
+/* Rows [begin, end) attend to each other. The others of [first, stop) attend to nothing. */
+struct sequence {
+    int64_t first, begin, end, stop;
+    int shift; /* of queries that follow others in a cache: how many there are before the first */
+};
+
+#if CACHED
+/* The rows whose positions are in the cache. */
+DEVICE sequence sequence_of(const eitp__launch &l, int64_t index, shared<int32_t> scratch) {
+    const int64_t position = input<int32_t>(l, EITP__CACHED_POSITION)[0], longest = l.call.outputs[1].shape[0];
+    sequence rows;
+    (void)index;
+    (void)scratch;
+    rows.first = 0;
+    rows.stop = first_dimension(l, l.call.inputs[0]);
+    rows.begin = position < 0 ? -position : 0;
+    rows.begin = rows.begin < rows.stop ? rows.begin : rows.stop;
+    rows.end = longest - position < rows.stop ? longest - position : rows.stop;
+    rows.end = rows.end > rows.begin ? rows.end : rows.begin;
+    rows.shift = (int)(position + rows.begin);
+    return rows;
+}
+#else
+/*
+ * Offsets and lengths are data, so they are clamped: to the rows of the call, to ascend, and to the longest sequence.
+ * `scratch` has 32 elements.
+ */
+DEVICE sequence sequence_of(const eitp__launch &l, int64_t index, shared<int32_t> scratch) {
+    const global<const int32_t> offsets = input<int32_t>(l, EITP__ATTENTION_OFFSETS);
+    const int64_t total = first_dimension(l, l.call.inputs[0]);
+    int64_t longest = l.call.integers[1];
+    int32_t begin = 0;
+    sequence rows;
+    for (int64_t i = thread_index(); i <= index; i += thread_count())
+        begin = larger(begin, (int32_t)offsets[i]);
+    begin = block_max(begin, scratch);
+    rows.begin = begin < total ? begin : total;
+    rows.stop = offsets[index + 1];
+    rows.stop = rows.stop < total ? rows.stop : total;
+    rows.stop = rows.stop > rows.begin ? rows.stop : rows.begin;
+    if (has_input(l, EITP__ATTENTION_LENGTHS)) {
+        const int32_t length = input<int32_t>(l, EITP__ATTENTION_LENGTHS)[index];
+        longest = length < longest ? length > 0 ? length : 0 : longest;
+    }
+    rows.end = rows.stop - rows.begin < longest ? rows.stop : rows.begin + longest;
+    rows.first = index ? rows.begin : 0;
+    rows.stop = index + 2 < l.call.inputs[EITP__ATTENTION_OFFSETS].elements ? rows.stop : total;
+    rows.shift = 0;
+    return rows;
+}
+#endif
+
+/* Zeroes this block's share of the rows that attend to nothing. */
+template <class T> DEVICE void clear_rows(const sequence &rows, const place &at, const matrix<T> &x, int width) {
+    for (int64_t i = rows.first + at.tile; i < rows.stop; i += at.tiles) {
+        if (i >= rows.begin && i < rows.end) /* go on behind them */
+            i += (rows.end - i + at.tiles - 1) / at.tiles * at.tiles;
+        for (int k = thread_index(); k < width && i < rows.stop; k += thread_count())
+            x.data[i * x.stride + k] = T();
+    }
+}
+
+/* ---- Queries and keys, by their positions in the sequence ---- */
+
+struct visibility {
+    int causal, window, keys; /* the number of keys */
+};
+
+DEVICE visibility visibility_of(const eitp__launch &l, const sequence &rows) {
+    visibility sees;
+    sees.causal = is_causal(l);
+    sees.window = window_of(l);
+    sees.keys = rows.shift + (int)(rows.end - rows.begin);
+    return sees;
+}
+DEVICE int is_seen(const visibility &sees, int query, int key) {
+    return key < sees.keys && (!sees.causal || (key <= query && query - key < sees.window));
+}
+
+/* Whether some of `queries` from `query` on see some of `keys` from `key` on; and whether each sees all. */
+DEVICE int some_seen(const visibility &sees, int query, int queries, int key, int keys) {
+    return key < sees.keys && (!sees.causal || (key < query + queries && query - (key + keys - 1) < sees.window));
+}
+DEVICE int all_seen(const visibility &sees, int query, int queries, int key, int keys) {
+    return key + keys <= sees.keys &&
+           (!sees.causal || (key + keys - 1 <= query && query + queries - 1 - key < sees.window));
+}
+
+/* The keys that some of `queries` from `query` on may see: from a multiple of `step` on, up to before the last. */
+DEVICE int first_key(const visibility &sees, int query, int step) {
+    return sees.causal && query >= sees.window ? (query + 1 - sees.window) / step * step : 0;
+}
+DEVICE int last_key(const visibility &sees, int query, int queries) {
+    return sees.causal && query + queries < sees.keys ? query + queries : sees.keys;
+}
+
+/* The queries that may see some of `keys` from `key` on, which is a multiple of the step. */
+DEVICE int first_query(const visibility &sees, int key) {
+    return sees.causal ? key : 0;
+}
+DEVICE int last_query(const visibility &sees, int key, int keys) {
+    return sees.causal && sees.keys - (key + keys - 1) > sees.window ? key + keys - 1 + sees.window : sees.keys;
+}
+
+/* ---- Dropout ---- */
+
+struct dropout {
+    uint64_t seed, step, first, heads, head, longest;
+    uint32_t stream, threshold; /* an element is dropped if its 24 random bits are below the threshold */
+};
+
+DEVICE dropout dropout_of(const eitp__launch &l, int64_t head, int64_t first_row) {
+    dropout drop = {};
+#if DROPS
+    const global<const int64_t> key = input<int64_t>(l, EITP__ATTENTION_KEY);
+    drop.seed = (uint64_t)(int64_t)key[0];
+    drop.step = (uint64_t)(int64_t)key[1];
+    drop.first = (uint64_t)((int64_t)key[2] + first_row);
+    drop.heads = (uint64_t)heads_of(l);
+    drop.head = (uint64_t)head;
+    drop.longest = (uint64_t)l.call.integers[1];
+    drop.stream = (uint32_t)l.call.integers[2];
+    drop.threshold = (uint32_t)ceilf((float)l.call.reals[1] * 16777216.0f);
+#else
+    (void)l;
+    (void)head;
+    (void)first_row;
+#endif
+    return drop;
+}
+
+/* What the elements that are kept are multiplied by. */
+DEVICE float kept_factor(const eitp__launch &l) {
+    return DROPS ? (float)(1 / (1 - l.call.reals[1])) : 1.0f;
+}
+
+/* Bit i: the probability of a query for the key at `key` + i is kept; of four. */
+DEVICE uint32_t kept_of(const dropout &drop, int query, int key) {
+    const uint64_t row = (drop.first + (uint64_t)query) * drop.heads + drop.head;
+    const uint64_t index = row * drop.longest + (uint64_t)key;
+    const int skipped = (int)(index & 3);
+    uint32_t kept = 0;
+    for (int part = 0; part < (skipped ? 2 : 1); part++) {
+        uint32_t words[4];
+        eitp__philox(drop.seed, drop.step, drop.stream, (index >> 2) + (uint64_t)part, words);
+        for (int i = 0; i < 4; i++)
+            kept |= (uint32_t)(words[i] >> 8 >= drop.threshold) << (4 * part + i);
+    }
+    return kept >> skipped & 15;
+}
+
+#endif

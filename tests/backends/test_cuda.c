@@ -1,0 +1,662 @@
+/*
+ * The CUDA backend on the emulated device: every call of the driver and the compiler fails in turn, parts are missing,
+ * the cache is damaged. Run with LD_LIBRARY_PATH set (tests/cuda/on_emulated.sh); without, only what needs no driver.
+ */
+#include "tests/support/trainer_run.h"
+
+#include "backends/cuda/blas.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include "tests/cuda/emulated_hooks.h"
+#include "tests/support/cuda_calls.h"
+
+/* The emulated libraries, or NULL. */
+static struct {
+    int (*live)(void);
+    unsigned long (*calls)(void), (*launches)(void), (*graph_launches)(void);
+    void (*restart)(void);
+    int (*compiler_live)(void);
+    unsigned long (*compilations)(void);
+    int (*products_live)(void);
+    unsigned long (*products_calls)(void), (*products)(void);
+} emulated;
+
+static int has_emulated(void) {
+    return emulated.live != NULL;
+}
+
+static void find_hook(void *library, const char *name, void *hook) {
+    void *address = library ? dlsym(library, name) : NULL;
+    memcpy(hook, &address, sizeof address);
+}
+
+static void find_emulated(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *compiler = dlopen("libnvrtc.so.13", RTLD_NOW);
+    void *products = dlopen("libcublasLt.so.13", RTLD_NOW);
+    find_hook(driver, "emulated_cuda_live", &emulated.live);
+    find_hook(driver, "emulated_cuda_calls", &emulated.calls);
+    find_hook(driver, "emulated_cuda_launches", &emulated.launches);
+    find_hook(driver, "emulated_cuda_graph_launches", &emulated.graph_launches);
+    find_hook(driver, "emulated_cuda_restart", &emulated.restart);
+    find_hook(compiler, "emulated_nvrtc_live", &emulated.compiler_live);
+    find_hook(compiler, "emulated_nvrtc_compilations", &emulated.compilations);
+    find_hook(products, "emulated_cublaslt_live", &emulated.products_live);
+    find_hook(products, "emulated_cublaslt_calls", &emulated.products_calls);
+    find_hook(products, "emulated_cublaslt_products", &emulated.products);
+}
+
+/* Objects of the emulated libraries that are left. */
+static int count_live(void) {
+    return emulated.live() + emulated.compiler_live() + emulated.products_live();
+}
+
+/* The device begins anew with one more environment variable; NULL: with none. */
+static void restart_with(const char *name, const char *value) {
+    static const char *set;
+    if (set)
+        unsetenv(set);
+    set = name;
+    if (name)
+        setenv(name, value, 1);
+    emulated.restart();
+}
+
+/* ---- A plan ---- */
+
+/* y = relu(x) + x, executed `times` times on a device. Returns the first failure; *right: the values are right. */
+static eitp_status execute_sum(const char *device, int times, int *right, eitp_error *error) {
+    const int64_t shape[] = {3, 70};
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *x, *y = NULL;
+    float values[210], result[210];
+    eitp_status status;
+    for (int i = 0; i < 210; i++)
+        values[i] = (float)(i % 7 - 3);
+    config.device = device;
+    config.precision = "fp32";
+    *right = 0;
+    status = eitp_context_create(&config, &context, error);
+    if (!status)
+        status = eitp_graph_create(context, &graph, error);
+    if (!status) {
+        x = eitp_input(graph, "x", EITP_F32, 2, shape);
+        y = eitp_output(eitp_add(eitp_relu(x), x));
+        status = eitp_plan_create(graph, &plan, error);
+        for (int i = 0; i < times && !status; i++) {
+            status = eitp_plan_write(plan, x, values, sizeof values, error);
+            status = status ? status : eitp_plan_execute(plan, error);
+            status = status ? status : eitp_plan_read(plan, y, result, sizeof result, error);
+            *right = 1;
+            for (int k = 0; k < 210 && !status; k++)
+                *right &= result[k] == (values[k] > 0 ? 2 * values[k] : values[k]);
+        }
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+    return status;
+}
+
+static void a_plan_runs_as_one_graph(void) {
+    eitp_error error = EITP__ZERO;
+    int right;
+    restart_with(NULL, NULL);
+    CHECK_THAT(!execute_sum("cuda", 3, &right, &error) && right, "%s", error.message);
+    CHECK_THAT(emulated.graph_launches() == 3, "%lu graph launches", emulated.graph_launches());
+    CHECK(emulated.launches() == 6);
+    CHECK(count_live() == 0);
+}
+
+/* ---- A plan with products ---- */
+
+enum { CAPACITY = 26, WIDTH = 8, RESULTS = 16 }; /* blocks of the arena are not aligned to 256 bytes */
+
+/* h = relu(x), y = h w^T, and the sums y^T h and y^T kept over the rows: the program computes h and y, not `kept`. */
+typedef struct product_plan {
+    eitp_context *context;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_tensor *x, *w, *kept, *y, *sums, *kept_sums;
+} product_plan;
+
+static eitp_status create_products(product_plan *made, eitp_error *error) {
+    const int64_t rows[] = {CAPACITY, WIDTH}, weights[] = {RESULTS, WIDTH};
+    eitp_context_config config = eitp_context_config_default();
+    eitp_tensor *h;
+    eitp_status status;
+    memset(made, 0, sizeof *made);
+    config.device = "cuda";
+    config.precision = "fp32";
+    status = eitp_context_create(&config, &made->context, error);
+    status = status ? status : eitp_graph_create(made->context, &made->graph, error);
+    if (status)
+        return status;
+    made->x = eitp_input_rows(made->graph, "x", EITP_F32, 2, rows);
+    made->w = eitp_input(made->graph, "w", EITP_F32, 2, weights);
+    made->kept = eitp_keep_input(eitp_input_rows(made->graph, "kept", EITP_F32, 2, rows));
+    h = eitp_relu(made->x);
+    made->y = eitp_output(eitp_matmul_transposed(h, made->w, 0, 1));
+    made->sums = eitp_output(eitp_matmul_wide(made->y, h, 1, 0));
+    made->kept_sums = eitp_output(eitp_matmul_wide(made->y, made->kept, 1, 0));
+    return eitp_plan_create(made->graph, &made->plan, error);
+}
+
+static float product_value(int seed, int i) {
+    return (float)((i * 7 + seed * 5) % 23 - 11) / 8;
+}
+
+/* Checks y, and a sum of y times what `factor` gives for its rows. */
+static int has_right_sums(const float *y, const float *sums, const float *factor, int rows) {
+    int right = 1;
+    for (int i = 0; i < RESULTS * WIDTH; i++) {
+        double sum = 0;
+        for (int r = 0; r < rows; r++)
+            sum += (double)y[r * RESULTS + i / WIDTH] * (double)factor[r * WIDTH + i % WIDTH];
+        right &= fabs(sum - (double)sums[i]) <= 1e-4;
+    }
+    return right;
+}
+
+/* Executes with some rows of x = values, which are of these rows. */
+static eitp_status execute_rows(product_plan *on, int rows, const float *values, const float *kept, int *right,
+                                eitp_error *error) {
+    float w[RESULTS * WIDTH], y[CAPACITY * RESULTS], sums[RESULTS * WIDTH], kept_sums[RESULTS * WIDTH];
+    float h[CAPACITY * WIDTH];
+    const size_t y_size = (size_t)(rows * RESULTS) * sizeof *y;
+    eitp_status status = eitp_plan_set_rows(on->plan, rows, error);
+    for (int i = 0; i < RESULTS * WIDTH; i++)
+        w[i] = product_value(2, i);
+    for (int i = 0; i < rows * WIDTH; i++)
+        h[i] = values[i] > 0 ? values[i] : 0;
+    status = status ? status : eitp_plan_write(on->plan, on->w, w, sizeof w, error);
+    status = status ? status : eitp_plan_write(on->plan, on->x, values, (size_t)(rows * WIDTH) * sizeof *values, error);
+    status = status ? status : eitp_plan_execute(on->plan, error);
+    status = status ? status : eitp_plan_read(on->plan, on->y, y, y_size, error);
+    status = status ? status : eitp_plan_read(on->plan, on->sums, sums, sizeof sums, error);
+    status = status ? status : eitp_plan_read(on->plan, on->kept_sums, kept_sums, sizeof kept_sums, error);
+    for (int i = 0; i < rows * RESULTS && !status; i++) {
+        double sum = 0;
+        for (int k = 0; k < WIDTH; k++)
+            sum += (double)h[i / RESULTS * WIDTH + k] * (double)w[i % RESULTS * WIDTH + k];
+        *right &= fabs(sum - (double)y[i]) <= 1e-5;
+    }
+    if (!status)
+        *right &= has_right_sums(y, sums, h, rows) && has_right_sums(y, kept_sums, kept, rows);
+    return status;
+}
+
+/* Executes with all rows, where some are infinite, then without these, then with all again. */
+static eitp_status execute_products(int *right, eitp_error *error) {
+    float values[CAPACITY * WIDTH], infinite[CAPACITY * WIDTH], kept[CAPACITY * WIDTH];
+    product_plan on;
+    int ignored = 1;
+    eitp_status status = create_products(&on, error);
+    *right = 1;
+    for (int i = 0; i < CAPACITY * WIDTH; i++) {
+        values[i] = product_value(1, i);
+        infinite[i] = i < 10 * WIDTH ? values[i] : INFINITY;
+        kept[i] = product_value(3, i);
+    }
+    status = status ? status : eitp_plan_write(on.plan, on.kept, kept, sizeof kept, error);
+    status = status ? status : execute_rows(&on, CAPACITY, infinite, kept, &ignored, error);
+    status = status ? status : execute_rows(&on, 10, values, kept, right, error);
+    status = status ? status : execute_rows(&on, CAPACITY, values, kept, right, error);
+    eitp_plan_destroy(on.plan);
+    eitp_graph_destroy(on.graph);
+    eitp_context_destroy(on.context);
+    return status;
+}
+
+/* Sums over rows leave out those that an execution does not have, and inputs keep theirs. y and the sums of what the
+   program computes are cuBLASLt's. */
+static void products_of_cublaslt(void) {
+    eitp_error error = EITP__ZERO;
+    unsigned long before = emulated.products();
+    int right;
+    restart_with("EITP_CUDA_PRODUCTS", "cublaslt");
+    CHECK_THAT(!execute_products(&right, &error) && right, "%s", error.message);
+    CHECK_THAT(emulated.products() - before == 2, "%lu products", emulated.products() - before);
+    before = emulated.products();
+    restart_with("EITP_CUDA_PRODUCTS", "own");
+    CHECK_THAT(!execute_products(&right, &error) && right, "%s", error.message);
+    restart_with(NULL, NULL);
+    CHECK_THAT(!execute_products(&right, &error) && right, "%s", error.message);
+    CHECK_THAT(emulated.products() == before, "%lu small products", emulated.products() - before);
+    CHECK(count_live() == 0);
+}
+
+/* A product for which cuBLASLt has no algorithm is ours. */
+static void products_that_cublaslt_refuses(void) {
+    const unsigned long before = emulated.products();
+    eitp_error error = EITP__ZERO;
+    int right;
+    restart_with("EITP_CUDA_PRODUCTS", "cublaslt");
+    setenv("EITP_EMULATED_CUBLASLT_FAIL", "cublasLtMatmulAlgoGetHeuristic:1:15", 1);
+    CHECK_THAT(!execute_products(&right, &error) && right, "%s", error.message);
+    unsetenv("EITP_EMULATED_CUBLASLT_FAIL");
+    restart_with(NULL, NULL);
+    CHECK_THAT(emulated.products() - before == 1, "%lu products", emulated.products() - before);
+}
+
+static void check_names(const char *value, const char *described, const char *numerics) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_error error = EITP__ZERO;
+    restart_with("EITP_CUDA_PRODUCTS", value);
+    config.device = "cuda";
+    CHECK_THAT(!eitp_context_create(&config, &context, &error), "%s", error.message);
+    CHECK_THAT(context && strstr(eitp_context_description(context), described), "%s",
+               eitp_context_description(context));
+    CHECK_THAT(context && !strstr(eitp_context_numerics(context), "cublaslt") == !numerics &&
+                   (!numerics || strstr(eitp_context_numerics(context), numerics)),
+               "%s", eitp_context_numerics(context));
+    eitp_context_destroy(context);
+    restart_with(NULL, NULL);
+}
+
+static void open_without_library(const char *value, eitp_status expected, const char *what) {
+    const eitp_host host = eitp_host_default();
+    eitp__cuda_driver driver;
+    eitp__cuda_blas blas;
+    eitp_error error = EITP__ZERO;
+    memset(&driver, 0, sizeof driver);
+    driver.version = 11000; /* there are no libraries that it could open */
+    setenv("EITP_CUDA_PRODUCTS", value, 1);
+    CHECK(eitp__cuda_blas_open(&blas, &host, &driver, NULL, 90, &error) == expected && !blas.version);
+    CHECK_THAT(strstr(error.message, what), "%s", error.message);
+    eitp__cuda_blas_close(&blas);
+    unsetenv("EITP_CUDA_PRODUCTS");
+}
+
+/* EITP_CUDA_PRODUCTS, and what is said of the choice. */
+static void products_are_chosen(void) {
+    check_names("", "products cuBLASLt 13.1", "-cublaslt.13.1.0-");
+    check_names("cublaslt", "products cuBLASLt 13.1", "-all");
+    check_names("own", "products own", NULL);
+    open_without_library("", EITP_OK, "");
+    open_without_library("own", EITP_OK, "");
+    open_without_library("cublaslt", EITP_ERROR_UNSUPPORTED, "libcublasLt.so.11");
+    open_without_library("openblas", EITP_ERROR_ARGUMENT, "'openblas'");
+}
+
+/* ---- Which products ---- */
+
+/* y [m, n] = a [m, k] b [k, n] in a batch. */
+static eitp__call plain_product(eitp_dtype dtype, int64_t batch, int64_t m, int64_t n, int64_t k) {
+    eitp__call call = EITP__ZERO;
+    const int64_t rows[] = {m, k, m}, columns[] = {k, n, n};
+    eitp__operand *operands[] = {&call.inputs[0], &call.inputs[1], &call.outputs[0]};
+    call.slot = EITP__SLOT_MATMUL;
+    call.dtype = dtype;
+    call.input_count = 2;
+    call.output_count = 1;
+    for (int i = 0; i < 3; i++) {
+        operands[i]->dtype = dtype;
+        operands[i]->rank = 3;
+        operands[i]->shape[0] = batch;
+        operands[i]->shape[1] = rows[i];
+        operands[i]->shape[2] = columns[i];
+        operands[i]->elements = batch * rows[i] * columns[i];
+    }
+    return call;
+}
+
+static eitp__call product_over_rows(int64_t rows) {
+    eitp__call call = plain_product(EITP_F32, 1, 64, 64, rows);
+    eitp__operand *operands[] = {&call.inputs[0], &call.inputs[1], &call.outputs[0]};
+    call.integers[0] = 1;
+    for (int i = 0; i < 3; i++) {
+        operands[i]->rank = 2;
+        operands[i]->shape[0] = i < 2 ? rows : 64;
+        operands[i]->shape[1] = 64;
+        operands[i]->row_elements = i < 2 ? 64 : 0;
+    }
+    return call;
+}
+
+/* Gives a call an operand of the shape of y, and an epilogue. */
+static eitp__call with_epilogue(eitp__call call, eitp__epilogue epilogue) {
+    call.integers[2] = epilogue;
+    call.input_count = 4;
+    if (epilogue == EITP__EPILOGUE_ADD || epilogue >= EITP__EPILOGUE_GELU_TANH_BACKWARD)
+        call.inputs[3] = call.outputs[0];
+    return call;
+}
+
+static eitp__call with_bias(eitp__call call) {
+    call.input_count = call.input_count > 3 ? call.input_count : 3;
+    call.inputs[2].dtype = EITP_F32;
+    call.inputs[2].rank = 1;
+    call.inputs[2].elements = call.inputs[2].shape[0] = call.outputs[0].shape[2];
+    return call;
+}
+
+static eitp__call with_before(eitp__call call) {
+    call.output_count = 2;
+    call.outputs[1] = call.outputs[0];
+    return call;
+}
+
+/* The device of a test: its capability, and whether small products are cuBLASLt's. */
+static int takes(int capability, int takes_small, eitp__call call) {
+    eitp__cuda_blas blas;
+    memset(&blas, 0, sizeof blas);
+    blas.version = 130100;
+    blas.capability = capability;
+    blas.takes_small = takes_small;
+    return eitp__cuda_blas_takes(&blas, &call);
+}
+
+static void products_by_size_and_type(void) {
+    eitp__call call = plain_product(EITP_F32, 6, 64, 64, 64);
+    CHECK(takes(86, 0, plain_product(EITP_F32, 1, 64, 64, 64)) &&
+          !takes(86, 0, plain_product(EITP_F32, 1, 64, 64, 63)));
+    CHECK(takes(86, 1, plain_product(EITP_F32, 1, 1, 1, 1)) && !takes(86, 1, plain_product(EITP_F32, 1, 1, 1, 0)));
+    CHECK(takes(80, 1, plain_product(EITP_BF16, 1, 2, 3, 4)) && !takes(75, 1, plain_product(EITP_BF16, 1, 2, 3, 4)));
+    CHECK(takes(75, 1, plain_product(EITP_F16, 1, 2, 3, 4)) && !takes(90, 1, plain_product(EITP_F64, 1, 64, 64, 64)));
+    CHECK(takes(86, 0, call));
+    call.inputs[1].shape[0] = 1;
+    call.inputs[1].elements /= 6;
+    CHECK(takes(86, 0, call));
+    call.inputs[0].shape[0] = 2;
+    call.inputs[1].shape[0] = 3;
+    call.inputs[0].elements /= 3;
+    call.inputs[1].elements *= 3;
+    CHECK(!takes(86, 0, call)); /* as [2, 1] and [1, 3] would be */
+}
+
+static void products_by_epilogue(void) {
+    static const int on_f32[] = {1, 1, 1, 0, 0, 1, 0, 0}, with_f32_bias[] = {1, 1, 1, 0, 0, 0, 0, 0};
+    for (int e = 0; e < EITP__EPILOGUE_COUNT; e++) {
+        const eitp__call call = with_epilogue(plain_product(EITP_F32, 1, 64, 64, 64), (eitp__epilogue)e);
+        const eitp__call half = with_epilogue(plain_product(EITP_BF16, 1, 64, 64, 64), (eitp__epilogue)e);
+        eitp__call accumulated = call;
+        accumulated.accumulates = 1;
+        CHECK_THAT(takes(86, 0, call) == on_f32[e] && takes(86, 0, half) == on_f32[e], "epilogue %d", e);
+        CHECK_THAT(takes(86, 0, with_bias(call)) == with_f32_bias[e] && !takes(86, 0, with_bias(half)), "epilogue %d",
+                   e);
+        CHECK_THAT(takes(86, 0, with_before(call)) == (e == EITP__EPILOGUE_GELU_TANH) &&
+                       !takes(86, 0, with_before(half)),
+                   "epilogue %d", e);
+        CHECK_THAT(takes(86, 0, accumulated) == (e == EITP__EPILOGUE_NONE), "epilogue %d", e);
+    }
+    CHECK(!takes(86, 1, with_epilogue(plain_product(EITP_F32, 1, 64, 60, 64), EITP__EPILOGUE_GELU_TANH_BACKWARD)));
+    CHECK(takes(86, 1, with_epilogue(plain_product(EITP_F32, 1, 64, 60, 64), EITP__EPILOGUE_GELU_TANH)));
+}
+
+static void products_by_rows(void) {
+    eitp__call call = product_over_rows(128);
+    CHECK(eitp__cuda_blas_sums_rows(&call) && takes(86, 0, call));
+    call.inputs[1].row_elements = 0;
+    CHECK(!takes(86, 0, call));
+    call = product_over_rows(64);
+    call.integers[1] = 1; /* columns of y would vary */
+    CHECK(!takes(86, 0, call));
+    call = product_over_rows(64);
+    call.integers[0] = 0;
+    call.inputs[1].row_elements = 0;
+    call.outputs[0].row_elements = 64;
+    CHECK(!eitp__cuda_blas_sums_rows(&call) && takes(86, 0, call));
+}
+
+/* y is the memory of what an epilogue reads only for our kernels. */
+static void products_by_address(void) {
+    enum { M = 5, N = 8, K = 3 };
+    static float a[M * K], b[K * N], operand[M * N], y[2][M * N];
+    float *const operands[] = {operand, y[1]};
+    unsigned long counts[2];
+    int wrong = 0;
+    eitp__call call = with_epilogue(plain_product(EITP_F32, 1, M, N, K), EITP__EPILOGUE_GELU_TANH_BACKWARD);
+    restart_with("EITP_CUDA_PRODUCTS", "cublaslt");
+    cuda_open();
+    for (int i = 0; i < M * K; i++)
+        a[i] = product_value(4, i);
+    for (int i = 0; i < K * N; i++)
+        b[i] = product_value(5, i);
+    call.inputs[0].data = a;
+    call.inputs[1].data = b;
+    for (int k = 0; k < 2; k++) {
+        const unsigned long before = emulated.products();
+        for (int i = 0; i < M * N; i++)
+            operands[k][i] = product_value(6, i);
+        call.inputs[3].data = operands[k];
+        call.outputs[0].data = y[k];
+        cuda_run(&call);
+        counts[k] = emulated.products() - before;
+    }
+    for (int i = 0; i < M * N; i++)
+        wrong += fabs((double)(y[0][i] - y[1][i])) > 1e-5;
+    CHECK_THAT(counts[0] == 1 && counts[1] == 0 && !wrong, "%lu, %lu, %d wrong", counts[0], counts[1], wrong);
+    cuda_device->interface->destroy(cuda_device);
+    restart_with(NULL, NULL);
+    CHECK(count_live() == 0);
+}
+
+/* ---- Faults ---- */
+
+static eitp_status execute_plan(int *right, eitp_error *error) {
+    return execute_sum("cuda", 2, right, error);
+}
+
+static eitp_status (*faulty_execution)(int *right, eitp_error *error) = execute_plan;
+
+/* Executes with the n-th call failing, in what the variable names; returns whether anything failed. */
+static int execute_with_fault(const char *variable, int n) {
+    char number[24];
+    eitp_error error = EITP__ZERO;
+    eitp_status status;
+    int right;
+    snprintf(number, sizeof number, "%d", n);
+    restart_with(variable, number);
+    status = faulty_execution(&right, &error);
+    CHECK_THAT(!status || (*error.message && !strchr(error.message, '\n')), "%s=%d: %s", variable, n, error.message);
+    CHECK_THAT(status || right, "%s=%d: wrong values and no error", variable, n);
+    CHECK_THAT(count_live() == 0, "%s=%d: %d objects are left", variable, n, count_live());
+    return status != EITP_OK;
+}
+
+/* Calls that only destroy may fail without a report: of the others each failure comes up. */
+static void driver_calls_fail_in_turn(const char *what) {
+    eitp_error error = EITP__ZERO;
+    int right, count, failures = 0;
+    restart_with(NULL, NULL);
+    CHECK(!faulty_execution(&right, &error));
+    count = (int)emulated.calls();
+    for (int n = 1; n <= count; n++)
+        failures += execute_with_fault("EITP_EMULATED_CUDA_FAIL", n);
+    printf("    %s: %d calls of the driver fail in turn: %d failures reported\n", what, count, failures);
+    CHECK_THAT(count > 60 && failures > count / 2, "%d of %d", failures, count);
+    restart_with(NULL, NULL);
+}
+
+static void every_call_fails_in_turn(void) {
+    driver_calls_fail_in_turn("a plan");
+}
+
+/* Those of cuBLASLt that only ask for what the log says may fail too. */
+static void every_call_fails_in_turn_with_products(void) {
+    eitp_error error = EITP__ZERO;
+    const unsigned long before = emulated.products_calls();
+    int right, count, failures = 0;
+    faulty_execution = execute_products;
+    setenv("EITP_CUDA_PRODUCTS", "cublaslt", 1);
+    CHECK(!faulty_execution(&right, &error));
+    count = (int)(emulated.products_calls() - before);
+    for (int n = 1; n <= count; n++)
+        failures += execute_with_fault("EITP_EMULATED_CUBLASLT_FAIL", n);
+    printf("    %d calls of cuBLASLt fail in turn: %d failures reported\n", count, failures);
+    CHECK_THAT(count > 40 && failures > count / 2, "%d of %d", failures, count);
+    driver_calls_fail_in_turn("products");
+    unsetenv("EITP_CUDA_PRODUCTS");
+    faulty_execution = execute_plan;
+}
+
+static void every_call_of_the_compiler_fails_in_turn(void) {
+    char cache[512];
+    int n = 0;
+    const char *kept = getenv("XDG_CACHE_HOME");
+    char before[512];
+    snprintf(before, sizeof before, "%s", kept ? kept : "");
+    REQUIRE(scratch_make(cache));
+    do {
+        scratch_remove(cache);
+        REQUIRE(scratch_make(cache));
+        setenv("XDG_CACHE_HOME", cache, 1);
+    } while (execute_with_fault("EITP_EMULATED_NVRTC_FAIL", ++n) && n < 100);
+    CHECK_THAT(n > 6 && n < 100, "%d", n);
+    printf("    %d calls of the compiler fail in turn\n", n - 1);
+    scratch_remove(cache);
+    setenv("XDG_CACHE_HOME", before, 1);
+    restart_with(NULL, NULL);
+}
+
+/* What fails on the device comes up where its result is asked for. */
+static void device_errors_come_up(void) {
+    int n = 0;
+    do {
+        n++;
+    } while (execute_with_fault("EITP_EMULATED_CUDA_LATE", n) && n < 100);
+    CHECK_THAT(n > 2 && n < 100, "%d", n);
+    restart_with(NULL, NULL);
+}
+
+static void late_errors_come_up(void) {
+    device_errors_come_up();
+    faulty_execution = execute_products;
+    setenv("EITP_CUDA_PRODUCTS", "cublaslt", 1);
+    device_errors_come_up();
+    unsetenv("EITP_CUDA_PRODUCTS");
+    faulty_execution = execute_plan;
+}
+
+/* ---- What is missing ---- */
+
+static void refuses(const char *variable, const char *value, const char *device, const char *what) {
+    eitp_error error = EITP__ZERO;
+    int right;
+    restart_with(variable, value);
+    CHECK_THAT(execute_sum(device, 1, &right, &error) == EITP_ERROR_UNSUPPORTED && strstr(error.message, what),
+               "%s=%s, %s: %s", variable ? variable : "", value ? value : "", device, error.message);
+    CHECK(emulated.live() == 0);
+    restart_with(NULL, NULL);
+}
+
+static void devices_that_are_not_there(void) {
+    eitp_error error = EITP__ZERO;
+    int right;
+    refuses("CUDA_VISIBLE_DEVICES", "", "cuda", "sees no GPU");
+    refuses("EITP_EMULATED_CUDA_DEVICES", "0", "cuda", "sees no GPU");
+    refuses(NULL, NULL, "cuda:1", "there is no GPU 1: 1 is visible");
+    refuses("EITP_EMULATED_CUDA_CAPABILITY", "7.0", "cuda", "compute capability 7.0; kernels need 7.5");
+    restart_with("EITP_EMULATED_CUDA_DEVICES", "2");
+    CHECK_THAT(!execute_sum("cuda:1", 1, &right, &error) && right, "%s", error.message);
+    restart_with(NULL, NULL);
+    CHECK(execute_sum("cuda:x", 1, &right, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "cuda:x"));
+    CHECK(execute_sum("cpu:1", 1, &right, &error) == EITP_ERROR_ARGUMENT);
+}
+
+static void a_driver_of_an_older_cuda_needs_an_older_compiler(void) {
+    refuses("EITP_EMULATED_CUDA_VERSION", "12040", "cuda", "libnvrtc.so.12");
+}
+
+/* ---- The cache ---- */
+
+static int count_files(const char *folder, char *last, size_t size) {
+    const eitp_host host = eitp_host_default();
+    eitp_error error;
+    eitp__buffer names;
+    size_t count = 0;
+    const char *name;
+    eitp__buffer_init(&names, &host);
+    CHECK_THAT(!eitp__list_directory(&host, folder, &names, &count, &error), "%s", error.message);
+    name = names.data;
+    for (size_t i = 0; i < count; i++, name += strlen(name) + 1)
+        snprintf(last, size, "%s/%s", folder, name);
+    eitp__buffer_release(&names);
+    return (int)count;
+}
+
+/* Kernels are compiled once; what is damaged is compiled again. */
+static void compiled_kernels_are_kept(void) {
+    char cache[512], folder[600], file[900], kept[512];
+    const char *before = getenv("XDG_CACHE_HOME");
+    unsigned long compilations;
+    eitp_error error = EITP__ZERO;
+    FILE *damaged;
+    int right, count;
+    snprintf(kept, sizeof kept, "%s", before ? before : "");
+    REQUIRE(scratch_make(cache));
+    setenv("XDG_CACHE_HOME", cache, 1);
+    snprintf(folder, sizeof folder, "%s/eitp/kernels", cache);
+    restart_with(NULL, NULL);
+    compilations = emulated.compilations();
+    CHECK_THAT(!execute_sum("cuda", 1, &right, &error) && right, "%s", error.message);
+    count = count_files(folder, file, sizeof file);
+    CHECK_THAT(count == 1, "%d files", count);
+    restart_with("EITP_EMULATED_NVRTC_FAIL", "nvrtcCompileProgram:1");
+    CHECK_THAT(!execute_sum("cuda", 1, &right, &error) && right, "%s", error.message);
+    restart_with(NULL, NULL);
+    damaged = fopen(file, "r+b");
+    REQUIRE(damaged);
+    fseek(damaged, 1000, SEEK_SET);
+    fputs("damage", damaged);
+    fclose(damaged);
+    CHECK_THAT(!execute_sum("cuda", 1, &right, &error) && right, "%s", error.message);
+    CHECK(count_files(folder, file, sizeof file) == 1);
+    (void)compilations;
+    scratch_remove(cache);
+    setenv("XDG_CACHE_HOME", kept, 1);
+}
+
+/* Without a place to keep them, they are compiled each time. */
+static void without_a_cache_folder(void) {
+    char kept[512];
+    const char *before = getenv("XDG_CACHE_HOME");
+    eitp_error error = EITP__ZERO;
+    int right;
+    snprintf(kept, sizeof kept, "%s", before ? before : "");
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    CHECK_THAT(!execute_sum("cuda", 1, &right, &error) && right, "%s", error.message);
+    setenv("XDG_CACHE_HOME", kept, 1);
+}
+
+/* ---- Without a driver ---- */
+
+static void without_a_driver_it_says_so(void) {
+    eitp_error error = EITP__ZERO;
+    int right;
+    if (has_emulated() || execute_sum("cuda", 1, &right, &error) == EITP_OK)
+        return; /* there is one */
+    CHECK_THAT(error.status == EITP_ERROR_UNSUPPORTED && *error.message, "%s", error.message);
+}
+
+int main(int argc, char **argv) {
+    static const test_case alone[] = {TEST(without_a_driver_it_says_so)};
+    static const test_case tests[] = {
+        TEST(a_plan_runs_as_one_graph),
+        TEST(products_of_cublaslt),
+        TEST(products_that_cublaslt_refuses),
+        TEST(products_are_chosen),
+        TEST(products_by_size_and_type),
+        TEST(products_by_epilogue),
+        TEST(products_by_rows),
+        TEST(products_by_address),
+        TEST(every_call_fails_in_turn),
+        TEST(every_call_fails_in_turn_with_products),
+        TEST(every_call_of_the_compiler_fails_in_turn),
+        TEST(late_errors_come_up),
+        TEST(devices_that_are_not_there),
+        TEST(a_driver_of_an_older_cuda_needs_an_older_compiler),
+        TEST(compiled_kernels_are_kept),
+        TEST(without_a_cache_folder),
+    };
+    find_emulated();
+    if (!has_emulated())
+        return RUN_TESTS(alone, argc, argv);
+    return RUN_TESTS(tests, argc, argv);
+}

@@ -1,0 +1,47 @@
+/*
+ * What the emulated libraries export beside the interfaces that they stand for. Tests look it up with dlsym.
+ */
+#ifndef EMULATED_HOOKS_H
+#define EMULATED_HOOKS_H
+
+#include "tests/cuda/driver_api.h"
+
+/* Bytes of the device's memory. */
+typedef struct emulated_span {
+    uint64_t begin; /* device address */
+    size_t size;
+} emulated_span;
+
+/* libcuda.so.1: name, result, arguments. */
+#define DRIVER_HOOKS(X)                                                                                                \
+    /* Allocations, pinned memory, streams, events, modules, graphs and executable graphs that were not destroyed. */  \
+    X(emulated_cuda_live, int, (void))                                                                                 \
+    /* Calls so far, but cuGetErrorName and cuGetErrorString. */                                                       \
+    X(emulated_cuda_calls, unsigned long, (void))                                                                      \
+    /* Kernels and products that were executed, also by graphs. */                                                     \
+    X(emulated_cuda_launches, unsigned long, (void))                                                                   \
+    X(emulated_cuda_graph_launches, unsigned long, (void))                                                             \
+    /* Reads the environment anew, counts from 1 again, and forgets cuInit. Only while no context is retained. */      \
+    X(emulated_cuda_restart, void, (void))                                                                             \
+    /* 86 for compute capability 8.6. */                                                                               \
+    X(emulated_cuda_capability, int, (void))                                                                           \
+    /* Queues `run`, as a launch of a kernel: it gets a copy of the arguments, and faults strike it. */                \
+    X(emulated_cuda_enqueue, CUresult,                                                                                 \
+      (CUstream stream, void (*run)(void *arguments), const void *arguments, size_t size, const emulated_span *spans,  \
+       size_t span_count))                                                                                             \
+    /* For `run`: where the host finds device memory, and a byte for each of its bytes: was it written? */             \
+    X(emulated_cuda_memory, unsigned char *, (uint64_t address, size_t size, unsigned char **written))                 \
+    /* Ends the process with a line. */                                                                                \
+    X(emulated_cuda_refuse, void, (const char *what))
+
+/* libcublasLt.so.13: handles, descriptions and preferences that were not destroyed; calls, and products put
+   into streams or graphs. */
+int emulated_cublaslt_live(void);
+unsigned long emulated_cublaslt_calls(void);
+unsigned long emulated_cublaslt_products(void);
+
+/* libnvrtc.so.13: programs that were not destroyed, and runs of the compiler. */
+int emulated_nvrtc_live(void);
+unsigned long emulated_nvrtc_compilations(void);
+
+#endif

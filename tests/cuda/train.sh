@@ -1,0 +1,64 @@
+#!/bin/sh
+# The command on the emulated CUDA device: models train as on the processor, and resume with the same bits.
+root=$PWD
+. tests/command/command.sh
+processor=$eitp
+libraries=$BUILD/emulated_cuda
+cat >on_device <<END
+#!/bin/sh
+LD_LIBRARY_PATH=$libraries EITP_EMULATED_CACHE=$libraries/modules XDG_CACHE_HOME=$libraries/cache exec "$processor" "\$@"
+END
+chmod +x on_device
+device=$work/on_device
+
+# exits, with the command on the device.
+runs() {
+    eitp=$device
+    exits 0 "$@" --device cuda
+    eitp=$processor
+}
+
+# The losses of the steps of a run.
+losses() {
+    sed -n 's/^{"step": \([0-9]*\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"
+}
+
+# agree A B: the losses of two runs, of as many steps, differ by at most 1e-5 of their size.
+agree() {
+    losses "$1" >first
+    losses "$2" >second
+    paste first second | awk -v steps="$3" '
+        { d = $2 - $4; d = d < 0 ? -d : d; if ($1 != $3 || d > 1e-5 * $2) { print "    step " $1 ": " $2 ", " $4; bad = 1 } }
+        END { exit bad || NR != steps }'
+}
+
+head -c 6000 "$root/README.md" >text.txt
+sizes='"num_hidden_layers": 2, "vocab_size": 300'
+printf '{"model_type": "gpt2", "n_embd": 32, "n_head": 2, "n_layer": 2, "n_positions": 64, "vocab_size": 300}\n' >gpt2.json
+printf '{"model_type": "bert", "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64, %s}\n' "$sizes" >bert.json
+printf '{"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64, %s}\n' "$sizes" >llama.json
+common="--data text.txt --block-size 16 --batch-size 2 --grad-accum 2 --precision fp32 --lr 2e-3 --eval-steps 0 --optimizer adamw"
+
+exits 0 "a tokenizer" tokenizer train --data text.txt --vocab-size 300 --output gpt2
+mkdir bert
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k l m n o p q r s t u v w x y z \
+    '##a' '##b' '##c' '##d' '##e' '##f' '##g' '##h' '##i' '##j' '##k' '##l' '##m' '##n' '##o' '##p' '##q' '##r' '##s' \
+    '##t' '##u' '##v' '##w' '##x' '##y' '##z' >bert/vocab.txt
+
+for model in gpt2 bert llama; do
+    tokenizer=gpt2
+    task=
+    [ $model = bert ] && tokenizer=bert task="--task mlm"
+    [ $model = gpt2 ] && task="--dropout 0.1"
+    train="train --init $model.json --tokenizer $tokenizer $common $task"
+    exits 0 "$model on the processor" $train --steps 20 --output-dir $model-cpu
+    runs "$model on the device" $train --steps 20 --save-steps 10 --output-dir $model
+    check "$model: the losses of 20 steps" agree $model-cpu $model 20
+    mkdir $model-again && cp -r $model/checkpoint-10 $model/data $model-again/
+    runs "$model resumes" train --resume $model-again/checkpoint-10 --steps 20 --output-dir $model-again
+    for file in model optimizer; do
+        check "$model: straight and resumed, the same bits of $file" cmp -s $model/checkpoint-20/$file.safetensors $model-again/checkpoint-20/$file.safetensors
+    done
+done
+
+finish

@@ -1,0 +1,162 @@
+/*
+ * Calls on the emulated CUDA device: EITP_TEST_CUDA=1 in the environment makes tests of kernels run theirs, in place of
+ * the processor's sets. LD_LIBRARY_PATH begins with the folder of the emulated libraries then.
+ */
+#ifndef EITP_TEST_CUDA_CALLS_H
+#define EITP_TEST_CUDA_CALLS_H
+
+#include "backends/backend.h"
+
+#include "tests/support/test.h"
+
+static eitp__backend *cuda_device;
+
+enum { CUDA_MOST_BLOCKS = EITP__MAX_INPUTS + EITP__MAX_OUTPUTS + 2 };
+
+/* The memory on the host and on the device of the operands of a call. */
+typedef struct cuda_blocks {
+    const void *host[CUDA_MOST_BLOCKS];
+    void *device[CUDA_MOST_BLOCKS];
+    size_t size[CUDA_MOST_BLOCKS];
+    int count;
+} cuda_blocks;
+
+static EITP__UNUSED int uses_cuda(void) {
+    const char *value = getenv("EITP_TEST_CUDA");
+    return value && *value == '1';
+}
+
+static EITP__UNUSED void cuda_open(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__backend_config config = EITP__ZERO;
+    eitp_error error = EITP__ZERO;
+    if (eitp__backend_create(&host, "cuda", &config, &cuda_device, &error)) {
+        printf("    %s\n", error.message);
+        exit(1);
+    }
+}
+
+static EITP__UNUSED int cuda_supports(const eitp__call *call) {
+    return cuda_device->interface->supports(cuda_device, call);
+}
+
+/* The device's copy of `size` bytes; memory that operands share is copied once. */
+static void *cuda_block(cuda_blocks *blocks, const void *host, size_t size) {
+    eitp_error error = EITP__ZERO;
+    int i = 0;
+    if (!host)
+        return NULL;
+    while (i < blocks->count && blocks->host[i] != host)
+        i++;
+    if (i < blocks->count)
+        return blocks->device[i];
+    blocks->host[i] = host;
+    blocks->size[i] = size ? size : 1;
+    blocks->device[i] = cuda_device->interface->allocate(cuda_device, EITP__PLACE_DEVICE, blocks->size[i]);
+    CHECK(blocks->device[i]);
+    CHECK_THAT(!cuda_device->interface->upload(cuda_device, blocks->device[i], host, size, &error), "%s",
+               error.message);
+    blocks->count++;
+    return blocks->device[i];
+}
+
+static void *cuda_operand(cuda_blocks *blocks, const eitp__operand *x) {
+    return cuda_block(blocks, x->data, (size_t)x->elements * eitp_dtype_size(x->dtype));
+}
+
+/* A workspace of bytes that are not numbers. */
+static void *cuda_workspace(cuda_blocks *blocks, const eitp__call *call) {
+    const size_t size = cuda_device->interface->workspace(cuda_device, call);
+    void *bytes = size ? malloc(size) : NULL, *memory;
+    if (!bytes)
+        return NULL;
+    memset(bytes, 0xff, size);
+    memory = cuda_block(blocks, bytes, size);
+    free(bytes);
+    blocks->host[blocks->count - 1] = NULL;
+    return memory;
+}
+
+static void cuda_execute(const eitp__backend_interface *device, const eitp__program_info *info) {
+    static const eitp__poll never = {NULL, NULL};
+    eitp_error error = EITP__ZERO;
+    eitp__program *program = NULL;
+    size_t begun;
+    eitp_status status = device->prepare(cuda_device, info, &program, &error);
+    if (!status)
+        status = device->execute(cuda_device, program, 0, 1, &never, 0, &begun, &error);
+    if (!status)
+        status = device->wait(cuda_device, &error);
+    CHECK_THAT(!status, "%s: %s", eitp__slot_name(info->instructions[0].call->slot), error.message);
+    if (program)
+        device->discard(cuda_device, program);
+}
+
+/* Executes a call whose operands are in the memory of the host. */
+static EITP__UNUSED void cuda_run(const eitp__call *placed) {
+    const eitp__backend_interface *device = cuda_device->interface;
+    eitp__call call = *placed;
+    eitp__instruction instruction = EITP__ZERO;
+    eitp__program_info info = EITP__ZERO;
+    cuda_blocks blocks = EITP__ZERO;
+    eitp_error error = EITP__ZERO;
+    for (int o = 0; o < call.output_count; o++)
+        call.outputs[o].data = cuda_operand(&blocks, &call.outputs[o]);
+    for (int i = 0; i < call.input_count; i++)
+        call.inputs[i].data = cuda_operand(&blocks, &call.inputs[i]);
+    call.carry = (const float *)cuda_block(&blocks, call.carry, sizeof(float));
+    instruction.call = &call;
+    info.instructions = &instruction;
+    info.count = 1;
+    info.workspace = cuda_workspace(&blocks, &call);
+    cuda_execute(device, &info);
+    for (int o = 0; o < call.output_count; o++)
+        if (call.outputs[o].data)
+            CHECK_THAT(!device->download(cuda_device, placed->outputs[o].data, call.outputs[o].data,
+                                         (size_t)call.outputs[o].elements * eitp_dtype_size(call.outputs[o].dtype),
+                                         &error),
+                       "%s", error.message);
+    for (int i = 0; i < blocks.count; i++)
+        device->release(cuda_device, EITP__PLACE_DEVICE, blocks.device[i], blocks.size[i]);
+}
+
+/* As a kernel of a table: the piece that begins with the first item, which tests run last, executes the whole call. */
+static EITP__UNUSED void cuda_run_items(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)end;
+    (void)workspace;
+    if (begin == 0)
+        cuda_run(call);
+}
+
+/* Its workspace is the device's. */
+static size_t cuda_no_workspace(const eitp__call *call) {
+    (void)call;
+    return 0;
+}
+
+/* The slots that the set `ref` lacks in some dtypes, as their first sets have layouts of their own. */
+static int cuda_is_beyond_ref(int slot, int dtype) {
+    return (slot == EITP__SLOT_HEAD || slot == EITP__SLOT_UPDATE || slot == EITP__SLOT_MATMUL) && dtype <= EITP_F16;
+}
+
+/* Opens the device, and puts it in the place of every kernel. */
+static EITP__UNUSED void cuda_register_kernels(eitp__kernel_table *table) {
+    eitp__register_ref_kernels(table);
+    cuda_open();
+    for (int slot = 0; slot < EITP__SLOT_COUNT; slot++) {
+        for (int dtype = 0; dtype < EITP_DTYPE_COUNT; dtype++) {
+            eitp__kernel *kernel = &table->kernels[slot][dtype];
+            if (!kernel->run && !cuda_is_beyond_ref(slot, dtype))
+                continue;
+            kernel->run = cuda_run_items;
+            kernel->supports = cuda_supports;
+            if (slot != EITP__SLOT_UPDATE) /* whose tests look at it */
+                kernel->workspace = cuda_no_workspace;
+            kernel->tile_columns = cuda_device->interface->head_block;
+            kernel->tile_rows = kernel->tile_rows ? kernel->tile_rows : 1;
+            kernel->set = "cuda";
+        }
+    }
+}
+
+#endif
