@@ -225,7 +225,7 @@
  *   EITP_API               extern      linkage of the public functions; the same in every file. `static` makes all of
  *                                      eitp private to one file.
  *   EITP_SHARED            0           1 exports the public functions of a library built with -fvisibility=hidden.
- *   EITP_WITHOUT_AVX2, EITP_WITHOUT_AVX512, EITP_WITHOUT_AVX512BF16, EITP_WITHOUT_AMX
+ *   EITP_WITHOUT_AVX2, EITP_WITHOUT_AVX512, EITP_WITHOUT_AVX512BF16, EITP_WITHOUT_AMX, EITP_WITHOUT_CUDA
  *                          0           1 leaves these kernels out; where the implementation is. It compiles faster.
  *   EITP_FILE              its name    the name of this file in quotes, if you rename it and compile with gcc 11,
  *                                      clang 8 or older; newer compilers know it.

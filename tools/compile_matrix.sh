@@ -357,6 +357,7 @@ matrix() {
     echo "without_case AVX512 amx ref${x86:+,avx2} run"
     echo "without_case AVX512BF16 avx512bf16 ref${x86:+,avx2,avx512,amx} $other"
     echo "without_case AMX amx ref$x86 $other"
+    echo "without_case CUDA none none syntax"
 }
 
 if [ "$mode" = all ]; then optimize=-O2; else optimize=-O0; fi

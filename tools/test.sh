@@ -146,7 +146,7 @@ list_test() {
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device graph ops plan execute trainer micro_batches \
         classification masked
-    on_cuda split 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda ops plan execute
+    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts "$BUILD/eitp"
@@ -159,7 +159,7 @@ list_quick() {
     scripts "$BUILD/split/eitp"
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
-    on_cuda split 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda ops plan execute
+    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda
     other_scripts "$BUILD/split/eitp"
     killing "$BUILD/split/examples/run" "$BUILD/split" 10
 }
@@ -194,6 +194,7 @@ list_nightly() {
     # share, and bytes of the host's allocator.
     [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated \
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/')
+    on_cuda split '' kernels attention factored update matmul cuda ops execute
     for set in $(instruction_sets); do
         programs split real "env EITP_ISA=$set " "@$set"
         for precision in fp32 bf16; do
