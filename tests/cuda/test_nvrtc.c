@@ -75,7 +75,7 @@ static void errors_are_told(void) {
 /* The same texts and options are compiled once, and a warning is told each time. */
 static void nothing_is_compiled_twice(void) {
     static const char *const options[] = {"-arch=sm_86", "-DVALUE=1"};
-    static const char *const others[] = {"-arch=sm_86", "-DVALUE=2"};
+    static const char *const others[] = {"-arch=sm_86", "-DVALUE=2", "-default-device"};
     static const char text[] = "static int unused() { int a; return VALUE; }\n";
     const unsigned long before = cu.emulated_nvrtc_compilations();
     size_t size, again;
@@ -84,11 +84,12 @@ static void nothing_is_compiled_twice(void) {
     CHECK(!compile(text, "x.cu", NULL, NULL, 2, options, log_again, sizeof log_again, &again) && size == again);
     CHECK(!strcmp(log, log_again) && strstr(log, "unused variable"));
     CHECK(cu.emulated_nvrtc_compilations() == before + 1);
-    CHECK(!compile(text, "x.cu", NULL, NULL, 2, others, log, sizeof log, &size));
+    CHECK(!compile(text, "x.cu", NULL, NULL, 3, others, log, sizeof log, &size));
     CHECK(cu.emulated_nvrtc_compilations() == before + 2);
-    CHECK(!compile(text, "x.cu", "", "other.h", 2, others, log, sizeof log, &size));
+    CHECK(!compile(text, "x.cu", "", "other.h", 3, others, log, sizeof log, &size));
     CHECK(cu.emulated_nvrtc_compilations() == before + 3);
-    CHECK(!compile(text, "x.cu", "", "another.h", 2, others, log, sizeof log, &size));
+    CHECK(compile(text, "x.cu", "", "another.h", 2, others, log, sizeof log, &size) == NVRTC_ERROR_INVALID_OPTION);
+    CHECK(!compile(text, "x.cu", "", "another.h", 3, others, log, sizeof log, &size));
     CHECK(cu.emulated_nvrtc_compilations() == before + 4);
 }
 
