@@ -146,7 +146,7 @@ list_test() {
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device graph ops plan execute trainer micro_batches \
         classification masked
-    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda
+    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts "$BUILD/eitp"
