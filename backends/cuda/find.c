@@ -6,36 +6,8 @@
 typedef eitp__cuda_list (*eitp__cuda_lister)(void);
 
 static const eitp__cuda_lister eitp__cuda_lists[] = {
-#if __has_include("backends/cuda/elementwise.c")
-    eitp__cuda_elementwise,
-#endif
-#if __has_include("backends/cuda/movement.c")
-    eitp__cuda_movement,
-#endif
-#if __has_include("backends/cuda/reduce.c")
-    eitp__cuda_reduce,
-#endif
-#if __has_include("backends/cuda/rows.c")
-    eitp__cuda_rows,
-#endif
-#if __has_include("backends/cuda/columns.c")
-    eitp__cuda_columns,
-#endif
-#if __has_include("backends/cuda/update.c")
-    eitp__cuda_update,
-#endif
-#if __has_include("backends/cuda/factored.c")
-    eitp__cuda_factored,
-#endif
-#if __has_include("backends/cuda/matrix.c")
-    eitp__cuda_matrix,
-#endif
-#if __has_include("backends/cuda/attention.c")
-    eitp__cuda_attention,
-#endif
-#if __has_include("backends/cuda/products.c")
-    eitp__cuda_products,
-#endif
+    eitp__cuda_elementwise, eitp__cuda_movement, eitp__cuda_reduce, eitp__cuda_rows,      eitp__cuda_columns,
+    eitp__cuda_update,      eitp__cuda_factored, eitp__cuda_matrix, eitp__cuda_attention, eitp__cuda_products,
 };
 
 static int eitp__cuda_is_for(const eitp__cuda_kernels *kernels, const eitp__call *call,
