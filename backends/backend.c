@@ -14,7 +14,7 @@ static const eitp__backend_interface *(*const eitp__backends[])(void) = {
 #endif
 };
 
-/* The length of a device's name without its number, "cuda:1", which is stored. -1 if that is none. */
+/* Splits a name such as "cuda:1". Returns the length of the part before the colon, or -1 if the number is invalid. */
 static int eitp__parse_device(const char *name, int *ordinal) {
     const char *colon = strchr(name, ':');
     char *end;

@@ -10,11 +10,11 @@
 
 typedef struct eitp__cuda_cache {
     const eitp_host *host;
-    char folder[400]; /* "": there is none */
+    char folder[400]; /* empty: no cache */
     void *lock;       /* held from a look-up that found nothing until the image is stored or the cache is closed */
 } eitp__cuda_cache;
 
-/* Where there is no folder, or none can be made, everything is compiled anew. */
+/* Finds or creates the folder. Without one, everything is compiled in each process. */
 EITP__PRIVATE void eitp__cuda_cache_open(eitp__cuda_cache *cache, const eitp_host *host);
 
 /* Adds the image of a key to `image` and returns 1; or 0 if it is missing or damaged. Then other processes that look

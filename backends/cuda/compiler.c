@@ -59,7 +59,7 @@ EITP__PRIVATE eitp_status eitp__cuda_compiler_open(eitp__cuda_compiler *compiler
 
 /* ---- Compiling ---- */
 
-/* The number of the text of that name, given as far as a quote or its end; -1 if there is none. */
+/* The index of a text, or -1. The name ends at a quote or a zero byte. */
 static int eitp__find_text(const char *name) {
     const size_t length = strcspn(name, "\"");
     for (int i = 0; i < (int)EITP__CUDA_TEXTS; i++)
@@ -122,21 +122,25 @@ typedef struct eitp__compile_options {
     int count;
 } eitp__compile_options;
 
-static void eitp__set_compile_options(eitp__compile_options *options, const eitp__cuda_compiler *compiler,
-                                      const char *definitions) {
+static eitp_status eitp__set_compile_options(eitp__compile_options *options, const eitp__cuda_compiler *compiler,
+                                             const char *definitions, eitp_error *error) {
+    const char *at = definitions;
     options->count = 0;
     snprintf(options->texts[0], sizeof options->texts[0], "-arch=%s_%d", compiler->is_native ? "sm" : "compute",
              compiler->target);
     options->list[options->count++] = options->texts[0];
     options->list[options->count++] = "-std=c++17";
     options->list[options->count++] = "-default-device"; /* functions that nothing marks are the device's */
-    for (const char *at = definitions; *at && options->count < EITP__CUDA_MOST_DEFINITIONS + 3;) {
+    while (*at && options->count < EITP__CUDA_MOST_DEFINITIONS + 3) {
         const size_t length = strcspn(at, " ");
         char *text = options->texts[options->count - 2];
         snprintf(text, sizeof options->texts[0], "-D%.*s", (int)length, at);
         options->list[options->count++] = text;
         at += length + (at[length] == ' ');
     }
+    return *at ? eitp__fail(error, EITP_ERROR_INTERNAL, "more than %d definitions for a kernel file: %s",
+                            EITP__CUDA_MOST_DEFINITIONS, definitions)
+               : EITP_OK;
 }
 
 /* What the compiler said, up to what an error holds. */
@@ -185,7 +189,8 @@ EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler
         result = compiler->create(&program, joined.program, file, joined.count, joined.texts, joined.names);
     if (!status && result)
         status = eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC accepts no program (error %d)", result);
-    eitp__set_compile_options(&options, compiler, definitions);
+    if (!status)
+        status = eitp__set_compile_options(&options, compiler, definitions, error);
     if (!status && compiler->compile(program, options.count, options.list))
         status = eitp__fail_compile(compiler, program, image->host, file, error);
     if (!status)

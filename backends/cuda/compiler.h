@@ -36,8 +36,8 @@ typedef struct eitp__cuda_compiler {
 #undef EITP__NVRTC_MEMBER
 } eitp__cuda_compiler;
 
-/* Opens NVRTC of at most the driver's major version. EITP_ERROR_UNSUPPORTED, with the reason, if there is none, or if
-   it does not know the device. */
+/* Opens NVRTC, at most of the driver's major version. EITP_ERROR_UNSUPPORTED, with the reason, if no library is found
+   or none supports the device. */
 EITP__PRIVATE eitp_status eitp__cuda_compiler_open(eitp__cuda_compiler *compiler, const eitp_host *host,
                                                    int driver_version, int capability, eitp_error *error);
 

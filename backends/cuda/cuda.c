@@ -205,28 +205,33 @@ static void eitp__cuda_release(eitp__backend *backend, eitp__place place, void *
         cuda->driver.release((eitp__cuda_address)(uintptr_t)memory);
 }
 
+/* Checks the result of a copy that was begun, and waits for it. */
+static eitp_status eitp__cuda_finish_copy(const eitp__cuda *cuda, eitp__cuda_result result, const char *name,
+                                          eitp_error *error) {
+    const eitp_status status = eitp__cuda_check(&cuda->driver, result, name, error);
+    return status ? status : eitp__cuda_finish(cuda, error);
+}
+
 static eitp_status eitp__cuda_upload(eitp__backend *backend, void *device, const void *source, size_t size,
                                      eitp_error *error) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
-    eitp_status status = size ? eitp__cuda_enter(cuda, error) : EITP_OK;
+    const eitp_status status = size ? eitp__cuda_enter(cuda, error) : EITP_OK;
     if (status || !size)
         return status;
-    status = eitp__cuda_check(&cuda->driver,
-                              cuda->driver.upload((eitp__cuda_address)(uintptr_t)device, source, size, cuda->compute),
-                              "cuMemcpyHtoDAsync", error);
-    return status ? status : eitp__cuda_finish(cuda, error);
+    return eitp__cuda_finish_copy(
+        cuda, cuda->driver.upload((eitp__cuda_address)(uintptr_t)device, source, size, cuda->compute),
+        "cuMemcpyHtoDAsync", error);
 }
 
 static eitp_status eitp__cuda_download(eitp__backend *backend, void *target, const void *device, size_t size,
                                        eitp_error *error) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
-    eitp_status status = size ? eitp__cuda_enter(cuda, error) : EITP_OK;
+    const eitp_status status = size ? eitp__cuda_enter(cuda, error) : EITP_OK;
     if (status || !size)
         return status;
-    status = eitp__cuda_check(&cuda->driver,
-                              cuda->driver.download(target, (eitp__cuda_address)(uintptr_t)device, size, cuda->compute),
-                              "cuMemcpyDtoHAsync", error);
-    return status ? status : eitp__cuda_finish(cuda, error);
+    return eitp__cuda_finish_copy(
+        cuda, cuda->driver.download(target, (eitp__cuda_address)(uintptr_t)device, size, cuda->compute),
+        "cuMemcpyDtoHAsync", error);
 }
 
 EITP__PRIVATE const eitp__backend_interface *eitp__cuda_backend(void) {

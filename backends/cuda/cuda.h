@@ -32,10 +32,10 @@ static inline EITP__UNUSED eitp__cuda *eitp__cuda_of(const eitp__backend *backen
 
 /* ---- context.c ---- */
 
-/* Makes the device's context that of this thread. */
+/* Makes the device's context current on this thread. */
 EITP__PRIVATE eitp_status eitp__cuda_enter(const eitp__cuda *cuda, eitp_error *error);
 
-/* Does that, and waits for what was put into the compute stream, even after a failure. */
+/* Enters the context and synchronises the compute stream, even if entering failed. */
 EITP__PRIVATE eitp_status eitp__cuda_finish(const eitp__cuda *cuda, eitp_error *error);
 
 /* ---- program.c: functions of eitp__backend_interface ---- */

@@ -110,8 +110,8 @@ EITP__PRIVATE eitp_status eitp__cuda_device_read(const eitp__cuda_driver *driver
                                                  eitp__cuda_device *device, eitp_error *error);
 
 /*
- * EITP_OK if the result of the function `name` is success; else EITP_ERROR_MEMORY if the device has not enough, or
- * EITP_ERROR_INTERNAL, with the driver's words.
+ * Turns the result of the function `name` into a status: EITP_ERROR_MEMORY if the device is out of memory, else
+ * EITP_ERROR_INTERNAL with the driver's message.
  */
 EITP__PRIVATE eitp_status eitp__cuda_check(const eitp__cuda_driver *driver, eitp__cuda_result result, const char *name,
                                            eitp_error *error);

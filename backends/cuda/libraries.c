@@ -27,16 +27,13 @@ static int eitp__try_library_in(eitp__library_search *search, const char *folder
     return search->found != NULL;
 }
 
-/* The folders of PyPI's wheels, below site-packages. */
+/* Tries the folders of PyPI's wheels: those of CUDA 13 share one, those of CUDA 12 have one for each library. */
 static int eitp__try_packages(eitp__library_search *search, const char *packages) {
-    static const char *const folders[] = {"nvidia/cu%d/lib", "nvidia/cuda_nvrtc/lib", "nvidia/cublas/lib"};
-    char name[64], path[512];
+    static const char *const folders[] = {"cu%d/lib", "cuda_nvrtc/lib", "cublas/lib"};
+    char folder[32], path[512];
     for (size_t i = 0; i < EITP__COUNT(folders); i++) {
-        if (i == 0)
-            snprintf(name, sizeof name, "nvidia/cu%d/lib", search->major);
-        else
-            snprintf(name, sizeof name, "%s", folders[i]);
-        if (snprintf(path, sizeof path, "%s/%s", packages, name) < (int)sizeof path &&
+        snprintf(folder, sizeof folder, folders[i], search->major);
+        if (snprintf(path, sizeof path, "%s/nvidia/%s", packages, folder) < (int)sizeof path &&
             eitp__try_library_in(search, path))
             return 1;
     }

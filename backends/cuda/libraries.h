@@ -11,7 +11,7 @@
 
 /*
  * Opens "lib<name>.so.<major>" ("nvrtc", "cublasLt") of the highest major version that is there, from that of the
- * driver, `newest`, down: programs of a newer toolkit need a newer driver. NULL, with the reason, if there is none.
+ * driver, `newest`, down: a newer toolkit needs a newer driver. Returns NULL, with the reason, if none is found.
  */
 EITP__PRIVATE void *eitp__cuda_open_library(const eitp_host *host, const char *name, int newest, char *reason,
                                             size_t size);

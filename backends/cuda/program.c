@@ -98,7 +98,7 @@ static int eitp__cuda_may_clear(const eitp__program_info *info, size_t i, const 
     return 0;
 }
 
-/* Adds instruction `i` as a product of cuBLASLt. It adds nothing if that is none. */
+/* Adds instruction `i` as a product of cuBLASLt, if cuBLASLt can compute it. */
 static eitp_status eitp__cuda_prepare_product(eitp__cuda *cuda, eitp__cuda_program *program, size_t i,
                                               eitp_error *error) {
     const eitp__program_info *info = &program->info;

@@ -18,7 +18,6 @@ static struct {
     unsigned long (*calls)(void), (*launches)(void), (*graph_launches)(void);
     void (*restart)(void);
     int (*compiler_live)(void);
-    unsigned long (*compilations)(void);
     int (*products_live)(void);
     unsigned long (*products_calls)(void), (*products)(void);
 } emulated;
@@ -41,7 +40,6 @@ static void find_emulated(void) {
     find_hook(driver, "emulated_cuda_graph_launches", &emulated.graph_launches);
     find_hook(driver, "emulated_cuda_restart", &emulated.restart);
     find_hook(compiler, "emulated_nvrtc_live", &emulated.compiler_live);
-    find_hook(compiler, "emulated_nvrtc_compilations", &emulated.compilations);
     find_hook(products, "emulated_cublaslt_live", &emulated.products_live);
     find_hook(products, "emulated_cublaslt_calls", &emulated.products_calls);
     find_hook(products, "emulated_cublaslt_products", &emulated.products);
@@ -585,7 +583,6 @@ static int count_files(const char *folder, char *last, size_t size) {
 static void compiled_kernels_are_kept(void) {
     char cache[512], folder[600], file[900], kept[512];
     const char *before = getenv("XDG_CACHE_HOME");
-    unsigned long compilations;
     eitp_error error = EITP__ZERO;
     FILE *damaged;
     int right, count;
@@ -594,7 +591,6 @@ static void compiled_kernels_are_kept(void) {
     setenv("XDG_CACHE_HOME", cache, 1);
     snprintf(folder, sizeof folder, "%s/eitp/kernels", cache);
     restart_with(NULL, NULL);
-    compilations = emulated.compilations();
     CHECK_THAT(!execute_sum("cuda", 1, &right, &error) && right, "%s", error.message);
     count = count_files(folder, file, sizeof file);
     CHECK_THAT(count == 1, "%d files", count);
@@ -608,7 +604,6 @@ static void compiled_kernels_are_kept(void) {
     fclose(damaged);
     CHECK_THAT(!execute_sum("cuda", 1, &right, &error) && right, "%s", error.message);
     CHECK(count_files(folder, file, sizeof file) == 1);
-    (void)compilations;
     scratch_remove(cache);
     setenv("XDG_CACHE_HOME", kept, 1);
 }

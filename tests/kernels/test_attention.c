@@ -267,11 +267,6 @@ static void compare(const char *what, const eitp__operand *y, const double *exac
                worst);
 }
 
-/* Tensor cores multiply rotated queries and keys that were rounded to 16 bits. */
-static double rounded_tolerance(double tolerance) {
-    return uses_cuda() && decoder.rotates && dtype != EITP_F32 ? 2 * tolerance : tolerance;
-}
-
 /* Executes a call on every set; with tolerance 0 the values are not checked. */
 static void check_call(const eitp__call *call, double *const *exact, double tolerance) {
     for (int set = 0; set < EITP__ISA_COUNT; set++) {
@@ -287,7 +282,7 @@ static void check_call(const eitp__call *call, double *const *exact, double tole
         run_pieces(kernel, &whole, count_items(call));
         run_pieces(kernel, &cut, 1);
         for (int i = 0; i < call->output_count && tolerance > 0; i++) {
-            compare(kernel->set, &whole.outputs[i], exact[i], rounded_tolerance(tolerance));
+            compare(kernel->set, &whole.outputs[i], exact[i], tolerance);
             CHECK_THAT(!memcmp(whole.outputs[i].data, cut.outputs[i].data, bytes_of(&cut.outputs[i])),
                        "%s %s: pieces change output %d", kernel->set, eitp_dtype_name(dtype), i);
         }
