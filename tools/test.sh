@@ -51,6 +51,7 @@ file_of() {
 
 programs() { # kind, real or emulated kernel sets, prefix of the command, suffix of the name
     for source in tests/*/test_*.c; do
+        case $source in tests/cuda/*) continue ;; esac # programs without eitp: on_cuda lists them
         test=$(basename "$source" .c)
         program=$BUILD/$1/${source%.c}
         case $test in *_emulated) sets=emulated ;; test_device) sets=device ;; *) sets=real ;; esac
@@ -192,7 +193,7 @@ list_nightly() {
     [ "$sanitizers" = 0 ] || programs sanitized emulated
     # All but those of what only the CPU has: questions within calls, limits that it measures, memory that contexts
     # share, and bytes of the host's allocator.
-    [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated \
+    [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated -e tests/cuda/ \
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/')
     on_cuda split '' kernels attention factored update matmul cuda ops execute
     for set in $(instruction_sets); do
