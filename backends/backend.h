@@ -11,13 +11,14 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 7
+#define EITP__BACKEND_API_VERSION 8
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
     int ordinal;          /* of the device, among several of its kind; eitp__backend_create sets it from "cuda:1" */
+    int pageable;         /* 1: memory of EITP__PLACE_HOST is ordinary memory, which the system may move or swap */
 } eitp__backend_config;
 
 /* Where memory is. */
@@ -64,6 +65,9 @@ typedef struct eitp__instruction {
    one at a time. */
 typedef struct eitp__storage {
     void *user;
+    /* The bytes from `offset` on, in memory of EITP__PLACE_HOST, where a backend may copy them itself. NULL if they are
+       elsewhere. */
+    void *(*address)(void *user, uint64_t offset);
     eitp_status (*read)(void *user, uint64_t offset, void *memory, size_t size, eitp_error *error);
     eitp_status (*write)(void *user, uint64_t offset, const void *memory, size_t size, eitp_error *error);
 } eitp__storage;
@@ -152,6 +156,9 @@ struct eitp__backend_interface {
      * `accumulates`. An absent operand has 0 elements. Plans ask about each epilogue of a product separately.
      */
     int (*supports)(const eitp__backend *backend, const eitp__call *call);
+
+    /* Reads how many bytes the device's memory has, and how many are free. NULL if is_host_memory. */
+    eitp_status (*memory)(const eitp__backend *backend, uint64_t *free_bytes, uint64_t *total, eitp_error *error);
 
     /* Memory of a place, zeroed, at EITP__ALIGNMENT; NULL if there is not enough. */
     void *(*allocate)(eitp__backend *backend, eitp__place place, size_t size);

@@ -54,7 +54,7 @@ programs() { # kind, real or emulated kernel sets, prefix of the command, suffix
         case $source in tests/cuda/*) continue ;; esac # programs without eitp: on_cuda lists them
         test=$(basename "$source" .c)
         program=$BUILD/$1/${source%.c}
-        case $test in *_emulated) sets=emulated ;; test_device) sets=device ;; *) sets=real ;; esac
+        case $test in *_emulated) sets=emulated ;; test_device*) sets=device ;; *) sets=real ;; esac
         [ $sets = "$2" ] && echo "$1/$test$4 $program $3$program"
     done
 }
@@ -80,7 +80,7 @@ on_cuda() { # kind of programs, prefix of the command, names of tests
         program=$BUILD/$kind/${program%.c}
         echo "cuda/test_$test $program,$libraries,tests/cuda/emulated.h $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
     done
-    for script in tests/cuda/train.sh; do
+    for script in tests/cuda/train.sh tests/cuda/memory.sh; do
         echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,$script env EITP=$BUILD/eitp sh $script"
     done
     for source in tests/cuda/test_*.c; do
@@ -145,9 +145,10 @@ list_test() {
     programs packed real 'env EITP_TEST_COARSE=3 '
     programs packed emulated
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
-    [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device graph ops plan execute trainer micro_batches \
-        classification masked
-    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda
+    [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device device_memory graph ops plan execute \
+        offload trainer micro_batches classification masked
+    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda \
+        device_memory
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts "$BUILD/eitp"
@@ -160,7 +161,8 @@ list_quick() {
     scripts "$BUILD/split/eitp"
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
-    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda
+    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda \
+        device_memory
     other_scripts "$BUILD/split/eitp"
     killing "$BUILD/split/examples/run" "$BUILD/split" 10
 }
@@ -195,7 +197,8 @@ list_nightly() {
     # share, and bytes of the host's allocator.
     [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated -e tests/cuda/ \
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/')
-    on_cuda split '' kernels attention factored update matmul cuda ops execute
+    on_cuda split '' kernels attention factored update matmul cuda ops execute device_memory \
+        offload heads
     for set in $(instruction_sets); do
         programs split real "env EITP_ISA=$set " "@$set"
         for precision in fp32 bf16; do

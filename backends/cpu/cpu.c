@@ -584,6 +584,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_sum_group,
         eitp__cpu_tile_rows,
         eitp__cpu_supports,
+        NULL,
         eitp__cpu_allocate,
         eitp__cpu_release,
         eitp__cpu_copy,

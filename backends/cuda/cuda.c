@@ -85,6 +85,7 @@ static eitp_status eitp__cuda_create(const eitp_host *host, const eitp__backend_
         return eitp__fail_memory(error, sizeof *cuda, "the CUDA backend");
     cuda->base.interface = eitp__cuda_backend();
     cuda->base.host = *host;
+    cuda->pageable = config->pageable;
     status = eitp__cuda_open(cuda, config->ordinal, error);
     if (status)
         eitp__cuda_destroy(&cuda->base);
@@ -170,8 +171,22 @@ static size_t eitp__cuda_workspace(const eitp__backend *backend, const eitp__cal
 
 /* ---- Memory ---- */
 
+static eitp_status eitp__cuda_memory(const eitp__backend *backend, uint64_t *free_bytes, uint64_t *total,
+                                     eitp_error *error) {
+    const eitp__cuda *cuda = eitp__cuda_of(backend);
+    size_t sizes[2] = {0, 0};
+    eitp_status status = eitp__cuda_enter(cuda, error);
+    if (!status)
+        status = eitp__cuda_check(&cuda->driver, cuda->driver.memory_info(&sizes[0], &sizes[1]), "cuMemGetInfo", error);
+    *free_bytes = sizes[0];
+    *total = sizes[1];
+    return status;
+}
+
 static void *eitp__cuda_allocate_host(const eitp__cuda *cuda, size_t size) {
     void *memory = NULL;
+    if (cuda->pageable)
+        return eitp__allocate(&cuda->base.host, size);
     if (cuda->driver.allocate_host(&memory, size, 0))
         return NULL;
     return memset(memory, 0, size);
@@ -195,11 +210,12 @@ static void *eitp__cuda_allocate(eitp__backend *backend, eitp__place place, size
 
 static void eitp__cuda_release(eitp__backend *backend, eitp__place place, void *memory, size_t size) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
-    (void)size;
     if (!memory)
         return;
     eitp__cuda_finish(cuda, NULL);
-    if (place == EITP__PLACE_HOST)
+    if (place == EITP__PLACE_HOST && cuda->pageable)
+        eitp__release(&backend->host, memory, size);
+    else if (place == EITP__PLACE_HOST)
         cuda->driver.release_host(memory);
     else
         cuda->driver.release((eitp__cuda_address)(uintptr_t)memory);
@@ -249,6 +265,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cuda_backend(void) {
         eitp__cuda_sum_group,
         eitp__cuda_tile_rows,
         eitp__cuda_supports,
+        eitp__cuda_memory,
         eitp__cuda_allocate,
         eitp__cuda_release,
         eitp__cuda_upload,

@@ -8,7 +8,8 @@
 
 #if EITP__WITH_CUDA
 
-/* Pinned memory between device and storage: two pieces, of which one is used while the other is copied. */
+/* Pinned memory between device and storage: two pieces, of which one is used while the other is copied. Storage that is
+   in pinned memory itself needs none. */
 #define EITP__CUDA_STAGE_BYTES ((size_t)4 << 20)
 
 typedef struct eitp__cuda {
@@ -18,7 +19,8 @@ typedef struct eitp__cuda {
     eitp__cuda_modules modules;
     eitp__cuda_blas blas;
     eitp__cuda_device device;
-    int handle; /* of the device, while its context is retained */
+    int pageable; /* eitp__backend_config.pageable */
+    int handle;   /* of the device, while its context is retained */
     eitp__cuda_context context;
     eitp__cuda_stream compute, copy; /* copy: transfers, in their order */
     eitp__cuda_event fork, join;     /* orders the two streams */
@@ -50,13 +52,15 @@ EITP__PRIVATE eitp_status eitp__cuda_wait(eitp__backend *backend, eitp_error *er
 
 /* ---- transfers.c ---- */
 
-/* A piece of a transfer, copied by the driver's thread between the storage and pinned memory. */
+/* A piece of a transfer: copied between device and pinned memory, and by the driver's thread between that and the
+   storage, unless it is the storage's. */
 typedef struct eitp__cuda_piece {
     eitp__cuda *cuda;
     const eitp__storage *storage;
     uint64_t offset;
     size_t size;
-    char *stage;
+    char *pinned;
+    int is_direct; /* `pinned` is the storage's */
     int is_read;
 } eitp__cuda_piece;
 

@@ -3,11 +3,24 @@
 
 #if EITP__WITH_CUDA
 
+/* True if the device copies from and to the storage itself. */
+static int eitp__is_direct(const eitp__cuda *cuda, const eitp__storage *storage) {
+    return storage->address && !cuda->pageable;
+}
+
+/* The most bytes of a piece. */
+static size_t eitp__piece_bytes(const eitp__cuda *cuda, const eitp__storage *storage) {
+    return eitp__is_direct(cuda, storage) ? SIZE_MAX : EITP__CUDA_STAGE_BYTES;
+}
+
 /* How many pieces a transfer has. */
-static size_t eitp__piece_count(const eitp__instruction *instruction) {
-    return instruction->kind == EITP__READ || instruction->kind == EITP__WRITE
-               ? (instruction->size + EITP__CUDA_STAGE_BYTES - 1) / EITP__CUDA_STAGE_BYTES
-               : 0;
+static size_t eitp__piece_count(const eitp__cuda *cuda, const eitp__program_info *info,
+                                const eitp__instruction *instruction) {
+    if (instruction->kind != EITP__READ && instruction->kind != EITP__WRITE)
+        return 0;
+    return eitp__is_direct(cuda, info->storage)
+               ? 1
+               : (instruction->size + EITP__CUDA_STAGE_BYTES - 1) / EITP__CUDA_STAGE_BYTES;
 }
 
 static eitp_status eitp__cuda_create_stages(eitp__cuda *cuda, eitp_error *error) {
@@ -20,19 +33,22 @@ static eitp_status eitp__cuda_create_stages(eitp__cuda *cuda, eitp_error *error)
     return status;
 }
 
-/* The pieces of one transfer, which use the two stages in turn. */
+/* The pieces of one transfer. Those that are not direct use the two stages in turn. */
 static void eitp__cuda_list_pieces(eitp__cuda *cuda, const eitp__program_info *info, size_t i,
                                    eitp__cuda_transfers *transfers) {
     const eitp__instruction *instruction = &info->instructions[i];
+    const size_t most = eitp__piece_bytes(cuda, info->storage);
     transfers->first[i] = transfers->count;
-    for (size_t k = 0; k < eitp__piece_count(instruction); k++) {
+    for (size_t k = 0; k < eitp__piece_count(cuda, info, instruction); k++) {
         eitp__cuda_piece *piece = &transfers->pieces[transfers->count];
-        const size_t begin = k * EITP__CUDA_STAGE_BYTES, left = instruction->size - begin;
+        const size_t begin = k * most, left = instruction->size - begin;
         piece->cuda = cuda;
         piece->storage = info->storage;
         piece->offset = instruction->offset + begin;
-        piece->size = left < EITP__CUDA_STAGE_BYTES ? left : EITP__CUDA_STAGE_BYTES;
-        piece->stage = cuda->stages[transfers->count % 2];
+        piece->size = left < most ? left : most;
+        piece->is_direct = eitp__is_direct(cuda, info->storage);
+        piece->pinned = piece->is_direct ? (char *)info->storage->address(info->storage->user, piece->offset)
+                                         : cuda->stages[transfers->count % 2];
         piece->is_read = instruction->kind == EITP__READ;
         transfers->count++;
     }
@@ -47,8 +63,8 @@ EITP__PRIVATE eitp_status eitp__cuda_transfers_create(eitp__cuda *cuda, const ei
     if (!info->storage)
         return EITP_OK;
     for (size_t i = 0; i < info->count; i++)
-        pieces += eitp__piece_count(&info->instructions[i]);
-    status = eitp__cuda_create_stages(cuda, error);
+        pieces += eitp__piece_count(cuda, info, &info->instructions[i]);
+    status = eitp__is_direct(cuda, info->storage) ? EITP_OK : eitp__cuda_create_stages(cuda, error);
     if (status || !pieces)
         return status;
     transfers->instruction_count = info->count;
@@ -60,7 +76,7 @@ EITP__PRIVATE eitp_status eitp__cuda_transfers_create(eitp__cuda *cuda, const ei
         return eitp__fail_memory(error, pieces * sizeof *transfers->pieces, "the transfers of a program");
     for (size_t i = 0; i < info->count && !status; i++) {
         eitp__cuda_list_pieces(cuda, info, i, transfers);
-        if (eitp__piece_count(&info->instructions[i]))
+        if (eitp__piece_count(cuda, info, &info->instructions[i]))
             status = eitp__cuda_check(&cuda->driver,
                                       cuda->driver.event_create(&transfers->begun[i], EITP__CUDA_EVENT_DISABLE_TIMING),
                                       "cuEventCreate", error);
@@ -87,27 +103,31 @@ static void eitp__cuda_move_piece(void *user) {
     eitp_error *late = &piece->cuda->late;
     if (late->status)
         return;
-    late->status = piece->is_read ? storage->read(storage->user, piece->offset, piece->stage, piece->size, late)
-                                  : storage->write(storage->user, piece->offset, piece->stage, piece->size, late);
+    late->status = piece->is_read ? storage->read(storage->user, piece->offset, piece->pinned, piece->size, late)
+                                  : storage->write(storage->user, piece->offset, piece->pinned, piece->size, late);
 }
 
-/* Copies a piece between stage and device, after or before it is moved. */
+/* Lets the driver's thread move a piece, unless it is where it should be. */
+static eitp_status eitp__cuda_issue_move(eitp__cuda *cuda, eitp__cuda_piece *piece, eitp_error *error) {
+    return piece->is_direct
+               ? EITP_OK
+               : eitp__cuda_check(&cuda->driver, cuda->driver.launch_host(cuda->copy, eitp__cuda_move_piece, piece),
+                                  "cuLaunchHostFunc", error);
+}
+
+/* Copies a piece between pinned memory and device, after or before it is moved. */
 static eitp_status eitp__cuda_copy_piece(eitp__cuda *cuda, eitp__cuda_piece *piece, char *memory, eitp_error *error) {
     const eitp__cuda_driver *driver = &cuda->driver;
     const eitp__cuda_address address = (eitp__cuda_address)(uintptr_t)memory;
-    eitp_status status;
-    if (piece->is_read) {
-        status = eitp__cuda_check(driver, driver->launch_host(cuda->copy, eitp__cuda_move_piece, piece),
-                                  "cuLaunchHostFunc", error);
-        return status ? status
-                      : eitp__cuda_check(driver, driver->upload(address, piece->stage, piece->size, cuda->copy),
-                                         "cuMemcpyHtoDAsync", error);
-    }
-    status = eitp__cuda_check(driver, driver->download(piece->stage, address, piece->size, cuda->copy),
+    eitp_status status = piece->is_read ? eitp__cuda_issue_move(cuda, piece, error) : EITP_OK;
+    if (status)
+        return status;
+    if (piece->is_read)
+        return eitp__cuda_check(driver, driver->upload(address, piece->pinned, piece->size, cuda->copy),
+                                "cuMemcpyHtoDAsync", error);
+    status = eitp__cuda_check(driver, driver->download(piece->pinned, address, piece->size, cuda->copy),
                               "cuMemcpyDtoHAsync", error);
-    return status ? status
-                  : eitp__cuda_check(driver, driver->launch_host(cuda->copy, eitp__cuda_move_piece, piece),
-                                     "cuLaunchHostFunc", error);
+    return status ? status : eitp__cuda_issue_move(cuda, piece, error);
 }
 
 /* Its copies come after all calls before it, which may use its memory. */
@@ -120,9 +140,11 @@ static eitp_status eitp__cuda_begin_transfer(eitp__cuda *cuda, const eitp__progr
     if (!status)
         status =
             eitp__cuda_check(driver, driver->stream_wait_event(cuda->copy, cuda->fork, 0), "cuStreamWaitEvent", error);
-    for (size_t k = 0; k < eitp__piece_count(instruction) && !status; k++)
-        status = eitp__cuda_copy_piece(cuda, &transfers->pieces[transfers->first[i] + k],
-                                       (char *)instruction->memory + k * EITP__CUDA_STAGE_BYTES, error);
+    for (size_t k = 0; k < eitp__piece_count(cuda, info, instruction) && !status; k++) {
+        eitp__cuda_piece *piece = &transfers->pieces[transfers->first[i] + k];
+        status = eitp__cuda_copy_piece(cuda, piece, (char *)instruction->memory + (piece->offset - instruction->offset),
+                                       error);
+    }
     return status ? status
                   : eitp__cuda_check(driver, driver->event_record(transfers->begun[i], cuda->copy), "cuEventRecord",
                                      error);

@@ -98,12 +98,15 @@ typedef enum eitp_async_save {
 
 /* What may be chosen so that the run fits in memory. */
 typedef struct eitp_memory_recipe {
-    uint64_t budget;       /* resident bytes of the process; 0: the memory that is free (eitp_memory_budget_default) */
+    uint64_t budget; /* resident bytes of the process; 0: the memory that is free (eitp_memory_budget_default) */
+    /* Bytes of a GPU's own memory; 0: up to `device_percent` of all (eitp_device_budget_default). */
+    uint64_t device_budget;
+    double device_percent;
     const char *precision; /* "auto" (the fastest), "fp32", "bf16" or "fp16" */
     const char *optimizer; /* "auto" (the nearest to AdamW that fits), or the name of one */
     eitp_recompute recompute;
     const char *offload;      /* "none", "auto" (as few variables as necessary), "states" or "all" */
-    const char *offload_file; /* NULL: in the output directory */
+    const char *offload_file; /* NULL: in the output directory, or in the host's memory if the device has its own */
     int least;                /* take the configuration with the least memory, not the fastest that fits */
     eitp_async_save async_save;
 } eitp_memory_recipe;

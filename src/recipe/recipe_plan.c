@@ -104,6 +104,25 @@ static eitp_status eitp__find_budget(const eitp_training *training, size_t known
     return status;
 }
 
+/* The same for a GPU's own memory. */
+static eitp_status eitp__find_device_budget(const eitp_training *training, size_t known, eitp_fit *fit,
+                                            eitp_error *error) {
+    const eitp_memory_recipe *memory = &training->recipe.memory;
+    eitp_device_memory found;
+    char texts[2][16];
+    eitp_status status;
+    fit->device_budget = memory->device_budget ? (size_t)memory->device_budget : known;
+    if (fit->device_budget)
+        return EITP_OK;
+    status = eitp_fit_device_memory(fit, &found, error);
+    fit->device_budget = status ? 0 : (size_t)eitp_device_budget_default(&found, memory->device_percent);
+    if (fit->device_budget)
+        eitp__log_line(&training->host, EITP_LOG_INFO, "GPU memory budget: %s, of %s that are free",
+                       eitp_format_bytes(fit->device_budget, texts[0], sizeof texts[0]),
+                       eitp_format_bytes(found.free, texts[1], sizeof texts[1]));
+    return status;
+}
+
 EITP__PRIVATE void eitp__training_set_rates(const eitp_training *training, eitp_trainer_config *config) {
     const eitp_optimizer_info *optimizer = eitp_optimizer_get(config->optimizer_config.optimizer);
     const eitp_trainer_config *given = &training->recipe.trainer;
@@ -118,7 +137,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     const eitp_memory_recipe *memory = &training->recipe.memory;
     const char *offload = memory->offload ? memory->offload : "none";
     eitp_fit *fit = &training->fit;
-    const size_t known = fit->budget;
+    const size_t known = fit->budget, known_of_device = fit->device_budget;
     eitp_status status;
     memset(fit, 0, sizeof *fit);
     fit->context = training->recipe.context;
@@ -128,13 +147,16 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     fit->context.offload = !strcmp(offload, "states") ? EITP_OFFLOAD_STATES
                            : !strcmp(offload, "all")  ? EITP_OFFLOAD_ALL
                                                       : EITP_OFFLOAD_NONE;
+    fit->context.offload_path = memory->offload_file;
     fit->create_task = eitp__create_planned;
     fit->user = training;
     fit->create_more = training->prompt_tokens ? eitp__sample_texts_plan : NULL;
     eitp__keep_kernels(training, &fit->context);
     status = eitp__describe_numbers(training, error);
     eitp__training_set_rates(training, &fit->trainer);
-    return status ? status : eitp__find_budget(training, known, &fit->budget, error);
+    if (!status)
+        status = eitp__find_budget(training, known, &fit->budget, error);
+    return status ? status : eitp__find_device_budget(training, known_of_device, fit, error);
 }
 
 /* ---- The run ---- */

@@ -27,6 +27,8 @@ static const eitp_setting eitp__context_settings[] = {
     EITP__TEXT_SETTING(eitp_context_config, , device, "device", "auto", ACCEPTED, "where to compute"),
     EITP__CONTEXT_SETTING(threads, "threads", INTEGER, 0, 0, 4096,
                           "threads; results do not depend on it; 0: one per processor"),
+    EITP__CONTEXT_SETTING(pin_memory, "pin_memory", FLAG, 1, 0, 1,
+                          "page-lock the host's memory that a GPU copies from and to, for faster copies"),
 };
 
 static const eitp_setting eitp__model_settings[] = {
@@ -125,6 +127,10 @@ static const eitp_setting eitp__task_settings[] = {
 static const eitp_setting eitp__memory_settings[] = {
     EITP__MEMORY_SETTING(budget, "memory_budget", UNSIGNED, 0, EITP__LARGEST_COUNT, EITP_SETTING_BYTES, NULL,
                          "memory limit of the process, in bytes; 0: the memory that is free"),
+    EITP__MEMORY_SETTING(device_budget, "gpu_memory_budget", UNSIGNED, 0, EITP__LARGEST_COUNT, EITP_SETTING_BYTES, NULL,
+                         "memory limit of the run on a GPU, in bytes; 0: what gpu_mem_max leaves"),
+    EITP__MEMORY_SETTING(device_percent, "gpu_mem_max", NUMBER, 95, 100, 0, NULL,
+                         "percentage of a GPU's memory that may be in use, by this run and others"),
     EITP__CHOSEN_TEXT_SETTING(eitp_memory_recipe, , precision, "precision", "auto", ACCEPTED, "auto fp32 bf16 fp16",
                               "of weights and activations; auto: the fastest on this processor"),
     EITP__TEXT_SETTING(
@@ -132,8 +138,10 @@ static const eitp_setting eitp__memory_settings[] = {
         "optimizer, and the form of weights and moments; auto: the nearest to AdamW that fits in memory"),
     EITP__MEMORY_SETTING(recompute, "recompute", CHOICE, EITP_RECOMPUTE_AUTO, 0, 0, "auto none attention layer",
                          "activations to recompute in the backward pass; auto: as few as fit in memory"),
-    EITP__CHOSEN_TEXT_SETTING(eitp_memory_recipe, , offload, "offload", "none", ACCEPTED, "none auto states all",
-                              "variables to keep in a file; auto: as few as needed where nothing else fits"),
+    EITP__CHOSEN_TEXT_SETTING(
+        eitp_memory_recipe, , offload, "offload", "none", ACCEPTED, "none auto states all",
+        "variables to keep in a file, or for a GPU in the host's memory; auto: as few as needed where nothing "
+        "else fits"),
     EITP__TEXT_SETTING(eitp_memory_recipe, , offload_file, "offload_file", NULL, ACCEPTED,
                        "that file, removed after the run"),
     EITP__MEMORY_SETTING(least, "least_memory", FLAG, 0, 1, EITP_SETTING_OPTIONAL, NULL,

@@ -132,11 +132,11 @@ static eitp_status eitp__choose_least(eitp_training *training, eitp_error *error
     eitp_fit nothing = training->fit;
     eitp_fit_candidate ignored;
     eitp_status status;
-    nothing.budget = 1;
+    nothing.budget = nothing.device_budget = 1;
     status = eitp_fit_choose(&nothing, &ignored, &training->choice, error);
     if (status && status != EITP_ERROR_MEMORY)
         return status;
-    training->choice.fits = !training->fit.budget || training->choice.total <= training->fit.budget;
+    training->choice.fits = eitp_fit_admits(&training->fit, &training->choice);
     return training->choice.fits ? EITP_OK : eitp_fit_choose(&training->fit, &ignored, NULL, error);
 }
 
@@ -247,7 +247,7 @@ eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chos
     if (training->trained)
         return eitp__refuse_trained(error);
     if (!training->is_planned)
-        training->fit.budget = 0; /* as it is now */
+        training->fit.budget = training->fit.device_budget = 0; /* as they are now */
     if (!training->is_planned)
         status =
             eitp__is_window_open(training) ? eitp__plan_window(training, error) : eitp__plan_stages(training, error);
@@ -259,18 +259,26 @@ eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chos
 
 /* ---- Preparing ---- */
 
+/* The path of offloaded variables, to be released; NULL if they are not in a file, or memory is short. */
+static char *eitp__offload_path_of(const eitp_training *training) {
+    const char *given = training->recipe.memory.offload_file;
+    if (given)
+        return eitp__copy_text(&training->host, given);
+    return training->choice.device ? NULL
+                                   : eitp__join_path(&training->host, training->recipe.run.directory, "offload.tmp");
+}
+
 static eitp_status eitp__create_context(eitp_training *training, eitp_error *error) {
     eitp_context_config config = training->fit.context;
-    const char *given = training->recipe.memory.offload_file;
-    char *path = given ? eitp__copy_text(&training->host, given)
-                       : eitp__join_path(&training->host, training->recipe.run.directory, "offload.tmp");
+    char *path = eitp__offload_path_of(training);
     eitp_status status;
     config.precision = training->choice.precision;
     config.parameters = eitp_optimizer_get(training->choice.optimizer)->parameters;
     config.offload = training->choice.offload;
     config.offload_path = path;
-    status = path ? eitp_context_create(&config, &training->context, error)
-                  : eitp__fail_memory(error, strlen(training->recipe.run.directory), "the path of offloaded variables");
+    status = path || training->choice.device
+                 ? eitp_context_create(&config, &training->context, error)
+                 : eitp__fail_memory(error, strlen(training->recipe.run.directory), "the path of offloaded variables");
     eitp_context_set_poll(training->context, eitp__training_is_stopped, training);
     eitp__release_text(&training->host, path);
     return status;

@@ -9,6 +9,7 @@ eitp_context_config eitp_context_config_default(void) {
     memset(&config, 0, sizeof config);
     config.host = eitp_host_default();
     config.device = "auto";
+    config.pin_memory = 1;
     config.parameters = EITP_PARAMETERS_EXACT;
     return config;
 }
@@ -62,18 +63,19 @@ static void eitp__describe_context(eitp_context *context) {
     snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
 }
 
-/* Opens the file of offloaded variables, if the context offloads any. */
-static eitp_status eitp__open_offload_file(eitp_context *context, const eitp_context_config *config,
-                                           eitp_error *error) {
-    if (!config->offload || config->plans_only)
+/* Opens what offloaded variables will be in, if the context offloads any. */
+static eitp_status eitp__open_offload(eitp_context *context, const eitp_context_config *config, eitp_error *error) {
+    const int has_file = config->offload_path && *config->offload_path;
+    if (!config->offload)
         return EITP_OK;
-    if (!context->backend->interface->is_host_memory)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not support offloading; use device 'cpu'",
-                          context->backend->interface->name);
-    if (!config->offload_path || !*config->offload_path)
+    if (!has_file && !context->backend->interface->is_host_memory)
+        eitp__offload_open_memory(&context->offloaded, context->backend);
+    else if (!has_file && !config->plans_only)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "eitp_context_config.offload needs a file: set eitp_context_config.offload_path");
-    return eitp__offload_open(&context->offload_file, &context->host, config->offload_path, error);
+    else if (!config->plans_only)
+        return eitp__offload_open_file(&context->offloaded, &context->host, config->offload_path, error);
+    return EITP_OK;
 }
 
 static eitp_status eitp__check_context_config(const eitp_context_config *config, eitp_error *error) {
@@ -106,6 +108,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.threads = config->threads;
     backend.isa = config->isa;
     backend.products = config->products;
+    backend.pageable = !config->pin_memory;
     created->parameters = config->parameters;
     created->plans_only = config->plans_only;
     created->offload = config->offload;
@@ -118,7 +121,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                             "8-bit corrections of parameters, as of adamw8, are not available in fp16; use bf16");
     if (!status)
-        status = eitp__open_offload_file(created, config, error);
+        status = eitp__open_offload(created, config, error);
     if (!status && config->precision && !strcmp(config->precision, "auto"))
         eitp__log_line(&created->host, EITP_LOG_DEBUG, "precision auto: %s", eitp_context_precision_name(created));
     if (status) {
@@ -151,8 +154,8 @@ void eitp_context_destroy(eitp_context *context) {
         eitp__segments_release(context->lenders[i]);
     eitp__release(&host, context->lenders, context->lender_capacity * sizeof(eitp__segments *));
     eitp__release(&host, context->ops, context->ops_bytes);
+    eitp__offload_close(&context->offloaded);
     eitp__segments_release(context->segments);
-    eitp__offload_close(&context->offload_file);
     eitp__release(&host, context, sizeof *context);
 }
 
@@ -197,6 +200,27 @@ eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
 
 eitp_offload eitp_context_offload(const eitp_context *context) {
     return context ? context->offload : EITP_OFFLOAD_NONE;
+}
+
+eitp_status eitp_context_device_memory(const eitp_context *context, eitp_device_memory *memory, eitp_error *error) {
+    if (!context || !memory)
+        return eitp__fail_null(error, "eitp_context_device_memory", "context and memory");
+    const eitp__backend *backend = context->backend;
+    memset(memory, 0, sizeof *memory);
+    if (backend->interface->is_host_memory)
+        return EITP_OK;
+    for (size_t i = 0; i < context->segments->count; i++)
+        memory->allocated += context->segments->blocks[i].size;
+    memory->allocated += context->arena.memory ? context->arena.size : 0;
+    memory->is_separate = 1;
+    return backend->interface->memory(backend, &memory->free, &memory->total, error);
+}
+
+uint64_t eitp_device_budget_default(const eitp_device_memory *memory, double percent) {
+    if (!memory || !memory->is_separate)
+        return 0;
+    const uint64_t margin = (uint64_t)((double)memory->total * (1 - percent / 100));
+    return memory->free > margin ? memory->free - margin : 1;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {

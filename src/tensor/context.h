@@ -50,7 +50,7 @@ struct eitp_context {
     eitp_parameter_form parameters;
     int plans_only;
     eitp_offload offload;
-    eitp__offload_file offload_file;         /* zeros if nothing is offloaded */
+    eitp__offload_store offloaded;           /* zeros if nothing is offloaded */
     eitp_profiler profiler;                  /* without a function if plans are not profiled */
     eitp__poll poll;                         /* see eitp_context_set_poll */
     double phase_seconds[EITP__PHASE_COUNT]; /* of all executions so far that were waited for */

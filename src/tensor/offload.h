@@ -1,44 +1,59 @@
-/* The file of offloaded variables. */
+/* Where offloaded variables are: in a file, or in the host's memory if the device has its own. */
 #ifndef EITP_OFFLOAD_H
 #define EITP_OFFLOAD_H
 
 #include "base/files.h"
-#include "backends/backend.h"
+#include "tensor/segments.h"
 #include "tensor/tensor.h"
 
 /* Smaller variables stay in memory: transferring them costs more than it saves. */
 #define EITP__OFFLOADED_BYTES ((size_t)32 << 10)
 
-/* Assumed transfer rates in bytes per second: a modest solid-state disk. */
-#define EITP__OFFLOAD_READ_RATE 1e9
-#define EITP__OFFLOAD_WRITE_RATE 5e8
+/* Assumed transfer rates in bytes per second: of a modest solid-state disk, and of 16 lanes of PCI Express 3. */
+#define EITP__OFFLOAD_FILE_READ_RATE 1e9
+#define EITP__OFFLOAD_FILE_WRITE_RATE 5e8
+#define EITP__OFFLOAD_MEMORY_RATE 1.2e10
 
-typedef struct eitp__offload_file {
+typedef struct eitp__offload_store {
     eitp_host host;
+    eitp__backend *backend; /* whose host memory has the variables; NULL: they are in the file */
+    eitp__segment *blocks;  /* of that memory, one after the other; a variable is within one */
+    size_t block_count, block_capacity;
     eitp__file file;
-    uint64_t size;  /* bytes of the file in use */
+    uint64_t size;  /* bytes of the file or the blocks in use */
     int is_removed; /* the file has no name any more */
-} eitp__offload_file;
+} eitp__offload_store;
 
 /* Creates the file, empty. An existing file of that name is replaced. */
-EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const eitp_host *host, const char *path,
-                                             eitp_error *error);
+EITP__PRIVATE eitp_status eitp__offload_open_file(eitp__offload_store *store, const eitp_host *host, const char *path,
+                                                  eitp_error *error);
 
-/* Closes and removes the file. Does nothing on a zeroed structure. */
-EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload);
+/* Begins with no memory. The backend must outlast the store. */
+EITP__PRIVATE void eitp__offload_open_memory(eitp__offload_store *store, eitp__backend *backend);
 
-/* EITP_ERROR_IO if the disk has no room for `bytes` more, or the limit of file sizes is too low. */
-EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *offload, uint64_t bytes,
-                                                    eitp_error *error);
+/* Closes and removes the file, or releases the memory. Does nothing on a zeroed structure. */
+EITP__PRIVATE void eitp__offload_close(eitp__offload_store *store);
 
-/* The file as the storage of programs. */
-EITP__PRIVATE eitp__storage eitp__offload_storage(eitp__offload_file *offload);
+/* The bytes that a variable of `size` bytes takes. */
+EITP__PRIVATE uint64_t eitp__offload_room(size_t size);
 
 /*
- * Reserves `size` bytes of the file and writes zeros there, so that a full disk is noticed at this point rather than in
- * the middle of a run.
+ * Makes room for variables of `bytes` in all. EITP_ERROR_IO if the disk has no such room, or the limit of file sizes is
+ * too low; EITP_ERROR_MEMORY if the host has not so much memory.
  */
-EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, size_t size, uint64_t *offset,
+EITP__PRIVATE eitp_status eitp__offload_extend(eitp__offload_store *store, uint64_t bytes, eitp_error *error);
+
+/*
+ * Takes `size` bytes of that room, zeroed. Zeros are written to a file, so that a full disk is noticed at this point
+ * rather than in the middle of a run.
+ */
+EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_store *store, size_t size, uint64_t *offset,
                                                 eitp_error *error);
+
+/* The store for programs, and for copies of single variables. */
+EITP__PRIVATE eitp__storage eitp__offload_storage(eitp__offload_store *store);
+
+/* The seconds that transfers of so many bytes take, at the assumed rates. */
+EITP__PRIVATE double eitp__offload_seconds(const eitp_context *context, double reads, double writes);
 
 #endif

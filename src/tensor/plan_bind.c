@@ -104,8 +104,7 @@ EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
         plan->stats.file_reads += (double)plan->windows[i].size;
         plan->stats.file_writes += plan->windows[i].is_dirty ? (double)plan->windows[i].size : 0;
     }
-    plan->stats.seconds +=
-        plan->stats.file_reads / EITP__OFFLOAD_READ_RATE + plan->stats.file_writes / EITP__OFFLOAD_WRITE_RATE;
+    plan->stats.seconds += eitp__offload_seconds(plan->context, plan->stats.file_reads, plan->stats.file_writes);
     return EITP_OK;
 }
 

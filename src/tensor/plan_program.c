@@ -118,7 +118,7 @@ EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *err
         return EITP_OK;
     eitp__discard_program(plan);
     eitp__bind(plan);
-    plan->storage = eitp__offload_storage(&plan->context->offload_file);
+    plan->storage = eitp__offload_storage(&plan->context->offloaded);
     info.instructions = plan->instructions;
     info.count = plan->instruction_count;
     info.rows = plan->device_rows;

@@ -69,7 +69,7 @@ EITP__PRIVATE double eitp__recipe_seconds(const eitp__recompute *r, const eitp__
     uses->seconds = eitp__step_seconds(r->plan, recipe);
     for (int i = 0; i < recipe->input_count; i++) {
         if (recipe->inputs[i] && eitp__is_offloaded_tensor(r->plan, recipe->inputs[i]))
-            uses->seconds += eitp__value_bytes(recipe->inputs[i]) / EITP__OFFLOAD_READ_RATE;
+            uses->seconds += eitp__offload_seconds(r->plan->context, eitp__value_bytes(recipe->inputs[i]), 0);
     }
     return uses->seconds;
 }

@@ -38,9 +38,9 @@ typedef enum eitp_parameter_form {
 } eitp_parameter_form;
 
 /*
- * Which variables are kept in a file instead of memory. While a plan executes, they are transferred to and from windows
- * in the arena. Caches, and variables smaller than 32 KiB, always stay in memory. Offloading changes no bit of a
- * result.
+ * Which variables are kept in a file, or in the host's memory if the device has its own, instead of the device's
+ * memory. While a plan executes, they are transferred to and from windows in the arena. Caches, and variables smaller
+ * than 32 KiB, always stay in the device's memory. Offloading changes no bit of a result.
  */
 typedef enum eitp_offload {
     EITP_OFFLOAD_NONE = 0,
@@ -66,12 +66,13 @@ typedef struct eitp_context_config {
     /*
      * The file for offloaded variables. It is created, replacing any file of that name, and its contents are lost when
      * the context is destroyed or the process ends. While a plan executes, a thread of the library calls the host's
-     * `read` and `write` for it.
+     * `read` and `write` for it. NULL: no file; then a device with memory of its own has them in the host's memory.
      */
     const char *offload_path;
+    int pin_memory; /* 1: host memory that a GPU copies from and to is page-locked, for faster copies */
 } eitp_context_config;
 
-/* The default host, automatic device, all processors, fp32, exact parameters, no offloading. */
+/* The default host, automatic device, all processors, fp32, exact parameters, no offloading, pinned memory. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 /* Creates a context. EITP_ERROR_UNSUPPORTED if machine or build lack the device, or the device what is requested. */
@@ -99,6 +100,21 @@ EITP_API const char *eitp_context_precision_name(const eitp_context *context);
 
 /* What models store of 16-bit parameters. EITP_PARAMETERS_ROUNDED for NULL. */
 EITP_API eitp_parameter_form eitp_context_parameters(const eitp_context *context);
+
+/* The memory of a context's device, in bytes; zeros if it is the host's. */
+typedef struct eitp_device_memory {
+    int is_separate;      /* 1: the device has memory of its own */
+    uint64_t free, total; /* of the device, whoever uses it */
+    uint64_t allocated;   /* for the context's variables and arena */
+} eitp_device_memory;
+
+/* Reads it as it is now. */
+EITP_API eitp_status eitp_context_device_memory(const eitp_context *context, eitp_device_memory *memory,
+                                                eitp_error *error);
+
+/* The bytes that a run may take of a device's memory so that at most this percentage of it is in use; at least 1. 0 if
+   the memory is the host's, and for NULL. */
+EITP_API uint64_t eitp_device_budget_default(const eitp_device_memory *memory, double percent);
 
 /* Which variables are offloaded. EITP_OFFLOAD_NONE for NULL. */
 EITP_API eitp_offload eitp_context_offload(const eitp_context *context);
@@ -148,7 +164,7 @@ typedef struct eitp_variable {
     size_t size;    /* bytes */
     int decay;      /* 1 if weight decay applies; initially so for parameters of rank 2 or more */
     int trained;    /* 1 if gradients and updates of the parameter are computed; initially so for all parameters */
-    int offloaded;  /* 1 if it is kept in the context's file */
+    int offloaded;  /* 1 if it is kept in the context's file or in the host's memory */
     int borrowed;   /* 1 if it is the memory of another context, which neither can change: see eitp_model_share */
     int of_learner; /* 1 if it is the parameter of a learner (eitp_pass_learner), which is saved beside the model */
 } eitp_variable;

@@ -208,21 +208,22 @@ static size_t eitp__aligned(size_t size) {
     return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
 }
 
-static int eitp__needs_file_space(const eitp__variable *variable) {
+static int eitp__needs_offload_room(const eitp__variable *variable) {
     return variable->info.offloaded && variable->offset == EITP__NO_OFFSET;
 }
 
-/* Reserves space in the file for offloaded variables that have none. */
-static eitp_status eitp__reserve_file_space(eitp_context *context, eitp_error *error) {
+/* Reserves room for offloaded variables that have none. */
+static eitp_status eitp__reserve_offload_room(eitp_context *context, eitp_error *error) {
     uint64_t bytes = 0;
     eitp_status status;
     for (size_t i = 0; i < context->variable_count; i++)
-        bytes += eitp__needs_file_space(&context->variables[i]) ? context->variables[i].info.size : 0;
-    status = bytes ? eitp__offload_check_space(&context->offload_file, bytes, error) : EITP_OK;
+        if (eitp__needs_offload_room(&context->variables[i]))
+            bytes += eitp__offload_room(context->variables[i].info.size);
+    status = bytes ? eitp__offload_extend(&context->offloaded, bytes, error) : EITP_OK;
     for (size_t i = 0; i < context->variable_count && !status; i++) {
         eitp__variable *variable = &context->variables[i];
-        if (eitp__needs_file_space(variable))
-            status = eitp__offload_reserve(&context->offload_file, variable->info.size, &variable->offset, error);
+        if (eitp__needs_offload_room(variable))
+            status = eitp__offload_reserve(&context->offloaded, variable->info.size, &variable->offset, error);
     }
     return status;
 }
@@ -241,7 +242,7 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "the total size of the variables overflows size_t");
     }
     if (!context->plans_only)
-        status = eitp__reserve_file_space(context, error);
+        status = eitp__reserve_offload_room(context, error);
     if (!total || context->plans_only || status)
         return status;
     status = eitp__segments_add(context->segments, total, "parameters, gradients and optimizer state", &memory, error);
@@ -259,14 +260,14 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
 EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const eitp__variable *variable, size_t offset,
                                                   void *memory, size_t size, int writes, eitp_error *error) {
     const eitp__backend_interface *interface = context->backend->interface;
+    const eitp__storage storage = eitp__offload_storage(&context->offloaded);
     char *data = (char *)variable->data + offset;
-    eitp_status status;
-    if (variable->info.offloaded)
-        return writes ? eitp__file_write(&context->offload_file.file, variable->offset + offset, memory, size, error)
-                      : eitp__file_read(&context->offload_file.file, variable->offset + offset, memory, size, error);
-    status = eitp__context_wait(context, error);
+    const eitp_status status = eitp__context_wait(context, error);
     if (status)
         return status;
+    if (variable->info.offloaded)
+        return writes ? storage.write(storage.user, variable->offset + offset, memory, size, error)
+                      : storage.read(storage.user, variable->offset + offset, memory, size, error);
     return writes ? interface->upload(context->backend, data, memory, size, error)
                   : interface->download(context->backend, memory, data, size, error);
 }

@@ -8,6 +8,11 @@ static int eitp__is_better(const eitp_fit_candidate *candidate, const eitp_fit_c
     return candidate->fits && (!best->fits || candidate->seconds < (1 - benefit) * best->seconds);
 }
 
+/* What makes one candidate smaller than another. */
+static size_t eitp__size_of(const eitp_fit_candidate *candidate) {
+    return candidate->device && candidate->total != EITP__CANNOT_RUN ? candidate->device : candidate->total;
+}
+
 static eitp_status eitp__try_candidate(eitp__search *search, const eitp__run_candidate *candidate, eitp_error *error) {
     eitp_fit_candidate *latest = &search->latest.fit;
     eitp_status status;
@@ -15,7 +20,8 @@ static eitp_status eitp__try_candidate(eitp__search *search, const eitp__run_can
     status = search->measure(search->user, &search->latest, error);
     if (status)
         return status;
-    latest->fits = !search->budget || latest->total <= search->budget;
+    latest->fits = (!search->budget || latest->total <= search->budget) &&
+                   (!search->device_budget || latest->device <= search->device_budget);
     if (eitp__is_better(latest, &search->best.fit))
         search->best = search->latest;
     return EITP_OK;
@@ -23,7 +29,7 @@ static eitp_status eitp__try_candidate(eitp__search *search, const eitp__run_can
 
 EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__move *moves, size_t count,
                                            const eitp__run_candidate *start, eitp_error *error) {
-    const size_t *smallest = &search->smallest.fit.total;
+    const eitp_fit_candidate *smallest = &search->smallest.fit;
     eitp__run_candidate candidate = *start;
     int is_made = 1;
     if (!count)
@@ -33,7 +39,8 @@ EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__mov
         if (status)
             return status;
         is_made = (!moves->attempts || made < moves->attempts) && moves->make(search, &candidate);
-        if (!(is_made && moves->attempts) && (!*smallest || search->latest.fit.total < *smallest))
+        if (!(is_made && moves->attempts) &&
+            (!smallest->total || eitp__size_of(&search->latest.fit) < eitp__size_of(smallest)))
             search->smallest = search->latest;
     }
     return EITP_OK;

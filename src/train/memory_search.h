@@ -22,7 +22,7 @@ typedef struct eitp__search {
     /* Fills in a candidate's memory and time: at least `total`, `seconds` and `recomputed` of `fit`. */
     eitp_status (*measure)(void *user, eitp__run_candidate *candidate, eitp_error *error);
     void *user;
-    size_t budget; /* the largest `total` that fits, in bytes; 0: no limit */
+    size_t budget, device_budget; /* the largest `total` and `device` that fit, in bytes; 0: no limit */
     eitp__run_candidate latest;
     eitp__run_candidate best;     /* the fastest that fits; best.fit.fits is 0 before one does */
     eitp__run_candidate smallest; /* smallest.fit.total is 0 before a measurement */

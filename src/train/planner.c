@@ -91,15 +91,20 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     candidate->arena = eitp_context_arena_bytes(context) - candidate->workspace;
     candidate->logits = eitp__logits_bytes(plans->pass.graph);
     candidate->process = resident + counter->peak - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
-    candidate->process += candidate->offload ? EITP__OFFLOAD_SLACK : 0;
+    candidate->process += candidate->offload && !context->offloaded.backend ? EITP__OFFLOAD_SLACK : 0;
     candidate->process += (size_t)plans->config.data_workers * EITP__READER_BYTES;
+    candidate->device = 0;
     candidate->total =
         candidate->parameters + candidate->gradients + candidate->states + candidate->arena + candidate->workspace;
+    if (!context->backend->interface->is_host_memory) {
+        candidate->device = candidate->total;
+        candidate->total = context->offloaded.backend ? candidate->offloaded : 0;
+    }
     candidate->process += candidate->total / EITP__PAGE_TABLES;
     candidate->total += candidate->process;
     eitp__checkpoint_size(&plans->task, &checkpoint, &largest);
     candidate->checkpoint = (size_t)checkpoint;
-    candidate->fits = !fit->budget || candidate->total <= fit->budget;
+    candidate->fits = eitp_fit_admits(fit, candidate);
 }
 
 /* Resident bytes of the process: as the caller gave them, or as they are now. */
@@ -177,6 +182,11 @@ eitp_fit_candidate eitp_fit_candidate_default(void) {
     return candidate;
 }
 
+int eitp_fit_admits(const eitp_fit *fit, const eitp_fit_candidate *candidate) {
+    return fit && candidate && (!fit->budget || candidate->total <= fit->budget) &&
+           (!fit->device_budget || candidate->device <= fit->device_budget);
+}
+
 int eitp_fit_candidate_keeps(const eitp_fit_candidate *candidate, const eitp_fit_candidate *other) {
     return candidate && other && candidate->optimizer == other->optimizer && candidate->offload <= other->offload &&
            (!candidate->recomputed || other->recomputed);
@@ -221,8 +231,23 @@ static eitp_status eitp__fail_budget(const char *what, size_t needed, size_t bud
         what, texts[0], texts[1]);
 }
 
+/* Fails for want of the memory that the smallest candidate needs too much of. */
+static eitp_status eitp__fail_fit(const eitp_fit *fit, const eitp_fit_candidate *smallest, eitp_error *error) {
+    return fit->device_budget && smallest->device > fit->device_budget
+               ? eitp__fail_budget("the run's part in the memory of the device", smallest->device, fit->device_budget,
+                                   error)
+               : eitp__fail_budget("the run", smallest->total, fit->budget, error);
+}
+
 static eitp_status eitp__measure_candidate(void *user, eitp__run_candidate *candidate, eitp_error *error) {
     return eitp_fit_measure((const eitp_fit *)user, &candidate->fit, error);
+}
+
+/* The bytes by which the memory that has the arena exceeds its budget. */
+static size_t eitp__excess(const eitp_fit *fit, const eitp_fit_candidate *candidate) {
+    const size_t bytes = candidate->device ? candidate->device : candidate->total;
+    const size_t budget = candidate->device ? fit->device_budget : fit->budget;
+    return budget && bytes > budget ? bytes - budget : 0;
 }
 
 /* A candidate cannot run if the bytes that recomputation cannot reduce exceed the budget. */
@@ -230,8 +255,7 @@ static eitp_status eitp__measure_hopeful(void *user, eitp__run_candidate *candid
     const eitp_fit *fit = (const eitp_fit *)user;
     eitp_fit_candidate *needs = &candidate->fit;
     eitp_status status = eitp_fit_measure(fit, needs, error);
-    if (fit->budget && needs->plan.memory == fit->trainer.plan.memory &&
-        needs->total - needs->arena - needs->workspace > fit->budget)
+    if (needs->plan.memory == fit->trainer.plan.memory && eitp__excess(fit, needs) > needs->arena + needs->workspace)
         needs->total = EITP__CANNOT_RUN;
     return status;
 }
@@ -239,11 +263,12 @@ static eitp_status eitp__measure_hopeful(void *user, eitp__run_candidate *candid
 /* Lowers the memory of a pass by the excess of the latest candidate, unless that recomputes all it can. */
 static int eitp__recompute_excess(const eitp__search *search, eitp__run_candidate *candidate) {
     const eitp_fit_candidate *latest = &search->latest.fit;
-    const size_t excess = latest->total - search->budget, pass = latest->arena + latest->workspace;
+    const size_t excess = eitp__excess((const eitp_fit *)search->user, latest);
+    const size_t pass = latest->arena + latest->workspace;
     const int is_minimal = latest->plan.memory && pass > latest->plan.memory;
     *candidate = search->latest;
     candidate->fit.plan.memory = excess < pass ? pass - excess : EITP_MINIMUM_MEMORY;
-    return !latest->fits && latest->plan.recompute == EITP_RECOMPUTE_AUTO && !is_minimal &&
+    return !latest->fits && excess && latest->plan.recompute == EITP_RECOMPUTE_AUTO && !is_minimal &&
            latest->total != EITP__CANNOT_RUN;
 }
 
@@ -300,8 +325,20 @@ static int eitp__more_offload(const eitp__search *search, eitp__run_candidate *c
     return !search->best.fit.fits && fit->any_offload && candidate->fit.offload <= EITP_OFFLOAD_ALL;
 }
 
-static const eitp__move eitp__fit_moves[] = {
-    {eitp__more_offload, 0}, {eitp__next_optimizer, 0}, {eitp__fewer_if_hopeful, 0}, {eitp__recompute_excess, 4}};
+/* Memory of the host wears nothing: all that one optimizer can offload comes before a less faithful one. */
+static int eitp__more_offload_to_memory(const eitp__search *search, eitp__run_candidate *candidate) {
+    candidate->fit.offload = (eitp_offload)(candidate->fit.offload + 1);
+    return !search->best.fit.fits && ((const eitp_fit *)search->user)->any_offload &&
+           candidate->fit.offload <= EITP_OFFLOAD_ALL;
+}
+
+/* The last two moves are the same. */
+static const eitp__move eitp__fit_moves[][4] = {
+    {{eitp__more_offload, 0}, {eitp__next_optimizer, 0}, {eitp__fewer_if_hopeful, 0}, {eitp__recompute_excess, 4}},
+    {{eitp__next_optimizer, 0},
+     {eitp__more_offload_to_memory, 0},
+     {eitp__fewer_if_hopeful, 0},
+     {eitp__recompute_excess, 4}}};
 
 /* Measures the candidates that recompute all they can: the greedy search can miss a budget that they keep. */
 static eitp_status eitp__search_smallest(eitp__search *search, eitp_error *error) {
@@ -316,32 +353,65 @@ static eitp_status eitp__search_smallest(eitp__search *search, eitp_error *error
     return eitp__search_run(search, moves, EITP__COUNT(moves), &start, error);
 }
 
+/* Opens the device, which then stays open between candidates. */
+static eitp_status eitp__open_device(const eitp_fit *fit, eitp_context **context, eitp_error *error) {
+    eitp_context_config config = fit->context;
+    config.precision = "fp32";
+    config.parameters = EITP_PARAMETERS_EXACT;
+    config.offload = EITP_OFFLOAD_ALL;
+    config.plans_only = 1;
+    memset(&config.host.log, 0, sizeof config.host.log);
+    return eitp_context_create(&config, context, error);
+}
+
+eitp_status eitp_fit_device_memory(const eitp_fit *fit, eitp_device_memory *memory, eitp_error *error) {
+    if (!fit || !memory)
+        return eitp__fail_null(error, "eitp_fit_device_memory", "fit and memory");
+    eitp_context *context = NULL;
+    eitp_status status = eitp__open_device(fit, &context, error);
+    if (!status)
+        status = eitp_context_device_memory(context, memory, error);
+    eitp_context_destroy(context);
+    return status;
+}
+
+static eitp_status eitp__choose_fit(const eitp_fit *fit, const eitp__move *moves, size_t count, eitp__search *search,
+                                    eitp_error *error) {
+    eitp__run_candidate start = EITP__ZERO;
+    eitp_status status;
+    search->measure = eitp__measure_hopeful;
+    search->user = (void *)(uintptr_t)fit;
+    search->budget = fit->budget;
+    search->device_budget = fit->device_budget;
+    start.fit.micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
+    start.fit.optimizer = fit->any_optimizer ? EITP_ADAMW : fit->trainer.optimizer_config.optimizer;
+    start.fit.plan = fit->trainer.plan;
+    start.fit.offload = fit->any_offload ? EITP_OFFLOAD_NONE : fit->context.offload;
+    status = eitp__search_run(search, moves, count, &start, error);
+    return status || search->best.fit.fits ? status : eitp__search_smallest(search, error);
+}
+
 eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
                             eitp_error *error) {
     if (!fit || !chosen)
         return eitp__fail_null(error, "eitp_fit_choose", "fit and chosen");
     eitp_fit request = *fit;
     eitp__search search = EITP__ZERO;
-    eitp__run_candidate start = EITP__ZERO;
-    eitp_status status;
-    search.measure = eitp__measure_hopeful;
-    search.user = &request;
-    search.budget = request.budget;
-    start.fit.micro_batches_per_pass = request.trainer.micro_batches_per_pass;
-    start.fit.optimizer = request.any_optimizer ? EITP_ADAMW : request.trainer.optimizer_config.optimizer;
-    start.fit.plan = request.trainer.plan;
-    start.fit.offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
+    eitp_context *device = NULL;
+    eitp_status status = eitp__open_device(fit, &device, error);
     /* Read once: what measuring leaves in the C library's heap is available to the run. */
-    status = eitp__resident_bytes(fit, &request.process, error);
     if (!status)
-        status = eitp__search_run(&search, eitp__fit_moves, EITP__COUNT(eitp__fit_moves), &start, error);
-    if (!status && !search.best.fit.fits)
-        status = eitp__search_smallest(&search, error);
+        status = eitp__resident_bytes(fit, &request.process, error);
+    if (!status) {
+        const int to_memory = device->offloaded.backend != NULL;
+        status =
+            eitp__choose_fit(&request, eitp__fit_moves[to_memory], EITP__COUNT(eitp__fit_moves[0]), &search, error);
+    }
+    eitp_context_destroy(device);
     *chosen = search.best.fit;
     if (smallest)
         *smallest = search.smallest.fit;
-    return status || chosen->fits ? status
-                                  : eitp__fail_budget("the run", search.smallest.fit.total, request.budget, error);
+    return status || chosen->fits ? status : eitp__fail_fit(&request, &search.smallest.fit, error);
 }
 
 /* ---- Prediction ---- */

@@ -9,7 +9,9 @@ EITP_BEGIN_DECLARATIONS
 
 /* The run to plan. Start from eitp_fit_default(), then set `create_task`. */
 typedef struct eitp_fit {
-    eitp_context_config context; /* `parameters`, `offload_path` and `plans_only` are ignored */
+    /* `parameters` and `plans_only` are ignored. `offload_path` says that offloaded variables will be in a file, where
+       else a device with memory of its own has them in the host's. */
+    eitp_context_config context;
     /*
      * Creates the task to plan in a context that gives variables no memory: the model, with its adapters and frozen
      * parameters, and the task. Samples are not read. The planner releases the task and destroys its model.
@@ -19,8 +21,9 @@ typedef struct eitp_fit {
     eitp_trainer_config trainer;
     int any_optimizer; /* 1: any but EITP_DIFFERENT_ALGORITHM, closest to AdamW first; 0: the trainer's */
     /*
-     * 1: if nothing fits in memory, variables are offloaded to a file, as few as possible. Since that wears a disk,
-     * with any_optimizer only compact optimizers are then considered. 0: context.offload.
+     * 1: if nothing fits in memory, variables are offloaded, as few as possible. Since a file wears a disk, with
+     * any_optimizer only compact optimizers are considered then; before other memory than a file, all those of the same
+     * fidelity are. 0: context.offload.
      */
     int any_offload;
     /*
@@ -29,8 +32,9 @@ typedef struct eitp_fit {
      * of now: eitp_plan_stats.kept_bytes. May be NULL.
      */
     eitp_status (*create_more)(const void *user, const eitp_task *task, size_t *bytes, eitp_error *error);
-    size_t process; /* resident bytes of the process without the run; 0: what they are now */
-    size_t budget;  /* resident bytes that the process may have; 0: no limit */
+    size_t process;       /* resident bytes of the process without the run; 0: what they are now */
+    size_t budget;        /* resident bytes that the process may have; 0: no limit */
+    size_t device_budget; /* bytes that the run may have of a device's own memory; 0: no limit */
 } eitp_fit;
 
 /* The default context and trainer, its optimizer, no offloading, no limit. */
@@ -47,22 +51,29 @@ typedef struct eitp_fit_candidate {
     /* Measured. */
     char precision[8];
     size_t parameters, gradients, states; /* variables in memory */
-    size_t offloaded;                     /* variables in a file */
+    size_t offloaded;                     /* variables in a file, or in the host's memory instead of the device's */
     size_t arena, workspace;
     size_t logits;  /* the part of the arena that holds stored logits */
     size_t process; /* everything else */
-    size_t total;   /* parameters + gradients + states + arena + workspace + process */
+    size_t device;  /* parameters + gradients + states + arena + workspace, in a device's own memory; 0: it has none */
+    size_t total;   /* of the process: the same sum if it is in the host's memory, else `offloaded`; and `process` */
     /* About the size of a checkpoint. Beside `total` there may be room for a copy: eitp_run_config.async_save_bytes. */
     size_t checkpoint;
     double flops, recomputed_flops; /* per step */
     int recomputed;                 /* values that a pass recomputes */
     double seconds;                 /* per step, at the nominal speed of the device */
     double file_reads, file_writes; /* bytes per step, of offloaded variables */
-    int fits;                       /* 1 if total is at most the budget, or there is no budget */
+    int fits;                       /* 1 if `total` and `device` are within their budgets */
 } eitp_fit_candidate;
 
 /* EITP_ADAMW, the trainer's choice of passes, no limit, no offloading; nothing is measured. */
 EITP_API eitp_fit_candidate eitp_fit_candidate_default(void);
+
+/* Reads the memory of the device that the run will be on. Fails as eitp_context_create does. */
+EITP_API eitp_status eitp_fit_device_memory(const eitp_fit *fit, eitp_device_memory *memory, eitp_error *error);
+
+/* True if a candidate that was measured is within the budgets of `fit`. */
+EITP_API int eitp_fit_admits(const eitp_fit *fit, const eitp_fit_candidate *candidate);
 
 /*
  * Measures a candidate by building its plans without memory for variables and arena: needs the members that the caller
@@ -77,7 +88,7 @@ EITP_API int eitp_fit_candidate_keeps(const eitp_fit_candidate *candidate, const
 /*
  * Chooses the fastest candidate of the most faithful optimizer that fits the budget, without offloading if possible.
  * EITP_ERROR_MEMORY, naming the budget that would suffice, if none fits. *smallest, which may be NULL, is the candidate
- * with the smallest total among those that were measured.
+ * with the smallest `device`, or if that is 0 the smallest `total`, among those that were measured.
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
                                      eitp_error *error);

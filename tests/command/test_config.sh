@@ -177,11 +177,11 @@ END_OF_NAMES
 
 # Names that have no effect, and say so; in each section, whatever option has the name elsewhere.
 for path in eval.batch_size validation.batch-size per_device_eval_batch_size persistent_workers \
-    training.dataloader_pin_memory compile empty_cache_every max_split_size_mb use_dynamic_padding \
+    non_blocking compile empty_cache_every max_split_size_mb use_dynamic_padding \
     model.torch_dtype fp16.loss_scale memory_efficient_attention \
     scheduler.eps lr_scheduler_kwargs.verbose \
     enable_model_summary sync_batchnorm monitor.verbose monitor.all_freq.eval_log_freq \
-    gpu_log_freq pin_memory; do
+    gpu_log_freq; do
     nest "$path" 1 >nested.json
     check "$path sets nothing" test -z "$(settings_of nested.json)"
     exits 0 "$path" train -v --config nested.json --print-config
@@ -480,6 +480,7 @@ save-steps 100
 log-every 10
 precision "fp16"
 recompute "layer"
+pin-memory true
 END
 cat >guide2.json <<'END'
 {"bf16": {"enabled": true}, "fp16": {"enabled": false, "loss_scale": 0, "initial_scale_power": 16},
@@ -594,6 +595,7 @@ metrics-window 50
 eval-every-frac 0.1
 eval-frac 0.1
 precision "fp16"
+pin-memory true
 log-full-every 100
 metrics-every 1000
 metrics "fast"

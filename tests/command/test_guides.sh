@@ -131,6 +131,9 @@ refuses 1 "--spot-samples -2 is out of range; it must be at least -1" train --sp
 
 explains "on a CPU" --pin_memory
 explains "on a CPU" --dataloader-pin-memory true
+explains "on a CPU" --gpu-memory-budget 4G
+explains "on a CPU" --gpu-mem-max 90
+explains "on a CPU" --non-blocking
 explains "on a CPU" --no-pin-memory
 explains "data_workers always live" --persistent_workers
 explains "the arena does not fragment" --empty_cache_every 100

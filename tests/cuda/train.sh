@@ -2,21 +2,7 @@
 # The command on the emulated CUDA device: models train as on the processor, and resume with the same bits.
 root=$PWD
 . tests/command/command.sh
-processor=$eitp
-libraries=$BUILD/emulated_cuda
-cat >on_device <<END
-#!/bin/sh
-LD_LIBRARY_PATH=$libraries EITP_EMULATED_CACHE=$libraries/modules XDG_CACHE_HOME=$libraries/cache exec "$processor" "\$@"
-END
-chmod +x on_device
-device=$work/on_device
-
-# exits, with the command on the device.
-runs() {
-    eitp=$device
-    exits 0 "$@" --device cuda
-    eitp=$processor
-}
+. "$root/tests/cuda/device.sh"
 
 # The losses of the steps of a run.
 losses() {

@@ -4,8 +4,9 @@
  * notes what to do; `wait` does it, in another order where no call needs the result of another one. A rule of
  * backends/backend.h that is broken aborts the process with one line.
  *
- * Environment: EITP_TEST_DEVICE_FAILS=n: the n-th wait that has something to do fails afterwards, as with an error that
- * came up late. Used by all threads of a process: each context has a device of its own.
+ * Environment: EITP_TEST_DEVICE_MEMORY: the bytes that it has. EITP_TEST_DEVICE_FAILS=n: the n-th wait that has
+ * something to do fails afterwards, as with an error that came up late. Used by all threads of a process: each context
+ * has a device of its own.
  */
 #include "backends/backend.h"
 
@@ -70,6 +71,18 @@ static void protect(const block *b, int access) {
 static void protect_all(const device *d, int access) {
     for (size_t i = 0; i < d->block_count; i++)
         protect(&d->blocks[i], access);
+}
+
+/* EITP_TEST_DEVICE_MEMORY bytes, or 1 TiB. */
+static eitp_status device_memory(const eitp__backend *backend, uint64_t *free_bytes, uint64_t *total,
+                                 eitp_error *error) {
+    const device *d = device_of(backend);
+    const char *given = getenv("EITP_TEST_DEVICE_MEMORY");
+    (void)error;
+    *total = *free_bytes = given ? strtoull(given, NULL, 10) : (uint64_t)1 << 40;
+    for (size_t i = 0; i < d->block_count; i++)
+        *free_bytes -= d->blocks[i].size;
+    return EITP_OK;
 }
 
 static void *device_allocate(eitp__backend *backend, eitp__place place, size_t size) {
@@ -377,6 +390,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void) {
         device_sum_group,
         device_tile_rows,
         device_supports,
+        device_memory,
         device_allocate,
         device_release,
         device_upload,

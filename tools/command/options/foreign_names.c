@@ -25,7 +25,7 @@ static const config_name names[] = {
     {VALIDATION, "batch_size", NULL, "", "validation uses the batch size of training"},
     {"", "eval_batch_size per_device_eval_batch_size", NULL, "", "validation uses the batch size of training"},
     {"", "eval_freq eval_interval", "eval-steps", "", NULL},
-    {"", "pin_memory dataloader_pin_memory non_blocking", NULL, "", "on a CPU nothing is copied to a device"},
+    {"", "non_blocking", NULL, "", "on a CPU nothing is copied to a device"},
     {"", "persistent_workers dataloader_persistent_workers", NULL, "",
      "the threads of data_workers always live for the whole run"},
     {"", "use_dynamic_padding dynamic_padding", NULL, "", "samples of any length are packed: no padding is computed"},

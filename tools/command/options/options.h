@@ -151,7 +151,10 @@ typedef enum option_id {
     OPTION_OFFLOAD_FILE,
     OPTION_PROFILE,
     OPTION_PRESETS,
-    OPTION_MEMORY_BUDGET, /* bytes; 0 or not given: the memory that is free */
+    OPTION_MEMORY_BUDGET,     /* bytes; 0 or not given: the memory that is free */
+    OPTION_GPU_MEMORY_BUDGET, /* bytes; 0 or not given: what OPTION_GPU_MEM_MAX leaves */
+    OPTION_GPU_MEM_MAX,
+    OPTION_PIN_MEMORY,
     OPTION_AUTO_SHRINK,
     OPTION_CPU_MEM_WARN,
     OPTION_CPU_MEM_MAX,

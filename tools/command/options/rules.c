@@ -1,5 +1,6 @@
 /* Options that exclude each other, and options that follow from others. */
 #include "options/table.h"
+#include "output.h"
 
 /* Two options of which one run uses one; `choice`: only where `a` has this value. */
 typedef struct exclusion {
@@ -91,11 +92,32 @@ static eitp_status split_self_repair(option_set *o, eitp_error *error) {
     return options_set(o, id, value->texts[0], value->source, first, error);
 }
 
+/* Options that act on a GPU only, and why. */
+static void report_unused(const option_set *o) {
+    static const struct {
+        option_id id;
+        const char *reason;
+    } options[] = {{OPTION_PIN_MEMORY, "on a CPU nothing is copied to a device"},
+                   {OPTION_GPU_MEMORY_BUDGET, "on a CPU --memory-budget limits all memory"},
+                   {OPTION_GPU_MEM_MAX, "on a CPU --memory-budget limits all memory"}};
+    const char *device = options_text(o, OPTION_DEVICE);
+    if (device && (!strncmp(device, "cuda", 4) || !strcmp(device, "gpu")))
+        return;
+    for (size_t i = 0; i < COMMAND_COUNT(options) && !options_integer(o, OPTION_QUIET); i++) {
+        const option_value *value = &o->values[options[i].id];
+        if (value->count && value->source != SOURCE_DEFAULT)
+            output_warning("%s%s has no effect: %s", *value->place ? "" : "--", option_of(options[i].id)->name,
+                           options[i].reason);
+    }
+}
+
 eitp_status options_reconcile(option_set *o, eitp_error *error) {
     eitp_status status = split_self_repair(o, error);
     for (size_t i = 0; i < COMMAND_COUNT(exclusions) && !status; i++)
         status = check_exclusion(o, &exclusions[i], error);
     if (!status && (o->command & OPTIONS_TRAIN))
         derive_schedule(o);
+    if (!status)
+        report_unused(o);
     return status;
 }

@@ -260,7 +260,8 @@ static const option_row rows[] = {
     {"offload", "stream", KIND_CHOICE, 0, 0, "none", "none=no=false auto states=optimizer all", FITS, 1,
      "variables to keep in a file, which wears out a disk; auto: as few as needed where nothing else fits"},
     {"offload-file", "stream-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
-     "file for --offload, removed after the run (default: in the output directory)"},
+     "file for --offload, removed after the run (default: in the output directory; on a GPU none, but the host's "
+     "memory)"},
     {"profile", "preset", KIND_CHOICE, 0, 0, "none",
      "none=no auto low-memory safe full tiny quick max=maximum low-ram=memory-limited debug", FITS, 0,
      "defaults for batch x length x accumulation: auto is the largest of full (8 x 512 x 1), safe (4 x 256 x 4) and "
@@ -270,6 +271,10 @@ static const option_row rows[] = {
     {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE",
      FITS | BENCHES_STEPS | OPTIONS_CHECK_SYSTEM | PREDICTS, 0,
      "memory limit of the process, such as 900M or 1.5Gi (default, and 0: the memory that is free)"},
+    {"gpu-memory-budget", "max-gpu-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS | BENCHES_STEPS, 0,
+     "memory limit of the run on a GPU (default, and 0: what --gpu-mem-max leaves)"},
+    {"gpu-mem-max", "", KIND_SETTING, 0, 0, NULL, "P", FITS | BENCHES_STEPS, 0, ""},
+    {"pin-memory", "dataloader-pin-memory", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
     {"auto-shrink", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 0,
      " (default: only with --profile low-memory, safe, tiny or low-ram)"},
     {"cpu-mem-warn", "", KIND_SETTING, 0, 0, NULL, "P", OPTIONS_TRAIN, 0, ""},

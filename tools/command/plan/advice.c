@@ -32,6 +32,7 @@ static eitp_status describe_run(const option_set *o, const eitp_transformer_conf
 static eitp_status choose_with(const eitp_fit *fit, eitp_optimizer optimizer, eitp_fit_candidate *chosen,
                                eitp_error *error) {
     eitp_fit one = *fit;
+    size_t budget;
     eitp_status status;
     one.any_optimizer = 0;
     one.trainer.optimizer_config.optimizer = optimizer;
@@ -41,7 +42,8 @@ static eitp_status choose_with(const eitp_fit *fit, eitp_optimizer optimizer, ei
     chosen->plan.recompute = EITP_RECOMPUTE_NONE;
     chosen->offload = one.context.offload;
     status = eitp_fit_measure(&one, chosen, error);
-    if (!status && !one.any_offload && fit->budget && chosen->parameters + chosen->states > fit->budget)
+    budget = chosen->device ? fit->device_budget : fit->budget;
+    if (!status && !one.any_offload && budget && chosen->parameters + chosen->states > budget)
         return command_fail(error, EITP_ERROR_MEMORY, "weights and optimizer state alone exceed the budget");
     return status ? status : eitp_fit_choose(&one, chosen, NULL, error);
 }

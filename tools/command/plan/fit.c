@@ -139,12 +139,28 @@ void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, ei
 
 /* ---- The configuration ---- */
 
+static eitp_status read_device_budget(const option_set *o, eitp_fit *fit, eitp_error *error) {
+    eitp_device_memory memory;
+    eitp_status status;
+    fit->device_budget = (size_t)options_integer(o, OPTION_GPU_MEMORY_BUDGET);
+    if (fit->device_budget)
+        return EITP_OK;
+    status = eitp_fit_device_memory(fit, &memory, error);
+    if (!status)
+        fit->device_budget = (size_t)eitp_device_budget_default(&memory, options_number(o, OPTION_GPU_MEM_MAX));
+    if (!status && fit->device_budget)
+        output_info("GPU memory budget: %s, of %s that are free", output_bytes((double)fit->device_budget),
+                    output_bytes((double)memory.free));
+    return status;
+}
+
 static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *error) {
     eitp_memory_info info;
     eitp_status status;
+    status = read_device_budget(o, fit, error);
     fit->budget = (size_t)options_integer(o, OPTION_MEMORY_BUDGET);
-    if (fit->budget)
-        return EITP_OK;
+    if (status || fit->budget)
+        return status;
     status = eitp_memory_info_read(&fit->context.host, &info, error);
     if (!status)
         fit->budget = (size_t)eitp_memory_budget_default(&info);
@@ -183,6 +199,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     fit->trainer = eitp_trainer_config_default();
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
     fit->any_offload = offload == 1;
+    fit->context.offload_path = options_text(o, OPTION_OFFLOAD_FILE);
     fit->context.offload = offload > 1 ? (eitp_offload)(offload - 1) : EITP_OFFLOAD_NONE;
     fit->create_task = create_task;
     fit->user = plan;
@@ -230,30 +247,40 @@ const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidat
 
 /* ---- What to change if nothing fits ---- */
 
-/* A change of the run, and what the run needs with it. */
+/* True if the memory of a GPU is what a candidate exceeds. */
+static int exceeds_device(const eitp_fit *fit, const eitp_fit_candidate *candidate) {
+    return fit->device_budget && candidate->device > fit->device_budget;
+}
+
+/* A change of the run, and what the run needs with it: of a GPU's memory if that is what it exceeds now. */
 typedef struct fit_change {
     char name[48];
+    int fits;
     size_t total;
     double seconds; /* of a step, for the same number of tokens */
 } fit_change;
 
 enum { FIT_CHANGES = 6 };
 
-static void add_change(const eitp_fit *fit, const char *name, double tokens, fit_change *changes, size_t *count) {
+static void add_change(const eitp_fit *fit, int of_device, const char *name, double tokens, fit_change *changes,
+                       size_t *count) {
     eitp_fit_candidate chosen, smallest;
+    const eitp_fit_candidate *best = &chosen;
     eitp_error ignored;
     fit_change *change = &changes[*count];
     eitp_status status = eitp_fit_choose(fit, &chosen, &smallest, &ignored);
     if (status && status != EITP_ERROR_MEMORY)
         return;
     snprintf(change->name, sizeof change->name, "%s", name);
-    change->total = chosen.fits ? chosen.total : smallest.total;
-    change->seconds = (chosen.fits ? chosen.seconds : smallest.seconds) * tokens;
+    best = chosen.fits ? &chosen : &smallest;
+    change->fits = chosen.fits;
+    change->total = of_device ? best->device : best->total;
+    change->seconds = best->seconds * tokens;
     ++*count;
 }
 
 /* Half the sequences in a micro-batch, half their length, other optimizers, 16 bits, recomputing, a file. */
-static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
+static size_t list_changes(const eitp_fit *fit, int of_device, fit_change *changes) {
     fit_plan shorter = *(const fit_plan *)fit->user;
     size_t count = 0;
     char name[48];
@@ -261,46 +288,45 @@ static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
     if (fit->trainer.batch_size > 1) {
         other.trainer.batch_size = (fit->trainer.batch_size + 1) / 2;
         snprintf(name, sizeof name, "--batch-size %lld", (long long)other.trainer.batch_size);
-        add_change(&other, name, 2, changes, &count);
+        add_change(&other, of_device, name, 2, changes, &count);
     }
     other = *fit;
     if (shorter.block_size > 1) {
         shorter.block_size = (shorter.block_size + 1) / 2;
         other.user = &shorter;
         snprintf(name, sizeof name, "--block-size %lld", (long long)shorter.block_size);
-        add_change(&other, name, 2, changes, &count);
+        add_change(&other, of_device, name, 2, changes, &count);
     }
     other = *fit;
     /* Another algorithm was chosen with a learning rate of its own. */
     if (!fit->any_optimizer &&
         eitp_optimizer_get(fit->trainer.optimizer_config.optimizer)->fidelity != EITP_DIFFERENT_ALGORITHM) {
         other.any_optimizer = 1;
-        add_change(&other, "--optimizer auto", 1, changes, &count);
+        add_change(&other, of_device, "--optimizer auto", 1, changes, &count);
     }
     other = *fit;
     if (fit->context.precision && strcmp(fit->context.precision, "auto")) {
         other.context.precision = "auto";
-        add_change(&other, "--precision auto", 1, changes, &count);
+        add_change(&other, of_device, "--precision auto", 1, changes, &count);
     }
     other = *fit;
     if (fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO) {
         other.trainer.plan.recompute = EITP_RECOMPUTE_AUTO;
-        add_change(&other, "--recompute auto", 1, changes, &count);
+        add_change(&other, of_device, "--recompute auto", 1, changes, &count);
     }
     other = *fit;
     if (!fit->any_offload && !fit->context.offload) {
         other.any_offload = 1;
-        add_change(&other, "--offload auto", 1, changes, &count);
+        add_change(&other, of_device, "--offload auto", 1, changes, &count);
     }
     return count;
 }
 
 /* Changes that fit come first, the fastest before the others; then those that need least memory. */
-static int is_cheaper(const fit_change *a, const fit_change *b, size_t budget) {
-    int a_fits = a->total <= budget, b_fits = b->total <= budget;
-    if (a_fits != b_fits)
-        return a_fits;
-    return a_fits ? a->seconds < b->seconds : a->total < b->total;
+static int is_cheaper(const fit_change *a, const fit_change *b) {
+    if (a->fits != b->fits)
+        return a->fits;
+    return a->fits ? a->seconds < b->seconds : a->total < b->total;
 }
 
 /* Processes differ in the memory that they start with. A budget that is named is enough for any of them. */
@@ -374,21 +400,30 @@ static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
 
 static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_fit_candidate *smallest, eitp_error *error) {
     fit_change changes[FIT_CHANGES];
-    size_t count = keep_smaller(changes, list_changes(fit, changes), smallest->total);
+    const int of_device = exceeds_device(fit, smallest);
+    const size_t total = of_device ? smallest->device : smallest->total;
+    size_t count = keep_smaller(changes, list_changes(fit, of_device, changes), total);
     text_buffer text = {NULL, 0, 0};
     eitp_status status;
     for (size_t i = 1; i < count; i++) {
-        for (size_t j = i; j && is_cheaper(&changes[j], &changes[j - 1], fit->budget); j--) {
+        for (size_t j = i; j && is_cheaper(&changes[j], &changes[j - 1]); j--) {
             fit_change other = changes[j];
             changes[j] = changes[j - 1];
             changes[j - 1] = other;
         }
     }
     for (size_t i = 0; i < count && i < 3; i++)
-        text_format(&text, "%s %s (%s%.0fM)", i ? "," : "; or change", changes[i].name,
-                    changes[i].total <= fit->budget ? "fits: " : "", fit_named_budget((double)changes[i].total));
-    status = fit_fail(((const fit_plan *)fit->user)->options, "run", (double)smallest->total, (double)fit->budget,
-                      text.data ? text.data : "", error);
+        text_format(&text, "%s %s (%s%.0fM)", i ? "," : "; or change", changes[i].name, changes[i].fits ? "fits: " : "",
+                    fit_named_budget((double)changes[i].total));
+    if (of_device)
+        status = command_fail(error, EITP_ERROR_MEMORY,
+                              "the run does not fit in %s of the GPU's memory; the smallest --gpu-memory-budget that "
+                              "is enough is %.0fM%s",
+                              budget_text((double)fit->device_budget), fit_named_budget((double)total),
+                              text.data ? text.data : "");
+    else
+        status = fit_fail(((const fit_plan *)fit->user)->options, "run", (double)total, (double)fit->budget,
+                          text.data ? text.data : "", error);
     text_release(&text);
     return status;
 }
@@ -398,11 +433,11 @@ eitp_status fit_choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, ei
     eitp_fit nothing = *fit;
     eitp_fit_candidate ignored;
     eitp_status status;
-    nothing.budget = 1;
+    nothing.budget = nothing.device_budget = 1;
     status = eitp_fit_choose(&nothing, &ignored, chosen, error);
     if (status && status != EITP_ERROR_MEMORY)
         return status;
-    chosen->fits = !fit->budget || chosen->total <= fit->budget;
+    chosen->fits = eitp_fit_admits(fit, chosen);
     return EITP_OK;
 }
 

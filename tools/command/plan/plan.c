@@ -159,18 +159,20 @@ static void add_components(text_buffer *t, const eitp_fit_candidate *candidate) 
     text_format(t,
                 "  parameters        %12s\n  gradients         %12s\n  optimizer state   %12s\n"
                 "  activations       %12s  (of which logits %s)\n  workspace         %12s\n  process           %12s\n"
-                "  total             %12s\n  checkpoint        %12s\n",
+                "  total             %12s\n",
                 output_bytes((double)candidate->parameters), output_bytes((double)candidate->gradients),
                 output_bytes((double)candidate->states), output_bytes((double)candidate->arena),
                 output_bytes((double)candidate->logits), output_bytes((double)candidate->workspace),
-                output_bytes((double)candidate->process), output_bytes((double)candidate->total),
-                output_bytes((double)candidate->checkpoint));
+                output_bytes((double)candidate->process), output_bytes((double)candidate->total));
+    if (candidate->device)
+        text_format(t, "  on the GPU        %12s\n", output_bytes((double)candidate->device));
+    text_format(t, "  checkpoint        %12s\n", output_bytes((double)candidate->checkpoint));
     text_format(t, "  arithmetic        %9.1f GF  per step", candidate->flops / 1e9);
     if (candidate->recomputed)
         text_format(t, ", of which %.1f GF recomputed", candidate->recomputed_flops / 1e9);
     text_format(t, "\n");
     if (candidate->offload)
-        text_format(t, "  file              %12s, a step reads %s and writes %s\n",
+        text_format(t, "  offloaded         %12s, a step reads %s and writes %s\n",
                     output_bytes((double)candidate->offloaded), output_bytes(candidate->file_reads),
                     output_bytes(candidate->file_writes));
 }
@@ -179,7 +181,8 @@ static void add_candidate(text_buffer *t, const planning *p, const eitp_fit_cand
                           const char *name) {
     text_format(t, "%c %-10s %-9s %7lld  %-40s %10s %7.2fx  %s\n", mark, eitp_optimizer_get(candidate->optimizer)->name,
                 candidate->precision, (long long)candidate->micro_batches_per_pass, name,
-                output_bytes((double)candidate->total), candidate->seconds / p->candidates[0].seconds,
+                output_bytes((double)(candidate->device ? candidate->device : candidate->total)),
+                candidate->seconds / p->candidates[0].seconds,
                 fidelities[eitp_optimizer_get(candidate->optimizer)->fidelity]);
 }
 
@@ -200,9 +203,12 @@ static void print_table(const planning *p, int fits, const eitp_error *error) {
     text_buffer t = {NULL, 0, 0};
     char text[200];
     const eitp_trainer_config *c = &p->fit.trainer;
-    text_format(&t, "step: %lld sequences of %lld tokens in micro-batches of %lld; budget %s\n",
+    text_format(&t, "step: %lld sequences of %lld tokens in micro-batches of %lld; budget %s",
                 (long long)(c->batch_size * c->grad_accum), (long long)p->plan.block_size, (long long)c->batch_size,
                 p->fit.budget ? output_bytes((double)p->fit.budget) : "none");
+    if (p->fit.device_budget)
+        text_format(&t, ", of the GPU's memory %s", output_bytes((double)p->fit.device_budget));
+    text_format(&t, "\n");
     if (fits) {
         text_format(&t, "chosen: %s; %s, %.2fx the time of the first line below\n",
                     fit_describe(&p->fit, &p->chosen, text, sizeof text),
@@ -221,11 +227,17 @@ static void add_json_candidate(text_buffer *t, const eitp_fit_candidate *candida
     const struct {
         const char *name;
         size_t bytes;
-    } parts[] = {{"parameters", candidate->parameters},  {"gradients", candidate->gradients},
-                 {"optimizer_state", candidate->states}, {"activations", candidate->arena},
-                 {"logits", candidate->logits},          {"workspace", candidate->workspace},
-                 {"process", candidate->process},        {"total", candidate->total},
-                 {"offloaded", candidate->offloaded},    {"checkpoint", candidate->checkpoint}};
+    } parts[] = {{"parameters", candidate->parameters},
+                 {"gradients", candidate->gradients},
+                 {"optimizer_state", candidate->states},
+                 {"activations", candidate->arena},
+                 {"logits", candidate->logits},
+                 {"workspace", candidate->workspace},
+                 {"process", candidate->process},
+                 {"device", candidate->device},
+                 {"total", candidate->total},
+                 {"offloaded", candidate->offloaded},
+                 {"checkpoint", candidate->checkpoint}};
     text_format(t, "{");
     text_json_member_string(t, "optimizer", eitp_optimizer_get(candidate->optimizer)->name);
     text_json_member_string(t, "precision", candidate->precision);
@@ -248,6 +260,7 @@ static void print_json(const planning *p, int fits, const eitp_error *error) {
     text_buffer t = {NULL, 0, 0};
     text_format(&t, "{");
     text_json_member_integer(&t, "budget", (int64_t)p->fit.budget);
+    text_json_member_integer(&t, "gpu_budget", (int64_t)p->fit.device_budget);
     text_json_name(&t, "chosen");
     if (fits)
         add_json_candidate(&t, &p->chosen, p->chosen.recomputed ? "as needed" : "none");

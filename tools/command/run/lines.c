@@ -30,6 +30,8 @@ static void log_memory(const training_run *r) {
         output_bytes((double)parameters), output_bytes((double)gradients), output_bytes((double)state),
         output_bytes((double)arena), copy ? ", copy of a checkpoint " : "", copy ? output_bytes((double)copy) : "",
         output_bytes((double)(r->choice.total + copy)));
+    if (r->choice.device)
+        output_info("memory of the GPU: %s", output_bytes((double)r->choice.device));
     output_info("configuration: %s", fit_describe(fit, &r->choice, text, sizeof text));
     if (optimizer->fidelity == EITP_SAME_BITS || !fit->any_optimizer)
         return;
@@ -37,17 +39,22 @@ static void log_memory(const training_run *r) {
         output_warning("the profile low-memory uses %s (%s) instead of adamw in full precision", optimizer->name,
                        optimizer->state);
     else
-        output_warning("adamw in full precision does not fit in %s: using %s (%s)", output_bytes((double)fit->budget),
-                       optimizer->name, optimizer->state);
+        output_warning("adamw in full precision does not fit in %s: using %s (%s)",
+                       output_bytes((double)(r->choice.device ? fit->device_budget : fit->budget)), optimizer->name,
+                       optimizer->state);
 }
 
 /* What offloading moves in a step, and writes to the disk in all. */
 static void log_offload(const training_run *r) {
     double steps = (double)(r->steps - (r->checkpoint ? r->resumed.step : 0));
+    const int in_memory = r->choice.device && !options_has(&r->options, OPTION_OFFLOAD_FILE);
     if (!r->choice.offload || steps <= 0)
         return;
-    output_info("offloaded: %s in a file; a step reads %s and writes %s", output_bytes((double)r->choice.offloaded),
-                output_bytes(r->choice.file_reads), output_bytes(r->choice.file_writes));
+    output_info("offloaded: %s in %s; a step reads %s and writes %s", output_bytes((double)r->choice.offloaded),
+                in_memory ? "the host's memory" : "a file", output_bytes(r->choice.file_reads),
+                output_bytes(r->choice.file_writes));
+    if (in_memory)
+        return;
     output_warning("this run writes %s to the disk of '%s'; a solid-state disk can be overwritten a few hundred times",
                    output_bytes(steps * r->choice.file_writes),
                    options_has(&r->options, OPTION_OFFLOAD_FILE) ? options_text(&r->options, OPTION_OFFLOAD_FILE)
@@ -110,9 +117,12 @@ static eitp_status add_command_info(const training_run *r, eitp_error *error) {
 /* What the whole process may take, and will, as it was planned. */
 static eitp_status add_memory_info(const training_run *r, eitp_error *error) {
     const eitp_fit *fit = eitp_training_get_fit(r->training);
-    char text[120];
-    snprintf(text, sizeof text, "{\"budget_bytes\": %llu, \"planned_bytes\": %llu}", (unsigned long long)fit->budget,
-             (unsigned long long)(r->choice.total + run_copy_bytes(r)));
+    char text[240], device[120] = "";
+    if (r->choice.device)
+        snprintf(device, sizeof device, ", \"gpu_budget_bytes\": %llu, \"gpu_planned_bytes\": %llu",
+                 (unsigned long long)fit->device_budget, (unsigned long long)r->choice.device);
+    snprintf(text, sizeof text, "{\"budget_bytes\": %llu, \"planned_bytes\": %llu%s}", (unsigned long long)fit->budget,
+             (unsigned long long)(r->choice.total + run_copy_bytes(r)), device);
     return eitp_run_add_info(r->run, "memory", text, error);
 }
 
