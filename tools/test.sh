@@ -60,13 +60,14 @@ programs() { # kind, real or emulated kernel sets, prefix of the command, suffix
 }
 
 # Tests on the test device (tests/support/device.c).
-on_device() { # prefix of the command, names of tests
+on_device() { # prefix of the command, names of tests, with the name of a function if it is only one: guard:function
     prefix=$1
     shift
-    for test in "$@"; do
+    for name in "$@"; do
+        test=${name%%:*}
         program=$(echo tests/*/test_$test.c)
         program=$BUILD/device/${program%.c}
-        echo "device/test_$test $program env EITP_BACKEND=test $prefix$program"
+        echo "device/test_$test $program env EITP_BACKEND=test $prefix$program$(echo "${name#"$test"}" | tr : ' ')"
     done
 }
 
@@ -146,7 +147,7 @@ list_test() {
     programs packed emulated
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device device_memory graph ops plan execute \
-        offload trainer micro_batches classification masked
+        guard:shrinking_is_for_the_memory_of_the_host offload trainer micro_batches classification masked
     on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda \
         device_memory
     [ "$fuzzing" = 0 ] || fuzzers
@@ -196,7 +197,8 @@ list_nightly() {
     # All but those of what only the CPU has: questions within calls, limits that it measures, memory that contexts
     # share, and bytes of the host's allocator.
     [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated -e tests/cuda/ \
-        -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/')
+        -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/') \
+        guard:shrinking_is_for_the_memory_of_the_host
     on_cuda split '' kernels attention factored update matmul cuda ops execute device_memory \
         offload heads
     for set in $(instruction_sets); do

@@ -26,9 +26,12 @@ static eitp__guard *eitp__guard_of(const eitp_run *run) {
 /* Polls per reading of the clock. */
 #define EITP__POLLS_PER_CLOCK 16
 
+/* That of a device with its own memory is none of the memory that is judged. */
 static eitp__arena_use eitp__run_arena(const eitp_run *run) {
     const eitp_context *context = eitp__trainer_task(run->trainer)->context;
-    eitp__arena_use use;
+    eitp__arena_use use = {0, 0};
+    if (eitp__context_has_own_memory(context))
+        return use;
     use.needed = eitp__arena_needed(context);
     use.reserved = eitp_context_arena_bytes(context);
     return use;
@@ -137,6 +140,7 @@ static eitp_status eitp__guard_begin(eitp_run *run, void *state, eitp_error *err
     (void)error;
     eitp__pressure_init(&guard->pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
                                               eitp_context_variable_bytes(context, EITP_OPTIMIZER));
+    guard->is_smallest = eitp__context_has_own_memory(context); /* shrinking it frees no memory of the host */
     guard->watches = 1;
     guard->busy_from = eitp__clock();
     return EITP_OK;
@@ -199,8 +203,11 @@ static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *ac
 /* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
 static void eitp__guard_release_arena(eitp_run *run) {
     eitp__guard *guard = eitp__guard_of(run);
+    eitp_context *context = eitp__trainer_task(run->trainer)->context;
     eitp__arena_use arena;
-    eitp__arena_release(eitp__trainer_task(run->trainer)->context);
+    if (eitp__context_has_own_memory(context))
+        return;
+    eitp__arena_release(context);
     arena = eitp__run_arena(run);
     eitp__guard_look(run, 0);
     eitp__pressure_released(&guard->pressure, &guard->memory, &arena);

@@ -18,7 +18,7 @@ typedef struct eitp__guard {
     int watches;          /* not while the run resumes: there is nothing to save or to shrink */
     eitp__shortage alarm; /* what the last looks found, until the run reacts to it */
     double quiet_until;   /* until then a shortage is the one that the run reacted to last */
-    int is_smallest;      /* no configuration uses less memory */
+    int is_smallest;      /* no configuration uses less of the host's memory */
     int ignores;          /* until a step is done, since there is nothing to save or to shrink */
 } eitp__guard;
 

@@ -68,7 +68,7 @@ static eitp_status eitp__open_offload(eitp_context *context, const eitp_context_
     const int has_file = config->offload_path && *config->offload_path;
     if (!config->offload)
         return EITP_OK;
-    if (!has_file && !context->backend->interface->is_host_memory)
+    if (!has_file && eitp__context_has_own_memory(context))
         eitp__offload_open_memory(&context->offloaded, context->backend);
     else if (!has_file && !config->plans_only)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -207,7 +207,7 @@ eitp_status eitp_context_device_memory(const eitp_context *context, eitp_device_
         return eitp__fail_null(error, "eitp_context_device_memory", "context and memory");
     const eitp__backend *backend = context->backend;
     memset(memory, 0, sizeof *memory);
-    if (backend->interface->is_host_memory)
+    if (!eitp__context_has_own_memory(context))
         return EITP_OK;
     for (size_t i = 0; i < context->segments->count; i++)
         memory->allocated += context->segments->blocks[i].size;

@@ -60,6 +60,11 @@ struct eitp_context {
     char numerics[100];
 };
 
+/* True if variables and arena are in memory of the device, not in the host's. */
+static inline EITP__UNUSED int eitp__context_has_own_memory(const eitp_context *context) {
+    return !context->backend->interface->is_host_memory;
+}
+
 /* Makes the context's plans execute step by step; `watcher` is copied. NULL ends it. */
 EITP__PRIVATE void eitp__context_watch(eitp_context *context, const eitp__watcher *watcher);
 

@@ -96,7 +96,7 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     candidate->device = 0;
     candidate->total =
         candidate->parameters + candidate->gradients + candidate->states + candidate->arena + candidate->workspace;
-    if (!context->backend->interface->is_host_memory) {
+    if (eitp__context_has_own_memory(context)) {
         candidate->device = candidate->total;
         candidate->total = context->offloaded.backend ? candidate->offloaded : 0;
     }

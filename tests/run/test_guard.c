@@ -287,6 +287,22 @@ static void warnings_compare_what_the_run_takes_again(void) {
     scratch_remove(f.directory);
 }
 
+/* A device with its own memory keeps what it has, since less of it frees nothing: the run is saved, and waits. */
+static void shrinking_is_for_the_memory_of_the_host(void) {
+    const char *device = getenv("EITP_BACKEND");
+    const int is_host = !device || !*device || !strcmp(device, "cpu");
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.auto_shrink = 1;
+    f.training = 8;
+    CHECK(train(&f) == EITP_ERROR_PRESSURE && f.report.end == EITP_RUN_MEMORY_PRESSURE);
+    CHECK_THAT(f.events[EITP_EVENT_SAVED] == 1 && f.report.saved_step == f.report.steps_done, "saved at step %d of %d",
+               (int)f.report.saved_step, (int)f.report.steps_done);
+    CHECK_THAT((f.events[EITP_EVENT_NOT_SHRUNK] > 0 || records_have(&f, "\"shrunk\": true, ")) == is_host, "%d",
+               f.events[EITP_EVENT_NOT_SHRUNK]);
+    scratch_remove(f.directory);
+}
+
 /* If memory comes back while the checkpoint is written, nothing is shrunk. */
 static void memory_that_comes_back_needs_no_shrink(void) {
     fixture f;
@@ -531,7 +547,8 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(a_checkpoint_comes_before_the_shrink),
         TEST(warnings_compare_what_the_run_takes_again),
-        TEST(memory_that_comes_back_needs_no_shrink),
+        TEST(shrinking_is_for_the_memory_of_the_host),
+                                      TEST(memory_that_comes_back_needs_no_shrink),
         TEST(short_memory_is_saved_once_without_auto_shrink),
         TEST(a_dropped_step_is_repeated_after_a_resume),
         TEST(a_run_waits_before_it_gives_up),

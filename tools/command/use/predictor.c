@@ -119,14 +119,24 @@ static eitp_status read_budget(const option_set *o, double *budget, eitp_error *
 
 /* Makes passes fit in memory beside the model, unless their size is given. */
 static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *error) {
-    const double others = (double)process_memory() + planned_bytes(p, planned);
-    double budget;
+    eitp_device_memory memory;
+    double budget, others = planned_bytes(p, planned);
     size_t bytes = 0, left = 0; /* 0: no limit */
-    eitp_status status = read_budget(&p->options, &budget, error);
+    eitp_status status = eitp_context_device_memory(planned->context, &memory, error);
+    /* Model and passes are in the memory of the device. */
+    if (!status && memory.is_separate)
+        budget = (double)memory.free;
+    else if (!status)
+        status = read_budget(&p->options, &budget, error);
+    others += memory.is_separate ? 0 : (double)process_memory();
     if (!status && budget > 0)
         left = budget > others + 1 ? (size_t)(budget - others) : 1;
     if (!status)
         status = eitp_fit_predictor(planned->model, left, &p->config, &bytes, error);
+    if (status == EITP_ERROR_MEMORY && bytes > left && memory.is_separate)
+        return command_fail(error, EITP_ERROR_MEMORY,
+                            "the model and its passes need %s, and %s of the GPU's memory are free; use --device cpu",
+                            output_bytes(others + (double)bytes), output_bytes(budget));
     if (status == EITP_ERROR_MEMORY && bytes > left)
         return fit_fail(&p->options, "model", others + (double)bytes, budget, "", error);
     if (!status && shows_figures(p))
