@@ -14,6 +14,9 @@ static const eitp__backend_interface *(*const eitp__backends[])(void) = {
 #endif
 };
 
+/* The devices that "auto" tries, one after the other. The CUDA backend has never run on a GPU, so it must be asked for. */
+#define EITP__AUTO_DEVICES "cpu"
+
 /* Splits a name such as "cuda:1". Returns the length of the part before the colon, or -1 if the number is invalid. */
 static int eitp__parse_device(const char *name, int *ordinal) {
     const char *colon = strchr(name, ':');
@@ -38,19 +41,11 @@ static const eitp__backend_interface *eitp__find_backend(const char *name, int l
     return NULL;
 }
 
-EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
-                                               const eitp__backend_config *config, eitp__backend **backend,
-                                               eitp_error *error) {
-    const char *name = device && *device && strcmp(device, "auto") ? device : getenv("EITP_BACKEND");
-    const int automatic = !name || !*name || !strcmp(name, "auto");
-    const eitp__backend_interface *interface;
+static eitp_status eitp__create_named(const eitp_host *host, const char *name, const eitp__backend_config *config,
+                                      eitp__backend **backend, eitp_error *error) {
     eitp__backend_config chosen = *config;
-    char description[200];
-    eitp_status status;
-    *backend = NULL;
-    if (automatic)
-        name = "cpu";
-    interface = eitp__find_backend(name, eitp__parse_device(name, &chosen.ordinal));
+    const int length = eitp__parse_device(name, &chosen.ordinal);
+    const eitp__backend_interface *interface = eitp__find_backend(name, length);
     if (!interface && !EITP__WITH_CUDA && !strncmp(name, "cuda", 4))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "device '%s' is not available: this program was built with EITP_WITHOUT_CUDA; use device "
@@ -64,10 +59,40 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
                           "device '%s' was built for version %u of the backend contract, and this is version %d; "
                           "build both from the same source",
                           name, (unsigned)interface->api_version, EITP__BACKEND_API_VERSION);
-    status = interface->create(host, &chosen, backend, error);
-    if (status)
+    return interface->create(host, &chosen, backend, error);
+}
+
+/* Copies the first name of "cuda,cpu", and returns the rest; NULL: there is none. */
+static const char *eitp__next_device(const char *names, char *name, size_t size) {
+    const size_t length = strcspn(names, ",");
+    snprintf(name, size, "%.*s", (int)length, names);
+    return names[length] ? names + length + 1 : NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
+                                               const eitp__backend_config *config, eitp__backend **backend,
+                                               eitp_error *error) {
+    const char *names = device && *device && strcmp(device, "auto") ? device : getenv("EITP_BACKEND");
+    const int automatic = !names || !*names || !strcmp(names, "auto");
+    char name[64], description[200];
+    eitp_error reason;
+    eitp_status status;
+    *backend = NULL;
+    if (automatic)
+        names = EITP__AUTO_DEVICES;
+    for (;;) {
+        names = eitp__next_device(names, name, sizeof name);
+        status = eitp__create_named(host, name, config, backend, &reason);
+        if (!status || status == EITP_ERROR_ARGUMENT || !names)
+            break;
+        eitp__log_line(host, EITP_LOG_INFO, "device %s is not used: %s", name, reason.message);
+    }
+    if (status) {
+        if (error)
+            *error = reason;
         return status;
-    interface->describe(*backend, description, sizeof description);
+    }
+    (*backend)->interface->describe(*backend, description, sizeof description);
     eitp__log_line(host, EITP_LOG_DEBUG, "device %s: %s", automatic ? "auto" : name, description);
     return EITP_OK;
 }

@@ -216,7 +216,8 @@ EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*
  * Creates the backend named by `device`: "cpu", "cuda", "cuda:1", "null", or "auto" (also NULL or ""), which is
- * EITP_BACKEND if set, else "cpu"; the choice is logged. It is an error if a named device is not available.
+ * EITP_BACKEND if set, else "cpu"; the choice is logged. It is an error if a named device is not available. Of several
+ * names, "cuda,cpu", the first that is available is chosen, and why others are not is logged.
  */
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,

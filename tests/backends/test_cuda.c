@@ -562,6 +562,49 @@ static void a_driver_of_an_older_cuda_needs_an_older_compiler(void) {
     refuses("EITP_EMULATED_CUDA_VERSION", "12040", "cuda", "libnvrtc.so.12");
 }
 
+static void count_unused(void *user, eitp_log_level level, const char *message) {
+    (void)level;
+    *(int *)user += strstr(message, "device cuda is not used: ") && message[strlen("device cuda is not used: ")];
+}
+
+/* Creates a context on "cuda,cpu" with that call failing. Returns 1 if the processor took the place of the GPU. */
+static int takes_its_place(const char *variable, const char *value) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_error error = EITP__ZERO;
+    int unused = 0, is_cpu;
+    restart_with(variable, value);
+    config.device = "cuda,cpu";
+    config.host.log.user = &unused;
+    config.host.log.write = count_unused;
+    CHECK_THAT(!eitp_context_create(&config, &context, &error), "%s=%s: %s", variable, value, error.message);
+    is_cpu = !strncmp(eitp_context_description(context), "cpu", 3);
+    CHECK_THAT(unused == is_cpu && (is_cpu || !strncmp(eitp_context_description(context), "cuda:0", 6)), "%s=%s: %s",
+               variable, value, eitp_context_description(context));
+    eitp_context_destroy(context);
+    CHECK_THAT(count_live() == 0, "%s=%s: %d objects are left", variable, value, count_live());
+    return is_cpu;
+}
+
+static void the_processor_takes_its_place(void) {
+    char number[24];
+    int count, taken = 0;
+    eitp_error error = EITP__ZERO;
+    int right;
+    CHECK(!takes_its_place("EITP_EMULATED_CUDA_FAIL", "1000000"));
+    count = (int)emulated.calls();
+    for (int n = 1; n <= count; n++) {
+        snprintf(number, sizeof number, "%d", n);
+        taken += takes_its_place("EITP_EMULATED_CUDA_FAIL", number);
+    }
+    printf("    %d calls fail in turn: the processor takes the place of the GPU %d times\n", count, taken);
+    CHECK(taken > count / 2 && taken < count); /* calls that only destroy may fail */
+    CHECK(takes_its_place("CUDA_VISIBLE_DEVICES", "") && takes_its_place("EITP_EMULATED_CUDA_VERSION", "12040"));
+    restart_with(NULL, NULL);
+    CHECK(execute_sum("cuda:x,cpu", 1, &right, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "cuda:x"));
+    CHECK(execute_sum("cpu,cuda", 1, &right, &error) == EITP_OK && right && !emulated.calls());
+}
+
 /* ---- The cache ---- */
 
 static int count_files(const char *folder, char *last, size_t size) {
@@ -646,6 +689,7 @@ int main(int argc, char **argv) {
         TEST(every_call_of_the_compiler_fails_in_turn),
         TEST(late_errors_come_up),
         TEST(devices_that_are_not_there),
+        TEST(the_processor_takes_its_place),
         TEST(a_driver_of_an_older_cuda_needs_an_older_compiler),
         TEST(compiled_kernels_are_kept),
         TEST(without_a_cache_folder),
