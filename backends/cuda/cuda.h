@@ -22,10 +22,11 @@ typedef struct eitp__cuda {
     int pageable; /* eitp__backend_config.pageable */
     int handle;   /* of the device, while its context is retained */
     eitp__cuda_context context;
-    eitp__cuda_stream compute, copy; /* copy: transfers, in their order */
-    eitp__cuda_event fork, join;     /* orders the two streams */
-    char *stages[2];                 /* NULL until a program has transfers */
-    eitp_error late;                 /* of a transfer; reported by `wait` */
+    eitp__cuda_stream compute, copy;  /* copy: transfers, in their order */
+    eitp__cuda_event fork, join;      /* orders the two streams */
+    char *stages[2];                  /* NULL until a program has transfers */
+    eitp_error late;                  /* of a transfer; reported by `wait` */
+    struct eitp__cuda_program *timed; /* those with executions whose times were not read yet */
 } eitp__cuda;
 
 static inline EITP__UNUSED eitp__cuda *eitp__cuda_of(const eitp__backend *backend) {
@@ -82,6 +83,36 @@ EITP__PRIVATE void eitp__cuda_transfers_release(eitp__cuda *cuda, eitp__cuda_tra
 EITP__PRIVATE eitp_status eitp__cuda_transfer(eitp__cuda *cuda, const eitp__program_info *info,
                                               const eitp__cuda_transfers *transfers, size_t instruction,
                                               eitp_error *error);
+
+/* ---- phases.c ---- */
+
+/* A phase that begins before an instruction, and its event in the compute stream. */
+typedef struct eitp__cuda_phase {
+    size_t first;
+    eitp__phase phase;
+    eitp__cuda_event begin;
+} eitp__cuda_phase;
+
+/* The phases of a whole execution. */
+typedef struct eitp__cuda_phases {
+    eitp__cuda_phase *changes; /* [capacity]: `count` phases, and the end of the last one */
+    size_t count, capacity;
+    double *seconds;     /* eitp__program_info.seconds */
+    unsigned executions; /* that were not waited for. Events have the times of the last one, which stand for all */
+} eitp__cuda_phases;
+
+/* Zeros for a program whose times nobody wants. After a failure release them too. */
+EITP__PRIVATE eitp_status eitp__cuda_phases_create(eitp__cuda *cuda, const eitp__program_info *info,
+                                                   eitp__cuda_phases *phases, eitp_error *error);
+EITP__PRIVATE void eitp__cuda_phases_release(eitp__cuda *cuda, eitp__cuda_phases *phases);
+
+/* Records the event before an instruction, or that of the end, if there is one: number *next, which begins with 0. Only
+   while a graph is captured. */
+EITP__PRIVATE eitp_status eitp__cuda_phases_record(eitp__cuda *cuda, const eitp__cuda_phases *phases, size_t *next,
+                                                   size_t instruction, eitp_error *error);
+
+/* Adds the times of the executions since the last call, which have ended. */
+EITP__PRIVATE eitp_status eitp__cuda_phases_add(const eitp__cuda *cuda, eitp__cuda_phases *phases, eitp_error *error);
 
 #endif
 

@@ -43,6 +43,7 @@ enum {
 enum {
     EITP__CUDA_STREAM_NON_BLOCKING = 1,
     EITP__CUDA_EVENT_DISABLE_TIMING = 2,
+    EITP__CUDA_RECORD_EXTERNAL = 1,
     EITP__CUDA_CAPTURE_RELAXED = 2,
     EITP__CUDA_FUNCTION_MAX_DYNAMIC_SHARED = 8
 };
@@ -77,6 +78,9 @@ enum {
     X(event_create, "cuEventCreate", (eitp__cuda_event * event, unsigned flags))                                       \
     X(event_destroy, "cuEventDestroy_v2", (eitp__cuda_event event))                                                    \
     X(event_record, "cuEventRecord", (eitp__cuda_event event, eitp__cuda_stream stream))                               \
+    X(event_record_flags, "cuEventRecordWithFlags",                                                                    \
+      (eitp__cuda_event event, eitp__cuda_stream stream, unsigned flags))                                              \
+    X(event_elapsed, "cuEventElapsedTime", (float *milliseconds, eitp__cuda_event begin, eitp__cuda_event end))        \
     X(module_load, "cuModuleLoadData", (eitp__cuda_module * module, const void *image))                                \
     X(module_unload, "cuModuleUnload", (eitp__cuda_module module))                                                     \
     X(module_function, "cuModuleGetFunction",                                                                          \

@@ -14,15 +14,19 @@ typedef struct eitp__cuda_launch {
     size_t argument; /* the number of the instruction: stages of a call share theirs */
 } eitp__cuda_launch;
 
-typedef struct eitp__cuda_program {
+typedef struct eitp__cuda_program eitp__cuda_program;
+
+struct eitp__cuda_program {
     eitp__program_info info;
     eitp__launch *arguments; /* one for each instruction */
     eitp__cuda_launch *launches;
     size_t launch_count;
     size_t *first; /* by instruction, and one more: its first launch */
     eitp__cuda_transfers transfers;
-    eitp__cuda_graph_exec graph; /* of all instructions; NULL until they were executed together */
-} eitp__cuda_program;
+    eitp__cuda_phases phases;
+    eitp__cuda_graph_exec graph;    /* of all instructions; NULL until they were executed together */
+    eitp__cuda_program *next_timed; /* in eitp__cuda.timed, if there are executions in `phases` */
+};
 
 /* ---- Preparing ---- */
 
@@ -144,6 +148,8 @@ static eitp_status eitp__cuda_prepare_call(eitp__cuda *cuda, eitp__cuda_program 
 
 static eitp_status eitp__cuda_prepare_all(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
     eitp_status status = eitp__cuda_transfers_create(cuda, &program->info, &program->transfers, error);
+    if (!status)
+        status = eitp__cuda_phases_create(cuda, &program->info, &program->phases, error);
     for (size_t i = 0; i < program->info.count && !status; i++) {
         program->first[i] = program->launch_count;
         if (program->info.instructions[i].kind == EITP__COMPUTE)
@@ -165,6 +171,7 @@ EITP__PRIVATE void eitp__cuda_discard(eitp__backend *backend, eitp__program *pro
         if (discarded->launches[k].product)
             eitp__cuda_product_destroy(&cuda->blas, discarded->launches[k].product);
     eitp__cuda_transfers_release(cuda, &discarded->transfers);
+    eitp__cuda_phases_release(cuda, &discarded->phases);
     eitp__release(host, discarded->arguments, count * sizeof *discarded->arguments);
     eitp__release(host, discarded->launches, count * EITP__CUDA_STAGES * sizeof *discarded->launches);
     eitp__release(host, discarded->first, (count + 1) * sizeof *discarded->first);
@@ -230,20 +237,35 @@ static eitp_status eitp__cuda_join_copies(eitp__cuda *cuda, eitp_error *error) {
                                      "cuStreamWaitEvent", error);
 }
 
-/* Puts instructions [first, end) into the streams. */
-static eitp_status eitp__cuda_issue(eitp__cuda *cuda, const eitp__cuda_program *program, size_t first, size_t end,
-                                    eitp_error *error) {
-    int has_transfers = 0;
+/* Puts an instruction into the streams. */
+static eitp_status eitp__cuda_issue(eitp__cuda *cuda, const eitp__cuda_program *program, size_t i, eitp_error *error) {
+    return program->info.instructions[i].kind == EITP__COMPUTE
+               ? eitp__cuda_issue_call(cuda, program, i, error)
+               : eitp__cuda_transfer(cuda, &program->info, &program->transfers, i, error);
+}
+
+/* All of them, with the events of phases. */
+static eitp_status eitp__cuda_issue_all(eitp__cuda *cuda, const eitp__cuda_program *program, eitp_error *error) {
+    const size_t count = program->info.count;
+    size_t next = 0;
     eitp_status status = EITP_OK;
-    for (size_t i = first; i < end && !status; i++) {
-        if (program->info.instructions[i].kind == EITP__COMPUTE) {
-            status = eitp__cuda_issue_call(cuda, program, i, error);
-            continue;
-        }
-        has_transfers = 1;
-        status = eitp__cuda_transfer(cuda, &program->info, &program->transfers, i, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = eitp__cuda_phases_record(cuda, &program->phases, &next, i, error);
+        if (!status)
+            status = eitp__cuda_issue(cuda, program, i, error);
     }
-    return has_transfers && !status ? eitp__cuda_join_copies(cuda, error) : status;
+    if (!status)
+        status = eitp__cuda_phases_record(cuda, &program->phases, &next, count, error);
+    return status || !program->info.storage ? status : eitp__cuda_join_copies(cuda, error);
+}
+
+/* Some of them. */
+static eitp_status eitp__cuda_issue_some(eitp__cuda *cuda, const eitp__cuda_program *program, size_t first, size_t end,
+                                         eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = first; i < end && !status; i++)
+        status = eitp__cuda_issue(cuda, program, i, error);
+    return status || !program->info.storage ? status : eitp__cuda_join_copies(cuda, error);
 }
 
 /* Records all instructions as a graph. */
@@ -255,7 +277,7 @@ static eitp_status eitp__cuda_capture(eitp__cuda *cuda, eitp__cuda_program *prog
                                           "cuStreamBeginCapture", error);
     if (status)
         return status;
-    status = eitp__cuda_issue(cuda, program, 0, program->info.count, error);
+    status = eitp__cuda_issue_all(cuda, program, error);
     ended = driver->capture_end(cuda->compute, &graph); /* also after a failure */
     if (!status)
         status = eitp__cuda_check(driver, ended, "cuStreamEndCapture", error);
@@ -265,6 +287,19 @@ static eitp_status eitp__cuda_capture(eitp__cuda *cuda, eitp__cuda_program *prog
     if (graph)
         driver->graph_destroy(graph);
     return status;
+}
+
+/* Launches the graph. Its times are read when it is waited for. */
+static eitp_status eitp__cuda_launch_graph(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
+    const eitp_status status = eitp__cuda_check(&cuda->driver, cuda->driver.graph_launch(program->graph, cuda->compute),
+                                                "cuGraphLaunch", error);
+    if (status || !program->phases.count)
+        return status;
+    if (!program->phases.executions++) {
+        program->next_timed = cuda->timed;
+        cuda->timed = program;
+    }
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
@@ -282,15 +317,28 @@ EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__progr
     if (status)
         return status;
     *begun = end;
-    if (is_whole && end)
-        return eitp__cuda_check(&cuda->driver, cuda->driver.graph_launch(prepared->graph, cuda->compute),
-                                "cuGraphLaunch", error);
-    return eitp__cuda_issue(cuda, prepared, first, end, error);
+    return is_whole && end ? eitp__cuda_launch_graph(cuda, prepared, error)
+                           : eitp__cuda_issue_some(cuda, prepared, first, end, error);
+}
+
+/* Reads the times of all executions that have ended. */
+static eitp_status eitp__cuda_read_times(eitp__cuda *cuda, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    while (cuda->timed) {
+        eitp__cuda_program *program = cuda->timed;
+        cuda->timed = program->next_timed;
+        if (!status)
+            status = eitp__cuda_phases_add(cuda, &program->phases, error);
+        program->phases.executions = 0;
+    }
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__cuda_wait(eitp__backend *backend, eitp_error *error) {
     eitp__cuda *cuda = eitp__cuda_of(backend);
     eitp_status status = eitp__cuda_finish(cuda, error);
+    const eitp_status timed = eitp__cuda_read_times(cuda, status ? NULL : error);
+    status = status ? status : timed;
     if (cuda->late.status) {
         if (!status && error)
             *error = cuda->late;

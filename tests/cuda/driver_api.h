@@ -63,6 +63,7 @@ enum {
     CU_STREAM_DEFAULT = 0,
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DISABLE_TIMING = 2,
+    CU_EVENT_RECORD_EXTERNAL = 1,
     CU_STREAM_CAPTURE_STATUS_NONE = 0,
     CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
     CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
@@ -117,6 +118,7 @@ enum {
     X(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                             \
     X(cuEventCreate, (CUevent * event, unsigned flags))                                                                \
     X(cuEventRecord, (CUevent event, CUstream stream))                                                                 \
+    X(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags))                                        \
     X(cuEventSynchronize, (CUevent event))                                                                             \
     X(cuEventQuery, (CUevent event))                                                                                   \
     X(cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end))                                           \

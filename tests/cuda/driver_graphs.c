@@ -427,6 +427,8 @@ static void begin_launch(operation *executed, const graph_nodes *list) {
     executed->ready = (size_t *)need_memory(malloc((list->count + 1) * sizeof *executed->ready));
     for (size_t i = 0; i < list->count; i++) {
         executed->waiting[i] = list->nodes[i].need_count;
+        if (list->nodes[i].content->kind == RECORD)
+            list->nodes[i].content->record->is_done = 0;
         if (!executed->waiting[i])
             executed->ready[executed->ready_count++] = i;
     }

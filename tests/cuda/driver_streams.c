@@ -82,7 +82,7 @@ static void end_operation(CUstream stream) {
     stream->queued--;
     ended->is_done = 1;
     if (ended->kind == RECORD)
-        ended->record->is_done = 1;
+        ended->record->is_done = 1; /* also if it was dropped */
     else if (ended->kind == GRAPH_LAUNCH)
         end_graph_launch(ended);
     drop_operation(ended);
@@ -122,6 +122,7 @@ void execute(operation *executed) {
     case RECORD:
         clock_gettime(CLOCK_MONOTONIC, &now);
         executed->record->seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+        executed->record->is_done = 1;
         break;
     case WAIT:
     case GRAPH_LAUNCH:
@@ -364,17 +365,20 @@ CUresult cuEventDestroy_v2(CUevent event) {
     CALL(CONTEXT | ACTS_ALWAYS, destroy_event(event));
 }
 
-static CUresult record(CUevent event, CUstream stream) {
+/* `flags`: with CU_EVENT_RECORD_EXTERNAL, a node of the graph that is captured. */
+static CUresult record(CUevent event, CUstream stream, unsigned flags) {
     CUresult error = check_object(event, EVENT);
     event_record *made;
     operation *recorded;
     if (!error)
         error = check_stream(stream);
+    if (!error && (flags > CU_EVENT_RECORD_EXTERNAL || (flags && !stream->capture)))
+        error = CUDA_ERROR_INVALID_VALUE;
     if (error)
         return error;
     made = (event_record *)need_memory(calloc(1, sizeof *made));
     made->references = 1;
-    if (stream->capture) {
+    if (stream->capture && !flags) {
         error = captured_record(stream, made);
     } else {
         recorded = new_operation(RECORD);
@@ -391,7 +395,11 @@ static CUresult record(CUevent event, CUstream stream) {
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-    CALL(CONTEXT, record(event, stream));
+    CALL(CONTEXT, record(event, stream, 0));
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+    CALL(CONTEXT, record(event, stream, flags));
 }
 
 static CUresult wait_for_event(CUstream stream, CUevent event, unsigned flags) {

@@ -118,6 +118,36 @@ static void branches_come_in_any_order(void) {
     CHECK(end(&f));
 }
 
+static void wait_a_while(void *user) {
+    struct timespec while_ = {0, 2000000};
+    ++*(int *)user;
+    nanosleep(&while_, NULL);
+}
+
+/* Events that a graph records have the times of its last launch, in its order. */
+static void graphs_record_events(void) {
+    float milliseconds = -1;
+    int waited = 0;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    fixture f;
+    REQUIRE(begin(&f));
+    CHECK(cu.cuEventRecordWithFlags(f.event, f.a, CU_EVENT_RECORD_EXTERNAL) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(!cu.cuStreamBeginCapture_v2(f.a, CU_STREAM_CAPTURE_MODE_RELAXED) &&
+          !cu.cuEventRecordWithFlags(f.event, f.a, CU_EVENT_RECORD_EXTERNAL) &&
+          !cu.cuLaunchHostFunc(f.a, wait_a_while, &waited) &&
+          !cu.cuEventRecordWithFlags(f.other_event, f.a, CU_EVENT_RECORD_EXTERNAL));
+    CHECK(!cu.cuStreamEndCapture(f.a, &graph) && !cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK(cu.cuEventElapsedTime(&milliseconds, f.event, f.other_event) == CUDA_ERROR_NOT_READY);
+    for (int i = 1; i <= 3; i++) {
+        CHECK(!cu.cuGraphLaunch(exec, f.a) && !cu.cuStreamSynchronize(f.a) && waited == i);
+        CHECK_THAT(!cu.cuEventElapsedTime(&milliseconds, f.event, f.other_event) && milliseconds >= 2, "%g ms",
+                   (double)milliseconds);
+    }
+    CHECK(!cu.cuGraphExecDestroy(exec) && !cu.cuGraphDestroy(graph));
+    CHECK(end(&f));
+}
+
 /* Copies of pinned memory read it at each launch. */
 static void captured_copies_read_anew(void) {
     CUgraph graph = NULL;
@@ -316,6 +346,7 @@ int main(int argc, char **argv) {
         TEST(a_graph_is_executed_again_and_again),
         TEST(independent_nodes_have_no_order),
         TEST(branches_come_in_any_order),
+        TEST(graphs_record_events),
         TEST(captured_copies_read_anew),
         TEST(calls_end_captures),
         TEST(captures_end_where_they_began),

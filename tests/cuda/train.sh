@@ -42,6 +42,12 @@ for model in gpt2 bert llama; do
     check "$model: the losses of 20 steps" agree $model-cpu $model 20
     mkdir $model-again && cp -r $model/checkpoint-10 $model/data $model-again/
     runs "$model resumes" train --resume $model-again/checkpoint-10 --steps 20 --output-dir $model-again
+    check "$model: phases have times, which are less than the step's" awk '
+        /"forward_s": / { steps++ }
+        function seconds(name) { return match($0, "\"" name "\": [^,]*") ? substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 4) : 0 }
+        /"forward_s": / { f = seconds("forward_s"); b = seconds("backward_s"); u = seconds("update_s"); t = seconds("step_time_s")
+            if (!(f > 0 && b > 0 && u > 0 && f + b + u <= t)) bad = 1 }
+        END { exit bad || !steps }' $model/metrics.jsonl
     for file in model optimizer; do
         check "$model: straight and resumed, the same bits of $file" cmp -s $model/checkpoint-20/$file.safetensors $model-again/checkpoint-20/$file.safetensors
     done

@@ -548,7 +548,7 @@ int main(int argc, char **argv) {
         TEST(a_checkpoint_comes_before_the_shrink),
         TEST(warnings_compare_what_the_run_takes_again),
         TEST(shrinking_is_for_the_memory_of_the_host),
-                                      TEST(memory_that_comes_back_needs_no_shrink),
+        TEST(memory_that_comes_back_needs_no_shrink),
         TEST(short_memory_is_saved_once_without_auto_shrink),
         TEST(a_dropped_step_is_repeated_after_a_resume),
         TEST(a_run_waits_before_it_gives_up),
