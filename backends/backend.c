@@ -14,7 +14,7 @@ static const eitp__backend_interface *(*const eitp__backends[])(void) = {
 #endif
 };
 
-/* The devices that "auto" tries, one after the other. The CUDA backend has never run on a GPU, so it must be asked for. */
+/* The devices that "auto" tries, one after the other. The CUDA backend has never run on a GPU: it must be asked for. */
 #define EITP__AUTO_DEVICES "cpu"
 
 /* Splits a name such as "cuda:1". Returns the length of the part before the colon, or -1 if the number is invalid. */

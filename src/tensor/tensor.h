@@ -51,11 +51,12 @@ typedef enum eitp_offload {
 /* Start from eitp_context_config_default(). */
 typedef struct eitp_context_config {
     eitp_host host; /* memory, files and log, for the context and everything created from it */
-    /* "cpu", "cuda", "cuda:1", "null", or "auto" (or NULL): the environment's EITP_BACKEND, else "cpu". Of several names,
-       such as "cuda,cpu", the first that is available. */
+    /* "cpu", "cuda", "cuda:1", "null", or "auto" (or NULL): the environment's EITP_BACKEND, else "cpu". Of several
+       names, such as "cuda,cpu", the first that is available. */
     const char *device;
-    int threads;     /* 0: one for each processor */
-    const char *isa; /* "ref", "avx2", "avx512", "avx512bf16", "amx"; NULL: the environment's EITP_ISA, else the best */
+    int threads; /* 0: one for each processor */
+    /* "ref", "avx2", "avx512", "avx512bf16", "amx"; NULL: the environment's EITP_ISA, else the best */
+    const char *isa;
     const char *products; /* matrix products by "own" kernels or "openblas"; NULL: the environment's EITP_PRODUCTS */
     /*
      * The dtype in which models store matrices and activations: "fp32" (or NULL), "bf16", "fp16", or "auto" for the one
