@@ -276,7 +276,7 @@ $(TESTS:%=$(BUILD)/device/%): $(BUILD)/device/%: $(BUILD)/sanitized/%.o $(BUILD)
 	$(link_sanitized)
 
 # The emulated CUDA libraries, which programs open at run time, and their own tests.
-EMULATED_CUDA := $(addprefix $(BUILD)/emulated_cuda/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13)
+EMULATED_CUDA := $(addprefix $(BUILD)/emulated_cuda/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libnvidia-ml.so.1)
 EMULATED_FLAGS := $(STANDARD) $(WARNINGS) -Werror -D_GNU_SOURCE -I. -O2 -g1 -pthread
 define emulated_library
 @mkdir -p $(@D)
@@ -290,6 +290,8 @@ $(BUILD)/emulated_cuda/libnvrtc.so.13: $(wildcard tests/cuda/nvrtc*.c tests/cuda
 	$(emulated_library)
 $(BUILD)/emulated_cuda/libnvrtc.so.13: EMULATED_FLAGS += -DEMULATED_INCLUDE='"$(CURDIR)/tests/cuda"'
 $(BUILD)/emulated_cuda/libcublasLt.so.13: $(wildcard tests/cuda/cublaslt*.c tests/cuda/*.h)
+	$(emulated_library)
+$(BUILD)/emulated_cuda/libnvidia-ml.so.1: $(wildcard tests/cuda/nvml*.c tests/cuda/*.h)
 	$(emulated_library)
 $(CUDA_TESTS:%=$(BUILD)/%): $(BUILD)/%: %.c $(wildcard tests/cuda/*.h) tests/support/test.h $(EMULATED_CUDA)
 	@mkdir -p $(@D)

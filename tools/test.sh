@@ -74,6 +74,7 @@ on_device() { # prefix of the command, names of tests, with the name of a functi
 # Tests on the emulated CUDA device (tests/cuda/).
 on_cuda() { # kind of programs, prefix of the command, names of tests
     libraries=$BUILD/emulated_cuda/libcuda.so.1,$BUILD/emulated_cuda/libnvrtc.so.13,$BUILD/emulated_cuda/libcublasLt.so.13
+    libraries=$libraries,$BUILD/emulated_cuda/libnvidia-ml.so.1
     kind=$1 prefix=$2
     shift 2
     for test in "$@"; do
@@ -81,7 +82,7 @@ on_cuda() { # kind of programs, prefix of the command, names of tests
         program=$BUILD/$kind/${program%.c}
         echo "cuda/test_$test $program,$libraries,tests/cuda/emulated.h $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
     done
-    for script in tests/cuda/train.sh tests/cuda/memory.sh; do
+    for script in tests/cuda/train.sh tests/cuda/memory.sh tests/cuda/gpu.sh; do
         echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,$script env EITP=$BUILD/eitp sh $script"
     done
     for source in tests/cuda/test_*.c; do
@@ -149,7 +150,7 @@ list_test() {
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device device_memory graph ops plan execute \
         guard:shrinking_is_for_the_memory_of_the_host offload trainer micro_batches classification masked
     on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda \
-        device_memory
+        device_memory nvml
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts "$BUILD/eitp"
@@ -163,7 +164,7 @@ list_quick() {
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
     on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda \
-        device_memory
+        device_memory nvml
     other_scripts "$BUILD/split/eitp"
     killing "$BUILD/split/examples/run" "$BUILD/split" 10
 }

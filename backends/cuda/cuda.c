@@ -96,15 +96,16 @@ static eitp_status eitp__cuda_create(const eitp_host *host, const eitp__backend_
 
 /* ---- What it is ---- */
 
+/* By the address others find the GPU: see eitp_gpu_is_device. */
 static void eitp__cuda_describe(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
     const int blas = cuda->blas.version;
     char products[40] = "own";
     if (blas)
         snprintf(products, sizeof products, "cuBLASLt %d.%d", blas / 10000, blas / 100 % 100);
-    snprintf(text, size, "cuda:%d, %s, sm_%d, %d multiprocessors, NVRTC %d.%d, products %s", cuda->device.ordinal,
-             cuda->device.name, cuda->device.capability, cuda->device.processors, cuda->compiler.major,
-             cuda->compiler.minor, products);
+    snprintf(text, size, "cuda:%d, %s%s%s, sm_%d, %d multiprocessors, NVRTC %d.%d, products %s", cuda->device.ordinal,
+             cuda->device.name, *cuda->device.address ? " at " : "", cuda->device.address, cuda->device.capability,
+             cuda->device.processors, cuda->compiler.major, cuda->compiler.minor, products);
 }
 
 /* cuBLASLt chooses its algorithms by the number of multiprocessors too. */

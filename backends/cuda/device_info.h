@@ -6,9 +6,10 @@
 
 typedef struct eitp__cuda_device {
     char name[128];
-    int ordinal;    /* among the visible devices */
-    int capability; /* of sm_86: 86 */
-    int processors; /* multiprocessors */
+    char address[24]; /* on the PCI bus, such as "0000:17:00.0"; "": unknown */
+    int ordinal;      /* among the visible devices */
+    int capability;   /* of sm_86: 86 */
+    int processors;   /* multiprocessors */
     int clock_khz;
     int memory_clock_khz, memory_bus_bits;
     size_t memory;       /* bytes */

@@ -78,6 +78,14 @@ static eitp__cuda_result eitp__cuda_read_attributes(const eitp__cuda_driver *dri
     return result;
 }
 
+/* Only what reads sensors needs the address. In lower case, as the system writes it. */
+static void eitp__cuda_read_address(const eitp__cuda_driver *driver, int handle, eitp__cuda_device *device) {
+    if (driver->device_address(device->address, (int)sizeof device->address, handle))
+        *device->address = 0;
+    for (char *at = device->address; *at; at++)
+        *at = (char)(*at >= 'A' && *at <= 'F' ? *at - 'A' + 'a' : *at);
+}
+
 EITP__PRIVATE eitp_status eitp__cuda_device_read(const eitp__cuda_driver *driver, int ordinal,
                                                  eitp__cuda_device *device, eitp_error *error) {
     int count = 0, handle = 0;
@@ -93,6 +101,8 @@ EITP__PRIVATE eitp_status eitp__cuda_device_read(const eitp__cuda_driver *driver
     if (!status)
         status = eitp__cuda_check(driver, driver->device_name(device->name, (int)sizeof device->name, handle),
                                   "cuDeviceGetName", error);
+    if (!status)
+        eitp__cuda_read_address(driver, handle, device);
     if (!status)
         status = eitp__cuda_check(driver, driver->device_memory(&device->memory, handle), "cuDeviceTotalMem", error);
     if (!status)

@@ -57,6 +57,7 @@ enum {
     X(device_count, "cuDeviceGetCount", (int *count))                                                                  \
     X(device_get, "cuDeviceGet", (int *device, int ordinal))                                                           \
     X(device_name, "cuDeviceGetName", (char *name, int size, int device))                                              \
+    X(device_address, "cuDeviceGetPCIBusId", (char *text, int size, int device))                                       \
     X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                               \
     X(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                                              \
     X(context_retain, "cuDevicePrimaryCtxRetain", (eitp__cuda_context * context, int device))                          \

@@ -307,6 +307,41 @@ typedef struct eitp_sensor {
 EITP_API eitp_status eitp_sensors_read(const eitp_host *host, eitp_sensor *sensors, size_t capacity, size_t *count,
                                        eitp_error *error);
 
+/*
+ * An NVIDIA GPU as the management library of its driver (NVML) shows it. Numbers that the device or the driver does not
+ * tell are NaN. Those of memory are of the whole device, and unknown while it is divided (MIG).
+ */
+typedef struct eitp_gpu {
+    char name[96];               /* "NVIDIA H200" */
+    char address[24];            /* on the PCI bus, such as "0000:17:00.0" */
+    char driver[40];             /* its version, such as "550.54.15"; "": unknown */
+    double memory_total;         /* bytes */
+    double memory_used;          /* bytes, of all processes and of the driver */
+    double memory_free;          /* bytes */
+    double process_memory;       /* bytes that one process has; unknown in containers that hide their processes */
+    double utilization;          /* percent of the last second or less in which kernels ran */
+    double memory_utilization;   /* percent of it in which memory was read or written */
+    double temperature;          /* degrees Celsius */
+    double slowdown_temperature; /* at which the hardware lowers its clocks */
+    double power;                /* watts */
+    double energy;               /* joules since the driver was loaded */
+    double clock;                /* of the multiprocessors, in Hz */
+    /* Why the clock is lowered: "heat", "power", or "hardware" for a cause that the driver does not tell; "" if it is
+       not; NULL: unknown. */
+    const char *slowed_by;
+} eitp_gpu;
+
+/*
+ * Reads the NVIDIA GPUs of the machine, in the order of their addresses; CUDA_VISIBLE_DEVICES hides none of them.
+ * Stores the first `capacity` of them in `gpus` and their number in *count: 0 without the driver's library, which is
+ * opened at run time, and in a build with EITP_WITHOUT_CUDA. `process_memory` is that of `process`; 0: of this one.
+ * Only NULL arguments are an error.
+ */
+EITP_API eitp_status eitp_gpus_read(int64_t process, eitp_gpu *gpus, size_t capacity, size_t *count, eitp_error *error);
+
+/* 1 if the device of a context, by its description (eitp_context_description), is the GPU with this address. */
+EITP_API int eitp_gpu_is_device(const char *address, const char *description);
+
 /* 1 if `left` is below eitp_memory_floor; else 0, also if `usable` is unknown or info is NULL. */
 EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 

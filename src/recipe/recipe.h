@@ -99,9 +99,9 @@ typedef enum eitp_async_save {
 /* What may be chosen so that the run fits in memory. */
 typedef struct eitp_memory_recipe {
     uint64_t budget; /* resident bytes of the process; 0: the memory that is free (eitp_memory_budget_default) */
-    /* Bytes of a GPU's own memory; 0: up to `device_percent` of all (eitp_device_budget_default). */
+    /* Bytes of a GPU's own memory; 0: up to `gpu_mem_max` percent of all (eitp_device_budget_default). */
     uint64_t device_budget;
-    double device_percent;
+    double gpu_mem_max;
     const char *precision; /* "auto" (the fastest), "fp32", "bf16" or "fp16" */
     const char *optimizer; /* "auto" (the nearest to AdamW that fits), or the name of one */
     eitp_recompute recompute;

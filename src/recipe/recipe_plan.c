@@ -115,7 +115,7 @@ static eitp_status eitp__find_device_budget(const eitp_training *training, size_
     if (fit->device_budget)
         return EITP_OK;
     status = eitp_fit_device_memory(fit, &found, error);
-    fit->device_budget = status ? 0 : (size_t)eitp_device_budget_default(&found, memory->device_percent);
+    fit->device_budget = status ? 0 : (size_t)eitp_device_budget_default(&found, memory->gpu_mem_max);
     if (fit->device_budget)
         eitp__log_line(&training->host, EITP_LOG_INFO, "GPU memory budget: %s, of %s that are free",
                        eitp_format_bytes(fit->device_budget, texts[0], sizeof texts[0]),

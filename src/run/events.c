@@ -8,7 +8,7 @@ static const char *const eitp__event_names[] = {
     "step",       "evaluation",    "saved",       "skipped_step", "memory_short", "not_shrunk",  "end_of_data",
     "early_stop", "nothing_to_do", "save_failed", "records",      "warning",      "disk",        "started",
     "diverging",  "not_saved",     "spike",       "not_kept",     "alarm",        "temperature", "memory_high",
-    "pressure",   "load",          "set",         "interrupted"};
+    "pressure",   "load",          "set",         "interrupted",  "gpu"};
 
 enum {
     EITP__EVENT_VALUES = 8, /* that an event has of its own, at most */
@@ -48,6 +48,11 @@ static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
     eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values, count);
 }
 
+/* True if a record of another kind has what the event tells. */
+static int eitp__has_own_record(eitp_run_event_kind kind) {
+    return kind == EITP_EVENT_STEP || kind == EITP_EVENT_EVALUATION || kind == EITP_EVENT_GPU;
+}
+
 /* Tells the listener, or the log. */
 static void eitp__tell_event(eitp_run *run, eitp_run_event *event, int is_recorded) {
     run->report.steps_done = eitp_trainer_steps_done(run->trainer);
@@ -56,7 +61,7 @@ static void eitp__tell_event(eitp_run *run, eitp_run_event *event, int is_record
         run->config.listener.notify(run->config.listener.user, event);
     else
         eitp__log_line(&run->host, event->level, "%s", event->message);
-    if (is_recorded && event->kind != EITP_EVENT_STEP && event->kind != EITP_EVENT_EVALUATION)
+    if (is_recorded && !eitp__has_own_record(event->kind))
         eitp__record_event(run, event);
 }
 

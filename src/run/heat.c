@@ -69,6 +69,30 @@ EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermomete
     }
 }
 
+EITP__PRIVATE void eitp__heat_add_gpu(eitp__heat_probes *probes, const eitp__gpu_meter *meter, double most) {
+    eitp__heat_probe *probe = &probes->all[probes->count]; /* eitp__heat_choose leaves room */
+    eitp_sensor *sensor;
+    eitp_gpu gpu;
+    eitp__gpu_meter_read(meter, 0, &gpu);
+    if (isnan(gpu.temperature))
+        return;
+    memset(probe, 0, sizeof *probe);
+    probe->gpu = meter;
+    sensor = &probe->thermometer.sensor;
+    sensor->kind = EITP_SENSOR_TEMPERATURE;
+    sensor->limit = isnan(gpu.slowdown_temperature) ? 0 : gpu.slowdown_temperature;
+    snprintf(sensor->name, sizeof sensor->name, "GPU %.90s", *gpu.name ? gpu.name : gpu.address);
+    probe->limit = most > 0                           ? most
+                   : eitp__critical_point(sensor) > 0 ? sensor->limit - EITP__HEAT_MARGIN
+                                                      : EITP__HEAT_DEFAULT;
+    probes->processors++;
+    probes->count++;
+}
+
+EITP__PRIVATE double eitp__heat_read(const eitp_host *host, const eitp__heat_probe *probe) {
+    return probe->gpu ? eitp__gpu_meter_temperature(probe->gpu) : eitp__thermometer_read(host, &probe->thermometer);
+}
+
 EITP__PRIVATE int eitp__heat_show(eitp__heat_probe *probe, double value, int is_paused) {
     const double critical = eitp__critical_point(&probe->thermometer.sensor);
     const double most = critical > 0 ? critical + 2 * EITP__HEAT_RECOVERY : EITP__HEAT_BROKEN;

@@ -2,6 +2,7 @@
 #ifndef EITP_HEAT_H
 #define EITP_HEAT_H
 
+#include "base/nvml.h"
 #include "base/sensors.h"
 
 /* In degrees Celsius. */
@@ -17,25 +18,27 @@ enum {
 
 /* A thermometer that counts. */
 typedef struct eitp__heat_probe {
-    eitp__thermometer thermometer;
-    double limit; /* no step begins above it */
-    double value; /* 0: it shows what no machine has */
+    eitp__thermometer thermometer; /* its path is NULL for a GPU */
+    const eitp__gpu_meter *gpu;    /* NULL for others */
+    double limit;                  /* no step begins above it */
+    double value;                  /* 0: it shows what no machine has */
     int unchanged;
     int is_ignored;
 } eitp__heat_probe;
 
 typedef struct eitp__heat_probes {
-    eitp__heat_probe all[EITP__HEAT_PROBES];
-    size_t count, processors; /* `processors` of them measure one */
+    eitp__heat_probe all[EITP__HEAT_PROBES + 1]; /* one more for a GPU */
+    size_t count, processors;                    /* `processors` of them measure one */
 } eitp__heat_probes;
 
 /* The state of the observer (run/run_heat.c). */
 typedef struct eitp__run_heat {
     eitp__heat_probes probes;
-    double most;      /* temp_max that they were chosen by */
-    double look_at;   /* time of the next look */
-    double look_cost; /* seconds that a look takes */
-    double since;     /* time when the pause began */
+    eitp__gpu_meter gpu; /* that the run computes on */
+    double most;         /* temp_max that they were chosen by */
+    double look_at;      /* time of the next look */
+    double look_cost;    /* seconds that a look takes */
+    double since;        /* time when the pause began */
     int is_paused;
     int is_blind; /* it sees no processor, which was reported if the program has set a limit */
 } eitp__run_heat;
@@ -48,6 +51,14 @@ typedef struct eitp__run_heat {
  */
 EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermometer *thermometers, size_t count,
                                      double most);
+
+/* Adds the GPU that the run computes on, as a processor with the limit `most`; if that is 0, the temperature at which
+   it slows down less EITP__HEAT_MARGIN, without one EITP__HEAT_DEFAULT. The meter must stay where it is. Does nothing
+   if its temperature cannot be read. */
+EITP__PRIVATE void eitp__heat_add_gpu(eitp__heat_probes *probes, const eitp__gpu_meter *meter, double most);
+
+/* What a probe shows now, in degrees Celsius; 0 or NaN if it cannot be read. */
+EITP__PRIVATE double eitp__heat_read(const eitp_host *host, const eitp__heat_probe *probe);
 
 /* Takes what a thermometer shows. Returns 1 if it is ignored from now on, since it has not changed during a pause. */
 EITP__PRIVATE int eitp__heat_show(eitp__heat_probe *probe, double value, int is_paused);

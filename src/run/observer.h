@@ -17,6 +17,7 @@
     ENTRY(SURROUNDINGS, surroundings)                                                                                  \
     ENTRY(RECORDS, records)                                                                                            \
     ENTRY(PERFORMANCE, performance)                                                                                    \
+    ENTRY(GPU, gpu)                                                                                                    \
     ENTRY(WINDOWS, windows)                                                                                            \
     ENTRY(OP_TIMES, op_times)                                                                                          \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \

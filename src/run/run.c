@@ -80,6 +80,9 @@ static const eitp_setting eitp__run_settings[] = {
     EITP__RUN_LIVE_SETTING(
         perf_every, "perf_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
         "record times, utilization and use of the system every N steps; 0: only those of each epoch"),
+    EITP__SETTING(eitp_run_config, , gpu_report_every, "gpu_report_every", INTEGER, 50, 0, EITP__LARGEST_COUNT,
+                  EITP_SETTING_OPTIONAL | EITP_SETTING_LIVE | EITP_SETTING_MINOR, ACCEPTED, NULL,
+                  "on a GPU, report and record its memory, temperature and power every N steps; 0: do not"),
     EITP__RUN_LIVE_SETTING(profile_every, "profile_every", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
                            "in every N-th step, which takes longer, record what each kind of op takes; 0: do not"),
     EITP__RUN_SETTING(peak_tflops, "peak_tflops", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
@@ -94,8 +97,9 @@ static const eitp_setting eitp__run_settings[] = {
                       "with auto_shrink, use less memory at cpu_mem_max, and stop if that is not enough"),
     EITP__RUN_LIVE_SETTING(
         temp_max, "temp_max", NUMBER, 0, -EITP__UNBOUNDED, EITP__UNBOUNDED, NULL,
-        "begin no step while a processor has more degrees Celsius than this, until it is 10 degrees cooler; "
-        "0: 5 degrees below its critical point, or 95; negative: never wait"),
+        "begin no step while a processor, or the GPU in use, has more degrees Celsius than this, "
+        "until it is 10 degrees cooler; 0: 5 degrees below its critical point, or 95; negative: never "
+        "wait"),
     EITP__TEXT_SETTING(eitp_run_config, , report_to, "report_to", "jsonl", ACCEPTED,
                        "files of records, separated by commas: jsonl (metrics.jsonl), tensorboard, csv (metrics.csv); "
                        "or none"),
@@ -107,8 +111,8 @@ static const eitp_setting eitp__run_settings[] = {
                   EITP_SETTING_OPTIONAL | EITP_SETTING_LIVE, ACCEPTED, NULL,
                   "steps between two records for TensorBoard and CSV"),
     EITP__RUN_LOG_SETTING(guide_tags, FLAG, 0, 0, 1,
-                          "TensorBoard: also write loss, rate and norm as Training/Loss, Loss, LR, "
-                          "Training/GradientNorm and GradNorm"),
+                          "TensorBoard: also write loss, rate, norm and memory of the GPU as Training/Loss, Loss, LR, "
+                          "Training/GradientNorm, GradNorm, Performance/GPUMemory and GPUMemory"),
 };
 
 const eitp_setting *eitp_run_settings(size_t *count) {

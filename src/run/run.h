@@ -34,7 +34,8 @@ typedef enum eitp_record_kind {
     EITP_RECORD_STEP = 0,
     EITP_RECORD_EVALUATION = 1,
     EITP_RECORD_EVENT = 2,
-    EITP_RECORD_PERFORMANCE = 3, /* what the steps since the last such record, or those of an epoch, have taken */
+    EITP_RECORD_PERFORMANCE = 3, /* what the steps since the last such record, or those of an epoch, have taken; or
+                                    figures of the GPU: eitp_run_config.gpu_report_every */
     EITP_RECORD_PROGRAM = 4,     /* values of the program: eitp_run_record_value */
     EITP_RECORD_WINDOW = 5,      /* statistics of the last steps */
     EITP_RECORD_SPOT = 6         /* a spot evaluation: eitp_run_config.spot_samples */
@@ -137,8 +138,8 @@ EITP_API eitp_status eitp_tensorboard_open(const eitp_host *host, const char *di
 EITP_API eitp_record_sink eitp_tensorboard_sink(eitp_tensorboard *tensorboard); /* as eitp_jsonl_sink */
 EITP_API void eitp_tensorboard_close(eitp_tensorboard *tensorboard);            /* NULL is harmless */
 
-/* With `use` not 0, also writes loss, lr and grad_norm under the tags Training/Loss, Loss, LR, Training/GradientNorm
-   and GradNorm. NULL is harmless. */
+/* With `use` not 0, also writes loss, lr, grad_norm and gpu/allocated_gib under the tags Training/Loss, Loss, LR,
+   Training/GradientNorm, GradNorm, Performance/GPUMemory and GPUMemory. NULL is harmless. */
 EITP_API void eitp_tensorboard_use_guide_tags(eitp_tensorboard *tensorboard, int use);
 
 /* ---- Reports and events ---- */
@@ -222,7 +223,9 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_INTERRUPTED = 24, /* the process that trained here before has not said how it ended: it was killed, has
                                     crashed, or the machine was started again. Its record has "last_step", "last_time"
                                     (seconds since 1970) and "machine_restarted" */
-    EITP_EVENT_COUNT = 25
+    EITP_EVENT_GPU = 25,         /* every gpu_report_every steps: memory and sensors of the GPU. Their record is one of
+                                    performance */
+    EITP_EVENT_COUNT = 26
 } eitp_run_event_kind;
 
 /* The name of an event in records: "saved", "skipped_step", "memory_short", ...; NULL if the kind is unknown. */
@@ -240,8 +243,8 @@ typedef struct eitp_run_event {
     size_t value_count;
 } eitp_run_event;
 
-/* Receives the events, those of steps and evaluations too. Sinks get the others as records. If `notify` is NULL they go
-   to the host's log at their level; that of steps is EITP_LOG_DEBUG. */
+/* Receives the events, those of steps, evaluations and the GPU too. Sinks get the others as records. If `notify` is
+   NULL they go to the host's log at their level; that of steps is EITP_LOG_DEBUG. */
 typedef struct eitp_run_listener {
     void *user;
     void (*notify)(void *user, const eitp_run_event *event);
@@ -329,11 +332,12 @@ typedef struct eitp_run_config {
     double cpu_mem_max;
     int cpu_mem_acts;
     /*
-     * No step begins while a processor is hotter than this, in degrees Celsius. Training goes on when it is 10 degrees
-     * cooler, or the run is asked to stop; the bits are the same. 0: 5 degrees below the critical point that a sensor
-     * reports, without one the lowest of those of other processors' sensors, else 95. Other sensors, such as those of
-     * disks, count above their own critical points alone. Negative: the run does not look, nor does it if the host has
-     * no `wait`.
+     * No step begins while a processor, or the GPU that the run computes on, is hotter than this, in degrees Celsius.
+     * Training goes on when it is 10 degrees cooler, or the run is asked to stop; the bits are the same. 0: 5 degrees
+     * below the critical point that a sensor reports, without one the lowest of those of other processors' sensors,
+     * else 95; for the GPU 5 degrees below the temperature at which it slows down, if that is known. Other sensors,
+     * such as those of disks, count above their own critical points alone. Negative: the run does not look, nor does
+     * it if the host has no `wait`.
      */
     double temp_max;
     eitp_monitor monitor;
@@ -346,8 +350,11 @@ typedef struct eitp_run_config {
     int64_t metrics_every;  /* with EITP_MONITOR_FULL: record statistics of the last steps every N steps; 0: do not */
     int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
-    int64_t profile_every;  /* record what each kind of op takes in every N-th step, which takes longer; 0: do not */
-    double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured after 10 seconds */
+    /* On a GPU: report its memory, temperature and power, and record them, every N steps; 0: do not. What neither the
+       context nor the driver's library (eitp_gpus_read) tells is left out. */
+    int64_t gpu_report_every;
+    int64_t profile_every; /* record what each kind of op takes in every N-th step, which takes longer; 0: do not */
+    double peak_tflops;    /* of products, for model FLOPs utilization; 0: measured after 10 seconds */
     /*
      * Files of records, separated by commas: "jsonl" (metrics.jsonl, and its summary in summary.jsonl), "csv"
      * (metrics.csv), "tensorboard" (an event file in the directory "tensorboard"). NULL or "none": no file. With
@@ -382,8 +389,8 @@ typedef struct eitp_run_config {
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
    memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms; EITP_MONITOR_LIGHT, log_full_every 100,
-   metrics_every 1000, metrics_window 50, perf_every 100; report_to "jsonl", log_flush_seconds 1, log_wait_seconds 10,
-   log_every 10. */
+   metrics_every 1000, metrics_window 50, perf_every 100, gpu_report_every 50; report_to "jsonl", log_flush_seconds 1,
+   log_wait_seconds 10, log_every 10. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,

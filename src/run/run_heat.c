@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "run/events.h"
+#include "run/run_gpu.h"
 #include "train/trainer.h"
 
 /* Seconds between looks, and how many times their cost that is at least: a driver may take milliseconds. */
@@ -21,6 +22,8 @@ static eitp_status eitp__heat_find(const eitp_run *run, eitp__run_heat *heat, ei
                                : eitp__fail_memory(error, size, "the thermometers of the machine");
     if (!status)
         eitp__heat_choose(&heat->probes, found, count, run->config.temp_max);
+    if (!status && eitp__run_open_gpu(run, &heat->gpu))
+        eitp__heat_add_gpu(&heat->probes, &heat->gpu, run->config.temp_max);
     for (size_t i = 0; i < count; i++)
         eitp__thermometer_release(&run->host, &found[i]);
     eitp__release(&run->host, found, size);
@@ -34,17 +37,19 @@ static eitp_status eitp__heat_begin(eitp_run *run, void *state, eitp_error *erro
     return heat->most < 0 || !run->host.files.wait ? EITP_OK : eitp__heat_find(run, heat, error);
 }
 
-static void eitp__heat_forget(eitp_run *run, eitp__heat_probes *probes) {
+static void eitp__heat_forget(eitp_run *run, eitp__run_heat *heat) {
+    eitp__heat_probes *probes = &heat->probes;
     for (size_t i = 0; i < probes->count; i++)
         eitp__thermometer_release(&run->host, &probes->all[i].thermometer);
     probes->count = probes->processors = 0;
+    eitp__gpu_meter_close(&heat->gpu);
 }
 
 /* The limit has changed while the run trains: chooses again, and looks at once. Without thermometers, as with a limit
    below 0, nothing holds the run any more. */
 static void eitp__heat_follow(eitp_run *run, eitp__run_heat *heat) {
     eitp_error error;
-    eitp__heat_forget(run, &heat->probes);
+    eitp__heat_forget(run, heat);
     heat->look_at = 0;
     heat->is_blind = 0;
     if (eitp__heat_begin(run, heat, &error))
@@ -62,8 +67,7 @@ static void eitp__heat_look(eitp_run *run, eitp__run_heat *heat, double now) {
     double cost, interval;
     for (size_t i = 0; i < heat->probes.count; i++) {
         eitp__heat_probe *probe = &heat->probes.all[i];
-        if (!probe->is_ignored &&
-            eitp__heat_show(probe, eitp__thermometer_read(&run->host, &probe->thermometer), heat->is_paused))
+        if (!probe->is_ignored && eitp__heat_show(probe, eitp__heat_read(&run->host, probe), heat->is_paused))
             eitp__heat_ignore(run, probe);
     }
     cost = eitp__clock() - now;
@@ -135,7 +139,7 @@ static int eitp__heat_holds(const eitp_run *run, const void *state) {
 }
 
 static void eitp__heat_end(eitp_run *run, void *state) {
-    eitp__heat_forget(run, &((eitp__run_heat *)state)->probes);
+    eitp__heat_forget(run, (eitp__run_heat *)state);
 }
 
 EITP__PRIVATE void eitp__heat_observer(eitp__observer *observer) {

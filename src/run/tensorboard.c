@@ -252,7 +252,9 @@ static void eitp__tensorboard_add_guide_tags(eitp_tensorboard *tensorboard, cons
                                           {"loss", "Loss"},
                                           {"lr", "LR"},
                                           {"grad_norm", "Training/GradientNorm"},
-                                          {"grad_norm", "GradNorm"}};
+                                          {"grad_norm", "GradNorm"},
+                                          {"gpu/allocated_gib", "Performance/GPUMemory"},
+                                          {"gpu/allocated_gib", "GPUMemory"}};
     for (size_t i = 0; i < EITP__COUNT(tags) && tensorboard->uses_guide_tags; i++) {
         if (!strcmp(key, tags[i][0]))
             eitp__event_add_scalar(tensorboard, tags[i][1], number);

@@ -18,7 +18,8 @@ typedef struct eitp_watch eitp_watch;
  *
  * A watch neither evaluates by itself nor chooses, writes or removes checkpoints. Of the configuration it uses
  * - directory, and what is about records: monitor, log_full_every, metrics_every, metrics_window, perf_every,
- *   peak_tflops, report_to, log_dir, log_flush_seconds, log_wait_seconds, log_every, guide_tags, sinks, listener;
+ *   gpu_report_every, peak_tflops, report_to, log_dir, log_flush_seconds, log_wait_seconds, log_every, guide_tags,
+ *   sinks, listener;
  * - the guard: memory_check_seconds, auto_shrink, cpu_mem_warn, cpu_mem_max, cpu_mem_acts, temp_max;
  * - alarms, check_finite, max_nonfinite;
  * - save and save_user: a function that writes a checkpoint of the program, for example by eitp_trainer_save. Its

@@ -158,6 +158,8 @@ dataloader_prefetch_factor 4 prefetch 4
 report_to "none" report-to "none"
 training_log_freq 20 log-every 20
 perf_log_freq 20 perf-every 20
+gpu_log_freq 20 gpu-report-every 20
+monitor.gpu_report_every 20 gpu-report-every 20
 monitor.flops_profile_freq 50 profile-every 50
 flops_every 50 profile-every 50
 lightweight_mode true monitor "light"
@@ -180,8 +182,7 @@ for path in eval.batch_size validation.batch-size per_device_eval_batch_size per
     non_blocking compile empty_cache_every max_split_size_mb use_dynamic_padding \
     model.torch_dtype fp16.loss_scale memory_efficient_attention \
     scheduler.eps lr_scheduler_kwargs.verbose \
-    enable_model_summary sync_batchnorm monitor.verbose monitor.all_freq.eval_log_freq \
-    gpu_log_freq; do
+    enable_model_summary sync_batchnorm monitor.verbose monitor.all_freq.eval_log_freq; do
     nest "$path" 1 >nested.json
     check "$path sets nothing" test -z "$(settings_of nested.json)"
     exits 0 "$path" train -v --config nested.json --print-config
@@ -475,6 +476,7 @@ data-workers 8
 prefetch 2
 batch-size 2
 perf-every 10
+gpu-report-every 20
 profile-every 50
 save-steps 100
 log-every 10

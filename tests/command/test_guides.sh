@@ -122,6 +122,8 @@ check "--metrics, with a part of it" test "$(metrics --metrics fast --log-full-e
 check "--fast_detection" test "$(metrics --fast_detection)" = '"full" 100 1000 '
 check "--disable_metrics_monitoring" test "$(metrics --disable_metrics_monitoring)" = '"light" 100 1000 '
 shows 'profile-every 50  (command line)' --flops-every 50
+shows 'gpu-report-every 20  (command line)' --gpu_log_freq 20
+shows 'gpu-mem-max 80  (command line)' --gpu_mem_max 80
 check "no --metrics" test "$(metrics)" = '"light" 100 1000 '
 shows 'spot-samples -1  (default)'
 shows 'spot-samples 32  (command line)' --spot_samples 32
@@ -143,7 +145,6 @@ explains "plans and fuses" --compile_model false
 explains "in tiles" --attn_implementation flash_attention_2
 explains "in tiles" --memory_efficient_attention
 explains "precision and optimizer set how weights are stored" --torch_dtype float16
-explains "computed by the CPU" --gpu-report-every 20
 explains "every evaluation" --eval_log_freq 50
 explains "the number of parameters, eitp plan prints the memory" --enable_model_summary
 explains "no padding is computed" --use_dynamic_padding

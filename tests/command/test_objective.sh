@@ -112,7 +112,7 @@ refuses 1 "--target_entropy 0 is not supported: entropy is kept in a band: set -
 refuses 1 "--lang zh is not supported: messages are in English" train --lang zh
 refuses 1 "'eitp train' has no option --plot-every: 'eitp report' draws a run, and has it" train --plot-every 1000
 for option in '--target_fractal_dim 2.7:the box dimension' '--mi_weight 0.1:a deterministic network' \
-    '--mem-check-every 10:within every step' '--gpu-report-every 50:computed by the CPU' '--hardware_weight 1:no gradient'; do
+    '--mem-check-every 10:within every step' '--hardware_weight 1:no gradient'; do
     # shellcheck disable=SC2086
     exits 0 "$option" train ${option%%:*} --print-config
     check "$option: $(cat err)" grep -q "^warning: .* has no effect: .*${option##*:}" err

@@ -325,6 +325,19 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice device) {
     CALL(INITIALIZED, get_name(name, size, device));
 }
 
+static CUresult get_address(char *text, int size, CUdevice device) {
+    if (!is_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!text || size < 13)
+        return CUDA_ERROR_INVALID_VALUE;
+    snprintf(text, (size_t)size, "0000:%02X:00.0", EMULATED_BUS(driver.visible[device]));
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device) {
+    CALL(INITIALIZED, get_address(text, size, device));
+}
+
 static CUresult get_uuid(CUuuid *uuid, CUdevice device) {
     if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
@@ -413,7 +426,7 @@ static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice
         return CUDA_ERROR_INVALID_DEVICE;
     switch (attribute) {
     case 33: /* PCI bus */
-        return give(value, driver.visible[device] + 1);
+        return give(value, EMULATED_BUS(driver.visible[device]));
     case 39: /* threads of a multiprocessor */
         return give(value, driver.capability == 75 ? 1024 : driver.capability / 10 == 8 ? 1536 : 2048);
     case 75:

@@ -89,6 +89,7 @@ enum {
     X(cuDeviceGet, (CUdevice * device, int ordinal))                                                                   \
     X(cuDeviceGetName, (char *name, int size, CUdevice device))                                                        \
     X(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice device))                               \
+    X(cuDeviceGetPCIBusId, (char *text, int size, CUdevice device))                                                    \
     X(cuDeviceGetUuid_v2, (CUuuid * uuid, CUdevice device))                                                            \
     X(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device))                                                          \
     X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                                \

@@ -6,6 +6,9 @@
 
 #include "tests/cuda/driver_api.h"
 
+/* The PCI bus of a device, by its number among all of them, visible or not. */
+#define EMULATED_BUS(number) (10 + (number))
+
 /* Bytes of the device's memory. */
 typedef struct emulated_span {
     uint64_t begin; /* device address */
@@ -43,5 +46,11 @@ unsigned long emulated_cublaslt_products(void);
 /* libnvrtc.so.13: programs that were not destroyed, and runs of the compiler. */
 int emulated_nvrtc_live(void);
 unsigned long emulated_nvrtc_compilations(void);
+
+/* libnvidia-ml.so.1: initialisations that were not shut down, and calls. The last reads the environment anew and counts
+   from 1 again. */
+int emulated_nvml_live(void);
+unsigned long emulated_nvml_calls(void);
+void emulated_nvml_restart(void);
 
 #endif

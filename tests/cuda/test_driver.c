@@ -30,6 +30,8 @@ static void devices_are_those_of_the_environment(void) {
     unsetenv("EITP_EMULATED_CUDA_DEVICES");
     CHECK(!cu.cuDeviceGet(&device, 0) && !cu.cuDeviceGetName(name, sizeof name, device));
     CHECK_THAT(!strcmp(name, "Emulated GPU 2"), "%s", name);
+    CHECK(!cu.cuDeviceGetPCIBusId(name, sizeof name, device) && !strcmp(name, "0000:0C:00.0"));
+    CHECK(cu.cuDeviceGetPCIBusId(name, 12, device) == CUDA_ERROR_INVALID_VALUE);
     CHECK(cu.cuDeviceGet(&device, 2) == CUDA_ERROR_INVALID_DEVICE);
     CHECK(!initialize_with("EITP_EMULATED_CUDA_CAPABILITY", "7.5") && !cu.cuDeviceGetAttribute(&value, 75, 0) &&
           value == 7 && !cu.cuDeviceGetAttribute(&value, 76, 0) && value == 5 &&

@@ -181,6 +181,44 @@ static void add_memory(facts *f, const recorded_run *r, const machine *m, int is
         add_bytes(f, "left_bytes", "memory left", recorded_last(r, "mem/left_bytes"), " (last)");
 }
 
+/* The GPU as the run has last recorded it. */
+static eitp_gpu recorded_gpu(const recorded_run *r) {
+    const double gibibyte = 1073741824;
+    eitp_gpu gpu;
+    memset(&gpu, 0, sizeof gpu);
+    gpu.process_memory = gibibyte * recorded_last(r, "gpu/reserved_gib");
+    gpu.memory_used = gibibyte * recorded_last(r, "gpu/memory_used_gib");
+    gpu.memory_total = gibibyte * recorded_last(r, "gpu/memory_gib");
+    gpu.utilization = recorded_last(r, "gpu/utilization");
+    gpu.temperature = recorded_last(r, "gpu/celsius");
+    gpu.slowdown_temperature = (double)NAN;
+    gpu.power = recorded_last(r, "gpu/power_w");
+    return gpu;
+}
+
+/* Now, or else as it was recorded. */
+static void add_gpu(facts *f, const recorded_run *r) {
+    eitp_gpu gpu;
+    const int is_read = machine_read_gpu(r, &gpu);
+    const char *what = is_read ? "" : " (last)";
+    char unit[20], all[40] = "";
+    if (!is_read)
+        gpu = recorded_gpu(r);
+    snprintf(unit, sizeof unit, " %%%s", what);
+    add_number(f, "gpu_percent", "GPU use", gpu.utilization, "%.0f", unit);
+    add_bytes(f, "gpu_process_bytes", "GPU memory", gpu.process_memory, what);
+    if (gpu.memory_total > 0)
+        snprintf(all, sizeof all, " of %s%s", output_bytes(gpu.memory_total), what);
+    add_bytes(f, "gpu_used_bytes", "GPU memory used", gpu.memory_used, *all ? all : what);
+    add_hidden(f, "gpu_bytes", gpu.memory_total);
+    snprintf(unit, sizeof unit, " C%s", what);
+    add_number(f, "gpu_temperature_celsius", "GPU temperature", gpu.temperature, "%.0f", unit);
+    if (gpu.temperature >= gpu.slowdown_temperature - 5)
+        warn(f, "the GPU has %.0f C, and slows down at %.0f C", gpu.temperature, gpu.slowdown_temperature);
+    snprintf(unit, sizeof unit, " W%s", what);
+    add_number(f, "gpu_power_watts", "GPU power", gpu.power, "%.0f", unit);
+}
+
 static void add_machine(facts *f, const recorded_run *r, const machine *m, const facts_limits *limits) {
     add_number(f, "memory_used_percent", "memory used", m->memory_percent, "%.0f", " %");
     if (limits->memory > 0 && m->memory_percent > limits->memory)
@@ -235,6 +273,7 @@ void facts_collect(facts *f, const recorded_run *r, const machine *m, const fact
         add_progress(f, r);
         add_training(f, r);
         add_memory(f, r, m, is_here);
+        add_gpu(f, r);
     }
     if (is_here)
         add_machine(f, r, m, limits);

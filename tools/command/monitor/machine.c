@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_SENSORS = 64, LINE = 256 };
+enum { MOST_SENSORS = 64, MOST_GPUS = 64, LINE = 256 };
 
 /* The first line of a file of the system; "" if that is not possible. */
 static void read_line(const char *name, char line[LINE]) {
@@ -115,6 +115,25 @@ int machine_has(const machine *m, const recorded_run *r) {
         return 1;
     return r->process.state != EITP_RUN_PROCESS_ELSEWHERE && *m->name &&
            !strcmp(recorded_text(r->run, "machine.host", ""), m->name);
+}
+
+int machine_read_gpu(const recorded_run *r, eitp_gpu *gpu) {
+    const char *device = recorded_text(r->run, "device", "");
+    eitp_gpu *gpus;
+    eitp_error ignored;
+    size_t count = 0;
+    int is_found = 0;
+    if (r->process.state != EITP_RUN_PROCESS_ALIVE || strncmp(device, "cuda:", 5))
+        return 0;
+    gpus = (eitp_gpu *)command_allocate(MOST_GPUS * sizeof *gpus);
+    if (eitp_gpus_read(r->process.pid, gpus, MOST_GPUS, &count, &ignored))
+        count = 0;
+    for (size_t i = 0; i < count && !is_found; i++) {
+        is_found = eitp_gpu_is_device(gpus[i].address, device);
+        *gpu = gpus[i];
+    }
+    free(gpus);
+    return is_found;
 }
 
 double machine_resident(int64_t process) {

@@ -27,6 +27,10 @@ void machine_read(machine *m);
 /* True if a run trains, or trained, on this machine. */
 int machine_has(const machine *m, const recorded_run *r);
 
+/* Reads the GPU that a run computes on, and the memory that its process has there. Returns 0 if it computes on none, or
+   it cannot be read here. */
+int machine_read_gpu(const recorded_run *r, eitp_gpu *gpu);
+
 /* Resident bytes of a process, or NaN. */
 double machine_resident(int64_t process);
 

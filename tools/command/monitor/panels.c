@@ -137,30 +137,33 @@ enum { LABEL = 14 /* columns of the names of facts, with the sign of a warning *
 typedef struct fact_row {
     const char *label, *keys[3]; /* the first key that there is */
     const char *more; /* the key of another row, which follows in this one where there are too few; NULL: none */
+    int is_optional;  /* only where it is known */
 } fact_row;
 
 static const fact_row training_rows[] = {
-    {"loss", {"loss", NULL, NULL}, NULL},
-    {"validation", {"validation_loss", NULL, NULL}, NULL},
-    {"best", {"best_validation_loss", NULL, NULL}, NULL},
-    {"gradient norm", {"grad_norm", NULL, NULL}, NULL},
-    {"learning rate", {"lr", NULL, NULL}, NULL},
-    {NULL, {"tokens_per_s", "words_per_s", "samples_per_s"}, "mfu"},
-    {"step time", {"step_time_s", NULL, NULL}, NULL},
-    {"mfu", {"mfu", NULL, NULL}, NULL},
+    {"loss", {"loss", NULL, NULL}, NULL, 0},
+    {"validation", {"validation_loss", NULL, NULL}, NULL, 0},
+    {"best", {"best_validation_loss", NULL, NULL}, NULL, 0},
+    {"gradient norm", {"grad_norm", NULL, NULL}, NULL, 0},
+    {"learning rate", {"lr", NULL, NULL}, NULL, 0},
+    {NULL, {"tokens_per_s", "words_per_s", "samples_per_s"}, "mfu", 0},
+    {"step time", {"step_time_s", NULL, NULL}, NULL, 0},
+    {"mfu", {"mfu", NULL, NULL}, NULL, 0},
 };
 
 static const fact_row machine_rows[] = {
-    {"memory", {"resident_bytes", NULL, NULL}, NULL},
-    {"planned", {"planned_bytes", NULL, NULL}, NULL},
-    {"memory left", {"left_bytes", NULL, NULL}, NULL},
-    {"pressure", {"memory_pressure_percent", NULL, NULL}, "load"},
-    {"temperature", {"temperature_celsius", NULL, NULL}, NULL},
-    {"disk free", {"disk_free_bytes", NULL, NULL}, NULL},
-    {"load", {"load", NULL, NULL}, NULL},
-    {"memory used", {"memory_used_percent", NULL, NULL}, NULL},
-    {"files", {"directory_bytes", NULL, NULL}, NULL},
-    {"power", {"power_watts", NULL, NULL}, NULL},
+    {"memory", {"resident_bytes", NULL, NULL}, NULL, 0},
+    {"planned", {"planned_bytes", NULL, NULL}, NULL, 0},
+    {"GPU memory", {"gpu_process_bytes", "gpu_used_bytes", NULL}, "gpu_power_watts", 1},
+    {"GPU", {"gpu_temperature_celsius", NULL, NULL}, "gpu_percent", 1},
+    {"memory left", {"left_bytes", NULL, NULL}, NULL, 0},
+    {"pressure", {"memory_pressure_percent", NULL, NULL}, "load", 0},
+    {"temperature", {"temperature_celsius", NULL, NULL}, NULL, 0},
+    {"disk free", {"disk_free_bytes", NULL, NULL}, NULL, 0},
+    {"load", {"load", NULL, NULL}, NULL, 0},
+    {"memory used", {"memory_used_percent", NULL, NULL}, NULL, 0},
+    {"files", {"directory_bytes", NULL, NULL}, NULL, 0},
+    {"power", {"power_watts", NULL, NULL}, NULL, 0},
 };
 
 static const fact *first_fact(const facts *f, const fact_row *row) {
@@ -190,19 +193,34 @@ static void draw_more(screen *s, int row, int column, int end, const fact *more)
     free(text);
 }
 
-static void draw_facts(screen *s, area at, const facts *f, const fact_row *rows, size_t count) {
+static void draw_fact(screen *s, area at, const facts *f, const fact_row *shown, int has_room) {
     const int end = at.column + at.columns;
-    for (int i = 0; i < at.rows && i < (int)count; i++) {
-        const fact *found = first_fact(f, &rows[i]), *more = rows[i].more ? facts_find(f, rows[i].more) : NULL;
-        const char *label = rows[i].label ? rows[i].label : found ? found->label : "rate";
-        const int style = found && found->is_warning ? STYLE_BOLD | STYLE_RED : STYLE_PLAIN, row = at.row + i;
-        int column;
-        screen_put(s, row, at.column, at.column + LABEL - 1, STYLE_FAINT, label);
-        column = draw_value(s, row, at.column + LABEL, end, style, found ? found->text : "-");
-        if (found && more && at.rows < (int)count)
-            draw_more(s, row, column, end, more);
-        if (found && found->is_warning)
-            screen_put(s, row, at.column + LABEL - 1, at.column + LABEL, style, "!");
+    const fact *found = first_fact(f, shown), *more = shown->more ? facts_find(f, shown->more) : NULL;
+    const char *label = shown->label ? shown->label : found ? found->label : "rate";
+    const int style = found && found->is_warning ? STYLE_BOLD | STYLE_RED : STYLE_PLAIN;
+    int column;
+    screen_put(s, at.row, at.column, at.column + LABEL - 1, STYLE_FAINT, label);
+    column = draw_value(s, at.row, at.column + LABEL, end, style, found ? found->text : "-");
+    if (found && more && !has_room)
+        draw_more(s, at.row, column, end, more);
+    if (found && found->is_warning)
+        screen_put(s, at.row, at.column + LABEL - 1, at.column + LABEL, style, "!");
+}
+
+static int is_left_out(const facts *f, const fact_row *row) {
+    return row->is_optional && !first_fact(f, row);
+}
+
+static void draw_facts(screen *s, area at, const facts *f, const fact_row *rows, size_t count) {
+    const int end = at.row + at.rows;
+    int shown = 0;
+    for (size_t i = 0; i < count; i++)
+        shown += !is_left_out(f, &rows[i]);
+    for (size_t i = 0; i < count && at.row < end; i++) {
+        if (is_left_out(f, &rows[i]))
+            continue;
+        draw_fact(s, at, f, &rows[i], at.rows >= shown);
+        at.row++;
     }
 }
 

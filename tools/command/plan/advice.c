@@ -8,8 +8,9 @@
 
 static const char *const from_the_largest[] = {"full", "safe", "low-memory"};
 
-const char *advice_tier(double bytes) {
-    return bytes > 16e9 ? "full" : bytes >= 8e9 ? "safe" : "low-memory";
+const char *advice_tier(double bytes, double gpu_bytes) {
+    const double least = 2 * gpu_bytes < bytes ? 2 * gpu_bytes : bytes;
+    return least > 16e9 ? "full" : least >= 8e9 ? "safe" : "low-memory";
 }
 
 /* A run of an option set, as the planner sees it. */
@@ -106,7 +107,7 @@ eitp_status advice_choose_profile(option_set *o, const eitp_transformer_config *
     if (status)
         return status;
     if (!options_integer(o, OPTION_MEMORY_BUDGET))
-        return try_profile(o, shape, process, advice_tier((double)total), found, error);
+        return try_profile(o, shape, process, advice_tier((double)total, (double)NAN), found, error);
     do {
         status = try_profile(o, shape, process, from_the_largest[i], found, error);
     } while (status == EITP_ERROR_MEMORY && ++i < COMMAND_COUNT(from_the_largest));

@@ -6,8 +6,10 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The profile by memory alone, whatever the model: full above 16 GB, safe from 8 GB, low-memory below. */
-const char *advice_tier(double bytes);
+/* The profile by memory alone, whatever the model: full above 16 GB, safe from 8 GB, low-memory below. Of a GPU that
+   computes half as much is enough, and the lower of the two profiles counts; NaN: there is none, or its memory is
+   unknown. */
+const char *advice_tier(double bytes, double gpu_bytes);
 
 /* The profile for a model, and what its run takes. */
 typedef struct advice {

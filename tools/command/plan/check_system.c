@@ -3,9 +3,21 @@
 #include "plan/system.h"
 #include "process.h"
 
-#define NOT_CHOSEN                                                                                                     \
-    "eitp's CUDA backend was never run on a GPU, so eitp computes on the processor unless --device cuda is given"
-#define NO_GPU_RULE NOT_CHOSEN ", and the rules for the memory of a GPU do not apply"
+#define NEVER_RUN "eitp's CUDA backend was never run on a GPU"
+#define NOT_CHOSEN NEVER_RUN ", so eitp computes on the processor unless --device cuda is given"
+
+static int is_on_gpu(const system_report *r) {
+    return !strncmp(r->device, "cuda:", 5);
+}
+
+/* Whether the memory of a GPU counts for the tier. */
+static const char *gpu_rule(const system_report *r) {
+    if (!is_on_gpu(r))
+        return NOT_CHOSEN ", and the rules for the memory of a GPU do not apply";
+    return r->gpu && r->gpu->free >= 0 ? NEVER_RUN
+                                       : NEVER_RUN
+               "; the rules for its memory do not apply, since it is unknown how much is free";
+}
 
 /* ---- In words ---- */
 
@@ -44,15 +56,26 @@ static void add_memory(text_buffer *t, const system_report *r) {
                 output_bytes((double)m->swap_total));
 }
 
+static void add_gpu(text_buffer *t, const system_report *r, const machine_gpu *gpu) {
+    text_format(t, "GPU          %s, driver %s, memory %s", gpu->name, *gpu->driver ? gpu->driver : "not loaded",
+                gpu->bytes ? output_bytes((double)gpu->bytes) : "unknown");
+    if (gpu->free >= 0)
+        text_format(t, ", %s free", output_bytes((double)gpu->free));
+    if (!isnan(gpu->temperature))
+        text_format(t, ", %.0f C", gpu->temperature);
+    if (gpu == r->gpu)
+        text_format(t, "; used: " NEVER_RUN "\n");
+    else
+        text_format(t, "; not used: %s\n", is_on_gpu(r) ? "--device names another" : NOT_CHOSEN);
+}
+
 static void add_gpus(text_buffer *t, const system_report *r) {
-    for (size_t i = 0; i < r->gpu_count; i++) {
-        const machine_gpu *gpu = &r->gpus[i];
-        text_format(t, "GPU          %s, driver %s, memory %s; not used: " NOT_CHOSEN "\n", gpu->name,
-                    *gpu->driver ? gpu->driver : "not loaded",
-                    gpu->bytes ? output_bytes((double)gpu->bytes) : "unknown");
-    }
+    for (size_t i = 0; i < r->gpu_count; i++)
+        add_gpu(t, r, &r->gpus[i]);
     if (!r->gpu_count)
-        text_format(t, "GPU          none found; eitp computes on the processor\n");
+        text_format(t, "GPU          %s\n",
+                    is_on_gpu(r) ? "unknown: the library of NVIDIA's driver (libnvidia-ml.so.1) shows none"
+                                 : "none found; eitp computes on the processor");
 }
 
 /* The hottest sensor, or NULL. */
@@ -115,9 +138,12 @@ static void add_models(text_buffer *t, const system_report *r) {
 
 static void add_advice(text_buffer *t, const system_report *r) {
     const system_model *model = r->model;
-    text_format(t, "\ntier         %s, from %s of memory alone (full above 16 GB, safe from 8 GB)\n", r->tier,
+    text_format(t, "\ntier         %s, from %s of memory alone (full above 16 GB, safe from 8 GB)", r->tier,
                 output_bytes(r->has_budget ? (double)r->budget : (double)r->memory.usable));
-    text_format(t, "             %s\n", NO_GPU_RULE);
+    if (r->gpu && r->gpu->free >= 0)
+        text_format(t, ", and %s free on the GPU (full above 8 GB, safe from 4 GB)",
+                    output_bytes((double)r->gpu->free));
+    text_format(t, "\n             %s\n", gpu_rule(r));
     if (!model) {
         text_format(t, "advice       %s\n", *r->why ? r->why : "nothing fits; free some memory");
         text_format(t, "             a smaller run: --profile tiny, which is --batch-size 1 --block-size 32 --eval no "
@@ -270,11 +296,17 @@ static void add_json_devices(text_buffer *t, const system_report *r) {
         text_json_member_string(t, "name", r->gpus[i].name);
         add_text(t, "driver", r->gpus[i].driver);
         add_size(t, "bytes", (uint64_t)r->gpus[i].bytes, r->gpus[i].bytes > 0);
-        add_boolean(t, "used", 0);
+        if (r->gpus[i].free >= 0)
+            text_json_member_integer(t, "free", r->gpus[i].free);
+        if (!isnan(r->gpus[i].temperature))
+            text_json_member_number(t, "celsius", r->gpus[i].temperature);
+        if (!isnan(r->gpus[i].slowdown_temperature))
+            text_json_member_number(t, "slowdown_celsius", r->gpus[i].slowdown_temperature);
+        add_boolean(t, "used", &r->gpus[i] == r->gpu);
         text_format(t, "}");
     }
     text_format(t, "]");
-    text_json_member_string(t, "gpu_rule", NO_GPU_RULE);
+    text_json_member_string(t, "gpu_rule", gpu_rule(r));
     text_json_name(t, "disk");
     text_format(t, "{");
     text_json_member_string(t, "path", r->disk);

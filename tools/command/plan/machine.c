@@ -124,6 +124,15 @@ static const struct {
     const char *name;
 } vendors[] = {{0x10de, "NVIDIA"}, {0x1002, "AMD"}, {0x8086, "Intel"}};
 
+/* One of which only the address is known. */
+static machine_gpu *begin_gpu(machine_gpu *gpu, const char *address) {
+    memset(gpu, 0, sizeof *gpu);
+    snprintf(gpu->address, sizeof gpu->address, "%s", address);
+    gpu->free = -1;
+    gpu->temperature = gpu->slowdown_temperature = (double)NAN;
+    return gpu;
+}
+
 /* The version of NVIDIA's driver: the first word of its description that begins with a digit and has a dot. */
 static void read_nvidia_version(char *version, size_t size) {
     char line[400];
@@ -149,8 +158,7 @@ static size_t list_nvidia(machine_gpu gpus[MACHINE_GPUS]) {
         char *path = command_format("%s/%s/information", devices, list.names[i]);
         text_buffer content = {NULL, 0, 0};
         eitp_error ignored;
-        machine_gpu *gpu = &gpus[count++];
-        memset(gpu, 0, sizeof *gpu);
+        machine_gpu *gpu = begin_gpu(&gpus[count++], list.names[i]);
         if (!files_read(path, SMALL_TEXT, &content, &ignored) && content.data)
             find_value(content.data, "Model", gpu->name, sizeof gpu->name);
         if (!*gpu->name)
@@ -181,7 +189,7 @@ static void read_driver(const char *device, char *driver, size_t size) {
 
 /* Of a PCI device; returns 0 if it neither displays nor computes, or is of another vendor, as those of virtual
    machines. */
-static int read_pci_gpu(const char *device, machine_gpu *gpu) {
+static int read_pci_gpu(const char *device, const char *address, machine_gpu *gpu) {
     char line[60];
     unsigned long kind, vendor;
     size_t i = 0;
@@ -194,13 +202,49 @@ static int read_pci_gpu(const char *device, machine_gpu *gpu) {
     /* Classes 3: display; 0x12: processing accelerators. */
     if (i == COMMAND_COUNT(vendors) || (kind != 0x03 && kind != 0x12))
         return 0;
-    memset(gpu, 0, sizeof *gpu);
+    begin_gpu(gpu, address);
     read_line_in(device, "device", line, sizeof line);
     snprintf(gpu->name, sizeof gpu->name, "%s %04lx:%04lx", vendors[i].name, vendor, strtoul(line, NULL, 16));
     read_driver(device, gpu->driver, sizeof gpu->driver);
     read_line_in(device, "mem_info_vram_total", line, sizeof line);
     gpu->bytes = strtoll(line, NULL, 10);
     return 1;
+}
+
+/* The one with this address, or a new one; NULL: there is no room. */
+static machine_gpu *find_gpu(machine_gpu gpus[MACHINE_GPUS], size_t *count, const char *address) {
+    for (size_t i = 0; i < *count; i++) {
+        if (!strcmp(gpus[i].address, address))
+            return &gpus[i];
+    }
+    return *count < MACHINE_GPUS ? begin_gpu(&gpus[(*count)++], address) : NULL;
+}
+
+/* Adds what the library of NVIDIA's driver tells, also of GPUs that neither /proc nor /sys lists. Returns how many
+   there are then. */
+static size_t add_figures(machine_gpu gpus[MACHINE_GPUS], size_t count) {
+    eitp_gpu *read = (eitp_gpu *)command_allocate(MACHINE_GPUS * sizeof *read);
+    eitp_error ignored;
+    size_t read_count = 0;
+    if (eitp_gpus_read(0, read, MACHINE_GPUS, &read_count, &ignored))
+        read_count = 0;
+    for (size_t i = 0; i < read_count; i++) {
+        machine_gpu *gpu = find_gpu(gpus, &count, read[i].address);
+        if (!gpu)
+            continue;
+        if (!*gpu->name)
+            snprintf(gpu->name, sizeof gpu->name, "%s", *read[i].name ? read[i].name : "NVIDIA");
+        if (!*gpu->driver)
+            snprintf(gpu->driver, sizeof gpu->driver, "nvidia%s%s", *read[i].driver ? " " : "", read[i].driver);
+        if (read[i].memory_total > 0)
+            gpu->bytes = (int64_t)read[i].memory_total;
+        if (read[i].memory_free >= 0)
+            gpu->free = (int64_t)read[i].memory_free;
+        gpu->temperature = read[i].temperature;
+        gpu->slowdown_temperature = read[i].slowdown_temperature;
+    }
+    free(read);
+    return count;
 }
 
 size_t machine_gpus(machine_gpu gpus[MACHINE_GPUS]) {
@@ -211,12 +255,12 @@ size_t machine_gpus(machine_gpu gpus[MACHINE_GPUS]) {
     for (size_t i = 0; i < list.count && count < MACHINE_GPUS; i++) {
         char *device = files_join(bus, list.names[i]), *listed = files_join(nvidia, list.names[i]);
         if (files_info(listed).kind == EITP_PATH_MISSING)
-            count += (size_t)read_pci_gpu(device, &gpus[count]);
+            count += (size_t)read_pci_gpu(device, list.names[i], &gpus[count]);
         free(listed);
         free(device);
     }
     release_names(&list);
     free(nvidia);
     free(bus);
-    return count;
+    return add_figures(gpus, count);
 }

@@ -21,12 +21,16 @@ enum { MACHINE_CACHES = 8, MACHINE_GPUS = 16 };
 size_t machine_caches(machine_cache caches[MACHINE_CACHES]);
 
 typedef struct machine_gpu {
-    char name[120];  /* "NVIDIA H200"; without a driver that tells it "NVIDIA 10de:2335" */
-    char driver[80]; /* "nvidia 550.54.15" */
-    int64_t bytes;   /* of memory; NVIDIA's driver tells it only to its library */
+    char name[120];                           /* "NVIDIA H200"; without a driver that tells it "NVIDIA 10de:2335" */
+    char driver[80];                          /* "nvidia 550.54.15" */
+    char address[24];                         /* on the PCI bus; "0000:17:00.0" */
+    int64_t bytes;                            /* of memory */
+    int64_t free;                             /* bytes of it; -1: unknown */
+    double temperature, slowdown_temperature; /* in degrees Celsius; NaN: unknown */
 } machine_gpu;
 
-/* The GPUs for computing (NVIDIA, AMD, Intel), from /proc and /sys; returns how many. */
+/* The GPUs for computing (NVIDIA, AMD, Intel), from /proc and /sys, and from the library of NVIDIA's driver; returns
+   how many. */
 size_t machine_gpus(machine_gpu gpus[MACHINE_GPUS]);
 
 EITP_END_DECLARATIONS

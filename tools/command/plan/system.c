@@ -66,6 +66,10 @@ static eitp_status examine_device(const option_set *o, system_report *report, ei
     snprintf(report->device, sizeof report->device, "%s", eitp_context_description(context));
     snprintf(report->precision, sizeof report->precision, "%s", eitp_context_precision_name(context));
     eitp_context_destroy(context);
+    for (size_t i = 0; i < report->gpu_count; i++) {
+        if (eitp_gpu_is_device(report->gpus[i].address, report->device))
+            report->gpu = &report->gpus[i];
+    }
     list_sets(o, report);
     return EITP_OK;
 }
@@ -79,7 +83,8 @@ static eitp_status examine_memory(const option_set *o, system_report *report, ei
     report->has_budget = report->budget > 0;
     if (!report->has_budget)
         report->budget = (size_t)eitp_memory_budget_default(&report->memory);
-    report->tier = advice_tier(report->has_budget ? (double)report->budget : (double)report->memory.usable);
+    report->tier = advice_tier(report->has_budget ? (double)report->budget : (double)report->memory.usable,
+                               report->gpu && report->gpu->free >= 0 ? (double)report->gpu->free : (double)NAN);
     return status;
 }
 

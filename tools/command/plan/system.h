@@ -35,6 +35,7 @@ typedef struct system_report {
     size_t budget; /* --memory-budget, else the default */
     machine_gpu gpus[MACHINE_GPUS];
     size_t gpu_count;
+    const machine_gpu *gpu; /* that computes, by --device; NULL: none */
     eitp_sensor sensors[SYSTEM_SENSORS];
     size_t sensor_count;
     char *disk; /* the output directory, or the first of its parents that exists */
@@ -42,7 +43,7 @@ typedef struct system_report {
     uint64_t disk_free; /* UINT64_MAX: unknown */
     system_model models[SYSTEM_MODELS];
     size_t model_count;
-    const char *tier;                           /* by memory alone */
+    const char *tier;                           /* by memory alone, that of the GPU included */
     const system_model *model;                  /* that of the command; NULL: none fits */
     int64_t largest_batch;                      /* of that model, at its profile's length */
     int64_t save_steps;                         /* of that model, about 10 minutes; 0: unknown */
