@@ -276,8 +276,8 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cuda_backend(void) {
         eitp__cuda_discard,
         eitp__cuda_execute,
         eitp__cuda_wait,
-        NULL,
-        NULL,
+        eitp__cuda_peak,
+        eitp__cuda_measure,
     };
     return &interface;
 }

@@ -51,6 +51,11 @@ EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__progr
                                              eitp_error *error);
 EITP__PRIVATE eitp_status eitp__cuda_wait(eitp__backend *backend, eitp_error *error);
 
+/* ---- limits.c: functions of eitp__backend_interface ---- */
+
+EITP__PRIVATE double eitp__cuda_peak(const eitp__backend *backend, eitp_dtype dtype);
+EITP__PRIVATE eitp_status eitp__cuda_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
+
 /* ---- transfers.c ---- */
 
 /* A piece of a transfer: copied between device and pinned memory, and by the driver's thread between that and the

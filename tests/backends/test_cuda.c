@@ -605,6 +605,27 @@ static void the_processor_takes_its_place(void) {
     CHECK(execute_sum("cpu,cuda", 1, &right, &error) == EITP_OK && right && !emulated.calls());
 }
 
+/* ---- Rates ---- */
+
+/* Those of an emulated device mean nothing, but that products and loops over memory were executed. */
+static void rates_are_measured(void) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_limits limits;
+    eitp_error error = EITP__ZERO;
+    unsigned long before;
+    restart_with(NULL, NULL);
+    config.device = "cuda";
+    REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
+    before = emulated.launches();
+    CHECK_THAT(!eitp_context_measure(context, &limits, &error), "%s", error.message);
+    CHECK(emulated.launches() >= before + 6);
+    CHECK(limits.flops[EITP_F32] > 0 && limits.flops[EITP_BF16] > 0 && limits.flops[EITP_F16] > 0);
+    CHECK(limits.read > 0 && limits.write > 0 && limits.update > 0 && limits.flops[EITP_F64] <= 0);
+    eitp_context_destroy(context);
+    CHECK_THAT(count_live() == 0, "%d objects are left", count_live());
+}
+
 /* ---- The cache ---- */
 
 static int count_files(const char *folder, char *last, size_t size) {
@@ -691,6 +712,7 @@ int main(int argc, char **argv) {
         TEST(devices_that_are_not_there),
         TEST(the_processor_takes_its_place),
         TEST(a_driver_of_an_older_cuda_needs_an_older_compiler),
+        TEST(rates_are_measured),
         TEST(compiled_kernels_are_kept),
         TEST(without_a_cache_folder),
     };

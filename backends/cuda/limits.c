@@ -1,0 +1,188 @@
+/* The peak rates of the device, measured with kernels of programs: products, and loops over memory. */
+#include "backends/cuda/cuda.h"
+
+#if EITP__WITH_CUDA
+
+/* A measurement ends after so many seconds of the device. */
+#define EITP__CUDA_PEAK_SECONDS 0.02
+
+/* A call worth measuring takes so long: launches take some microseconds. */
+#define EITP__CUDA_LEAST_SECONDS 1e-3
+
+/* Elements of a loop over memory, and rows of a product: the first is small, since an emulated device is slow. */
+enum { EITP__LEAST_ROWS = 64, EITP__MOST_ROWS = 8192, EITP__LEAST_LENGTH = 1 << 12, EITP__MOST_LENGTH = 1 << 27 };
+
+/* ---- A call ---- */
+
+/* A call with operands in memory of its own, which is zero. */
+typedef struct eitp__probe {
+    eitp__call call;
+    eitp__instruction instruction;
+    eitp__program_info info;
+    eitp__program *program;
+    size_t workspace;
+    double seconds[EITP__PHASE_COUNT];
+} eitp__probe;
+
+static size_t eitp__probe_bytes(const eitp__operand *x) {
+    return (size_t)x->elements * eitp_dtype_size(x->dtype);
+}
+
+static int eitp__probe_allocate(eitp__backend *backend, eitp__operand *x) {
+    if (x->elements)
+        x->data = backend->interface->allocate(backend, EITP__PLACE_DEVICE, eitp__probe_bytes(x));
+    return x->data || !x->elements;
+}
+
+static void eitp__probe_end(eitp__backend *backend, eitp__probe *probe) {
+    const eitp__backend_interface *interface = backend->interface;
+    if (probe->program)
+        interface->discard(backend, probe->program);
+    for (int i = 0; i < probe->call.input_count; i++)
+        interface->release(backend, EITP__PLACE_DEVICE, probe->call.inputs[i].data,
+                           eitp__probe_bytes(&probe->call.inputs[i]));
+    interface->release(backend, EITP__PLACE_DEVICE, probe->call.outputs[0].data,
+                       eitp__probe_bytes(&probe->call.outputs[0]));
+    interface->release(backend, EITP__PLACE_DEVICE, probe->info.workspace, probe->workspace);
+}
+
+/* Prepares probe->call, whose operands have no memory yet. Returns 0 if that is not possible. End it in any case. */
+static int eitp__probe_begin(eitp__backend *backend, eitp__probe *probe) {
+    const eitp__backend_interface *interface = backend->interface;
+    int has_memory = 1;
+    probe->workspace = interface->workspace(backend, &probe->call);
+    for (int i = 0; i < probe->call.input_count; i++)
+        has_memory &= eitp__probe_allocate(backend, &probe->call.inputs[i]);
+    has_memory &= eitp__probe_allocate(backend, &probe->call.outputs[0]);
+    if (probe->workspace)
+        probe->info.workspace = interface->allocate(backend, EITP__PLACE_DEVICE, probe->workspace);
+    probe->instruction.call = &probe->call;
+    probe->info.instructions = &probe->instruction;
+    probe->info.count = 1;
+    probe->info.seconds = probe->seconds;
+    return has_memory && (!probe->workspace || probe->info.workspace) && interface->supports(backend, &probe->call) &&
+           !interface->prepare(backend, &probe->info, &probe->program, NULL);
+}
+
+/* The seconds of an execution; 0 if it fails. */
+static double eitp__probe_time(eitp__backend *backend, eitp__probe *probe) {
+    static const eitp__poll never = {NULL, NULL};
+    const eitp__backend_interface *interface = backend->interface;
+    size_t begun;
+    memset(probe->seconds, 0, sizeof probe->seconds);
+    if (interface->execute(backend, probe->program, 0, 1, &never, 0, &begun, NULL) || interface->wait(backend, NULL))
+        return 0;
+    return probe->seconds[EITP__PHASE_FORWARD];
+}
+
+/* The least seconds of some executions; 0 if it cannot be executed. The first one of a program captures it. */
+static double eitp__probe_measure(eitp__backend *backend, const eitp__call *call) {
+    eitp__probe probe;
+    double best = 0, total = 0;
+    memset(&probe, 0, sizeof probe);
+    probe.call = *call;
+    if (eitp__probe_begin(backend, &probe)) {
+        double seconds;
+        do {
+            seconds = eitp__probe_time(backend, &probe);
+            total += seconds;
+            if (seconds > 0 && (best <= 0 || seconds < best))
+                best = seconds;
+        } while (seconds > 0 && total < EITP__CUDA_PEAK_SECONDS && best >= EITP__CUDA_LEAST_SECONDS);
+    }
+    eitp__probe_end(backend, &probe);
+    return best;
+}
+
+/* ---- Calls ---- */
+
+static void eitp__set_matrix(eitp__operand *x, eitp_dtype dtype, int64_t rows, int64_t columns) {
+    memset(x, 0, sizeof *x);
+    x->dtype = dtype;
+    x->rank = 2;
+    x->shape[0] = rows;
+    x->shape[1] = columns;
+    x->elements = rows * columns;
+}
+
+/* A product of square matrices. */
+static eitp__call eitp__square_product(eitp_dtype dtype, int64_t rows) {
+    eitp__call call;
+    memset(&call, 0, sizeof call);
+    call.slot = EITP__SLOT_MATMUL;
+    call.dtype = dtype;
+    call.input_count = 2;
+    call.output_count = 1;
+    eitp__set_matrix(&call.inputs[0], dtype, rows, rows);
+    eitp__set_matrix(&call.inputs[1], dtype, rows, rows);
+    eitp__set_matrix(&call.outputs[0], dtype, rows, rows);
+    return call;
+}
+
+/* A loop over F32 arrays: of SUM_SQUARES, FILL or ADD. */
+static eitp__call eitp__array_loop(eitp__slot slot, int inputs, int64_t elements) {
+    const int sums = slot == EITP__SLOT_SUM_SQUARES;
+    eitp__call call;
+    memset(&call, 0, sizeof call);
+    call.slot = slot;
+    call.dtype = EITP_F32;
+    call.input_count = inputs;
+    call.output_count = 1;
+    for (int i = 0; i < inputs; i++)
+        eitp__set_matrix(&call.inputs[i], EITP_F32, 1, elements);
+    eitp__set_matrix(&call.outputs[0], EITP_F32, 1, elements);
+    if (sums) {
+        call.outputs[0].dtype = EITP_F64;
+        call.outputs[0].rank = 1;
+        call.outputs[0].elements = (elements + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+        call.outputs[0].shape[0] = call.outputs[0].elements;
+    }
+    return call;
+}
+
+/* Bytes per second of loops that are long enough, of which each element moves so many arrays. */
+static double eitp__array_rate(eitp__backend *backend, eitp__slot slot, int inputs, int arrays) {
+    double rate = 0, seconds = 0;
+    for (int64_t n = EITP__LEAST_LENGTH; n <= EITP__MOST_LENGTH && seconds < EITP__CUDA_LEAST_SECONDS; n *= 8) {
+        const eitp__call call = eitp__array_loop(slot, inputs, n);
+        const double measured = eitp__probe_measure(backend, &call);
+        if (measured <= 0)
+            break;
+        seconds = measured;
+        rate = (double)n * sizeof(float) * arrays / seconds;
+    }
+    return rate;
+}
+
+/* ---- The backend's functions ---- */
+
+EITP__PRIVATE double eitp__cuda_peak(const eitp__backend *backend, eitp_dtype dtype) {
+    eitp__backend *device = (eitp__backend *)(uintptr_t)backend;
+    double rate = 0, seconds = 0;
+    for (int64_t n = EITP__LEAST_ROWS; n <= EITP__MOST_ROWS && seconds < EITP__CUDA_LEAST_SECONDS; n *= 2) {
+        const eitp__call call = eitp__square_product(dtype, n);
+        const double measured = eitp__probe_measure(device, &call);
+        if (measured <= 0)
+            break;
+        seconds = measured;
+        rate = 2.0 * (double)n * (double)n * (double)n / seconds;
+    }
+    return rate;
+}
+
+/* Memory that is read and written at a time does not depend on the number of arrays as it does on a processor: two that
+   are read and one that is written stand for `update`. */
+EITP__PRIVATE eitp_status eitp__cuda_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
+    memset(limits, 0, sizeof *limits);
+    for (size_t i = 0; i < EITP__COUNT(dtypes); i++)
+        limits->flops[dtypes[i]] = eitp__cuda_peak(backend, dtypes[i]);
+    limits->read = eitp__array_rate(backend, EITP__SLOT_SUM_SQUARES, 1, 1);
+    limits->write = eitp__array_rate(backend, EITP__SLOT_FILL, 0, 1);
+    limits->update = eitp__array_rate(backend, EITP__SLOT_ADD, 2, 3);
+    return limits->read > 0 && limits->write > 0 && limits->update > 0 && limits->flops[EITP_F32] > 0
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_INTERNAL, "the speed of the GPU cannot be measured");
+}
+
+#endif
