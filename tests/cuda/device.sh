@@ -1,9 +1,11 @@
-# For the scripts of this folder: the command on the emulated CUDA device. Source it after tests/command/command.sh.
+# For the scripts of this folder: the command on the emulated CUDA device, or if EITP_GPU names one on that GPU. Source it
+# after tests/command/command.sh.
 processor=$eitp
 libraries=$BUILD/emulated_cuda
 cat >on_device <<END
 #!/bin/sh
-LD_LIBRARY_PATH=$libraries EITP_EMULATED_CACHE=$libraries/modules XDG_CACHE_HOME=$libraries/cache exec "$processor" "\$@"
+[ -n "$EITP_GPU" ] || export LD_LIBRARY_PATH=$libraries EITP_EMULATED_CACHE=$libraries/modules XDG_CACHE_HOME=$libraries/cache
+exec "$processor" "\$@"
 END
 chmod +x on_device
 device=$work/on_device
@@ -11,6 +13,6 @@ device=$work/on_device
 # exits, with the command on the device.
 runs() {
     eitp=$device
-    exits 0 "$@" --device cuda
+    exits 0 "$@" --device ${EITP_GPU:-cuda}
     eitp=$processor
 }

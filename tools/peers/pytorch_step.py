@@ -3,7 +3,7 @@
 
     python3 tools/peers/pytorch_step.py [--steps 10] [--batch 4] [--block 64] [--shape gpt2|qwen2-0.5b] [--layers N]
                                         [--dtype fp32|autocast|bf16] [--optimizer foreach|fused] [--threads 2]
-                                        [--warmup 2] [--compile] [--lora-rank 0]
+                                        [--warmup 2] [--compile] [--lora-rank 0] [--device cpu|cuda]
 
 The shape with random weights and random tokens, without dropout; with --lora-rank adapters by PEFT on all linear layers
 are trained alone. A step is forward, backward, clipping by the
@@ -35,6 +35,7 @@ def parse_arguments():
     parser.add_argument("--dtype", choices=("fp32", "autocast", "bf16"), default="fp32")
     parser.add_argument("--optimizer", choices=("foreach", "fused"), default="fused")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     arguments = parser.parse_args()
     for name in ("steps", "batch", "block", "layers", "threads"):
         if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
@@ -93,7 +94,9 @@ def main():
     torch.manual_seed(1)
     transformers.logging.set_verbosity_error()
     after_import = resident_bytes("VmRSS")
-    model = make_model(arguments).train()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("PyTorch sees no GPU")
+    model = make_model(arguments).to(arguments.device).train()
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(
         trained,
@@ -103,11 +106,13 @@ def main():
         fused=arguments.optimizer == "fused",
     )
     run = torch.compile(model) if arguments.compile else model
-    autocast = torch.autocast("cpu", torch.bfloat16) if arguments.dtype == "autocast" else contextlib.nullcontext()
+    autocast = torch.autocast(arguments.device, torch.bfloat16) if arguments.dtype == "autocast" else contextlib.nullcontext()
 
+    wait = torch.cuda.synchronize if arguments.device == "cuda" else lambda: None
     seconds, loss = [], None
     for step in range(arguments.warmup + arguments.steps):
-        tokens = torch.randint(model.config.vocab_size, (arguments.batch, arguments.block + 1))
+        tokens = torch.randint(model.config.vocab_size, (arguments.batch, arguments.block + 1)).to(arguments.device)
+        wait()
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
         with autocast:
@@ -116,6 +121,7 @@ def main():
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
+        wait()
         if step >= arguments.warmup:
             seconds.append(time.perf_counter() - start)
 
@@ -133,6 +139,8 @@ def main():
         "dtype": arguments.dtype,
         "optimizer": arguments.optimizer,
         "compile": arguments.compile,
+        "gpu": torch.cuda.get_device_name() if arguments.device == "cuda" else None,
+        "peak_gpu_bytes": torch.cuda.max_memory_allocated() if arguments.device == "cuda" else None,
         "threads": torch.get_num_threads(),
         "steps": arguments.steps,
         "step_seconds_median": round(median, 4),

@@ -3,7 +3,7 @@
 
     python3 tools/peers/step.py [--modes eitp-fp32,fp32,fp32+compile,...] [--rounds 3] [--steps 5] [--batch 4]
                                 [--block 64] [--shape gpt2|qwen2-0.5b] [--lora-rank 0] [--threads 2] [--warmup 1] [--reference fp32] [--eitp build/eitp]
-                                [--timeout 600] [--json]
+                                [--timeout 600] [--device cpu|cuda] [--json]
 
 A step trains GPT-2 of 124M parameters, or Qwen2 of 0.5B, on batch x block random tokens: forward, backward, clipping, AdamW;
 with --lora-rank adapters on all linear layers alone. The modes:
@@ -63,6 +63,7 @@ def parse_arguments():
     parser.add_argument("--eitp", type=pathlib.Path, default=HERE.parent.parent / "build" / "eitp")
     parser.add_argument("--warmup", type=int, default=1, help="steps before those that count; of eitp always 1")
     parser.add_argument("--timeout", type=int, default=600, help="seconds that a mode may take in a round")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object instead of a table")
     arguments = parser.parse_args()
     arguments.modes = [mode for mode in arguments.modes.split(",") if mode]
@@ -81,13 +82,13 @@ def command_of(mode, arguments):
             str(arguments.eitp), "bench", "step", "--json", "--quiet", "--model", arguments.shape, "--grad-accum", "1",
             "--precision", mode.removeprefix("eitp-"), "--steps", str(arguments.steps),
             "--batch-size", str(arguments.batch), "--block-size", str(arguments.block),
-            "--threads", str(arguments.threads),
+            "--threads", str(arguments.threads), "--device", arguments.device,
         ] + (["--lora-rank", str(arguments.lora_rank), "--lora-targets", "all-linear"] if arguments.lora_rank else [])
     dtype, _, compiled = mode.partition("+")
     return [
         sys.executable, str(HERE / "pytorch_step.py"), "--dtype", dtype, "--steps", str(arguments.steps),
         "--warmup", str(arguments.warmup), "--shape", arguments.shape, "--lora-rank", str(arguments.lora_rank),
-        "--batch", str(arguments.batch), "--block", str(arguments.block), "--threads", str(arguments.threads),
+        "--batch", str(arguments.batch), "--block", str(arguments.block), "--threads", str(arguments.threads), "--device", arguments.device,
     ] + (["--compile"] if compiled else [])
 
 
