@@ -71,6 +71,7 @@ HEADERS := $(filter %.h,$(MANIFEST))
 TEMPLATES := $(wildcard src/*/*.inc kernels/*.inc kernels/*/*.inc backends/*/*.inc)
 AMALGAMATE := $(sort $(wildcard tools/amalgamate/*.c))
 COMMAND := $(sort $(wildcard tools/command/*.c tools/command/*/*.c))
+CUDA_KERNELS := $(sort $(wildcard tools/cuda_kernels/*.c))
 EXAMPLES := $(sort $(wildcard examples/*.c))
 # Tests of the emulated CUDA libraries are programs without eitp.
 TESTS := $(basename $(sort $(filter-out tests/cuda/%,$(wildcard tests/*/test_*.c))))
@@ -105,7 +106,7 @@ FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test figures quick nightly torture soak doctor-cases parity test-bochs quickstart ablation objective-prices check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
+.PHONY: all test figures quick nightly torture soak doctor-cases parity test-bochs quickstart ablation objective-prices cuda-kernels cuda-times gpu-check check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -123,6 +124,9 @@ help:
 	@echo 'make quickstart  builds, then trains something small'
 	@echo 'make ablation    what regularizers do to a model: trains some hundred small ones (hours; can be stopped)'
 	@echo 'make objective-prices  what regularizers take of the time of a step (half an hour, on a machine without other work)'
+	@echo 'make cuda-kernels  compiles the CUDA kernels with NVRTC, without a GPU: registers, occupancy, ... (minutes); ARCH=86 ONLY=products CUDA_COMPILER=nvcc'
+	@echo 'make cuda-times  docs/cuda-times.md: the times that the CUDA kernels of a training step should take'
+	@echo 'make gpu-check   checks eitp on the GPU of this machine, in less than ten minutes; the report is in $$(BUILD)/gpu_check/report.txt'
 	@echo 'make figures     tables and pictures of README.md and docs/ from docs/measurements/ (python3)'
 	@echo 'make check       is eitp.h up to date, and the rules of CONTRIBUTING.md (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
@@ -258,6 +262,11 @@ $(patsubst %,$(BUILD)/split/%,$(TESTS) $(HELPERS)): $(BUILD)/split/%: $(BUILD)/s
 	$(link_split)
 $(EMULATED:%=$(BUILD)/split/%): $(BUILD)/split/tests/support/emulated.o
 
+# Compiles the CUDA kernels with NVIDIA's compilers.
+$(BUILD)/split/cuda_kernels: $(CUDA_KERNELS:%.c=$(BUILD)/split/%.o) $(BUILD)/split/libeitp.a
+	$(call say,LINK,$@)
+	$(link_split)
+
 link_sanitized = $(Q)$(CC) $(SANITIZERS) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBRARIES)
 $(TESTS:%=$(BUILD)/sanitized/%): $(BUILD)/sanitized/%: $(BUILD)/sanitized/%.o $(BUILD)/sanitized/libeitp.a
 	$(call say,LINK,$@)
@@ -318,6 +327,9 @@ $(patsubst %,$(BUILD)/packed/%,$(TESTS) $(HELPERS)): $(BUILD)/packed/%: $(BUILD)
 	$(call say,LINK,$@)
 	$(link_split)
 $(EMULATED:%=$(BUILD)/packed/%): $(BUILD)/split/tests/support/emulated.o
+$(BUILD)/packed/cuda_kernels: $(CUDA_KERNELS:%.c=$(BUILD)/split/%.o) $(BUILD)/packed/eitp.o
+	$(call say,LINK,$@)
+	$(link_split)
 
 $(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/libeitp.a tests/fuzz/main.c
 	$(call say,LINK,$@)
@@ -355,6 +367,20 @@ ablation: all
 
 objective-prices: all
 	@BUILD='$(BUILD)' sh tools/objective_prices.sh
+
+# The kernels of the CUDA backend, compiled with NVIDIA's compilers, and the times that they should take. No GPU is needed.
+ARCH ?= 86
+CUDA_COMPILER ?= nvrtc
+cuda-kernels: $(BUILD)/split/cuda_kernels
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' sh tools/cuda_kernels.sh $< $(ARCH) $(CUDA_COMPILER) $(if $(ONLY),only=$(ONLY))
+
+cuda-times: $(BUILD)/split/cuda_kernels
+	@$< times >docs/cuda-times.md
+
+# What only a GPU can show; the tests of kernels, ops and memory run on it.
+GPU_TESTS := $(addprefix $(BUILD)/split/tests/,kernels/test_kernels kernels/test_matmul kernels/test_attention kernels/test_factored kernels/test_update tensor/test_ops tensor/test_execute tensor/test_heads tensor/test_offload train/test_device_memory)
+gpu-check: $(BUILD)/split/eitp $(GPU_TESTS) $(if $(EMULATED_GPU),$(EMULATED_CUDA))
+	@BUILD='$(BUILD)' EMULATED_GPU='$(EMULATED_GPU)' sh tools/gpu_check.sh
 
 check: $(BUILD)/amalgamate $(BUILD)/figure
 	@BUILD='$(BUILD)' CC='$(CC)' sh tools/check.sh

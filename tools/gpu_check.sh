@@ -9,7 +9,7 @@
 # The report is in $BUILD/gpu_check/report.txt. The last line has the number of checks that passed and failed.
 #   GPU_CHECK="kernels speed"   only these parts
 #   DEVICE=cuda:1               another GPU
-#   EMULATED=1                  the emulated device of the tests, to check this script; without sanitizer and speed
+#   EMULATED_GPU=1              the emulated device of the tests, to check this script; without sanitizer and speed
 BUILD=${BUILD:-build}
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 LC_ALL=C
@@ -20,7 +20,7 @@ folder=$BUILD/gpu_check
 report=$folder/report.txt
 passed=0 failed=0
 began=$(date +%s)
-[ -z "$EMULATED" ] || parts="device kernels parity kill"
+[ -z "$EMULATED_GPU" ] || parts="device kernels parity kill"
 parts=${GPU_CHECK:-${parts:-device kernels parity sanitizer kill speed}}
 rm -rf "$folder" && mkdir -p "$folder" && cd "$folder" || exit 1
 root=$OLDPWD
@@ -52,7 +52,7 @@ within() {
 
 # Runs a program on the device.
 on_gpu() {
-    if [ -n "$EMULATED" ]; then
+    if [ -n "$EMULATED_GPU" ]; then
         (cd "$root" && sh tests/cuda/on_emulated.sh "$BUILD" "$@")
     else
         EITP_BACKEND=$device EITP_TEST_CUDA=1 "$@"
@@ -74,9 +74,9 @@ check_device() {
 }
 
 check_kernels() {
-    for test in kernels/test_kernels kernels/test_matmul kernels/test_attention kernels/test_factored optim/test_update \
-        tensor/test_ops tensor/test_execute tensor/test_offload train/test_device_memory; do
-        program=$(ls "$BUILD"/split/tests/*/"$(basename $test)" 2>/dev/null | head -n 1)
+    for test in kernels/test_kernels kernels/test_matmul kernels/test_attention kernels/test_factored kernels/test_update \
+        tensor/test_ops tensor/test_execute tensor/test_heads tensor/test_offload train/test_device_memory; do
+        program=$BUILD/split/tests/$test
         check "$(basename $test)" timeout "$(within 100)" sh -c "$(on_gpu_text "$program")"
         tail -n 1 output | sed 's/^/       /' | tee -a "$report"
     done
@@ -84,7 +84,7 @@ check_kernels() {
 
 # The command line of on_gpu, for timeout.
 on_gpu_text() {
-    if [ -n "$EMULATED" ]; then
+    if [ -n "$EMULATED_GPU" ]; then
         echo "cd '$root' && EITP_TEST_QUICK=1 sh tests/cuda/on_emulated.sh '$BUILD' '$1'"
     else
         echo "EITP_TEST_QUICK=1 EITP_BACKEND=$device EITP_TEST_CUDA=1 '$1'"
@@ -94,7 +94,7 @@ on_gpu_text() {
 check_parity() {
     for script in train memory; do
         check "$script.sh" timeout "$(within 150)" sh -c \
-            "cd '$root' && EITP='$eitp' EITP_GPU='$([ -n "$EMULATED" ] || echo "$device")' sh tests/cuda/$script.sh"
+            "cd '$root' && EITP='$eitp' EITP_GPU='$([ -n "$EMULATED_GPU" ] || echo "$device")' sh tests/cuda/$script.sh"
         tail -n 1 output | sed 's/^/       /' | tee -a "$report"
     done
 }

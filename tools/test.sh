@@ -91,6 +91,16 @@ on_cuda() { # kind of programs, prefix of the command, names of tests
     done
 }
 
+# The kernels of CUDA with NVIDIA's compilers, and the times that they should take. Without a GPU.
+with_compilers() { # compiler, architecture, "first" for one module of each kind
+    program=$BUILD/packed/cuda_kernels
+    echo "cuda/compilers@$1-sm_$2${3:+-$3} $program env JOBS=1 sh tests/cuda/compilers.sh $program $2 $1 $3"
+}
+
+cuda_times() { # folder of programs
+    echo "cuda/times $BUILD/$1/cuda_kernels,docs/cuda-times.md succeeds sh tests/cuda/times.sh $BUILD/$1/cuda_kernels"
+}
+
 # A script of the command, and the files of tests/ that it names.
 files_of() {
     echo "$1" tests/command/command.sh $(sed -n 's/.*\(tests\/[a-z_/]*\.[chs]*\).*/\1/p' "$1" | sort -u) | tr ' ' ,
@@ -151,6 +161,8 @@ list_test() {
         guard:shrinking_is_for_the_memory_of_the_host offload trainer micro_batches classification masked
     on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda \
         device_memory nvml
+    with_compilers nvrtc 86 first
+    cuda_times packed
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts "$BUILD/eitp"
@@ -165,6 +177,7 @@ list_quick() {
     programs split real 'env EITP_TEST_QUICK=1 '
     on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda \
         device_memory nvml
+    cuda_times split
     other_scripts "$BUILD/split/eitp"
     killing "$BUILD/split/examples/run" "$BUILD/split" 10
 }
@@ -202,6 +215,10 @@ list_nightly() {
         guard:shrinking_is_for_the_memory_of_the_host
     on_cuda split '' kernels attention factored update matmul cuda ops execute device_memory \
         offload heads
+    for arch in 75 80 86 89 90 100 120; do
+        with_compilers nvrtc $arch
+        with_compilers nvcc $arch
+    done
     for set in $(instruction_sets); do
         programs split real "env EITP_ISA=$set " "@$set"
         for precision in fp32 bf16; do
@@ -430,6 +447,7 @@ summarize() {
         /^fuzz_/ { kind = "fuzz targets, '"$FUZZ_SECONDS"' s each" }
         /^soak/ { kind = "a run of half an hour whose memory does not grow" }
         /^analysis/ { kind = "cppcheck and clang-tidy, where they are installed" }
+        /^cuda\/compilers/ { kind = "kernels of CUDA with NVIDIA'"'"'s compilers, where they are installed" }
         /^port-/ { kind = "C libraries and processors other than this machine'"'"'s, where their tools are installed" }
         /^compile_matrix/ { kind = "every compiler, standard and option" }
         /^code_blocks/ { kind = "programs in the documents, each compiled alone" }

@@ -30,10 +30,15 @@ static eitp__cuda_attention_case eitp__cuda_attention_case_of(const eitp__call *
 
 /* ---- Tensor cores ---- */
 
+/* Rows of queries, or in the backward pass of keys too, that a block has. */
+static int64_t eitp__cuda_attention_rows(const eitp__cuda_attention_case *at) {
+    return EITP__ATTENTION_ROWS(at->is_backward, at->padded, at->turned_parts);
+}
+
 /* Bytes of the rows of a block, which has four warps, and of the steps that pass by. */
 static size_t eitp__cuda_attention_shared(const eitp__call *call, int buffers) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
-    const int64_t own = EITP__ATTENTION_ROWS(at.is_backward) * (at.turned_parts + at.is_backward);
+    const int64_t own = eitp__cuda_attention_rows(&at) * (at.turned_parts + at.is_backward);
     const int64_t passing = buffers * EITP__ATTENTION_STEP(at.padded) * (at.turned_parts + 1);
     return (size_t)((own + passing) * (at.padded + 8) * 2);
 }
@@ -97,13 +102,13 @@ static int64_t eitp__cuda_attention_tiles(const eitp__call *call, int64_t heads,
 }
 
 static int64_t eitp__cuda_attention_query_blocks(const eitp__call *call) {
-    return eitp__cuda_attention_tiles(call, call->integers[0],
-                                      EITP__ATTENTION_ROWS(eitp__cuda_attention_case_of(call).is_backward));
+    const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
+    return eitp__cuda_attention_tiles(call, at.heads, eitp__cuda_attention_rows(&at));
 }
 
 static int64_t eitp__cuda_attention_key_blocks(const eitp__call *call) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
-    return eitp__cuda_attention_tiles(call, at.key_heads, EITP__ATTENTION_ROWS(at.is_backward));
+    return eitp__cuda_attention_tiles(call, at.key_heads, eitp__cuda_attention_rows(&at));
 }
 
 static int64_t eitp__cuda_attention_rotate_blocks(const eitp__call *call) {

@@ -3,6 +3,7 @@
 #include "backends/cuda/libraries.h"
 #include "base/checksum.h"
 #include "base/library.h"
+#include "base/log.h"
 
 #if EITP__WITH_CUDA
 
@@ -143,20 +144,39 @@ static eitp_status eitp__set_compile_options(eitp__compile_options *options, con
                : EITP_OK;
 }
 
-/* What the compiler said, up to what an error holds. */
-static eitp_status eitp__fail_compile(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program,
-                                      const eitp_host *host, const char *file, eitp_error *error) {
-    size_t size = 0;
+/* What the compiler said, in `size` bytes that the caller releases; NULL: nothing, or there is no memory for it. */
+static char *eitp__compile_log(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program, const eitp_host *host,
+                               size_t *size) {
     char *log = NULL;
-    eitp_status status;
-    if (!compiler->log_size(program, &size) && size)
-        log = (char *)eitp__allocate(host, size + 1);
+    *size = 0;
+    if (!compiler->log_size(program, size) && *size)
+        log = (char *)eitp__allocate(host, ++*size);
     if (log && compiler->log(program, log))
         log[0] = 0;
-    status = eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC %d.%d cannot compile %s: %.300s", compiler->major,
-                        compiler->minor, file, log ? log : "");
-    eitp__release(host, log, size + 1);
+    return log;
+}
+
+/* An error holds so much of the log. */
+static eitp_status eitp__fail_compile(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program,
+                                      const eitp_host *host, const char *file, eitp_error *error) {
+    size_t size;
+    char *log = eitp__compile_log(compiler, program, host, &size);
+    const eitp_status status = eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC %d.%d cannot compile %s: %.300s",
+                                          compiler->major, compiler->minor, file, log ? log : "");
+    eitp__release(host, log, size);
     return status;
+}
+
+/* Warnings of a file that was compiled: for those who change it. */
+static void eitp__log_warnings(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program, const eitp_host *host,
+                               const char *file) {
+    size_t size;
+    char *log = host->log.write ? eitp__compile_log(compiler, program, host, &size) : NULL;
+    if (!log)
+        return;
+    if (*log)
+        eitp__log_line(host, EITP_LOG_DEBUG, "NVRTC warns of %s: %s", file, log);
+    eitp__release(host, log, size);
 }
 
 static eitp_status eitp__fetch_image(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program,
@@ -193,6 +213,8 @@ EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler
         status = eitp__set_compile_options(&options, compiler, definitions, error);
     if (!status && compiler->compile(program, options.count, options.list))
         status = eitp__fail_compile(compiler, program, image->host, file, error);
+    else if (!status)
+        eitp__log_warnings(compiler, program, image->host, file);
     if (!status)
         status = eitp__fetch_image(compiler, program, image, error);
     if (program)

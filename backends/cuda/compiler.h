@@ -43,7 +43,7 @@ EITP__PRIVATE eitp_status eitp__cuda_compiler_open(eitp__cuda_compiler *compiler
 
 /*
  * Compiles the embedded text `file` with definitions ("SCALAR=0 HEAD_WIDTH=64") to an image that the driver loads, in
- * `image`. Compiler errors are EITP_ERROR_INTERNAL: the texts are ours.
+ * `image`. Compiler errors are EITP_ERROR_INTERNAL: the texts are ours. Warnings are logged at EITP_LOG_DEBUG.
  */
 EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler, const char *file,
                                              const char *definitions, eitp__buffer *image, eitp_error *error);

@@ -10,6 +10,13 @@ static const eitp__cuda_lister eitp__cuda_lists[] = {
     eitp__cuda_update,      eitp__cuda_factored, eitp__cuda_matrix, eitp__cuda_attention, eitp__cuda_products,
 };
 
+EITP__PRIVATE int eitp__cuda_list_at(size_t i, eitp__cuda_list *list) {
+    if (i >= EITP__COUNT(eitp__cuda_lists))
+        return 0;
+    *list = eitp__cuda_lists[i]();
+    return 1;
+}
+
 static int eitp__cuda_is_for(const eitp__cuda_kernels *kernels, const eitp__call *call,
                              const eitp__cuda_device *device) {
     return kernels->slot == call->slot && kernels->dtypes & EITP__CUDA_DTYPE(call->dtype) &&
@@ -17,13 +24,21 @@ static int eitp__cuda_is_for(const eitp__cuda_kernels *kernels, const eitp__call
 }
 
 EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_find(const eitp__call *call, const eitp__cuda_device *device) {
-    for (size_t i = 0; i < EITP__COUNT(eitp__cuda_lists); i++) {
-        const eitp__cuda_list list = eitp__cuda_lists[i]();
+    eitp__cuda_list list;
+    for (size_t i = 0; eitp__cuda_list_at(i, &list); i++)
         for (size_t k = 0; k < list.count; k++)
             if (eitp__cuda_is_for(&list.kernels[k], call, device))
                 return &list.kernels[k];
-    }
     return NULL;
+}
+
+EITP__PRIVATE void eitp__cuda_definitions(const eitp__cuda_kernels *kernels, const eitp__call *call,
+                                          char text[EITP__CUDA_DEFINITIONS]) {
+    const size_t length = (size_t)snprintf(text, EITP__CUDA_DEFINITIONS, "SCALAR=%d ", (int)call->dtype);
+    if (kernels->define)
+        kernels->define(call, text + length, EITP__CUDA_DEFINITIONS - length);
+    else
+        text[length - 1] = 0;
 }
 
 #endif

@@ -5,13 +5,14 @@
 #include "backends/cuda/cache.h"
 #include "backends/cuda/compiler.h"
 #include "backends/cuda/driver.h"
+#include "backends/cuda/slots.h"
 
 #if EITP__WITH_CUDA
 
 /* A kernel file, compiled with some definitions. */
 typedef struct eitp__loaded_module {
     const char *file;
-    char definitions[120];
+    char definitions[EITP__CUDA_DEFINITIONS];
     eitp__cuda_module module;
 } eitp__loaded_module;
 

@@ -33,14 +33,10 @@ struct eitp__cuda_program {
 static eitp_status eitp__cuda_prepare_stage(eitp__cuda *cuda, const eitp__cuda_kernels *kernels,
                                             const eitp__cuda_stage *stage, const eitp__call *call,
                                             eitp__cuda_launch *launch, eitp_error *error) {
-    char definitions[120];
-    const int length = snprintf(definitions, sizeof definitions, "SCALAR=%d", (int)call->dtype);
+    char definitions[EITP__CUDA_DEFINITIONS];
     const int64_t blocks = stage->blocks(call);
     eitp_status status;
-    if (kernels->define) {
-        definitions[length] = ' ';
-        kernels->define(call, definitions + length + 1, sizeof definitions - (size_t)length - 1);
-    }
+    eitp__cuda_definitions(kernels, call, definitions);
     launch->blocks = (unsigned)blocks;
     launch->threads = (unsigned)stage->threads;
     launch->shared = stage->shared ? (unsigned)stage->shared(call) : 0;

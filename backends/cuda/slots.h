@@ -47,8 +47,16 @@ typedef struct eitp__cuda_list {
     size_t count;
 } eitp__cuda_list;
 
+/* List i of those of all files, in the order in which they are asked; 0: there are no more. */
+EITP__PRIVATE int eitp__cuda_list_at(size_t i, eitp__cuda_list *list);
+
 /* The entry for a call, or NULL. Absent operands have no elements. */
 EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_find(const eitp__call *call, const eitp__cuda_device *device);
+
+/* Writes what the file of an entry is compiled with for a call: "SCALAR=0 HEAD_WIDTH=64". */
+#define EITP__CUDA_DEFINITIONS 120
+EITP__PRIVATE void eitp__cuda_definitions(const eitp__cuda_kernels *kernels, const eitp__call *call,
+                                          char text[EITP__CUDA_DEFINITIONS]);
 
 EITP__PRIVATE eitp__cuda_list eitp__cuda_elementwise(void);
 EITP__PRIVATE eitp__cuda_list eitp__cuda_movement(void);

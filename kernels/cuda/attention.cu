@@ -24,13 +24,13 @@ enum {
     THREADS = 128,
     PARTS = EITP__ATTENTION_PARTS,
     STEP = EITP__ATTENTION_STEP(WIDTH),
-    ROW_TILES = EITP__ATTENTION_ROW_TILES(BACKWARD),
-    WARP_ROWS = 16 * ROW_TILES,
-    ROWS = EITP__ATTENTION_ROWS(BACKWARD),
     COLUMNS = STEP / 8,             /* tiles of 8 columns */
     CHUNKS = WIDTH / 8,             /* runs of 8 elements */
     IS_TURNED = ROTATES && !CACHED, /* queries and keys are those of the workspace, that attention_rotate_kernel left */
     TURNED_PARTS = IS_TURNED ? EITP__ATTENTION_TURNED_PARTS : 1,
+    ROW_TILES = EITP__ATTENTION_ROW_TILES(BACKWARD, WIDTH, TURNED_PARTS),
+    WARP_ROWS = 16 * ROW_TILES,
+    ROWS = EITP__ATTENTION_ROWS(BACKWARD, WIDTH, TURNED_PARTS),
     ROWS_SIZE = ROWS * STRIDE, /* elements */
     STEP_SIZE = STEP * STRIDE
 };
@@ -203,23 +203,29 @@ DEVICE void add_product(sum_tiles &sums, const score_tiles &x, shared<scalar> b,
 DEVICE int64_t turned_part_size(const eitp__launch &l) {
     return l.call.inputs[0].shape[0] * (heads_of(l) + key_heads_of(l)) * HEAD_WIDTH;
 }
+#if ROTATES && !CACHED
 DEVICE matrix<const scalar> turned_head(const eitp__launch &l, int64_t head) {
     return head_of<const scalar>(global_at<const scalar>(l.workspace), heads_of(l) + key_heads_of(l), head);
 }
+#endif
 
 /* What a block reads of queries or keys: the rotated ones, if they are rotated. */
 DEVICE matrix<const scalar> queries_of(const eitp__launch &l, int64_t head) {
 #if CACHED && ROTATES
     return head_of<const scalar>(global_at<const scalar>(l.workspace), heads_of(l), head);
+#elif ROTATES
+    return turned_head(l, head);
 #else
-    return IS_TURNED ? turned_head(l, head) : input_part(l, 0, head);
+    return input_part(l, 0, head);
 #endif
 }
 DEVICE matrix<const scalar> keys_of(const eitp__launch &l, int64_t head) {
 #if CACHED
     return head_of<const scalar>(output<scalar>(l, 1), key_heads_of(l), head);
+#elif ROTATES
+    return turned_head(l, heads_of(l) + head);
 #else
-    return IS_TURNED ? turned_head(l, heads_of(l) + head) : input_part(l, 1, head);
+    return input_part(l, 1, head);
 #endif
 }
 DEVICE matrix<const scalar> values_of(const eitp__launch &l, int64_t head) {
@@ -317,6 +323,7 @@ DEVICE void hide(const visibility &sees, score_tiles &s, int query, int key) {
     EACH_ELEMENT(r) if (!is_seen(sees, query + row_of(t, r), key + column_of(n, r))) s[t][n][r] = -INFINITY;
 }
 
+#if BACKWARD
 /* The same where rows are keys, and columns queries. */
 DEVICE void hide_transposed(const visibility &sees, score_tiles &s, int query, int key) {
     if (all_seen(sees, query, STEP, key, WARP_ROWS))
@@ -325,6 +332,7 @@ DEVICE void hide_transposed(const visibility &sees, score_tiles &s, int query, i
     EACH_COLUMN(n)
     EACH_ELEMENT(r) if (!is_seen(sees, query + column_of(n, r), key + row_of(t, r))) s[t][n][r] = -INFINITY;
 }
+#endif
 
 #if DROPS
 /* Bit 4 n + r: whether element r of column n is kept. Two lanes have four keys of two queries: each draws for one. */
@@ -339,7 +347,9 @@ DEVICE uint32_t kept_elements(const dropout &drop, int query, int key) {
     }
     return kept;
 }
+#endif
 
+#if DROPS && BACKWARD
 /* The same where rows are keys, and columns queries. Four lanes have four keys of two queries, twice. */
 DEVICE uint32_t kept_transposed(const dropout &drop, int query, int key) {
     const int own = lane() / 4 % 4;

@@ -137,6 +137,7 @@ DEVICE void store_sums(const sum_tile &sums, float factor, const matrix<scalar> 
             }
 }
 
+#if BACKWARD
 /* The same for gradients of rotated rows, which are rotated back by way of `row_sums`, of DEPTH PADDED elements. */
 DEVICE void store_gradient(const eitp__launch &l, const sum_tile &sums, float factor, const matrix<scalar> &to,
                            int64_t row, int limit, shared<float> row_sums) {
@@ -171,6 +172,7 @@ DEVICE void store_gradient(const eitp__launch &l, const sum_tile &sums, float fa
     store_sums(sums, factor, to, row, limit);
 #endif
 }
+#endif
 
 /* Bit i: a query's probability for the key at `key` + i is kept. */
 DEVICE uint32_t drawn_for(const dropout &drop, int query, int key) {

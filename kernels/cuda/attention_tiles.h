@@ -6,10 +6,13 @@
 
 /*
  * On tensor cores a block has four warps, each with tiles of 16 rows of queries or keys, and the others pass by in
- * steps of so many rows. More do not fit in the registers. `padded` is the width of a head, up to a multiple of 16.
+ * steps of so many rows. More do not fit in the registers. `padded` is the width of a head, up to a multiple of 16, and
+ * `turned_parts` how many numbers stand for an element of a query.
  */
-#define EITP__ATTENTION_ROW_TILES(is_backward) ((is_backward) ? 1 : 2)
-#define EITP__ATTENTION_ROWS(is_backward) (64 * EITP__ATTENTION_ROW_TILES(is_backward))
+#define EITP__ATTENTION_ROW_TILES(is_backward, padded, turned_parts)                                                   \
+    ((is_backward) || ((padded) > 64 && (turned_parts) > 1) ? 1 : 2)
+#define EITP__ATTENTION_ROWS(is_backward, padded, turned_parts)                                                        \
+    (64 * EITP__ATTENTION_ROW_TILES(is_backward, padded, turned_parts))
 #define EITP__ATTENTION_STEP(padded) ((padded) > 64 ? 32 : 64)
 
 /*

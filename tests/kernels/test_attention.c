@@ -563,6 +563,20 @@ static void test_decoders(void) {
     memset(&decoder, 0, sizeof decoder);
 }
 
+/* Rotated heads as wide as those of Llama: kernels may divide them otherwise than narrow ones. */
+static void test_wide_decoders(void) {
+    static const int64_t widths[] = {80, 128};
+    for (size_t i = 0; i < EITP__COUNT(widths); i++) {
+        attention_case c = {150, 2, 0, 140, {3, 143}, 1, 0, {0}, 0, 0, 0, 0};
+        c.width = widths[i];
+        c.range = 2 / sqrt(sqrt((double)widths[i]));
+        decoder.rotates = 1;
+        decoder.group = 1 + (int64_t)i;
+        check_case(&c, 1e-5);
+    }
+    memset(&decoder, 0, sizeof decoder);
+}
+
 /* Offsets are data: those outside the call, and sequences that are too long, are truncated. */
 static void test_offsets(void) {
     static const attention_case cases[] = {
@@ -674,9 +688,10 @@ static void test_cached(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {
-        TEST(test_decoders),     TEST(test_sequences),    TEST(test_widths),   TEST(test_padding), TEST(test_dropout),
-        TEST(test_large_scores), TEST(test_not_a_number), TEST(test_rounding), TEST(test_offsets), TEST(test_cached)};
+    static const test_case tests[] = {TEST(test_decoders),     TEST(test_wide_decoders), TEST(test_sequences),
+                                      TEST(test_widths),       TEST(test_padding),       TEST(test_dropout),
+                                      TEST(test_large_scores), TEST(test_not_a_number),  TEST(test_rounding),
+                                      TEST(test_offsets),      TEST(test_cached)};
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

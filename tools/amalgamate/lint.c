@@ -41,6 +41,7 @@ static const layer layers[] = {
      {"src/base/", "src/tensor/", "src/model/", "src/optim/", "src/text/", "src/data/", "src/io/", "src/task/",
       "src/train/", NULL}},
     {"src/recipe/", {"src/", NULL}},
+    {"tools/cuda_kernels/", {"tests/support/everything.h", NULL}},
     {"tools/", {"eitp.h", NULL}},
     {"examples/", {"eitp.h", NULL}},
 };

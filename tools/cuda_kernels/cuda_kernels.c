@@ -1,0 +1,83 @@
+/*
+ * cuda_kernels available ARCH                    says which NVRTC compiles for it, or fails with the reason
+ * cuda_kernels list ARCH [OPTION...]             the modules: name, file, definitions
+ * cuda_kernels compile ARCH FOLDER [OPTION...]   compiles them with NVRTC to FOLDER/<name>.cubin
+ * cuda_kernels report ARCH FOLDER [OPTION...]    what the compiler made of each kernel there, and what is wrong with it
+ * cuda_kernels times                             the times that a training step of GPT-2 124M should take
+ *
+ * ARCH is a compute capability, such as 86. Options: `first`: of each entry and dtype one module alone; `only=WORD`:
+ * those with the word in their names; `quiet`: prints what is wrong alone; `part=0/2`: of two runs, the first.
+ */
+#include "cuda_kernels.h"
+
+#include <stdarg.h>
+
+void stop(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("cuda_kernels: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(1);
+}
+
+typedef struct options {
+    module_choice choice;
+    int is_quiet, part, parts;
+} options;
+
+static options read_options(int count, char **texts) {
+    options o = {{0, ""}, 0, 0, 1};
+    for (int i = 0; i < count; i++)
+        if (!strcmp(texts[i], "first"))
+            o.choice.firsts_alone = 1;
+        else if (!strncmp(texts[i], "only=", 5))
+            o.choice.only = texts[i] + 5;
+        else if (!strcmp(texts[i], "quiet"))
+            o.is_quiet = 1;
+        else if (sscanf(texts[i], "part=%d/%d", &o.part, &o.parts) != 2 || o.part < 0 || o.part >= o.parts)
+            stop("unknown option '%s' (choose from first, only=WORD, quiet, part=0/2)", texts[i]);
+    return o;
+}
+
+static void print_modules(const module_list *list, const module_choice *choice) {
+    for (int i = 0; i < list->count; i++)
+        if (is_chosen(&list->modules[i], choice))
+            printf("%s %s %s\n", list->modules[i].name, list->modules[i].file, list->modules[i].definitions);
+}
+
+/* Returns the number of faults. */
+static int work(const char *what, int capability, int count, char **texts) {
+    module_list *list = modules_create(processor_of(capability));
+    const int has_folder = strcmp(what, "list") != 0;
+    const char *folder = has_folder && count ? texts[0] : NULL;
+    const options o = read_options(count - has_folder, texts + has_folder);
+    int faults = 0;
+    if (has_folder && !folder)
+        stop("%s needs a folder", what);
+    if (!has_folder)
+        print_modules(list, &o.choice);
+    else if (!strcmp(what, "compile"))
+        faults = compile_modules(list, folder, &o.choice, o.part, o.parts);
+    else if (!strcmp(what, "report"))
+        faults = report_modules(list, folder, &o.choice, o.is_quiet);
+    else
+        stop("unknown command '%s' (choose from available, list, compile, report, times)", what);
+    free(list);
+    return faults;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && !strcmp(argv[1], "times")) {
+        print_times();
+        return 0;
+    }
+    if (argc < 3)
+        stop("usage: cuda_kernels available ARCH | list ARCH | compile ARCH FOLDER | report ARCH FOLDER | times");
+    if (!strcmp(argv[1], "available")) {
+        print_compiler(processor_of(atoi(argv[2])));
+        return 0;
+    }
+    return work(argv[1], atoi(argv[2]), argc - 3, argv + 3) > 0;
+}

@@ -1,0 +1,123 @@
+/* What the compiler made of each kernel, and what must not be. */
+#include "cuda_kernels.h"
+
+/* The kernels that training spends its time in. Those of tensor cores must use them. */
+static const struct {
+    const char *file, *kernel;
+} tensor_core_kernels[] = {
+    {"kernels/cuda/products.cu", "matmul_kernel"},
+    {"kernels/cuda/products.cu", "head_kernel"},
+    {"kernels/cuda/attention.cu", "attention_kernel"},
+    {"kernels/cuda/attention.cu", "attention_backward_queries_kernel"},
+    {"kernels/cuda/attention.cu", "attention_backward_keys_kernel"},
+    {"kernels/cuda/attention.cu", "attention_cached_kernel"},
+};
+
+/*
+ * Registers that do not suffice are kept in the memory of the device. So many bytes of a thread are accepted, for
+ * kernels with both words in their definitions: the most that CUDA 13.0 has left for sm_75, 86 or 90. It rather spills
+ * a few registers than has fewer small tiles at once; for wide or rotated heads, all 255 registers are not enough.
+ */
+typedef struct accepted_stack {
+    const char *kernel, *words[2];
+    size_t bytes;
+} accepted_stack;
+
+static const accepted_stack accepted_stacks[] = {
+    {"matmul_kernel", {"TILE_M=64", "TRANSPOSES=1"}, 24},
+    {"matmul_kernel", {"TILE_M=16", "SHIFTED=0"}, 16},
+    {"attention_kernel", {"HEAD_WIDTH=64", "ROTATES=1"}, 88},
+    {"attention_kernel", {"HEAD_WIDTH=128", "ROTATES=0"}, 112},
+    {"attention_backward_queries_kernel", {"HEAD_WIDTH=80", "DROPS=1"}, 8},
+    {"attention_backward_keys_kernel", {"HEAD_WIDTH=128", ""}, 80},
+    {"attention_cached_kernel", {"HEAD_WIDTH=128", ""}, 32},
+};
+
+static int uses_tensor_cores(const kernel_module *module, const char *kernel) {
+    for (size_t i = 0; i < EITP__COUNT(tensor_core_kernels); i++)
+        if (!strcmp(tensor_core_kernels[i].file, module->file) && !strcmp(tensor_core_kernels[i].kernel, kernel))
+            return 1;
+    return 0;
+}
+
+static size_t accepted_bytes(const kernel_module *module, const char *kernel) {
+    size_t most = 0;
+    for (size_t i = 0; i < EITP__COUNT(accepted_stacks); i++) {
+        const accepted_stack *a = &accepted_stacks[i];
+        if (!strcmp(a->kernel, kernel) && strstr(module->definitions, a->words[0]) &&
+            strstr(module->definitions, a->words[1]) && a->bytes > most)
+            most = a->bytes;
+    }
+    return most;
+}
+
+/* ---- Kernels ---- */
+
+static int fault(const kernel_module *module, const char *kernel, const char *what) {
+    printf("FAULT %s, %s: %s\n", module->name, kernel, what);
+    return 1;
+}
+
+static int check_kernel(const kernel_module *module, const cubin_kernel *kernel, int warps) {
+    const int is_tensor = uses_tensor_cores(module, kernel->name);
+    const size_t accepted = accepted_bytes(module, kernel->name);
+    char what[120];
+    int faults = 0;
+    if (!warps)
+        faults += fault(module, kernel->name, "a block needs more than a multiprocessor has");
+    if (is_tensor && !kernel->products)
+        faults += fault(module, kernel->name, "has no instruction of tensor cores");
+    if (is_tensor && kernel->stack > accepted) {
+        snprintf(what, sizeof what, "a thread has %zu bytes in memory instead of registers; report.c accepts %zu",
+                 kernel->stack, accepted);
+        faults += fault(module, kernel->name, what);
+    }
+    return faults;
+}
+
+static void print_kernel(const module_list *list, const kernel_module *module, const kernel_launch *launch,
+                         const cubin_kernel *kernel, int warps) {
+    printf("%4d %6zu %7zu %7zu %8d %6d/%d %7d  %-34s %s %s\n", kernel->registers, kernel->stack, kernel->shared,
+           launch->shared, launch->threads, warps, list->processor->warps, kernel->products, kernel->name, module->file,
+           module->definitions);
+}
+
+static const cubin_kernel *find_kernel(const cubin_kernel *kernels, int count, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (!strcmp(kernels[i].name, name))
+            return &kernels[i];
+    return NULL;
+}
+
+static int report_module(const module_list *list, const kernel_module *module, const char *folder, int is_quiet) {
+    cubin_kernel kernels[MOST_KERNELS];
+    char path[1024];
+    int count, faults = 0;
+    snprintf(path, sizeof path, "%s/%s.cubin", folder, module->name);
+    count = cubin_read(path, kernels);
+    for (int i = 0; i < module->launch_count; i++) {
+        const kernel_launch *launch = &module->launches[i];
+        const cubin_kernel *kernel = find_kernel(kernels, count, launch->kernel);
+        int warps;
+        if (!kernel) {
+            faults += fault(module, launch->kernel, "is launched, but the file has no such kernel");
+            continue;
+        }
+        warps = processor_warps(list->processor, launch->threads, kernel->registers, kernel->shared + launch->shared);
+        if (!is_quiet)
+            print_kernel(list, module, launch, kernel, warps);
+        faults += check_kernel(module, kernel, warps);
+    }
+    return faults;
+}
+
+int report_modules(const module_list *list, const char *folder, const module_choice *choice, int is_quiet) {
+    int faults = 0;
+    if (!is_quiet)
+        printf("%4s %6s %7s %7s %8s %9s %7s  %-34s %s\n", "regs", "stack", "static", "dynamic", "threads", "warps",
+               "tensor", "kernel", "file and definitions");
+    for (int i = 0; i < list->count; i++)
+        if (is_chosen(&list->modules[i], choice))
+            faults += report_module(list, &list->modules[i], folder, is_quiet);
+    return faults;
+}
