@@ -378,7 +378,7 @@ cuda-times: $(BUILD)/split/cuda_kernels
 	@$< times >docs/cuda-times.md
 
 # What only a GPU can show; the tests of kernels, ops and memory run on it.
-GPU_TESTS := $(addprefix $(BUILD)/split/tests/,kernels/test_kernels kernels/test_matmul kernels/test_attention kernels/test_factored kernels/test_update tensor/test_ops tensor/test_execute tensor/test_heads tensor/test_offload train/test_device_memory)
+GPU_TESTS := $(addprefix $(BUILD)/split/tests/,kernels/test_kernels kernels/test_matmul kernels/test_attention kernels/test_factored kernels/test_update tensor/test_ops tensor/test_execute tensor/test_offload train/test_device_memory)
 gpu-check: $(BUILD)/split/eitp $(GPU_TESTS) $(if $(EMULATED_GPU),$(EMULATED_CUDA))
 	@BUILD='$(BUILD)' EMULATED_GPU='$(EMULATED_GPU)' sh tools/gpu_check.sh
 

@@ -33,12 +33,15 @@ say() {
 check() {
     what=$1
     shift
-    if "$@" >"$folder/output" 2>&1; then
+    "$@" >"$folder/output" 2>&1
+    code=$?
+    if [ $code -eq 0 ]; then
         passed=$((passed + 1))
         say "ok     $what"
     else
         failed=$((failed + 1))
-        say "FAILED $what (exit code $?)"
+        [ $code -ne 124 ] || what="$what: it took too long"
+        say "FAILED $what (exit code $code)"
         tail -n 20 "$folder/output" | sed 's/^/       /' | tee -a "$report"
     fi
 }
@@ -74,8 +77,10 @@ check_device() {
 }
 
 check_kernels() {
-    for test in kernels/test_kernels kernels/test_matmul kernels/test_attention kernels/test_factored kernels/test_update \
-        tensor/test_ops tensor/test_execute tensor/test_heads tensor/test_offload train/test_device_memory; do
+    tests="kernels/test_kernels kernels/test_matmul kernels/test_factored kernels/test_update train/test_device_memory"
+    # An emulated device is too slow for these.
+    [ -n "$EMULATED_GPU" ] || tests="$tests kernels/test_attention tensor/test_ops tensor/test_execute tensor/test_offload"
+    for test in $tests; do
         program=$BUILD/split/tests/$test
         check "$(basename $test)" timeout "$(within 100)" sh -c "$(on_gpu_text "$program")"
         tail -n 1 output | sed 's/^/       /' | tee -a "$report"

@@ -214,7 +214,7 @@ list_nightly() {
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/') \
         guard:shrinking_is_for_the_memory_of_the_host
     on_cuda split '' kernels attention factored update matmul cuda ops execute device_memory \
-        offload heads
+        offload
     for arch in 75 80 86 89 90 100 120; do
         with_compilers nvrtc $arch
         with_compilers nvcc $arch

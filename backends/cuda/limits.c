@@ -15,82 +15,82 @@ enum { EITP__LEAST_ROWS = 64, EITP__MOST_ROWS = 8192, EITP__LEAST_LENGTH = 1 << 
 /* ---- A call ---- */
 
 /* A call with operands in memory of its own, which is zero. */
-typedef struct eitp__probe {
+typedef struct eitp__timed_call {
     eitp__call call;
     eitp__instruction instruction;
     eitp__program_info info;
     eitp__program *program;
     size_t workspace;
     double seconds[EITP__PHASE_COUNT];
-} eitp__probe;
+} eitp__timed_call;
 
-static size_t eitp__probe_bytes(const eitp__operand *x) {
+static size_t eitp__timed_call_bytes(const eitp__operand *x) {
     return (size_t)x->elements * eitp_dtype_size(x->dtype);
 }
 
-static int eitp__probe_allocate(eitp__backend *backend, eitp__operand *x) {
+static int eitp__timed_call_allocate(eitp__backend *backend, eitp__operand *x) {
     if (x->elements)
-        x->data = backend->interface->allocate(backend, EITP__PLACE_DEVICE, eitp__probe_bytes(x));
+        x->data = backend->interface->allocate(backend, EITP__PLACE_DEVICE, eitp__timed_call_bytes(x));
     return x->data || !x->elements;
 }
 
-static void eitp__probe_end(eitp__backend *backend, eitp__probe *probe) {
+static void eitp__timed_call_end(eitp__backend *backend, eitp__timed_call *timed) {
     const eitp__backend_interface *interface = backend->interface;
-    if (probe->program)
-        interface->discard(backend, probe->program);
-    for (int i = 0; i < probe->call.input_count; i++)
-        interface->release(backend, EITP__PLACE_DEVICE, probe->call.inputs[i].data,
-                           eitp__probe_bytes(&probe->call.inputs[i]));
-    interface->release(backend, EITP__PLACE_DEVICE, probe->call.outputs[0].data,
-                       eitp__probe_bytes(&probe->call.outputs[0]));
-    interface->release(backend, EITP__PLACE_DEVICE, probe->info.workspace, probe->workspace);
+    if (timed->program)
+        interface->discard(backend, timed->program);
+    for (int i = 0; i < timed->call.input_count; i++)
+        interface->release(backend, EITP__PLACE_DEVICE, timed->call.inputs[i].data,
+                           eitp__timed_call_bytes(&timed->call.inputs[i]));
+    interface->release(backend, EITP__PLACE_DEVICE, timed->call.outputs[0].data,
+                       eitp__timed_call_bytes(&timed->call.outputs[0]));
+    interface->release(backend, EITP__PLACE_DEVICE, timed->info.workspace, timed->workspace);
 }
 
-/* Prepares probe->call, whose operands have no memory yet. Returns 0 if that is not possible. End it in any case. */
-static int eitp__probe_begin(eitp__backend *backend, eitp__probe *probe) {
+/* Prepares timed->call, whose operands have no memory yet. Returns 0 if that is not possible. End it in any case. */
+static int eitp__timed_call_begin(eitp__backend *backend, eitp__timed_call *timed) {
     const eitp__backend_interface *interface = backend->interface;
     int has_memory = 1;
-    probe->workspace = interface->workspace(backend, &probe->call);
-    for (int i = 0; i < probe->call.input_count; i++)
-        has_memory &= eitp__probe_allocate(backend, &probe->call.inputs[i]);
-    has_memory &= eitp__probe_allocate(backend, &probe->call.outputs[0]);
-    if (probe->workspace)
-        probe->info.workspace = interface->allocate(backend, EITP__PLACE_DEVICE, probe->workspace);
-    probe->instruction.call = &probe->call;
-    probe->info.instructions = &probe->instruction;
-    probe->info.count = 1;
-    probe->info.seconds = probe->seconds;
-    return has_memory && (!probe->workspace || probe->info.workspace) && interface->supports(backend, &probe->call) &&
-           !interface->prepare(backend, &probe->info, &probe->program, NULL);
+    timed->workspace = interface->workspace(backend, &timed->call);
+    for (int i = 0; i < timed->call.input_count; i++)
+        has_memory &= eitp__timed_call_allocate(backend, &timed->call.inputs[i]);
+    has_memory &= eitp__timed_call_allocate(backend, &timed->call.outputs[0]);
+    if (timed->workspace)
+        timed->info.workspace = interface->allocate(backend, EITP__PLACE_DEVICE, timed->workspace);
+    timed->instruction.call = &timed->call;
+    timed->info.instructions = &timed->instruction;
+    timed->info.count = 1;
+    timed->info.seconds = timed->seconds;
+    return has_memory && (!timed->workspace || timed->info.workspace) && interface->supports(backend, &timed->call) &&
+           !interface->prepare(backend, &timed->info, &timed->program, NULL);
 }
 
 /* The seconds of an execution; 0 if it fails. */
-static double eitp__probe_time(eitp__backend *backend, eitp__probe *probe) {
+static double eitp__timed_call_time(eitp__backend *backend, eitp__timed_call *timed) {
     static const eitp__poll never = {NULL, NULL};
     const eitp__backend_interface *interface = backend->interface;
     size_t begun;
-    memset(probe->seconds, 0, sizeof probe->seconds);
-    if (interface->execute(backend, probe->program, 0, 1, &never, 0, &begun, NULL) || interface->wait(backend, NULL))
+    memset(timed->seconds, 0, sizeof timed->seconds);
+    if (interface->execute(backend, timed->program, 0, 1, &never, 0, &begun, NULL) || interface->wait(backend, NULL))
         return 0;
-    return probe->seconds[EITP__PHASE_FORWARD];
+    return timed->seconds[EITP__PHASE_FORWARD];
 }
 
 /* The least seconds of some executions; 0 if it cannot be executed. The first one of a program captures it. */
-static double eitp__probe_measure(eitp__backend *backend, const eitp__call *call) {
-    eitp__probe probe;
+static double eitp__timed_call_measure(eitp__backend *backend, const eitp__call *call) {
+    eitp__timed_call timed;
     double best = 0, total = 0;
-    memset(&probe, 0, sizeof probe);
-    probe.call = *call;
-    if (eitp__probe_begin(backend, &probe)) {
+    memset(&timed, 0, sizeof timed);
+    timed.call = *call;
+    if (eitp__timed_call_begin(backend, &timed)) {
         double seconds;
         do {
-            seconds = eitp__probe_time(backend, &probe);
+            seconds = eitp__timed_call_time(backend, &timed);
             total += seconds;
             if (seconds > 0 && (best <= 0 || seconds < best))
                 best = seconds;
         } while (seconds > 0 && total < EITP__CUDA_PEAK_SECONDS && best >= EITP__CUDA_LEAST_SECONDS);
     }
-    eitp__probe_end(backend, &probe);
+    eitp__timed_call_end(backend, &timed);
     return best;
 }
 
@@ -145,7 +145,7 @@ static double eitp__array_rate(eitp__backend *backend, eitp__slot slot, int inpu
     double rate = 0, seconds = 0;
     for (int64_t n = EITP__LEAST_LENGTH; n <= EITP__MOST_LENGTH && seconds < EITP__CUDA_LEAST_SECONDS; n *= 8) {
         const eitp__call call = eitp__array_loop(slot, inputs, n);
-        const double measured = eitp__probe_measure(backend, &call);
+        const double measured = eitp__timed_call_measure(backend, &call);
         if (measured <= 0)
             break;
         seconds = measured;
@@ -161,7 +161,7 @@ EITP__PRIVATE double eitp__cuda_peak(const eitp__backend *backend, eitp_dtype dt
     double rate = 0, seconds = 0;
     for (int64_t n = EITP__LEAST_ROWS; n <= EITP__MOST_ROWS && seconds < EITP__CUDA_LEAST_SECONDS; n *= 2) {
         const eitp__call call = eitp__square_product(dtype, n);
-        const double measured = eitp__probe_measure(device, &call);
+        const double measured = eitp__timed_call_measure(device, &call);
         if (measured <= 0)
             break;
         seconds = measured;
