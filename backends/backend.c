@@ -69,17 +69,36 @@ static const char *eitp__next_device(const char *names, char *name, size_t size)
     return names[length] ? names + length + 1 : NULL;
 }
 
+/* The names that a device stands for: those that "auto" tries, or itself. */
+static const char *eitp__device_names(const char *device, int *automatic) {
+    const char *names = device && *device && strcmp(device, "auto") ? device : getenv("EITP_BACKEND");
+    *automatic = !names || !*names || !strcmp(names, "auto");
+    return *automatic ? EITP__AUTO_DEVICES : names;
+}
+
+EITP__PRIVATE int eitp__backend_may_have_memory(const char *device) {
+    int automatic, ordinal;
+    const char *names = eitp__device_names(device, &automatic);
+    char name[64];
+    while (names) {
+        const eitp__backend_interface *interface;
+        names = eitp__next_device(names, name, sizeof name);
+        interface = eitp__find_backend(name, eitp__parse_device(name, &ordinal));
+        if (interface && !interface->is_host_memory)
+            return 1;
+    }
+    return 0;
+}
+
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,
                                                eitp_error *error) {
-    const char *names = device && *device && strcmp(device, "auto") ? device : getenv("EITP_BACKEND");
-    const int automatic = !names || !*names || !strcmp(names, "auto");
+    int automatic;
+    const char *names = eitp__device_names(device, &automatic);
     char name[64], description[200];
     eitp_error reason;
     eitp_status status;
     *backend = NULL;
-    if (automatic)
-        names = EITP__AUTO_DEVICES;
     for (;;) {
         names = eitp__next_device(names, name, sizeof name);
         status = eitp__create_named(host, name, config, backend, &reason);

@@ -223,4 +223,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
                                                const eitp__backend_config *config, eitp__backend **backend,
                                                eitp_error *error);
 
+/* False if no device that the name may stand for has memory of its own, which is known without creating it. */
+EITP__PRIVATE int eitp__backend_may_have_memory(const char *device);
+
 #endif

@@ -106,8 +106,8 @@
  *     - run on Windows, or compile with anything but gcc and clang: it needs POSIX files and GNU attributes
  *
  * NOT YET
- *     - GPUs, training on several machines
- *     - architectures other than GPT-2, BERT, RoBERTa and DistilBERT
+ *     - training on several GPUs or machines; the CUDA backend was never run on a GPU
+ *     - architectures other than GPT-2, Llama, Mistral, Qwen, Gemma, BERT, RoBERTa and DistilBERT
  *     - tokenizers other than BPE, of bytes or with byte fallback, and WordPiece
  *     - kernels for processors other than x86-64: those run the portable C kernels
  *

@@ -353,9 +353,13 @@ static eitp_status eitp__search_smallest(eitp__search *search, eitp_error *error
     return eitp__search_run(search, moves, EITP__COUNT(moves), &start, error);
 }
 
-/* Opens the device, which then stays open between candidates. */
+/* Opens a device that has its own memory, for it to stay open between candidates. *context is NULL for others: of those
+   nothing need be known, and they take memory of the process. */
 static eitp_status eitp__open_device(const eitp_fit *fit, eitp_context **context, eitp_error *error) {
     eitp_context_config config = fit->context;
+    *context = NULL;
+    if (!eitp__backend_may_have_memory(config.device))
+        return EITP_OK;
     config.precision = "fp32";
     config.parameters = EITP_PARAMETERS_EXACT;
     config.offload = EITP_OFFLOAD_ALL;
@@ -369,7 +373,8 @@ eitp_status eitp_fit_device_memory(const eitp_fit *fit, eitp_device_memory *memo
         return eitp__fail_null(error, "eitp_fit_device_memory", "fit and memory");
     eitp_context *context = NULL;
     eitp_status status = eitp__open_device(fit, &context, error);
-    if (!status)
+    memset(memory, 0, sizeof *memory);
+    if (context)
         status = eitp_context_device_memory(context, memory, error);
     eitp_context_destroy(context);
     return status;
@@ -399,14 +404,13 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
     eitp__search search = EITP__ZERO;
     eitp_context *device = NULL;
     eitp_status status = eitp__open_device(fit, &device, error);
+    const int to_memory = device && device->offloaded.backend;
     /* Read once: what measuring leaves in the C library's heap is available to the run. */
     if (!status)
         status = eitp__resident_bytes(fit, &request.process, error);
-    if (!status) {
-        const int to_memory = device->offloaded.backend != NULL;
+    if (!status)
         status =
             eitp__choose_fit(&request, eitp__fit_moves[to_memory], EITP__COUNT(eitp__fit_moves[0]), &search, error);
-    }
     eitp_context_destroy(device);
     *chosen = search.best.fit;
     if (smallest)

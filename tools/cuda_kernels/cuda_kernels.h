@@ -58,7 +58,7 @@ typedef struct kernel_module {
     char name[200]; /* of files with what was compiled: "rows-SCALAR=0" */
     kernel_launch launches[MOST_LAUNCHES];
     int launch_count;
-    int is_first; /* the first of an entry and dtype */
+    int is_first; /* the first of an entry and of similar dtypes */
 } kernel_module;
 
 /* An entry for one dtype. */
@@ -83,7 +83,7 @@ module_list *modules_create(const processor *p);
 
 /* Which modules of a list are meant. */
 typedef struct module_choice {
-    int firsts_alone; /* of each entry and dtype one */
+    int firsts_alone; /* of each entry, one for similar dtypes */
     const char *only; /* a word of their names; "": all */
 } module_choice;
 

@@ -105,7 +105,7 @@ static void report_unused(const option_set *o) {
         return;
     for (size_t i = 0; i < COMMAND_COUNT(options) && !options_integer(o, OPTION_QUIET); i++) {
         const option_value *value = &o->values[options[i].id];
-        if (value->count && value->source != SOURCE_DEFAULT)
+        if (value->count && value->source >= SOURCE_CONFIG_WEAK)
             output_warning("%s%s has no effect: %s", *value->place ? "" : "--", option_of(options[i].id)->name,
                            options[i].reason);
     }
