@@ -76,6 +76,7 @@ struct machine {
     uint16_t barriers, warp_barriers[MOST_THREADS / 32];
     alignas(256) unsigned char memory[MOST_SHARED]; /* of the block: dynamic, then static arrays */
     emulated_access writes[MOST_SHARED], reads[MOST_SHARED];
+    uint8_t copied[MOST_SHARED / 16]; /* pending copies to each 16 bytes of memory */
     array arrays[MOST_ARRAYS];
     int array_count;
     size_t used, clean; /* bytes of memory; bytes whose accesses are of this block or none */
@@ -376,6 +377,9 @@ template <class T> struct shared_element {
         machine &m = the_machine();
         const size_t offset = (size_t)(at - m.memory);
         note_write(m.writes[offset], m.reads[offset], "an element of the block's memory");
+        if (m.copied[offset / 16])
+            fail("a write at byte %zu of the memory of a block, where a copy that nobody waited for may come later",
+                 offset);
         memcpy(at, &v, sizeof v);
     }
     void operator=(const shared_element &other) const {
@@ -519,6 +523,7 @@ inline void begin_block(uint32_t block) {
     /* The memory of a block is not that of the one before. */
     memset(m.writes, 0, m.used * sizeof *m.writes);
     memset(m.reads, 0, m.used * sizeof *m.reads);
+    memset(m.copied, 0, sizeof m.copied);
     m.used = m.launch->dynamic_shared;
     memset(m.warp_barriers, 0, sizeof m.warp_barriers);
     memset(m.memory, 0xa5, m.used);
@@ -886,18 +891,22 @@ template <class T, class U> DEVICE void copy_async(shared<T> to, global<U> from,
     copy->to = emulated::the_machine().memory + to.offset;
     copy->group = t->copy_group;
     t->copy_count++;
+    emulated::the_machine().copied[to.offset / 16]++;
 }
 DEVICE void copy_async_commit() {
     emulated::the_machine().current->copy_group++;
 }
 template <int n> DEVICE void copy_async_wait() {
-    emulated::thread *t = emulated::the_machine().current;
+    emulated::machine &m = emulated::the_machine();
+    emulated::thread *t = m.current;
     int left = 0;
     for (int i = 0; i < t->copy_count; i++) {
-        if (t->copies[i].group < t->copy_group - n)
-            memcpy(t->copies[i].to, t->copies[i].bytes, 16);
-        else
+        if (t->copies[i].group >= t->copy_group - n) {
             t->copies[left++] = t->copies[i];
+            continue;
+        }
+        memcpy(t->copies[i].to, t->copies[i].bytes, 16);
+        m.copied[(t->copies[i].to - m.memory) / 16]--;
     }
     t->copy_count = left;
 }
