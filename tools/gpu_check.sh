@@ -136,6 +136,7 @@ check_sanitizer() {
 check_kill() {
     prepare_run
     steps=60 every=5
+    [ -z "$EMULATED_GPU" ] || steps=8 every=2
     check "a run that is not killed" small_run --steps $steps --save-steps $every --output-dir "$folder/whole"
     small_run --steps $steps --save-steps $every --output-dir "$folder/killed" >killed.log 2>&1 &
     for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
