@@ -295,7 +295,9 @@ $(Q)$(CC) $(EMULATED_FLAGS) -fPIC -fvisibility=hidden -shared -Wl,-z,nodelete -W
 endef
 $(BUILD)/emulated_cuda/libcuda.so.1: $(wildcard tests/cuda/driver*.c tests/cuda/*.h)
 	$(emulated_library)
+# Kernels that were compiled with another emulated.h do not run beside those of this one.
 $(BUILD)/emulated_cuda/libnvrtc.so.13: $(wildcard tests/cuda/nvrtc*.c tests/cuda/*.h)
+	@rm -rf $(@D)/modules $(@D)/cache
 	$(emulated_library)
 $(BUILD)/emulated_cuda/libnvrtc.so.13: EMULATED_FLAGS += -DEMULATED_INCLUDE='"$(CURDIR)/tests/cuda"'
 $(BUILD)/emulated_cuda/libcublasLt.so.13: $(wildcard tests/cuda/cublaslt*.c tests/cuda/*.h)
