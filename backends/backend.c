@@ -62,7 +62,7 @@ static eitp_status eitp__create_named(const eitp_host *host, const char *name, c
     return interface->create(host, &chosen, backend, error);
 }
 
-/* Copies the first name of "cuda,cpu", and returns the rest; NULL: there is none. */
+/* Copies the first of several names with commas between. Returns the others, or NULL after the last. */
 static const char *eitp__next_device(const char *names, char *name, size_t size) {
     const size_t length = strcspn(names, ",");
     snprintf(name, size, "%.*s", (int)length, names);

@@ -144,7 +144,7 @@ static eitp_status eitp__set_compile_options(eitp__compile_options *options, con
                : EITP_OK;
 }
 
-/* What the compiler said, in `size` bytes that the caller releases; NULL: nothing, or there is no memory for it. */
+/* The log of a compilation, allocated with *size bytes; NULL if it is empty or memory is short. */
 static char *eitp__compile_log(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program, const eitp_host *host,
                                size_t *size) {
     char *log = NULL;

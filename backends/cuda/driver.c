@@ -78,7 +78,7 @@ static eitp__cuda_result eitp__cuda_read_attributes(const eitp__cuda_driver *dri
     return result;
 }
 
-/* Only what reads sensors needs the address. In lower case, as the system writes it. */
+/* The address only serves to find sensors, so a failure is ignored. Lower case, as in sysfs. */
 static void eitp__cuda_read_address(const eitp__cuda_driver *driver, int handle, eitp__cuda_device *device) {
     if (driver->device_address(device->address, (int)sizeof device->address, handle))
         *device->address = 0;

@@ -75,8 +75,8 @@ typedef struct eitp__gpu_meter {
     int is_open;
 } eitp__gpu_meter;
 
-/* Finds the GPU that a context's description names (eitp_gpu_is_device). Returns 0, and leaves zeros, if there is none
-   that can be read. Close it in any case. */
+/* Opens the GPU in a context's description (eitp_gpu_is_device). Returns 0, with *meter zeroed, if it cannot be read.
+   Close it in any case. */
 EITP__PRIVATE int eitp__gpu_meter_open(eitp__gpu_meter *meter, const char *description);
 EITP__PRIVATE void eitp__gpu_meter_close(eitp__gpu_meter *meter);
 

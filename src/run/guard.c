@@ -26,7 +26,7 @@ static eitp__guard *eitp__guard_of(const eitp_run *run) {
 /* Polls per reading of the clock. */
 #define EITP__POLLS_PER_CLOCK 16
 
-/* That of a device with its own memory is none of the memory that is judged. */
+/* Zeros on a device with its own memory: the guard judges the host's. */
 static eitp__arena_use eitp__run_arena(const eitp_run *run) {
     const eitp_context *context = eitp__trainer_task(run->trainer)->context;
     eitp__arena_use use = {0, 0};

@@ -52,9 +52,9 @@ typedef struct eitp__run_heat {
 EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermometer *thermometers, size_t count,
                                      double most);
 
-/* Adds the GPU that the run computes on, as a processor with the limit `most`; if that is 0, the temperature at which
-   it slows down less EITP__HEAT_MARGIN, without one EITP__HEAT_DEFAULT. The meter must stay where it is. Does nothing
-   if its temperature cannot be read. */
+/* Adds a probe of the run's GPU with the limit `most`. If that is 0, the limit is its slowdown temperature less
+   EITP__HEAT_MARGIN, or EITP__HEAT_DEFAULT if the driver does not report one. The meter must outlast the probes. Does
+   nothing if its temperature cannot be read. */
 EITP__PRIVATE void eitp__heat_add_gpu(eitp__heat_probes *probes, const eitp__gpu_meter *meter, double most);
 
 /* What a probe shows now, in degrees Celsius; 0 or NaN if it cannot be read. */

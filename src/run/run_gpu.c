@@ -34,18 +34,13 @@ EITP__PRIVATE int eitp__run_open_gpu(const eitp_run *run, eitp__gpu_meter *meter
 
 /* ---- Reading ---- */
 
-static double eitp__gpu_allocated(const eitp_context *context) {
-    size_t bytes = eitp_context_arena_bytes(context);
-    for (int role = 0; role < EITP_ROLE_COUNT; role++)
-        bytes += eitp_context_variable_bytes(context, (eitp_role)role);
-    return (double)bytes;
-}
-
 /* A process in a container may have the number of another one outside, which the driver's library means: what is less
    than the context has is not this process's. */
 static void eitp__gpu_report_read(const eitp_run *run, eitp__run_gpu *state, eitp__gpu_report *report) {
+    eitp_device_memory memory;
     eitp__gpu_meter_read(&state->meter, 0, &report->gpu);
-    report->allocated = eitp__gpu_allocated(eitp__trainer_task(run->trainer)->context);
+    (void)eitp_context_device_memory(eitp__trainer_task(run->trainer)->context, &memory, NULL); /* may lack `free` */
+    report->allocated = (double)memory.allocated;
     report->reserved = report->gpu.process_memory >= report->allocated ? report->gpu.process_memory : (double)NAN;
     report->energy = report->gpu.energy >= state->energy ? report->gpu.energy - state->energy : (double)NAN;
     report->steps = run->report.step.step - state->step;
