@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 8
+#define EITP__BACKEND_API_VERSION 9
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
@@ -19,6 +19,7 @@ typedef struct eitp__backend_config {
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
     int ordinal;          /* of the device, among several of its kind; eitp__backend_create sets it from "cuda:1" */
     int pageable;         /* 1: memory of EITP__PLACE_HOST is ordinary memory, which the system may move or swap */
+    int allow_tf32;       /* 1: products may round factors of F32 to TF32, which have 11 significant bits */
 } eitp__backend_config;
 
 /* Where memory is. */

@@ -9,6 +9,9 @@
 /* What EITP_CUDA_PRODUCTS asks for. */
 typedef enum eitp__blas_choice { EITP__BLAS_IF_THERE, EITP__BLAS_NEVER, EITP__BLAS_ALWAYS } eitp__blas_choice;
 
+/* The first devices with TF32. */
+#define EITP__TF32_CAPABILITY 80
+
 /* cublasStatus_t */
 enum { EITP__LT_ALLOCATION_FAILED = 3 };
 
@@ -69,22 +72,13 @@ static eitp_status eitp__create_blas_one(eitp__cuda_blas *blas, eitp__cuda_strea
     return status ? status : eitp__cuda_check(driver, driver->stream_wait(stream), "cuStreamSynchronize", error);
 }
 
-EITP__PRIVATE eitp_status eitp__cuda_blas_open(eitp__cuda_blas *blas, const eitp_host *host,
-                                               const eitp__cuda_driver *driver, eitp__cuda_stream stream,
-                                               int capability, eitp_error *error) {
-    eitp__blas_choice choice;
+/* What the choice asks for besides `own`. */
+static eitp_status eitp__open_chosen_blas(eitp__cuda_blas *blas, eitp__blas_choice choice, eitp__cuda_stream stream,
+                                          eitp_error *error) {
     eitp_error reason;
-    eitp_status status;
-    memset(blas, 0, sizeof *blas);
-    blas->host = host;
-    blas->driver = driver;
-    blas->capability = capability;
-    status = eitp__choose_blas(&choice, error);
-    if (status || choice == EITP__BLAS_NEVER)
-        return status;
-    status = eitp__open_blas_library(blas, &reason);
+    eitp_status status = eitp__open_blas_library(blas, &reason);
     if (status && choice == EITP__BLAS_IF_THERE) {
-        eitp__log_line(host, EITP_LOG_DEBUG, "our own kernels compute all products: %s", reason.message);
+        eitp__log_line(blas->host, EITP_LOG_DEBUG, "our own kernels compute all products: %s", reason.message);
         return EITP_OK;
     }
     if (status && error)
@@ -93,6 +87,25 @@ EITP__PRIVATE eitp_status eitp__cuda_blas_open(eitp__cuda_blas *blas, const eitp
         status = eitp__create_blas_one(blas, stream, error);
     blas->version = status ? 0 : (int)blas->get_version();
     blas->takes_small = choice == EITP__BLAS_ALWAYS;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__cuda_blas_open(eitp__cuda_blas *blas, const eitp_host *host,
+                                               const eitp__cuda_driver *driver, eitp__cuda_stream stream,
+                                               int capability, int allow_tf32, eitp_error *error) {
+    eitp__blas_choice choice;
+    eitp_status status;
+    memset(blas, 0, sizeof *blas);
+    blas->host = host;
+    blas->driver = driver;
+    blas->capability = capability;
+    status = eitp__choose_blas(&choice, error);
+    if (!status && choice != EITP__BLAS_NEVER)
+        status = eitp__open_chosen_blas(blas, choice, stream, error);
+    blas->has_tf32 = allow_tf32 && blas->version && capability >= EITP__TF32_CAPABILITY;
+    if (allow_tf32 && !blas->has_tf32 && !status)
+        eitp__log_line(host, EITP_LOG_WARNING, "products are in fp32 without TF32: %s",
+                       blas->version ? "the GPU does not have it" : "our own kernels compute them");
     return status;
 }
 

@@ -67,6 +67,7 @@ typedef struct eitp__cuda_blas {
     int version;     /* 130100 for 13.1.0; 0: our kernels compute all products */
     int capability;  /* of the device */
     int takes_small; /* all that it can compute, whatever the size */
+    int has_tf32;    /* products of F32 round their factors to TF32 */
     eitp__lt_handle handle;
     eitp__cuda_address one; /* 1.0f in device memory */
 #define EITP__LT_MEMBER(member, name, result, parameters) result(*member) parameters;
@@ -77,11 +78,12 @@ typedef struct eitp__cuda_blas {
 /*
  * Opens it in the current context, for a device of this capability, as EITP_CUDA_PRODUCTS says: "own": not at all;
  * "cublaslt": EITP_ERROR_UNSUPPORTED if that is not possible, and it computes all products that it can; not set: where
- * that is not possible, a line of the log says why. `stream` is waited for. After a failure close it too.
+ * that is not possible, a line of the log says why, as it does if TF32 is allowed but not to be had. `stream` is waited
+ * for. After a failure close it too.
  */
 EITP__PRIVATE eitp_status eitp__cuda_blas_open(eitp__cuda_blas *blas, const eitp_host *host,
                                                const eitp__cuda_driver *driver, eitp__cuda_stream stream,
-                                               int capability, eitp_error *error);
+                                               int capability, int allow_tf32, eitp_error *error);
 EITP__PRIVATE void eitp__cuda_blas_close(eitp__cuda_blas *blas);
 
 /* EITP_OK if the result of the function `name` is success; else an error with the library's words. */

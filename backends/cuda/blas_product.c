@@ -16,6 +16,7 @@ enum {
     EITP__LT_F16 = 2,
     EITP__LT_BF16 = 14,
     EITP__LT_COMPUTE_F32 = 68,
+    EITP__LT_COMPUTE_TF32 = 77, /* sums of F32; CUBLAS_COMPUTE_32F_FAST_TF32 */
     EITP__LT_INVALID_VALUE = 7,
     EITP__LT_ARCH_MISMATCH = 8,
     EITP__LT_NOT_SUPPORTED = 15,
@@ -257,6 +258,7 @@ static eitp_status eitp__create_lt_operation(const eitp__cuda_blas *blas, const 
     const int32_t transpose_a = sizes->transpose_b, transpose_b = sizes->transpose_a;
     const int32_t is_on_device = product->alpha != &product->one;
     const uint32_t epilogue = eitp__blas_epilogue(call);
+    const int compute = call->dtype == EITP_F32 && blas->has_tf32 ? EITP__LT_COMPUTE_TF32 : EITP__LT_COMPUTE_F32;
     const eitp__operand *bias = eitp__blas_input(call, 2), *aux = eitp__blas_aux(call);
     const void *bias_data = bias ? bias->data : NULL, *aux_data = aux ? aux->data : NULL;
     const int64_t aux_stride = aux ? sizes->n : 0, aux_batch = aux && sizes->batch > 1 ? sizes->m * sizes->n : 0;
@@ -271,9 +273,8 @@ static eitp_status eitp__create_lt_operation(const eitp__cuda_blas *blas, const 
         {EITP__LT_AUX_BATCH_STRIDE, &aux_batch, sizeof aux_batch},
     };
     const size_t count = aux ? EITP__COUNT(attributes) : bias ? 5 : 4;
-    eitp_status status =
-        eitp__cuda_blas_check(blas, blas->operation_create(&product->operation, EITP__LT_COMPUTE_F32, EITP__LT_F32),
-                              "cublasLtMatmulDescCreate", error);
+    eitp_status status = eitp__cuda_blas_check(blas, blas->operation_create(&product->operation, compute, EITP__LT_F32),
+                                               "cublasLtMatmulDescCreate", error);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__cuda_blas_check(
             blas,

@@ -49,11 +49,11 @@ static eitp_status eitp__cuda_create_streams(eitp__cuda *cuda, eitp_error *error
 /* The oldest devices whose tensor cores and barriers the kernels use. */
 #define EITP__CUDA_LEAST_CAPABILITY 75
 
-static eitp_status eitp__cuda_open(eitp__cuda *cuda, int ordinal, eitp_error *error) {
+static eitp_status eitp__cuda_open(eitp__cuda *cuda, const eitp__backend_config *config, eitp_error *error) {
     const eitp__cuda_driver *driver = &cuda->driver;
     eitp_status status = eitp__cuda_driver_open(&cuda->driver, error);
     if (!status)
-        status = eitp__cuda_device_read(driver, ordinal, &cuda->device, error);
+        status = eitp__cuda_device_read(driver, config->ordinal, &cuda->device, error);
     if (!status && cuda->device.capability < EITP__CUDA_LEAST_CAPABILITY)
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                             "%s has compute capability %d.%d; kernels need 7.5 (Turing, 2018) or later",
@@ -62,7 +62,7 @@ static eitp_status eitp__cuda_open(eitp__cuda *cuda, int ordinal, eitp_error *er
         status = eitp__cuda_compiler_open(&cuda->compiler, &cuda->base.host, driver->version, cuda->device.capability,
                                           error);
     if (!status)
-        status = eitp__cuda_check(driver, driver->device_get(&cuda->handle, ordinal), "cuDeviceGet", error);
+        status = eitp__cuda_check(driver, driver->device_get(&cuda->handle, config->ordinal), "cuDeviceGet", error);
     if (!status)
         status = eitp__cuda_check(driver, driver->context_retain(&cuda->context, cuda->handle),
                                   "cuDevicePrimaryCtxRetain", error);
@@ -74,7 +74,7 @@ static eitp_status eitp__cuda_open(eitp__cuda *cuda, int ordinal, eitp_error *er
         status = eitp__cuda_create_streams(cuda, error);
     return status ? status
                   : eitp__cuda_blas_open(&cuda->blas, &cuda->base.host, driver, cuda->compute, cuda->device.capability,
-                                         error);
+                                         config->allow_tf32, error);
 }
 
 static eitp_status eitp__cuda_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
@@ -86,7 +86,7 @@ static eitp_status eitp__cuda_create(const eitp_host *host, const eitp__backend_
     cuda->base.interface = eitp__cuda_backend();
     cuda->base.host = *host;
     cuda->pageable = config->pageable;
-    status = eitp__cuda_open(cuda, config->ordinal, error);
+    status = eitp__cuda_open(cuda, config, error);
     if (status)
         eitp__cuda_destroy(&cuda->base);
     else
@@ -102,7 +102,8 @@ static void eitp__cuda_describe(const eitp__backend *backend, char *text, size_t
     const int blas = cuda->blas.version;
     char products[40] = "own";
     if (blas)
-        snprintf(products, sizeof products, "cuBLASLt %d.%d", blas / 10000, blas / 100 % 100);
+        snprintf(products, sizeof products, "cuBLASLt %d.%d%s", blas / 10000, blas / 100 % 100,
+                 cuda->blas.has_tf32 ? " with TF32" : "");
     snprintf(text, size, "cuda:%d, %s%s%s, sm_%d, %d multiprocessors, NVRTC %d.%d, products %s", cuda->device.ordinal,
              cuda->device.name, *cuda->device.address ? " at " : "", cuda->device.address, cuda->device.capability,
              cuda->device.processors, cuda->compiler.major, cuda->compiler.minor, products);
@@ -114,8 +115,8 @@ static void eitp__cuda_numerics(const eitp__backend *backend, char *text, size_t
     const int blas = cuda->blas.version;
     char products[48] = "";
     if (blas)
-        snprintf(products, sizeof products, "-cublaslt.%d.%d.%d-%d%s", blas / 10000, blas / 100 % 100, blas % 100,
-                 cuda->device.processors, cuda->blas.takes_small ? "-all" : "");
+        snprintf(products, sizeof products, "-cublaslt.%d.%d.%d-%d%s%s", blas / 10000, blas / 100 % 100, blas % 100,
+                 cuda->device.processors, cuda->blas.takes_small ? "-all" : "", cuda->blas.has_tf32 ? "-tf32" : "");
     snprintf(text, size, "cuda-sm_%d-nvrtc.%d.%d%s", cuda->device.capability, cuda->compiler.major,
              cuda->compiler.minor, products);
 }
@@ -132,15 +133,20 @@ static const struct {
 } eitp__cuda_rates[] = {{75, 128, 1024}, {80, 128, 2048},  {86, 256, 1024},
                         {90, 256, 4096}, {100, 256, 8192}, {120, 256, 2048}};
 
-/* Arithmetic or memory traffic, whichever takes longer, at two thirds of the nominal rates. */
+/* Arithmetic or memory traffic, whichever takes longer, at two thirds of the nominal rates. TF32 has half of the rate
+   of 16 bits. */
 static double eitp__cuda_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
     const eitp__cuda_device *device = &eitp__cuda_of(backend)->device;
     const double clock = device->clock_khz > 0 ? device->clock_khz * 1e3 : 1.5e9;
     double bandwidth = device->memory_clock_khz * 1e3 * 2 * device->memory_bus_bits / 8, rate = 0;
-    const int is_tensor = eitp__slot_family(call->slot) == EITP__FAMILY_TILES && eitp__wide(call->dtype) != call->dtype;
+    const int is_half = eitp__slot_family(call->slot) == EITP__FAMILY_TILES && eitp__wide(call->dtype) != call->dtype;
+    const int is_tf32 = call->dtype == EITP_F32 && eitp__cuda_of(backend)->blas.has_tf32 &&
+                        eitp__cuda_blas_takes(&eitp__cuda_of(backend)->blas, call);
     for (size_t i = 0; i < EITP__COUNT(eitp__cuda_rates); i++)
         if (!i || eitp__cuda_rates[i].capability <= device->capability)
-            rate = is_tensor ? eitp__cuda_rates[i].tensor : eitp__cuda_rates[i].f32;
+            rate = is_half   ? eitp__cuda_rates[i].tensor
+                   : is_tf32 ? eitp__cuda_rates[i].tensor / 2
+                             : eitp__cuda_rates[i].f32;
     bandwidth = bandwidth > 0 ? bandwidth : 5e11;
     return 1.5 * fmax(flops / (rate * clock * device->processors), bytes / bandwidth) + 3e-6;
 }

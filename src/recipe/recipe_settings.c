@@ -29,6 +29,8 @@ static const eitp_setting eitp__context_settings[] = {
                           "threads; results do not depend on it; 0: one per processor"),
     EITP__CONTEXT_SETTING(pin_memory, "pin_memory", FLAG, 1, 0, 1,
                           "page-lock the host's memory that a GPU copies from and to, for faster copies"),
+    EITP__CONTEXT_SETTING(allow_tf32, "tf32", FLAG, 0, 0, 1,
+                          "let fp32 products of a GPU round their factors to TF32, which is faster"),
 };
 
 static const eitp_setting eitp__model_settings[] = {

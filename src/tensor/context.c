@@ -109,6 +109,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.isa = config->isa;
     backend.products = config->products;
     backend.pageable = !config->pin_memory;
+    backend.allow_tf32 = config->allow_tf32;
     created->parameters = config->parameters;
     created->plans_only = config->plans_only;
     created->offload = config->offload;

@@ -73,9 +73,12 @@ typedef struct eitp_context_config {
      */
     const char *offload_path;
     int pin_memory; /* 1: host memory that a GPU copies from and to is page-locked, for faster copies */
+    /* 1: fp32 products of a GPU may round their factors to TF32, with 11 significant bits instead of 24, where that is
+       faster. 0: they do not. */
+    int allow_tf32;
 } eitp_context_config;
 
-/* The default host, automatic device, all processors, fp32, exact parameters, no offloading, pinned memory. */
+/* The default host, automatic device, all processors, fp32, exact parameters, no offloading, pinned memory, no TF32. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 /* Creates a context. EITP_ERROR_UNSUPPORTED if machine or build lack the device, or the device what is requested. */

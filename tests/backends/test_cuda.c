@@ -265,7 +265,7 @@ static void open_without_library(const char *value, eitp_status expected, const 
     memset(&driver, 0, sizeof driver);
     driver.version = 11000; /* there are no libraries that it could open */
     setenv("EITP_CUDA_PRODUCTS", value, 1);
-    CHECK(eitp__cuda_blas_open(&blas, &host, &driver, NULL, 90, &error) == expected && !blas.version);
+    CHECK(eitp__cuda_blas_open(&blas, &host, &driver, NULL, 90, 0, &error) == expected && !blas.version);
     CHECK_THAT(strstr(error.message, what), "%s", error.message);
     eitp__cuda_blas_close(&blas);
     unsetenv("EITP_CUDA_PRODUCTS");
@@ -280,6 +280,68 @@ static void products_are_chosen(void) {
     open_without_library("own", EITP_OK, "");
     open_without_library("cublaslt", EITP_ERROR_UNSUPPORTED, "libcublasLt.so.11");
     open_without_library("openblas", EITP_ERROR_ARGUMENT, "'openblas'");
+}
+
+/* ---- TF32 ---- */
+
+/* Each element of *y is 4 times the value: the sum of a product with ones. */
+static eitp_status sum_four(eitp_context *context, float value, float *y, eitp_error *error) {
+    static const float ones[] = {1, 1, 1, 1};
+    const float values[] = {value, value, value, value};
+    const int64_t row[] = {1, 4}, column[] = {4, 1};
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *a, *b, *sum;
+    eitp_status status = eitp_graph_create(context, &graph, error);
+    if (status)
+        return status;
+    a = eitp_input(graph, "a", EITP_F32, 2, row);
+    b = eitp_input(graph, "b", EITP_F32, 2, column);
+    sum = eitp_output(eitp_matmul(a, b));
+    status = eitp_plan_create(graph, &plan, error);
+    status = status ? status : eitp_plan_write(plan, a, values, sizeof values, error);
+    status = status ? status : eitp_plan_write(plan, b, ones, sizeof ones, error);
+    status = status ? status : eitp_plan_execute(plan, error);
+    status = status ? status : eitp_plan_read(plan, sum, y, sizeof *y, error);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    return status;
+}
+
+static void count_warnings(void *user, eitp_log_level level, const char *message) {
+    *(int *)user += level == EITP_LOG_WARNING && strstr(message, "TF32");
+}
+
+/* Whether a value of 13 bits is rounded to 11, as devices of a capability do where it is allowed. */
+static void check_tf32(int is_allowed, const char *capability, int is_rounded) {
+    const float value = 1 + 1.0f / 4096;
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_error error = EITP__ZERO;
+    float y = 0;
+    int warnings = 0;
+    setenv("EITP_CUDA_PRODUCTS", "cublaslt", 1);
+    restart_with("EITP_EMULATED_CUDA_CAPABILITY", capability);
+    config.device = "cuda";
+    config.precision = "fp32";
+    config.allow_tf32 = is_allowed;
+    config.host.log.write = count_warnings;
+    config.host.log.user = &warnings;
+    CHECK_THAT(!eitp_context_create(&config, &context, &error) && !sum_four(context, value, &y, &error), "%s",
+               error.message);
+    CHECK_THAT(y == (is_rounded ? 4 : 4 * value), "%.9g", (double)y);
+    CHECK_THAT(!strstr(eitp_context_numerics(context), "-tf32") == !is_rounded, "%s", eitp_context_numerics(context));
+    CHECK(!strstr(eitp_context_description(context), "with TF32") == !is_rounded);
+    CHECK(warnings == (is_allowed && !is_rounded));
+    eitp_context_destroy(context);
+    unsetenv("EITP_CUDA_PRODUCTS");
+    restart_with(NULL, NULL);
+}
+
+static void tf32_is_used_if_it_is_allowed(void) {
+    check_tf32(0, "8.6", 0);
+    check_tf32(1, "8.6", 1);
+    check_tf32(1, "7.5", 0);
 }
 
 /* ---- Which products ---- */
@@ -701,6 +763,7 @@ int main(int argc, char **argv) {
         TEST(products_of_cublaslt),
         TEST(products_that_cublaslt_refuses),
         TEST(products_are_chosen),
+        TEST(tf32_is_used_if_it_is_allowed),
         TEST(products_by_size_and_type),
         TEST(products_by_epilogue),
         TEST(products_by_rows),

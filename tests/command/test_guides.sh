@@ -137,6 +137,8 @@ explains "on a CPU" --gpu-memory-budget 4G
 explains "on a CPU" --gpu-mem-max 90
 explains "on a CPU" --non-blocking
 explains "on a CPU" --no-pin-memory
+explains "on a CPU" --tf32
+explains "on a CPU" --allow_tf32 true
 explains "data_workers always live" --persistent_workers
 explains "the arena does not fragment" --empty_cache_every 100
 explains "one block of memory" --max_split_size_mb 64

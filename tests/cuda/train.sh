@@ -9,12 +9,12 @@ losses() {
     sed -n 's/^{"step": \([0-9]*\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"
 }
 
-# agree A B: the losses of two runs, of as many steps, differ by at most 1e-5 of their size.
+# agree A B STEPS [PART]: the losses of two runs differ by at most this part of their size, by default 1e-5.
 agree() {
     losses "$1" >first
     losses "$2" >second
-    paste first second | awk -v steps="$3" '
-        { d = $2 - $4; d = d < 0 ? -d : d; if ($1 != $3 || d > 1e-5 * $2) { print "    step " $1 ": " $2 ", " $4; bad = 1 } }
+    paste first second | awk -v steps="$3" -v most="${4:-1e-5}" '
+        { d = $2 - $4; d = d < 0 ? -d : d; if ($1 != $3 || d > most * $2) { print "    step " $1 ": " $2 ", " $4; bad = 1 } }
         END { exit bad || NR != steps }'
 }
 
@@ -52,5 +52,16 @@ for model in gpt2 bert llama; do
         check "$model: straight and resumed, the same bits of $file" cmp -s $model/checkpoint-20/$file.safetensors $model-again/checkpoint-20/$file.safetensors
     done
 done
+
+# TF32, where cuBLASLt computes all products.
+export EITP_CUDA_PRODUCTS=cublaslt
+train="train --init gpt2.json --tokenizer gpt2 $common --dropout 0.1 --steps 20 --save-steps 20"
+runs "without TF32" $train --output-dir fp32
+runs "with TF32" $train --output-dir tf32 --tf32
+unset EITP_CUDA_PRODUCTS
+check "TF32 is in the device's words" grep -q '"numerics": "cuda-.*-tf32"' tf32/run.json
+check "TF32: losses are near" agree gpt2-cpu tf32 20 1e-3
+check "TF32: other bits" test "$(cksum <tf32/checkpoint-20/model.safetensors)" != "$(cksum <fp32/checkpoint-20/model.safetensors)"
+check "without TF32: losses are those of the processor" agree gpt2-cpu fp32 20
 
 finish

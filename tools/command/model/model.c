@@ -91,6 +91,7 @@ eitp_context_config model_context_config(const option_set *o, const char *numeri
     if (!strcmp(config.device, "gpu"))
         config.device = "cuda";
     config.threads = (int)options_integer(o, OPTION_THREADS);
+    config.allow_tf32 = (int)options_integer(o, OPTION_TF32);
     config.precision = precisions[options_choice(o, OPTION_PRECISION)];
     config.parameters = EITP_PARAMETERS_ROUNDED;
     *isa = 0;

@@ -127,7 +127,6 @@ static const config_name names[] = {
     {"", "memory_efficient_attention flash_attention use_flash_attention attn_implementation", NULL, "",
      "attention always runs in tiles, without storing the scores"},
     {"", "compile compile_model torch_compile", NULL, "", "eitp always plans and fuses a pass before the first step"},
-    {"", "tf32", NULL, "", "precision sets the type of products"},
     {"", "sync_batchnorm", NULL, "", "no model has batch normalization"},
     {"", "enable_model_summary", NULL, "",
      "eitp train logs the number of parameters, eitp plan prints the memory of each part"},

@@ -98,6 +98,7 @@ static void report_unused(const option_set *o) {
         option_id id;
         const char *reason;
     } options[] = {{OPTION_PIN_MEMORY, "on a CPU nothing is copied to a device"},
+                   {OPTION_TF32, "on a CPU no product rounds to TF32"},
                    {OPTION_GPU_MEMORY_BUDGET, "on a CPU --memory-budget limits all memory"},
                    {OPTION_GPU_MEM_MAX, "on a CPU --memory-budget limits all memory"}};
     const char *device = options_text(o, OPTION_DEVICE);

@@ -250,6 +250,7 @@ static const option_row rows[] = {
     {"precision", "amp=fp16|fp32 use-amp=fp16|fp32 fp16=fp16|fp32 bf16=bf16|fp32", KIND_CHOICE, 0, 0, "auto",
      "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
      RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: the fastest on this processor"},
+    {"tf32", "allow-tf32", KIND_SETTING, 0, 0, NULL, "", RUNS | OPTIONS_PLAN | BENCHES, 1, ""},
     {"micro-batches-per-pass", "merge", KIND_SETTING, 0, 0, NULL, "N", FITS | BENCHES_STEPS, 1, ""},
     {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS | BENCHES_STEPS, 1, ""},
     {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto", "auto", FITS | BENCHES_STEPS, 1,
