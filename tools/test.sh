@@ -159,7 +159,7 @@ list_test() {
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device device_memory graph ops plan execute \
         guard:shrinking_is_for_the_memory_of_the_host offload trainer micro_batches classification masked
-    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda \
+    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda plan \
         device_memory nvml
     with_compilers nvrtc 86 first
     cuda_times packed
@@ -175,7 +175,7 @@ list_quick() {
     scripts "$BUILD/split/eitp"
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
-    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda \
+    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda plan \
         device_memory nvml
     cuda_times split
     other_scripts "$BUILD/split/eitp"
@@ -213,7 +213,7 @@ list_nightly() {
     [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated -e tests/cuda/ \
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/') \
         guard:shrinking_is_for_the_memory_of_the_host
-    on_cuda split '' kernels attention factored update matmul cuda ops execute device_memory \
+    on_cuda split '' kernels attention factored update matmul cuda ops plan execute device_memory \
         offload
     for arch in 75 80 86 89 90 100 120; do
         with_compilers nvrtc $arch

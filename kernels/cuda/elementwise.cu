@@ -1,4 +1,5 @@
 /* Element-wise slots: made from numbers, of one, two or three operands, casts, dropout. */
+#include "kernels/cuda/activations.h"
 #include "kernels/cuda/elements.h"
 
 constexpr int AT_ONCE = at_once<scalar>::count;
@@ -162,46 +163,16 @@ template <class F> DEVICE void map_pairs(const eitp__launch &l, F function) {
     });
 }
 
-#define BACKWARD(name, slope)                                                                                          \
+#define ACTIVATION(name, epilogue)                                                                                     \
+    UNARY(name, x *activation_factor((int)EITP__EPILOGUE_##epilogue, x))                                               \
     KERNEL(name##_backward_kernel, 256) {                                                                              \
-        map_pairs(l, [](float x, float d) { return d * slope(x); });                                                   \
+        map_pairs(                                                                                                     \
+            l, [](float x, float d) { return d * activation_factor((int)EITP__EPILOGUE_##epilogue##_BACKWARD, x); });  \
     }
 
-DEVICE float sigmoid(float x) {
-    return 1 / (1 + expf(-x));
-}
-
-/* Without the difference of nearly equal numbers that 1 + tanh has: (1 + tanh(u)) / 2 = sigmoid(2 u). */
-DEVICE float gelu_gate(float x) {
-    return sigmoid(x * (1.59576912f + 0.0713548163f * x * x));
-}
-
-/* Far from 0 the gate is 0 or 1; the limit keeps the cube from overflowing. */
-DEVICE float gelu_tanh_slope(float x) {
-    const float gate = gelu_gate(x), inner = fminf(20, fmaxf(-20, x));
-    return gate + gate * (1 - gate) * inner * (1.59576912f + 0.214064449f * inner * inner);
-}
-
-/* The distribution function of the standard normal, by erfc: 1 + erf would lose small values. */
-DEVICE float normal_distribution(float x) {
-    return 0.5f * erfcf(x * -0.707106781f);
-}
-
-DEVICE float gelu_erf_slope(float x) {
-    return normal_distribution(x) + x * 0.398942280f * expf(-0.5f * x * x);
-}
-
-DEVICE float silu_slope(float x) {
-    const float gate = sigmoid(x);
-    return gate + x * gate * (1 - gate);
-}
-
-UNARY(gelu_tanh, x *gelu_gate(x))
-UNARY(gelu_erf, x *normal_distribution(x))
-UNARY(silu, x / (1 + expf(-x)))
-BACKWARD(gelu_tanh, gelu_tanh_slope)
-BACKWARD(gelu_erf, gelu_erf_slope)
-BACKWARD(silu, silu_slope)
+ACTIVATION(gelu_tanh, GELU_TANH)
+ACTIVATION(gelu_erf, GELU_ERF)
+ACTIVATION(silu, SILU)
 
 #endif
 

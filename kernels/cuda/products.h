@@ -8,6 +8,7 @@
 #ifndef EITP_CUDA_PRODUCTS_H
 #define EITP_CUDA_PRODUCTS_H
 
+#include "kernels/cuda/activations.h"
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/product_parts.h"
 
@@ -225,30 +226,6 @@ DEVICE wide start_of(const eitp__launch &l, const tile &t, int row, int column, 
     return carry != 0 ? fma(carry, (wide)output<wide>(l, 0)[row_offset(t, row) + column], sum) : sum;
 }
 
-/* GELU and SiLU are x times a gate: see eitp__epilogue and kernels/ref/matmul_finish.inc. */
-DEVICE wide gate(int epilogue, wide x) {
-    const wide twice = (wide)1.5957691216057307118, cubic = (wide)0.044715;
-    if (epilogue == EITP__EPILOGUE_GELU_ERF || epilogue == EITP__EPILOGUE_GELU_ERF_BACKWARD)
-        return (wide)0.5 * erfc(x * -(wide)0.70710678118654752440);
-    return 1 / (1 + exp(epilogue == EITP__EPILOGUE_SILU || epilogue == EITP__EPILOGUE_SILU_BACKWARD
-                            ? -x
-                            : -twice * x * (1 + cubic * x * x)));
-}
-
-/* What an activation multiplies x by, or its derivative multiplies a gradient by. */
-DEVICE wide factor_of(int epilogue, wide x) {
-    const wide twice = (wide)1.5957691216057307118, cubic = (wide)0.134145;
-    const wide density = (wide)0.39894228040143267794, g = gate(epilogue, x);
-    if (epilogue < EITP__EPILOGUE_GELU_TANH_BACKWARD)
-        return g;
-    if (epilogue == EITP__EPILOGUE_SILU_BACKWARD)
-        return g + x * g * (1 - g);
-    if (epilogue == EITP__EPILOGUE_GELU_ERF_BACKWARD)
-        return g + x * density * exp(x * x / -2);
-    /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
-    return x > -20 && x < 20 ? g + g * (1 - g) * x * twice * (1 + cubic * x * x) : g;
-}
-
 /* Stores what becomes of the sums p of elements of y. */
 template <int step> DEVICE void finish_few(const eitp__launch &l, int64_t first, int left, wide p[QUAD]) {
     const eitp__operand &before = l.call.outputs[1];
@@ -270,7 +247,8 @@ template <int step> DEVICE void finish_few(const eitp__launch &l, int64_t first,
     if (epilogue != EITP__EPILOGUE_NONE) {
 #pragma unroll
         for (int e = 0; e < QUAD; e++)
-            p[e] = epilogue == EITP__EPILOGUE_ADD ? x[e] + p[e] : p[e] * factor_of(epilogue, has_operand ? x[e] : p[e]);
+            p[e] = epilogue == EITP__EPILOGUE_ADD ? x[e] + p[e]
+                                                  : p[e] * activation_factor(epilogue, has_operand ? x[e] : p[e]);
     }
     write_operand<step>(l.call.outputs[0], first, left, p);
 }

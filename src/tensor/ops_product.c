@@ -7,16 +7,25 @@ static int64_t eitp__product_extent(const eitp_tensor *x, int transposed, int ou
     return x->shape[x->rank - 2 + last];
 }
 
-/* Finds whether the leading dimension of the result is the capacity. Operands must agree on which dimensions vary. */
-static eitp_status eitp__matmul_rows(const eitp_tensor *a, const eitp_tensor *b, int transpose_a, int transpose_b,
-                                     int *rows, eitp_error *error) {
-    int a_sum = a->rows && a->rank == 2 && transpose_a, b_sum = b->rows && b->rank == 2 && !transpose_b;
-    int b_outer = b->rows && b->rank == 2 && transpose_b;
-    int fits = a_sum == b_sum && !b_outer;
-    if (a->rank > 2 || b->rank > 2)
-        fits = fits && (!a->rows || !b->rows || a->rank == b->rank);
-    *rows = a->rows && !a_sum;
-    return eitp__require(fits, error, "one operand has a capacity of rows, the other a fixed number of rows");
+/* Matrices of the capacity: their rows are the result's, or the sums are over them in both. */
+static eitp_status eitp__matrices_rows(const eitp_tensor *a, const eitp_tensor *b, int transpose_a, int transpose_b,
+                                       int *rows, eitp_error *error) {
+    const int a_sum = a->rows && transpose_a, b_sum = b->rows && !transpose_b;
+    *rows = a->rows && !transpose_a;
+    return eitp__require(a_sum == b_sum && !(b->rows && transpose_b), error,
+                         "one operand has a capacity of rows, the other a fixed number of rows");
+}
+
+/* Batches of the capacity, whose leading dimension is the result's: all of the other operand's, or one for all. */
+static eitp_status eitp__batches_rows(const eitp_tensor *a, const eitp_tensor *b, int *rows, eitp_error *error) {
+    const int rank = a->rank > b->rank ? a->rank : b->rank;
+    const int a_varies = a->rank == rank && a->shape[0] != 1, b_varies = b->rank == rank && b->shape[0] != 1;
+    *rows = a->rows || b->rows;
+    if ((a->rows && a->rank < rank) || (b->rows && b->rank < rank))
+        return eitp__require(0, error,
+                             "a matrix whose leading dimension is the capacity cannot be multiplied by a batch");
+    return eitp__require(!*rows || ((a->rows || !a_varies) && (b->rows || !b_varies)), error,
+                         "one operand has a capacity of rows, the other a fixed number of rows");
 }
 
 static eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error) {
@@ -47,7 +56,8 @@ static eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error) {
     status = eitp__require(!bias || (bias->rank == 1 && bias->shape[0] == n && bias->dtype == eitp__wide(a->dtype)),
                            error, "bias must be %s [%lld]", eitp_dtype_name(eitp__wide(a->dtype)), (long long)n);
     if (!status)
-        status = eitp__matmul_rows(a, b, transpose_a, transpose_b, &rows, error);
+        status = rank > 2 ? eitp__batches_rows(a, b, &rows, error)
+                          : eitp__matrices_rows(a, b, transpose_a, transpose_b, &rows, error);
     return status ? status : eitp__node_output(node, node->attributes.dtype, rank, shape, rows, error);
 }
 

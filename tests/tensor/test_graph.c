@@ -51,6 +51,7 @@ static const int64_t shape_7[1] = {7}, shape_m1_m1[2] = {-1, -1}, shape_0_4[2] =
 static const int64_t shape_many[7] = {1, 1, 1, 1, 1, 1, 1}, shape_huge[2] = {INT64_MAX / 2, INT64_MAX / 2};
 static const int64_t shape_2_6[2] = {2, 6}, shape_4_8[2] = {4, 8}, shape_4_4[2] = {4, 4};
 static const int order_twice[2] = {0, 0}, order_negative[2] = {-1, 0}, order_beyond[2] = {2, 0}, order_swap[2] = {1, 0};
+static const int64_t shape_8_1_4[3] = {8, 1, 4};
 static const int64_t shape_9[1] = {9}, shape_long[1] = {2147483648};
 
 REFUSED(exp, eitp_exp(l->ids))
@@ -136,6 +137,10 @@ REFUSED(matmul_dtype, eitp_matmul(l->matrix, eitp_transpose(l->doubles)))
 REFUSED(matmul_batch, eitp_matmul(l->cube, eitp_reshape(eitp_concat((eitp_tensor *const *)&l->cube, 1, 0), 3,
                                                         (const int64_t *)l->cube->shape)))
 REFUSED(matmul_rows, eitp_matmul_transposed(l->rows, l->other, 1, 1))
+REFUSED(matmul_rows_of_each, eitp_matmul_transposed(l->rows, l->cube, 0, 1))
+REFUSED(matmul_columns_of_each, eitp_matmul_transposed(l->cube, l->rows, 0, 1))
+REFUSED(matmul_batch_of_rows, eitp_matmul_transposed(eitp_reshape(l->rows, 3, shape_8_1_4),
+                                                     eitp_fill(l->rows->graph, EITP_F32, 3, shape_8_1_4, 1), 0, 1))
 REFUSED(linear_bias, eitp_linear(l->matrix, eitp_transpose(l->other), l->vector, EITP_RELU))
 REFUSED(linear_activation, eitp_linear(l->matrix, eitp_transpose(l->other), NULL, (eitp_activation)9))
 REFUSED(layer_norm_gain, eitp_layer_norm(l->matrix, l->ids, l->vector, 1e-5))
@@ -335,6 +340,9 @@ static const struct {
     {refused_matmul_dtype, {"matmul", "f32", "f64"}},
     {refused_matmul_batch, {"matmul", "[2, 3, 4]", "cannot"}},
     {refused_matmul_rows, {"matmul", "transposed", "[5, 4]"}},
+    {refused_matmul_rows_of_each, {"matmul", "leading dimension", "capacity"}},
+    {refused_matmul_columns_of_each, {"matmul", "capacity", "fixed number"}},
+    {refused_matmul_batch_of_rows, {"matmul", "capacity", "fixed number"}},
     {refused_linear_bias, {"matmul", "bias", "[5]"}},
     {refused_linear_activation, {"linear", "activation", "9"}},
     {refused_layer_norm_gain, {"layer_norm", "gain", "[4]"}},
