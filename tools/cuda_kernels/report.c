@@ -14,23 +14,34 @@ static const struct {
 };
 
 /*
- * Registers that do not suffice are kept in the memory of the device. So many bytes of a thread are accepted, for
- * kernels with both words in their definitions: the most that CUDA 13.0 has left for sm_75, 86 or 90. It rather spills
- * a few registers than has fewer small tiles at once; for wide or rotated heads, all 255 registers are not enough.
+ * Registers that do not suffice are kept in the memory of the device. So many bytes of a thread are accepted, on
+ * devices of a capability or on all, for kernels with both words in their definitions: the most that CUDA 13.0 has
+ * left. It rather spills a few registers than has fewer small tiles at once; for wide or rotated heads, all 255
+ * registers are not enough.
  */
 typedef struct accepted_stack {
+    int capability; /* 0: any */
     const char *kernel, *words[2];
     size_t bytes;
 } accepted_stack;
 
 static const accepted_stack accepted_stacks[] = {
-    {"matmul_kernel", {"TILE_M=64", "TRANSPOSES=1"}, 24},
-    {"matmul_kernel", {"TILE_M=16", "SHIFTED=0"}, 16},
-    {"attention_kernel", {"HEAD_WIDTH=64", "ROTATES=1"}, 88},
-    {"attention_kernel", {"HEAD_WIDTH=128", "ROTATES=0"}, 112},
-    {"attention_backward_queries_kernel", {"HEAD_WIDTH=80", "DROPS=1"}, 8},
-    {"attention_backward_keys_kernel", {"HEAD_WIDTH=128", ""}, 80},
-    {"attention_cached_kernel", {"HEAD_WIDTH=128", ""}, 32},
+    {0, "matmul_kernel", {"TILE_M=64", "TRANSPOSES=1"}, 24},
+    {0, "matmul_kernel", {"TILE_M=16", "SHIFTED=0"}, 16},
+    {0, "attention_kernel", {"HEAD_WIDTH=64", "ROTATES=1"}, 88},
+    {0, "attention_kernel", {"HEAD_WIDTH=128", "ROTATES=0"}, 112},
+    {0, "attention_backward_queries_kernel", {"HEAD_WIDTH=80", "DROPS=1"}, 8},
+    {0, "attention_backward_keys_kernel", {"HEAD_WIDTH=128", ""}, 80},
+    {0, "attention_cached_kernel", {"HEAD_WIDTH=128", ""}, 32},
+    {100, "matmul_kernel", {"TILE_M=64", "TRANSPOSES=2"}, 16},
+    {100, "attention_kernel", {"HEAD_WIDTH=64 DROPS=1", "ROTATES=0"}, 16},
+    {100, "attention_kernel", {"HEAD_WIDTH=64 DROPS=1", "ROTATES=1"}, 152},
+    {100, "attention_kernel", {"HEAD_WIDTH=128 DROPS=1", "ROTATES=0"}, 136},
+    {120, "matmul_kernel", {"TILE_M=16", "SHIFTED=1"}, 16},
+    {120, "matmul_kernel", {"TILE_M=64", "TRANSPOSES=3"}, 24},
+    {120, "attention_kernel", {"HEAD_WIDTH=64 DROPS=1", "ROTATES=1"}, 192},
+    {120, "attention_kernel", {"HEAD_WIDTH=128 DROPS=1", "ROTATES=0"}, 160},
+    {120, "attention_backward_keys_kernel", {"HEAD_WIDTH=64 DROPS=1", "ROTATES=1"}, 8},
 };
 
 static int uses_tensor_cores(const kernel_module *module, const char *kernel) {
@@ -40,12 +51,12 @@ static int uses_tensor_cores(const kernel_module *module, const char *kernel) {
     return 0;
 }
 
-static size_t accepted_bytes(const kernel_module *module, const char *kernel) {
+static size_t accepted_bytes(int capability, const kernel_module *module, const char *kernel) {
     size_t most = 0;
     for (size_t i = 0; i < EITP__COUNT(accepted_stacks); i++) {
         const accepted_stack *a = &accepted_stacks[i];
-        if (!strcmp(a->kernel, kernel) && strstr(module->definitions, a->words[0]) &&
-            strstr(module->definitions, a->words[1]) && a->bytes > most)
+        if ((!a->capability || a->capability == capability) && !strcmp(a->kernel, kernel) &&
+            strstr(module->definitions, a->words[0]) && strstr(module->definitions, a->words[1]) && a->bytes > most)
             most = a->bytes;
     }
     return most;
@@ -58,9 +69,9 @@ static int fault(const kernel_module *module, const char *kernel, const char *wh
     return 1;
 }
 
-static int check_kernel(const kernel_module *module, const cubin_kernel *kernel, int warps) {
+static int check_kernel(int capability, const kernel_module *module, const cubin_kernel *kernel, int warps) {
     const int is_tensor = uses_tensor_cores(module, kernel->name);
-    const size_t accepted = accepted_bytes(module, kernel->name);
+    const size_t accepted = accepted_bytes(capability, module, kernel->name);
     char what[120];
     int faults = 0;
     if (!warps)
@@ -106,7 +117,7 @@ static int report_module(const module_list *list, const kernel_module *module, c
         warps = processor_warps(list->processor, launch->threads, kernel->registers, kernel->shared + launch->shared);
         if (!is_quiet)
             print_kernel(list, module, launch, kernel, warps);
-        faults += check_kernel(module, kernel, warps);
+        faults += check_kernel(list->processor->capability, module, kernel, warps);
     }
     return faults;
 }
