@@ -337,7 +337,7 @@ expected() {
 
 run_all() {
     expected <"$logs/list" | sort -s -k1,1nr | cut -d' ' -f2- >"$logs/ordered" && mv "$logs/ordered" "$logs/list"
-    rm -rf "$logs/taken"
+    rm -rf "$logs/taken" "$BUILD/emulated_cuda/counts"
     mkdir "$logs/taken"
     # Waiting threads must not take the processor from other programs.
     : "${GOMP_SPINCOUNT:=100}" "${KMP_BLOCKTIME:=0}"
@@ -408,6 +408,7 @@ report() {
     echo "== seconds: build $built, tests $(since "$tests_began"); each in $logs/times, the longest:"
     sort -nr "$logs/times.new" | head -n 12 | awk '{ printf "%s%s %s", n++ ? ", " : "", $2, $1 } END { print "" }'
     add_up
+    add_launches
     [ "$mode" != nightly ] || summarize
     if [ -s "$logs/failures" ]; then
         echo "== failed:"
@@ -433,6 +434,20 @@ add_up() {
                     printf ", %s %.0f", parts[i], seconds[parts[i]]
             printf "; %.1f minutes in all\n", (build + all) / 60
         }' "$logs/times.new"
+}
+
+# What tests have executed on the emulated CUDA device.
+add_launches() {
+    cat "$BUILD"/emulated_cuda/counts/* 2>/dev/null | awk '
+        $2 == "graphs" { graphs += $1; next }
+        { launches += $1 }
+        $2 == "product" { products += $1; next }
+        !kernels[$2]++ { kinds++ }
+        END {
+            if (launches)
+                printf "== emulated CUDA device: %d kernels, %d launches, of which %d products of cuBLASLt; %d graphs\n",
+                    kinds, launches, products, graphs
+        }'
 }
 
 # What a nightly run tested, a line for each kind.

@@ -529,13 +529,13 @@ static void driver_calls_fail_in_turn(const char *what) {
     count = (int)emulated.calls();
     for (int n = 1; n <= count; n++)
         failures += execute_with_fault("EITP_EMULATED_CUDA_FAIL", n);
-    printf("    %s: %d calls of the driver fail in turn: %d failures reported\n", what, count, failures);
+    printf("%d faults injected: calls of the driver, in a plan of %s; %d failures reported\n", count, what, failures);
     CHECK_THAT(count > 60 && failures > count / 2, "%d of %d", failures, count);
     restart_with(NULL, NULL);
 }
 
 static void every_call_fails_in_turn(void) {
-    driver_calls_fail_in_turn("a plan");
+    driver_calls_fail_in_turn("element-wise ops");
 }
 
 /* Those of cuBLASLt that only ask for what the log says may fail too. */
@@ -549,7 +549,7 @@ static void every_call_fails_in_turn_with_products(void) {
     count = (int)(emulated.products_calls() - before);
     for (int n = 1; n <= count; n++)
         failures += execute_with_fault("EITP_EMULATED_CUBLASLT_FAIL", n);
-    printf("    %d calls of cuBLASLt fail in turn: %d failures reported\n", count, failures);
+    printf("%d faults injected: calls of cuBLASLt; %d failures reported\n", count, failures);
     CHECK_THAT(count > 40 && failures > count / 2, "%d of %d", failures, count);
     driver_calls_fail_in_turn("products");
     unsetenv("EITP_CUDA_PRODUCTS");
@@ -569,7 +569,7 @@ static void every_call_of_the_compiler_fails_in_turn(void) {
         setenv("XDG_CACHE_HOME", cache, 1);
     } while (execute_with_fault("EITP_EMULATED_NVRTC_FAIL", ++n) && n < 100);
     CHECK_THAT(n > 6 && n < 100, "%d", n);
-    printf("    %d calls of the compiler fail in turn\n", n - 1);
+    printf("%d faults injected: calls of NVRTC; each reported\n", n - 1);
     scratch_remove(cache);
     setenv("XDG_CACHE_HOME", before, 1);
     restart_with(NULL, NULL);
@@ -659,7 +659,7 @@ static void the_processor_takes_its_place(void) {
         snprintf(number, sizeof number, "%d", n);
         taken += takes_its_place("EITP_EMULATED_CUDA_FAIL", number);
     }
-    printf("    %d calls fail in turn: the processor takes the place of the GPU %d times\n", count, taken);
+    printf("%d faults injected: calls that open the GPU; the processor takes its place %d times\n", count, taken);
     CHECK(taken > count / 2 && taken < count); /* calls that only destroy may fail */
     CHECK(takes_its_place("CUDA_VISIBLE_DEVICES", "") && takes_its_place("EITP_EMULATED_CUDA_VERSION", "12040"));
     restart_with(NULL, NULL);

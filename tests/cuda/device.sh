@@ -2,9 +2,10 @@
 # after tests/command/command.sh.
 processor=$eitp
 libraries=$BUILD/emulated_cuda
+mkdir -p "$libraries/counts"
 cat >on_device <<END
 #!/bin/sh
-[ -n "$EITP_GPU" ] || export LD_LIBRARY_PATH=$libraries EITP_EMULATED_CACHE=$libraries/modules XDG_CACHE_HOME=$libraries/cache
+[ -n "$EITP_GPU" ] || export LD_LIBRARY_PATH=$libraries EITP_EMULATED_CUDA_COUNTS=$libraries/counts EITP_EMULATED_CACHE=$libraries/modules XDG_CACHE_HOME=$libraries/cache
 exec "$processor" "\$@"
 END
 chmod +x on_device

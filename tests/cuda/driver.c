@@ -14,6 +14,7 @@
  *   EITP_EMULATED_CUDA_STRICT=1    copying bytes to the host that nobody wrote ends the process too
  *   EITP_EMULATED_CUDA_FAIL        the n-th call fails without effect: n, n:code or name:n:code. Calls that free or end
  *                                  something, and those that wait, do so and then fail
+ *   EITP_EMULATED_CUDA_COUNTS      a folder: see driver_counts.c
  *   EITP_EMULATED_CUDA_LATE        n, n:code: the n-th kernel or product that is executed fails; later calls return it
  */
 #include "tests/cuda/driver.h"

@@ -6,6 +6,7 @@
  * driver_streams.c  streams, events, and the order in which queued operations are executed
  * driver_modules.c  modules, kernels
  * driver_graphs.c   capture, graphs
+ * driver_counts.c   what was executed, for reports
  *
  * One lock guards everything. It is held while an operation is executed, unless that is a function of the host.
  */
@@ -217,6 +218,11 @@ void drop_record(event_record *dropped);
 /* ---- driver_modules.c ---- */
 
 void execute_kernel(operation *executed);
+
+/* ---- driver_counts.c ---- */
+
+void count_launch(const char *name);
+void count_graph(void);
 
 /* ---- driver_graphs.c ---- */
 

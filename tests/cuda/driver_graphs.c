@@ -387,6 +387,7 @@ static CUresult launch(CUgraphExec exec, CUstream stream) {
     if (!stream->capture) {
         exec->launched++;
         driver.graph_launches++;
+        count_graph();
     }
     return submit(stream, launched);
 }

@@ -295,6 +295,7 @@ static void run_kernel(const operation *executed) {
 
 void execute_kernel(operation *executed) {
     driver.launches++;
+    count_launch(executed->kind == PRODUCT ? "product of cuBLASLt" : executed->function->name);
     driver.executing = executed->context;
     if (emulated_fault_strikes(&driver.late, ""))
         executed->context->failure = (CUresult)driver.late.code;
