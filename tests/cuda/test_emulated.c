@@ -129,7 +129,7 @@ static int compile_faulty(void) {
 
 static const char *kernel_name;
 
-/* Two blocks; races_in_a_block and the others break their rules in one as well. */
+/* One block, or two that race. */
 static void launch_kernel(fixture *f) {
     CUmodule module = NULL;
     CUfunction function = NULL;

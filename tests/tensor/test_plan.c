@@ -324,7 +324,7 @@ static void failure_to_grow_the_arena(void) {
         config.threads = 1;
         REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
         if (!strncmp(eitp_context_description(context), "cuda", 4)) {
-            printf("    skipped: the arena is not memory of the host\n");
+            printf("SKIPPED failure_to_grow_the_arena: the arena of a GPU is not memory of the host\n");
             eitp_context_destroy(context);
             return;
         }
