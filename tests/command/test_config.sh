@@ -514,6 +514,7 @@ END
 deepspeed --deepspeed_config ds.json
 awk '/ \(ds.json:[0-9]+\)$/ { print $1, $2, $3 }' out >got
 cat >wanted <<'END'
+batch-size 16 (ds.json:1)
 grad-accum 4 (ds.json:1)
 lr 0.0001 (ds.json:4)
 lr-schedule "linear" (ds.json:5)
@@ -526,10 +527,40 @@ precision "fp16" (ds.json:3)
 optimizer "adamw" (ds.json:4)
 END
 check "--deepspeed_config: what is read; $(diff wanted got)" same wanted got
-check "--deepspeed_config: train_batch_size" grep -q '^warning: train_batch_size has no effect: a step has ' err
+check "--deepspeed_config: train_batch_size needs no warning" test -z "$(grep train_batch_size err)"
 check "--deepspeed_config: zero_optimization, once" \
     test "$(grep -c '^warning: zero_optimization has no effect: .*one process' err)" -eq 1
 check "--deepspeed_config: others" grep -q '^warning: aio.block_size has no effect: ' err
+# train_batch_size = micro-batch x gradient accumulation: two of them give the third.
+step_sequences() { # members, batch-size and grad-accum that they give, arguments
+    members=$1 wanted="$2 $3"
+    shift 3
+    printf '{"gradient_clipping": 1.0%s}\n' "$members" >step.json
+    deepspeed --deepspeed step.json "$@"
+    check "DeepSpeed: ${members:-no batch} $* gives $wanted" \
+        test "$(awk '$1 == "batch-size" { b = $2 } $1 == "grad-accum" { print b, $2 }' out)" = "$wanted"
+}
+step_sequences '' 1 4
+step_sequences ', "train_batch_size": 32, "train_micro_batch_size_per_gpu": 4' 4 8
+step_sequences ', "train_batch_size": 32, "gradient_accumulation_steps": 4' 8 4
+step_sequences ', "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8' 4 8
+step_sequences ', "train_batch_size": 32' 1 32
+step_sequences ', "train_micro_batch_size_per_gpu": 4' 4 1
+step_sequences ', "gradient_accumulation_steps": 8' 1 8
+step_sequences ', "train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8' 4 8
+step_sequences ', "train_batch_size": 32, "train_micro_batch_size_per_gpu": "auto"' 8 4 --batch-size 8
+echo '{"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}' >step.json
+refuses 1 '^error: step.json:1: train_batch_size 32 is not batch-size 4 x grad-accum 4 = 16; change or remove one$' train \
+    --deepspeed step.json --print-config
+echo '{"train_batch_size": 32, "train_micro_batch_size_per_gpu": 5}' >step.json
+refuses 1 '^error: step.json:1: train_batch_size 32 is not a multiple of batch-size 5; change or remove one$' train \
+    --deepspeed step.json --print-config
+refuses 1 '^error: step.json:1: train_batch_size 32 is not batch-size 3 x grad-accum 3 = 9;' train \
+    --deepspeed step.json --batch-size 3 --grad-accum 3 --print-config
+echo '{"train_batch_size": 1.5}' >step.json
+refuses 1 "^error: step.json:1: train_batch_size must be a whole number of sequences (got '1.5')$" train \
+    --deepspeed step.json --print-config
+
 echo '{"gradient_accumulation_steps": 4, "gradient_clipping": 0.5}' >beside.json
 refuses 1 "^error: ds.json:2: max-grad-norm 1.0 conflicts with max-grad-norm 0.5 at beside.json:1; remove one" train \
     --deepspeed ds.json --config beside.json

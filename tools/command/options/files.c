@@ -54,6 +54,23 @@ static void report_no_effect(config_reader *reader, const config_name *entry, co
         output_warning("%.*s has no effect: %s", (int)size, name, entry->reason);
 }
 
+/* Sets batch-size x grad-accum; options_reconcile divides it into the two. */
+static eitp_status read_step_sequences(config_reader *reader, const json_value *value, const char *where,
+                                       config_meaning *meaning, eitp_error *error) {
+    option_set scratch;
+    eitp_status status;
+    options_create(&scratch, reader->o->name, reader->o->command);
+    status = options_set(&scratch, OPTION_BATCH_SIZE, value->text, SOURCE_CONFIG, where, error);
+    if (status)
+        status = command_fail(error, EITP_ERROR_FORMAT, "%s%s must be a whole number of sequences (got '%s')", where,
+                              value->name, value->text);
+    reader->o->step_sequences = options_integer(&scratch, OPTION_BATCH_SIZE);
+    snprintf(reader->o->step_sequences_place, sizeof reader->o->step_sequences_place, "%s", where);
+    options_release(&scratch);
+    meaning->text = NULL;
+    return status;
+}
+
 /* Reads a value whose name is in the table of options/foreign_names.c. */
 static eitp_status read_entry(config_reader *reader, const config_name *entry, const json_value *value,
                               const char *where, config_meaning *meaning, eitp_error *error) {
@@ -72,6 +89,8 @@ static eitp_status read_entry(config_reader *reader, const config_name *entry, c
                    : command_fail(error, EITP_ERROR_FORMAT, "%s%s %s is not supported: %s", where, value->name,
                                   value->text, entry->reason);
     }
+    if (!strcmp(entry->option, CONFIG_STEP_SEQUENCES))
+        return read_step_sequences(reader, value, where, meaning, error);
     count = config_option_count(entry);
     meaning->is_own_option = count > 1;
     if (count > 1 && (!value->in_array || value->index >= count))
@@ -236,6 +255,7 @@ static eitp_status read_placed_value(config_reader *reader, const json_value *va
     config_meaning meaning;
     const int is_deepspeed = in_deepspeed(value);
     eitp_status status;
+    reader->o->has_deepspeed |= is_deepspeed;
     if (is_deepspeed && (!strcmp(value->text, "auto") || !is_read_deepspeed(value->path)))
         return report_deepspeed(value);
     status = read_meaning(reader, value, where, &meaning, error);

@@ -108,8 +108,7 @@ static const config_name names[] = {
      CONFIG_REFUSED, "false= False= off= none= no= 0=", NO_HYPERNETWORK},
 
     /* ---- training ---- */
-    {"deepspeed", "train_batch_size", NULL, "",
-     "a step has train_micro_batch_size_per_gpu x gradient_accumulation_steps sequences"},
+    {"deepspeed", "train_batch_size", CONFIG_STEP_SEQUENCES, "", NULL},
     {"", "train_micro_batch_size_per_gpu", "batch-size", "", NULL},
     {"", "mixed_precision", "precision", "true=fp16 false=fp32 no=fp32", NULL},
     {"fp16 amp", "enabled", "precision", "true=fp16 false=~fp32", NULL},

@@ -11,7 +11,8 @@ typedef struct config_name {
     /* The innermost enclosing section, or all of them with dots between; "": any section, none, or the command line. */
     const char *sections;
     const char *names; /* "*": every name in the sections and in sections inside them */
-    /* NULL: accepted without effect. CONFIG_REFUSED. Several options are set from the elements of a list in turn. */
+    /* NULL: accepted without effect. CONFIG_REFUSED or CONFIG_STEP_SEQUENCES. Several options are set from the elements
+       of a list in turn. */
     const char *option;
     /* "written=meaning ..."; other values mean themselves. "" sets nothing, and "~value" is a flag turned off: see
        SOURCE_CONFIG_WEAK. Of CONFIG_REFUSED: the values that are accepted. */
@@ -20,6 +21,7 @@ typedef struct config_name {
 } config_name;
 
 #define CONFIG_REFUSED "!"
+#define CONFIG_STEP_SEQUENCES "=" /* batch-size x grad-accum: option_set.step_sequences */
 
 /* The first entry with a section that matches a path of names separated by dots, or NULL. */
 const config_name *config_find_in_section(const char *path);

@@ -270,6 +270,9 @@ typedef struct option_set {
     option_value *values; /* OPTION_CAPACITY; on the heap, since they would fill a small stack */
     char **positional;    /* arguments that are not options, in order */
     size_t positional_count;
+    int has_deepspeed;              /* a file has values of a DeepSpeed configuration */
+    int64_t step_sequences;         /* batch-size x grad-accum, of its train_batch_size; 0: not set */
+    char step_sequences_place[400]; /* "file:line: " */
 } option_set;
 
 /* An empty set for a subcommand. Release it. */

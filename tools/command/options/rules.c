@@ -112,8 +112,52 @@ static void report_unused(const option_set *o) {
     }
 }
 
+/* Fails because batch-size and grad-accum, as far as they are set (otherwise 0), cannot make train_batch_size. */
+static eitp_status fail_step_sequences(const option_set *o, int64_t batch, int64_t accum, eitp_error *error) {
+    char expected[120];
+    if (batch && accum)
+        snprintf(expected, sizeof expected, "batch-size %lld x grad-accum %lld = %lld", (long long)batch,
+                 (long long)accum, (long long)(batch * accum));
+    else
+        snprintf(expected, sizeof expected, "a multiple of %s %lld", batch ? "batch-size" : "grad-accum",
+                 (long long)(batch ? batch : accum));
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%strain_batch_size %lld is not %s; change or remove one",
+                        o->step_sequences_place, (long long)o->step_sequences, expected);
+}
+
+/* An option's value if something other than a default sets it, otherwise 0. */
+static int64_t explicit_integer(const option_set *o, option_id id) {
+    return options_is_explicit(o, id) ? options_integer(o, id) : 0;
+}
+
+/*
+ * A DeepSpeed configuration binds train_batch_size = micro-batch x gradient accumulation: two of them give the third.
+ * A micro-batch alone is the whole step, and train_batch_size alone becomes micro-batches of one sequence: a pass takes
+ * as many of them as fit in memory.
+ */
+static eitp_status divide_step(option_set *o, eitp_error *error) {
+    const int64_t batch = explicit_integer(o, OPTION_BATCH_SIZE), accum = explicit_integer(o, OPTION_GRAD_ACCUM);
+    const int64_t sequences = o->step_sequences ? o->step_sequences : batch;
+    const int64_t product = (batch ? batch : 1) * (accum ? accum : 1);
+    char digits[32];
+    eitp_status status = EITP_OK;
+    if (!o->has_deepspeed || !sequences || !(o->command & option_of(OPTION_GRAD_ACCUM)->commands))
+        return EITP_OK;
+    if (o->step_sequences && (batch && accum ? product != sequences : sequences % product))
+        return fail_step_sequences(o, batch, accum, error);
+    snprintf(digits, sizeof digits, "%lld", (long long)(accum ? sequences / accum : 1));
+    if (!batch)
+        status = options_set(o, OPTION_BATCH_SIZE, digits, SOURCE_CONFIG, o->step_sequences_place, error);
+    snprintf(digits, sizeof digits, "%lld", (long long)(sequences / product));
+    if (!status && !accum)
+        status = options_set(o, OPTION_GRAD_ACCUM, digits, SOURCE_CONFIG, o->step_sequences_place, error);
+    return status;
+}
+
 eitp_status options_reconcile(option_set *o, eitp_error *error) {
     eitp_status status = split_self_repair(o, error);
+    if (!status)
+        status = divide_step(o, error);
     for (size_t i = 0; i < COMMAND_COUNT(exclusions) && !status; i++)
         status = check_exclusion(o, &exclusions[i], error);
     if (!status && (o->command & OPTIONS_TRAIN))
