@@ -5,14 +5,59 @@
 /* Variables are aligned to pages. */
 #define EITP__OFFLOAD_ALIGNMENT ((uint64_t)4096)
 
+/* How a file of offloaded variables begins; the variables follow on the next page. */
+static const char eitp__offload_mark[16] = "eitp offloaded\n";
+
 /* ---- Opening and closing ---- */
+
+/* True if the first `size` bytes of a file, or all of a shorter one, are a mark that was written, or was being written
+   when the machine lost power. */
+static int eitp__offload_is_mark(const char *bytes, size_t size, int is_whole_file) {
+    int is_mark = size == sizeof eitp__offload_mark, is_torn = is_whole_file;
+    for (size_t i = 0; i < size; i++) {
+        is_mark &= bytes[i] == eitp__offload_mark[i];
+        is_torn &= !bytes[i] || bytes[i] == eitp__offload_mark[i];
+    }
+    return is_mark || is_torn;
+}
+
+/* Fails if the path has something that is not a file of offloaded variables, which may be left where the system could
+   not remove an open file. */
+static eitp_status eitp__offload_check_path(const eitp_host *host, const char *path, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__file file = EITP__ZERO;
+    char bytes[sizeof eitp__offload_mark];
+    size_t size = 0;
+    eitp_status status = eitp__path_info(host, path, &info, error);
+    int is_ours = 0;
+    if (status || info.kind == EITP_PATH_MISSING)
+        return status;
+    if (info.kind == EITP_PATH_FILE) {
+        status = eitp__file_open(&file, host, path, EITP_FILE_READ, error);
+        if (!status)
+            status = eitp__file_read_some(&file, 0, bytes, sizeof bytes, &size, error);
+        eitp__file_close(&file, NULL);
+        is_ours = !status && eitp__offload_is_mark(bytes, size, info.size <= sizeof bytes);
+    }
+    return status || is_ours ? status
+                             : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                                          "'%s' exists and has other data than offloaded variables; choose another "
+                                          "name for their file",
+                                          path);
+}
 
 EITP__PRIVATE eitp_status eitp__offload_open_file(eitp__offload_store *store, const eitp_host *host, const char *path,
                                                   eitp_error *error) {
-    eitp_status status;
+    eitp_status status = eitp__offload_check_path(host, path, error);
     memset(store, 0, sizeof *store);
     store->host = *host;
-    status = eitp__file_open(&store->file, &store->host, path, EITP_FILE_REPLACE, error);
+    store->size = EITP__OFFLOAD_ALIGNMENT;
+    if (!status)
+        status = eitp__file_open(&store->file, &store->host, path, EITP_FILE_REPLACE, error);
+    if (!status)
+        status = eitp__file_write(&store->file, 0, eitp__offload_mark, sizeof eitp__offload_mark, error);
+    if (!status)
+        status = eitp__file_sync(&store->file, error);
     /* An open file needs no name. Without one, the system frees it when the process ends, however it ends. */
     if (!status)
         store->is_removed = !host->files.remove(host->files.user, store->file.path);

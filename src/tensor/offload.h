@@ -24,7 +24,7 @@ typedef struct eitp__offload_store {
     int is_removed; /* the file has no name any more */
 } eitp__offload_store;
 
-/* Creates the file, empty. An existing file of that name is replaced. */
+/* Creates the file. Replaces a file that a store has left, and fails if the path has anything else. */
 EITP__PRIVATE eitp_status eitp__offload_open_file(eitp__offload_store *store, const eitp_host *host, const char *path,
                                                   eitp_error *error);
 

@@ -67,8 +67,8 @@ typedef struct eitp_context_config {
     int plans_only;                 /* plans are created but not executed; variables and arena get no memory */
     eitp_offload offload;
     /*
-     * The file for offloaded variables. It is created, replacing any file of that name, and its contents are lost when
-     * the context is destroyed or the process ends. While a plan executes, a thread of the library calls the host's
+     * The file for offloaded variables. It is created, and removed at the latest when the context is destroyed. If the
+     * path has a file with other data, or anything else, eitp_context_create fails with EITP_ERROR_ARGUMENT. While a plan executes, a thread of the library calls the host's
      * `read` and `write` for it. NULL: no file; then a device with memory of its own has them in the host's memory.
      */
     const char *offload_path;

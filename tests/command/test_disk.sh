@@ -122,6 +122,10 @@ check "run.json that cannot be written: the same bits" same_checkpoints straight
 # ---- wrong paths ----
 
 refuses 1 "no such file" $medium --offload all --optimizer adamw --offload-file missing/file --output-dir gone
+echo "chapter 1" >thesis.txt
+refuses 1 "'thesis.txt' exists and has other data than offloaded variables; choose another --offload-file" $medium \
+    --offload all --optimizer adamw --offload-file thesis.txt --output-dir gone
+check "a file in the place of --offload-file is kept" grep -q '^chapter 1$' thesis.txt
 refuses 1 "a file has that name" $medium --output-dir small.txt/gone
 if [ -f /proc/self/mem ]; then
     refuses 1 "cannot read '/proc/self/mem': .*regular file" train --data /proc/self/mem --init tiny.json --output-dir gone

@@ -348,6 +348,59 @@ static void unsupported_offloads_are_refused(void) {
     scratch_remove(directory);
 }
 
+/* What has the path of the file of offloaded variables: contents of `size` bytes, and whether they are replaced. */
+static void existing_files_of_others_are_refused(void) {
+    static const struct {
+        const char *contents;
+        size_t size;
+        int is_replaced;
+    } files[] = {
+        {"chapter 1", 9, 0},
+        {"eitp offload?", 13, 0},
+        {"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 18, 0},
+        {"eitp offloaded\n\0and variables", 30, 1}, /* what a process left that could not remove its file */
+        {"eitp\0\0\0\0\0\0\0\0\0\0\0\0", 16, 1},    /* and lost power */
+        {"", 0, 1},
+    };
+    const eitp_host host = eitp_host_default();
+    char directory[512], path[600], link[600], found[40];
+    struct stat info;
+    REQUIRE(scratch_make(directory));
+    snprintf(path, sizeof path, "%s/thesis.txt", directory);
+    snprintf(link, sizeof link, "%s/link", directory);
+    REQUIRE(!symlink(path, link));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        eitp_context *context = NULL;
+        FILE *file = fopen(path, "wb");
+        size_t size;
+        REQUIRE(file && fwrite(files[i].contents, 1, files[i].size, file) == files[i].size && !fclose(file));
+        if (!files[i].is_replaced) {
+            CHECK(open_offloaded(&host, link, EITP_OFFLOAD_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT);
+            CHECK(!context && !lstat(link, &info));
+            CHECK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT);
+            CHECK_THAT(strstr(error_.message, "thesis.txt' exists and has other data"), "%s", error_.message);
+            file = fopen(path, "rb");
+            REQUIRE(file);
+            size = fread(found, 1, sizeof found, file);
+            CHECK_THAT(size == files[i].size && !memcmp(found, files[i].contents, size), "file %zu", i);
+            fclose(file);
+        } else {
+            CHECK_THAT(!open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_), "file %zu: %s", i,
+                       error_.message);
+        }
+        eitp_context_destroy(context);
+    }
+    /* A device or a pipe, even one that root may remove. */
+    remove(path);
+    REQUIRE(!mkfifo(path, 0600));
+    {
+        eitp_context *context = NULL;
+        CHECK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT);
+        CHECK(!context && !lstat(path, &info) && S_ISFIFO(info.st_mode));
+    }
+    scratch_remove(directory);
+}
+
 /* ---- Failures ---- */
 
 /* Each file call fails once: the error names the file, everything is released, and no file remains. */
@@ -447,6 +500,7 @@ int main(int argc, char **argv) {
         TEST(changed_variables_are_read_back_in_all_places),
         TEST(variables_are_read_and_written_in_all_places),
         TEST(unsupported_offloads_are_refused),
+        TEST(existing_files_of_others_are_refused),
         TEST(every_failed_file_call_is_an_error),
         TEST(failed_allocations_are_errors_in_all_places),
     };

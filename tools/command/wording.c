@@ -36,6 +36,7 @@ static const struct {
     {"train it with task", "train it with --task"},
     {"must be a multiple of heads", "must be a multiple of --heads"},
     {"drop_last:", "--drop-last:"},
+    {"choose another name for their file", "choose another --offload-file"},
     {"lower batch_size or grad_accum", "lower --batch-size or --grad-accum"},
     {"keep_best:", "--keep-best:"},
     {"lr_schedule plateau requires validation data; set val_data or val_fraction",
