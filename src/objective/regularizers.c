@@ -16,15 +16,22 @@ typedef struct eitp__regularizer_scope {
 
 /* ---- What a pass has ---- */
 
-/* The hidden states that the head reads, by group, in F32: one copy for all statistics. */
-static eitp_tensor *eitp__hidden_by_group(const eitp__regularizer_scope *scope) {
-    eitp_tensor *states = eitp__graph_tapped(scope->graph, scope->pass, EITP_TAP_FINAL, 0);
+/* The hidden states that the head reads, by group or by sample, in F32: one copy for all statistics. */
+static eitp_tensor *eitp__hidden_by(const eitp__regularizer_scope *scope, int is_by_sample) {
+    eitp_pass *pass = scope->pass;
+    eitp_tensor *states, *mask = is_by_sample ? eitp__pass_sample_mask(pass) : eitp_pass_group_mask(pass);
+    states = eitp__graph_tapped(scope->graph, mask, EITP_TAP_FINAL, 0);
     if (states)
         return states;
-    states = eitp_pass_by_group(scope->pass, eitp_model_tap(scope->model, scope->graph, EITP_TAP_FINAL, 0));
+    states = eitp_model_tap(scope->model, scope->graph, EITP_TAP_FINAL, 0);
+    states = is_by_sample ? eitp__pass_by_sample(pass, states) : eitp_pass_by_group(pass, states);
     states = eitp_cast(states, EITP_F32);
-    eitp__graph_tap(states, scope->pass, EITP_TAP_FINAL, 0);
+    eitp__graph_tap(states, mask, EITP_TAP_FINAL, 0);
     return states;
+}
+
+static eitp_tensor *eitp__hidden_by_group(const eitp__regularizer_scope *scope) {
+    return eitp__hidden_by(scope, 0);
 }
 
 /* The logits F32 [n, classes] of rows, or [samples, classes] of a classifier of samples. */
@@ -85,9 +92,10 @@ static eitp__statistic eitp__add_coding_rate(const eitp__regularizer_scope *scop
     return result;
 }
 
+/* Of samples, whatever the group: states of two samples are no neighbours. */
 static eitp__statistic eitp__add_coherence(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
-    eitp_tensor *x = eitp__hidden_by_group(scope), *mask = eitp_pass_group_mask(scope->pass);
+    eitp_tensor *x = eitp__hidden_by(scope, 1), *mask = eitp__pass_sample_mask(scope->pass);
     result.measure = eitp__stat_coherence(x, mask);
     if (scope->trains)
         result.loss = eitp__stat_contrast(x, NULL, mask, scope->config->coherence_temperature);

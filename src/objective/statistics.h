@@ -45,9 +45,9 @@ EITP__PRIVATE eitp_tensor *eitp__stat_coherence(eitp_tensor *x, eitp_tensor *mas
  * Contrastive prediction (van den Oord et al., arXiv 1807.03748) without matrices of its own: the mean, over rows t and
  * offsets k of 1, 2 and 4, of ln sum_j exp(s_tj) - s_t,t+k. s_tj is the cosine of row t and key j, divided by the
  * temperature. j is t + k or a row more than 8 from t, in the same group; pairs for which there are no such rows are
- * left out. For constant states it is the mean logarithm of the number of j, which collapse thus cannot lower. Of a
- * group of several samples all rows that are far away count, of whatever sample, and so do pairs across a boundary.
- * `keys` NULL: x, without a gradient through it.
+ * left out. For constant states it is the mean logarithm of the number of j, which collapse thus cannot lower. A group
+ * should be one sample: rows of two samples would be compared like those of one. `keys` NULL: x, without a gradient
+ * through it.
  */
 EITP__PRIVATE eitp_tensor *eitp__stat_contrast(eitp_tensor *x, eitp_tensor *keys, eitp_tensor *mask,
                                                double temperature);

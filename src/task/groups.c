@@ -26,43 +26,76 @@ int64_t eitp_pass_group_rows(const eitp_pass *pass) {
     return pass ? pass->layout.joined * pass->layout.rows : 0;
 }
 
-/* Sets the rows of all groups. There are no integer additions; F64 holds the numbers exactly. */
-static void eitp__pass_find_group_rows(eitp_pass *pass) {
-    const int64_t groups = eitp_pass_groups(pass), rows = eitp_pass_group_rows(pass), all = groups * rows;
-    eitp_tensor *bounds = eitp_cast(eitp__pass_group_bounds(pass), EITP_F64), *row, *is_used, *mask;
+/* Sets the rows of groups with these bounds. There are no integer additions; F64 holds the numbers exactly. */
+static void eitp__row_groups_find(eitp__row_groups *found, eitp_pass *pass, eitp_tensor *bounds, int64_t groups,
+                                  int64_t rows) {
+    const int64_t all = groups * rows;
+    eitp_tensor *row, *is_used, *mask;
     int64_t shape[2] = {1, -1};
-    if (pass->group_ids)
-        return;
+    bounds = eitp_cast(bounds, EITP_F64);
     row = eitp_add(eitp_slice(bounds, 1, 0, 1), eitp_reshape(eitp_arange(pass->graph, EITP_F64, rows), 2, shape));
     is_used = eitp_less(row, eitp_slice(bounds, 1, 1, 2));
     row = eitp_where(is_used, row, eitp__scalar_like(row, -1));
-    pass->group_ids = eitp_reshape(eitp_cast(row, EITP_I32), 1, &all);
+    found->ids = eitp_reshape(eitp_cast(row, EITP_I32), 1, &all);
     shape[0] = groups;
     shape[1] = rows;
     mask = eitp_fill(pass->graph, EITP_F32, 2, shape, 1);
-    pass->group_mask = eitp_where(is_used, mask, eitp__scalar_like(mask, 0));
+    found->mask = eitp_where(is_used, mask, eitp__scalar_like(mask, 0));
+}
+
+static const eitp__row_groups *eitp__pass_find_groups(eitp_pass *pass) {
+    if (!pass->by_group.ids)
+        eitp__row_groups_find(&pass->by_group, pass, eitp__pass_group_bounds(pass), eitp_pass_groups(pass),
+                              eitp_pass_group_rows(pass));
+    return &pass->by_group;
+}
+
+static const eitp__row_groups *eitp__pass_find_samples(eitp_pass *pass) {
+    if (pass->layout.joined == 1)
+        return eitp__pass_find_groups(pass);
+    if (!pass->by_sample.ids)
+        eitp__row_groups_find(&pass->by_sample, pass, eitp_pass_bounds(pass), eitp__layout_places(&pass->layout),
+                              pass->layout.rows);
+    return &pass->by_sample;
+}
+
+/* Checks the rows that are to be grouped; 0 after an error. */
+static int eitp__pass_check_rows(eitp_pass *pass, const eitp_tensor *x, const char *function) {
+    if (!pass || !x)
+        return 0;
+    if (x->rank != 2 || !x->rows)
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "%s: expected a value for each row, [n, c]", function);
+    return x->rank == 2 && x->rows;
+}
+
+/* x by group, [groups, rows, c]. */
+static eitp_tensor *eitp__row_groups_take(const eitp__row_groups *found, eitp_tensor *x) {
+    int64_t shape[3];
+    if (!found->mask)
+        return NULL;
+    shape[0] = found->mask->shape[0];
+    shape[1] = found->mask->shape[1];
+    shape[2] = x->shape[1];
+    return eitp_reshape(eitp_embedding(x, found->ids), 3, shape);
 }
 
 eitp_tensor *eitp_pass_by_group(eitp_pass *pass, eitp_tensor *x) {
-    int64_t shape[3];
-    if (!pass || !x)
-        return NULL;
-    if (x->rank != 2 || !x->rows) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "eitp_pass_by_group: expected a value for each row, [n, c]");
-        return NULL;
-    }
-    eitp__pass_find_group_rows(pass);
-    shape[0] = eitp_pass_groups(pass);
-    shape[1] = eitp_pass_group_rows(pass);
-    shape[2] = x->shape[1];
-    return eitp_reshape(eitp_embedding(x, pass->group_ids), 3, shape);
+    return eitp__pass_check_rows(pass, x, "eitp_pass_by_group") ? eitp__row_groups_take(eitp__pass_find_groups(pass), x)
+                                                                : NULL;
 }
 
 eitp_tensor *eitp_pass_group_mask(eitp_pass *pass) {
-    if (!pass)
-        return NULL;
-    eitp__pass_find_group_rows(pass);
-    return pass->group_mask;
+    return pass ? eitp__pass_find_groups(pass)->mask : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__pass_by_sample(eitp_pass *pass, eitp_tensor *x) {
+    return eitp__pass_check_rows(pass, x, "eitp__pass_by_sample")
+               ? eitp__row_groups_take(eitp__pass_find_samples(pass), x)
+               : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__pass_sample_mask(eitp_pass *pass) {
+    return pass ? eitp__pass_find_samples(pass)->mask : NULL;
 }
 
 /* ---- Regularizers ---- */

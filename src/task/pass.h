@@ -61,6 +61,12 @@ typedef struct eitp__learner {
     eitp_learner_config config;
 } eitp__learner;
 
+/* The rows of groups, or of samples: see eitp_pass_by_group. NULL until they are used. */
+typedef struct eitp__row_groups {
+    eitp_tensor *ids;  /* I32 [groups * rows]: the row, or -1 */
+    eitp_tensor *mask; /* F32 [groups, rows] */
+} eitp__row_groups;
+
 struct eitp_pass {
     const eitp_task *task;
     eitp_graph *graph;
@@ -96,7 +102,7 @@ struct eitp_pass {
     eitp_tensor *corrupted; /* row input of a probe: tokens of which some are replaced; NULL: not used */
     double corruption_rate;
     eitp_tensor *group_bounds; /* input I32 [groups, 2]: first row of each, and the row after its last; or -1 */
-    eitp_tensor *group_ids, *group_mask; /* I32 [groups * rows]: the row, or -1; F32 [groups, rows] */
+    eitp__row_groups by_group, by_sample;
 };
 
 /* Checks the required members of a task. */
@@ -116,6 +122,13 @@ EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_g
 
 /* The bounds of groups, for the trainer to fill in. */
 EITP__PRIVATE eitp_tensor *eitp__pass_group_bounds(eitp_pass *pass);
+
+/*
+ * The rows of x [n, c] by sample, whatever the group of statistics: [places, rows, c], and 1 in the rows of a sample:
+ * F32 [places, rows]. If each sample is a group, the same as eitp_pass_by_group and eitp_pass_group_mask.
+ */
+EITP__PRIVATE eitp_tensor *eitp__pass_by_sample(eitp_pass *pass, eitp_tensor *x);
+EITP__PRIVATE eitp_tensor *eitp__pass_sample_mask(eitp_pass *pass);
 
 /* True if a pass computes a quantity for the step: a probe leaves out those of the task, and so what only they need. */
 EITP__PRIVATE int eitp__pass_reports(const eitp_pass *pass, const eitp__quantity *quantity);

@@ -68,8 +68,9 @@ typedef struct eitp_context_config {
     eitp_offload offload;
     /*
      * The file for offloaded variables. It is created, and removed at the latest when the context is destroyed. If the
-     * path has a file with other data, or anything else, eitp_context_create fails with EITP_ERROR_ARGUMENT. While a plan executes, a thread of the library calls the host's
-     * `read` and `write` for it. NULL: no file; then a device with memory of its own has them in the host's memory.
+     * path has a file with other data, or anything else, eitp_context_create fails with EITP_ERROR_ARGUMENT. While a
+     * plan executes, a thread of the library calls the host's `read` and `write` for it. NULL: no file; then a device
+     * with memory of its own has them in the host's memory.
      */
     const char *offload_path;
     int pin_memory; /* 1: host memory that a GPU copies from and to is page-locked, for faster copies */

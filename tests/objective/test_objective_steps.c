@@ -282,6 +282,29 @@ static void places_without_samples_change_nothing(void) {
 
 /* ---- Values ---- */
 
+/* States of two samples have nothing to do with each other, whatever the group. */
+static void coherence_pairs_states_of_one_sample(void) {
+    for (int mode = EITP_TERM_METRIC; mode <= EITP_TERM_LOSS; mode++) {
+        setting s = setting_of("bert-base", EITP_PROBLEM_UNKNOWN);
+        eitp_step_report by_sample, by_batch;
+        encoder e;
+        use(&s, EITP_COHERENCE, (eitp_term_mode)mode);
+        s.rate = 0;
+        REQUIRE_OK(begin(&e, &s), error_);
+        if (step_once(&e, &s, &by_sample)) {
+            s.objective.group = EITP_GROUP_MICRO_BATCH;
+            if (step_once(&e, &s, &by_batch)) {
+                CHECK_THAT(own_close(value_of(&by_batch, "coherence"), value_of(&by_sample, "coherence")),
+                           "mode %d: %.9g by micro-batch, %.9g by sample", mode, value_of(&by_batch, "coherence"),
+                           value_of(&by_sample, "coherence"));
+                CHECK_THAT(own_close(by_batch.grad_norm, by_sample.grad_norm), "mode %d: norm %.9g, %.9g", mode,
+                           by_batch.grad_norm, by_sample.grad_norm);
+            }
+        }
+        end_run(&e.r);
+    }
+}
+
 /* The scores of the tokens of one sample. */
 static void scores_of(encoder *e, const eitp_labelled_sample *sample, float *scores) {
     eitp_graph *graph = NULL;
@@ -388,6 +411,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(gradients_are_those_of_the_values),
         TEST(places_without_samples_change_nothing),
+        TEST(coherence_pairs_states_of_one_sample),
         TEST(predictions_are_those_of_plain_loops),
     };
     return RUN_TESTS(tests, argc, argv);
