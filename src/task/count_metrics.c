@@ -77,6 +77,30 @@ EITP__PRIVATE void eitp__micro_f1(const eitp__outcomes *outcomes, double *values
     }
 }
 
+/* The mean of the F1 of labels, weighted by how often each is true. */
+EITP__PRIVATE void eitp__weighted_f1(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        double sum = 0, weights = 0;
+        eitp__count_labels(outcomes, value);
+        for (int64_t k = 0; k < outcomes->labels; k++) {
+            const double is_true = (double)outcomes->by_label[k].is_true;
+            const double is_predicted = (double)outcomes->by_label[k].is_predicted;
+            sum += is_true * eitp__ratio((double)outcomes->by_label[k].is_both, 0.5 * (is_true + is_predicted));
+            weights += is_true;
+        }
+        values[value] = eitp__ratio(sum, weights);
+    }
+}
+
+/* The part of labels of samples that are predicted and not true, or true and not predicted. */
+EITP__PRIVATE void eitp__hamming_loss(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        const eitp__label_sums sums = eitp__sum_labels(outcomes, value);
+        values[value] =
+            eitp__ratio(sums.is_true + sums.is_predicted - 2 * sums.both, sums.samples * (double)outcomes->labels);
+    }
+}
+
 EITP__PRIVATE void eitp__matthews_correlation(const eitp__outcomes *outcomes, double *values) {
     for (int value = 0; value <= EITP__GROUPS; value++) {
         const eitp__label_sums sums = eitp__sum_labels(outcomes, value);

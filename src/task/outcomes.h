@@ -116,11 +116,15 @@ EITP__PRIVATE void eitp__macro_f1(const eitp__outcomes *outcomes, double *values
 EITP__PRIVATE void eitp__micro_f1(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__macro_precision(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__macro_recall(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__weighted_f1(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__hamming_loss(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__matthews_correlation(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__calibration_error(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__area_under_roc(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__average_precision(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__mean_squared_error(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__mean_absolute_error(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__determination(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__pearson_correlation(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__spearman_correlation(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__entity_precision(const eitp__outcomes *outcomes, double *values);

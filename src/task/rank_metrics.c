@@ -1,7 +1,7 @@
 /* Metrics of scores: how they rank samples, and how predicted numbers agree with true ones. */
 #include "task/outcomes.h"
 
-/* ---- Area under the ROC curve ---- */
+/* ---- Rankings ---- */
 
 /*
  * The area of one label: the probability that a sample that has it scores higher than one that has not, ties counting
@@ -28,20 +28,54 @@ static double eitp__label_area(const eitp__outcomes *outcomes, int64_t label, in
     return positives > 0 && negatives > 0 ? wins / (positives * negatives) : (double)NAN;
 }
 
-EITP__PRIVATE void eitp__area_under_roc(const eitp__outcomes *outcomes, double *values) {
+/* Computes a value of one label whose scores are sorted; NaN if it is undefined. */
+typedef double (*eitp__label_value)(const eitp__outcomes *outcomes, int64_t label, int value);
+
+/* The mean over the labels for which a value is defined. */
+static void eitp__mean_of_ranked_labels(const eitp__outcomes *outcomes, eitp__label_value compute, double *values) {
     double labels[1 + EITP__GROUPS];
     memset(labels, 0, sizeof labels);
     memset(values, 0, sizeof labels);
     for (int64_t k = 0; k < outcomes->labels; k++) {
         eitp__sort_column(outcomes, outcomes->scores, k, outcomes->order);
         for (int value = 0; value <= EITP__GROUPS; value++) {
-            const double area = eitp__label_area(outcomes, k, value);
-            labels[value] += !isnan(area);
-            values[value] += isnan(area) ? 0 : area;
+            const double own = compute(outcomes, k, value);
+            labels[value] += !isnan(own);
+            values[value] += isnan(own) ? 0 : own;
         }
     }
     for (int value = 0; value <= EITP__GROUPS; value++)
         values[value] = labels[value] > 0 ? values[value] / labels[value] : (double)NAN;
+}
+
+EITP__PRIVATE void eitp__area_under_roc(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_of_ranked_labels(outcomes, eitp__label_area, values);
+}
+
+/*
+ * The average precision of one label: the sum, over the distinct scores from the highest on, of the recall that each
+ * adds times the precision of all samples that score as high or higher. NaN as the area. `order` is sorted.
+ */
+static double eitp__label_precision(const eitp__outcomes *outcomes, int64_t label, int value) {
+    const eitp__ranked *order = outcomes->order;
+    double sum = 0, positives = 0, samples = 0;
+    for (int64_t end = outcomes->count, begin = end; end > 0; end = begin) {
+        double tied_positives = 0;
+        for (; begin > 0 && !(order[begin - 1].value < order[end - 1].value); begin--) {
+            const int64_t sample = order[begin - 1].sample;
+            if (eitp__is_left_out(outcomes, sample, value))
+                continue;
+            tied_positives += eitp__has_label(outcomes, sample, label);
+            samples++;
+        }
+        positives += tied_positives;
+        sum += samples > 0 ? tied_positives * positives / samples : 0;
+    }
+    return positives > 0 && positives < samples ? sum / positives : (double)NAN;
+}
+
+EITP__PRIVATE void eitp__average_precision(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_of_ranked_labels(outcomes, eitp__label_precision, values);
 }
 
 /* ---- Numbers ---- */
@@ -67,6 +101,35 @@ EITP__PRIVATE void eitp__mean_squared_error(const eitp__outcomes *outcomes, doub
 
 EITP__PRIVATE void eitp__mean_absolute_error(const eitp__outcomes *outcomes, double *values) {
     eitp__mean_error(outcomes, 1, values);
+}
+
+/* 1 - the squared errors of column `label` over its squared deviations from its mean; NaN if targets are constant. */
+static double eitp__column_determination(const eitp__outcomes *outcomes, int64_t label, int value) {
+    double mean = 0, errors = 0, deviations = 0, samples = 0;
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        if (eitp__is_left_out(outcomes, i, value))
+            continue;
+        mean += (double)outcomes->targets[i * outcomes->labels + label];
+        samples++;
+    }
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        const double target = (double)outcomes->targets[i * outcomes->labels + label],
+                     deviation = target - mean / samples;
+        const double miss = target - (double)outcomes->scores[i * outcomes->labels + label];
+        if (eitp__is_left_out(outcomes, i, value))
+            continue;
+        errors += miss * miss;
+        deviations += deviation * deviation;
+    }
+    return deviations > 0 ? 1 - errors / deviations : (double)NAN;
+}
+
+EITP__PRIVATE void eitp__determination(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        values[value] = 0;
+        for (int64_t k = 0; k < outcomes->labels; k++)
+            values[value] += eitp__column_determination(outcomes, k, value) / (double)outcomes->labels;
+    }
 }
 
 /* The correlation of two lists of numbers, of the samples that are not left out; NaN if one of them is constant. */

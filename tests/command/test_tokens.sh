@@ -122,7 +122,7 @@ refuses 1 'bad.conll: line 2, column 4: the line has 2 columns, expected 3 as in
 refuses 1 'bad.jsonl: line 1, column 10: 1 labels for 2 words; each word needs one' train $small --data bad.jsonl --output-dir gone
 refuses 1 "no label named 'B-ORG' (labels: B-LOC, B-PER, I-PER, O)" eval --model run --data other.conll $options
 refuses 1 'has a label for each word; train with --task tokens' train $small --task classify --data val.conll --output-dir gone
-refuses 1 'choose from loss, accuracy, macro_f1, entity_f1, entity_precision, entity_recall' train $small --data val.conll --val-data val.conll --keep-best auroc --output-dir gone
+refuses 1 'choose from loss, accuracy, macro_f1, weighted_f1, entity_f1, entity_precision, entity_recall' train $small --data val.conll --val-data val.conll --keep-best auroc --output-dir gone
 exits 0 "bad sentences are skipped" eval --model run --data bad.conll --on-bad-row skip $options
 check "and counted" grep -q 'skipped 1 bad rows of 2' err
 

@@ -249,7 +249,7 @@ static void fifty_steps_match_transformers(void) {
 /* ---- Judging ---- */
 
 static void evaluations_are_judged(void) {
-    static const char *const of_numbers[] = {"mse", "mae", "pearson", "spearman"};
+    static const char *const of_numbers[] = {"mse", "mae", "r2", "pearson", "spearman"};
     variant v = default_variant();
     eitp_classification_report report;
     eitp_evaluation all, part;
@@ -261,7 +261,7 @@ static void evaluations_are_judged(void) {
     CHECK(step_many(&e.r, 10, NULL));
     REQUIRE_OK(eitp_trainer_evaluate(e.r.trainer, 7, &part, &error_), error_);
     REQUIRE_OK(eitp_classification_report_get(&e.r.task, &report, &error_), error_);
-    CHECK(report.samples == 7 && part.metric_count == 9 && part.metrics[8].items == 7);
+    CHECK(report.samples == 7 && part.metric_count == 11 && part.metrics[10].items == 7);
     REQUIRE_OK(eitp_evaluate(&e.r.task, EITP_VALIDATION, 3, 0, &all, &error_), error_);
     REQUIRE_OK(eitp_classification_report_get(&e.r.task, &report, &error_), error_);
     CHECK(report.problem == EITP_PROBLEM_SINGLE_LABEL && report.samples == VALIDATION && report.label_count == CLASSES);

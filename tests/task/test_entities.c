@@ -154,7 +154,7 @@ static void metrics_are_those_of_seqeval(void) {
     eitp__outcomes_end(outcomes);
     eitp__judge_outcomes(outcomes, results);
     count = eitp__metrics_of(EITP_PROBLEM_TOKENS, 1, rows);
-    CHECK(count == 5 && eitp__metrics_of(EITP_PROBLEM_TOKENS, 0, rows) == 2 && EITP__COUNT(metrics) == 4);
+    CHECK(count == 6 && eitp__metrics_of(EITP_PROBLEM_TOKENS, 0, rows) == 3 && EITP__COUNT(metrics) == 4);
     eitp__metrics_of(EITP_PROBLEM_TOKENS, 1, rows);
     for (size_t m = 0; m < EITP__COUNT(metrics); m++) {
         int found = 0;

@@ -42,6 +42,12 @@ def calibration_error(truth, probabilities):
     return sum(abs(right[bins == b].sum() - confidence[bins == b].sum()) for b in range(16)) / len(truth)
 
 
+def average_precision(truth, ranked):
+    """Over the labels that some samples have and some have not."""
+    present = [k for k in range(ranked.shape[1]) if 0 < truth[:, k].sum() < len(truth)]
+    return numpy.mean([metrics.average_precision_score(truth[:, k], ranked[:, k]) for k in present])
+
+
 def area_under_roc(truth, probabilities):
     present = [k for k in range(probabilities.shape[1]) if 0 < (truth == k).sum() < len(truth)]
     return numpy.mean([metrics.roc_auc_score(truth == k, probabilities[:, k]) for k in present])
@@ -63,7 +69,9 @@ def single_label(labels):
         "macro_precision": metrics.precision_score(truth, predicted, average="macro", zero_division=0),
         "macro_recall": metrics.recall_score(truth, predicted, average="macro", zero_division=0),
         "mcc": metrics.matthews_corrcoef(truth, predicted),
+        "weighted_f1": metrics.f1_score(truth, predicted, average="weighted", zero_division=0),
         "auroc": area,
+        "average_precision": average_precision(truth[:, None] == numpy.arange(labels), p),
         "calibration_error": calibration_error(truth, p),
     }
 
@@ -80,7 +88,10 @@ def several_labels(labels):
         "micro_f1": metrics.f1_score(truth, predicted, average="micro", zero_division=0),
         "macro_precision": metrics.precision_score(truth, predicted, average="macro", zero_division=0),
         "macro_recall": metrics.recall_score(truth, predicted, average="macro", zero_division=0),
+        "weighted_f1": metrics.f1_score(truth, predicted, average="weighted", zero_division=0),
+        "hamming_loss": metrics.hamming_loss(truth, predicted),
         "auroc": numpy.mean(areas),
+        "average_precision": average_precision(truth, x),
     }
 
 
@@ -90,6 +101,7 @@ def numbers(count):
     return {
         "mse": metrics.mean_squared_error(truth, x),
         "mae": metrics.mean_absolute_error(truth, x),
+        "r2": metrics.r2_score(truth, x),
         "pearson": numpy.mean([scipy.stats.pearsonr(truth[:, k], x[:, k]).statistic for k in range(count)]),
         "spearman": numpy.mean([scipy.stats.spearmanr(truth[:, k], x[:, k]).statistic for k in range(count)]),
     }
