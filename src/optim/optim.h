@@ -141,8 +141,9 @@ typedef enum eitp_schedule_kind {
 } eitp_schedule_kind;
 
 /*
- * The learning rate of step s, counted from 1. In the first `warmup` steps it is peak * s / warmup. Then, with p = (s -
- * 1 - warmup) / (steps - warmup), at most 1, it is: constant, peak; linear, peak + (final - peak) p; cosine, final +
+ * The learning rate of step s, counted from 1. In the first `warmup` steps it is peak * s / warmup, or with
+ * `warmup_from_zero` peak * (s - 1) / warmup, as in transformers. Then, with p = (s - 1 - warmup) / (steps - warmup),
+ * at most 1, it is: constant, peak; linear, peak + (final - peak) p; cosine, final +
  * (peak - final) (1 + cos(pi p)) / 2; cosine with restarts, the cosine of the fractional part of cycles * p, and
  * `final` once p is 1; cyclical, with f the same fractional part, final + (peak - final) min(1, 2 f), and the peak once
  * p is 1. The rate of EITP_SCHEDULE_PLATEAU depends on evaluations, which a trainer counts: here it is
@@ -154,6 +155,7 @@ typedef struct eitp_schedule {
     double peak, final;
     int64_t warmup, steps;
     int64_t cycles; /* of those that have them; below 1: 1 */
+    int warmup_from_zero;
 } eitp_schedule;
 
 /* Constant, at 5e-5, without warm-up; one cycle. */

@@ -19,7 +19,7 @@ double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
         return 0;
     cycles = schedule->cycles > 1 ? (double)schedule->cycles : 1;
     if (schedule->warmup > 0 && step <= schedule->warmup)
-        return schedule->peak * (double)step / (double)schedule->warmup;
+        return schedule->peak * (double)(step - (schedule->warmup_from_zero != 0)) / (double)schedule->warmup;
     if (schedule->steps > schedule->warmup)
         progress = (double)(step - 1 - schedule->warmup) / (double)(schedule->steps - schedule->warmup);
     if (progress > 1)

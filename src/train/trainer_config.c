@@ -47,6 +47,10 @@ static const eitp_setting eitp__trainer_settings[] = {
                           "evaluations after a reduction before plateau counts again"),
     EITP__TRAINER_SETTING(schedule.warmup, "warmup_steps", INTEGER, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                           "steps over which the learning rate rises to its peak"),
+    EITP__TRAINER_SETTING(schedule.warmup_from_zero, "warmup_from_zero", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED,
+                          NULL,
+                          "start the warm-up at a rate of 0, as transformers does: each of its steps has the rate "
+                          "of the one before"),
     EITP__TRAINER_SETTING(schedule.steps, "schedule_steps", INTEGER, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                           "step at which the schedule ends"),
     EITP__TRAINER_SETTING(last_sample, "last_sample", UNSIGNED, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,

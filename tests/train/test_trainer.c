@@ -292,6 +292,11 @@ static void schedules_follow_their_formulas(void) {
     schedule.steps = 12;
     CHECK(eitp_schedule_rate(&schedule, 1) == 0.5 && eitp_schedule_rate(&schedule, 4) == 2);
     CHECK(eitp_schedule_rate(&schedule, 12) == 2);
+    /* transformers counts steps from 0. */
+    schedule.warmup_from_zero = 1;
+    CHECK(eitp_schedule_rate(&schedule, 1) == 0 && eitp_schedule_rate(&schedule, 4) == 1.5);
+    CHECK(eitp_schedule_rate(&schedule, 5) == 2);
+    schedule.warmup_from_zero = 0;
     schedule.kind = EITP_SCHEDULE_LINEAR;
     CHECK(eitp_schedule_rate(&schedule, 5) == 2 && eitp_schedule_rate(&schedule, 9) == 1.25);
     CHECK(eitp_schedule_rate(&schedule, 13) == 0.5 && eitp_schedule_rate(&schedule, 99) == 0.5);

@@ -187,6 +187,7 @@ static const option_row rows[] = {
     {"plateau-threshold", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"plateau-cooldown", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"warmup-steps", "num-warmup-steps warmup", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"warmup-from-zero", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
     {"warmup-ratio", "warmup-fraction", KIND_NUMBER, 0, 1, NULL, "X", OPTIONS_TRAIN, 0,
      "the warm-up as a fraction of all steps, instead of --warmup-steps"},
     {"weight-decay", "", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, ""},
