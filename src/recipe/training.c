@@ -2,6 +2,7 @@
 #include "base/setting_table.h"
 #include "recipe/training.h"
 #include "run/reports.h"
+#include "train/trainer.h"
 
 /* ---- Opening ---- */
 
@@ -294,15 +295,27 @@ static eitp_status eitp__create_recipe_task(eitp_training *training, eitp_error 
 }
 
 /* Leaves out a last step that the data fill only in part. */
-static eitp_status eitp__drop_last_step(eitp_trainer_config *config, eitp_error *error) {
+static eitp_status eitp__drop_last_step(const eitp__data_position *start, eitp_trainer_config *config,
+                                        eitp_error *error) {
     const uint64_t step = (uint64_t)config->batch_size * (uint64_t)config->grad_accum;
     if (config->last_sample < step)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "drop_last: the data has %llu samples and a step takes %llu; leave it out, or lower "
                           "batch_size or grad_accum",
                           (unsigned long long)config->last_sample, (unsigned long long)step);
-    config->schedule.steps = (int64_t)(config->last_sample / step);
+    config->schedule.steps -= config->last_sample > start->samples && (config->last_sample - start->samples) % step;
     return EITP_OK;
+}
+
+/* The steps of a number of epochs. A resumed run goes on after the samples that it has read. */
+static eitp_status eitp__set_epochs(const eitp_training *training, eitp_trainer_config *config, eitp_error *error) {
+    const eitp__data_position start = {training->resumed.step, (uint64_t)training->resumed.samples};
+    const eitp_recipe *recipe = &training->recipe;
+    const eitp_status status = eitp_trainer_config_set_epochs(config, &training->task, recipe->epochs, error);
+    if (status)
+        return status;
+    config->schedule.steps = eitp__steps_to_last(config, &start);
+    return recipe->drop_last ? eitp__drop_last_step(&start, config, error) : EITP_OK;
 }
 
 /* How long to train, and the warm-up. */
@@ -311,9 +324,7 @@ static eitp_status eitp__set_length(const eitp_training *training, eitp_trainer_
     eitp_status status = EITP_OK;
     config->schedule.steps = recipe->run.steps;
     if (!recipe->run.steps)
-        status = eitp_trainer_config_set_epochs(config, &training->task, recipe->epochs, error);
-    if (!status && !recipe->run.steps && recipe->drop_last)
-        status = eitp__drop_last_step(config, error);
+        status = eitp__set_epochs(training, config, error);
     if (!status && recipe->warmup_ratio > 0)
         config->schedule.warmup = (int64_t)ceil(recipe->warmup_ratio * (double)config->schedule.steps);
     return status;

@@ -1,6 +1,7 @@
 /* What a training adds to run.json, and its lines in the log. */
 #include "base/json.h"
 #include "recipe/training.h"
+#include "train/trainer.h"
 
 /* ---- The log ---- */
 
@@ -42,8 +43,7 @@ static void eitp__describe_labels(const eitp_training *training, char *text, siz
 EITP__PRIVATE void eitp__training_log_data(const eitp_training *training) {
     const eitp_recipe *recipe = &training->recipe;
     const uint64_t *samples = training->task.samples;
-    const double epochs =
-        (double)(recipe->run.steps * recipe->trainer.batch_size * recipe->trainer.grad_accum) / (double)samples[0];
+    const double epochs = (double)eitp__trainer_samples(training->trainer, recipe->run.steps) / (double)samples[0];
     char labels[600];
     if (training->kind->kind == EITP_TASK_LANGUAGE && !training->chat) {
         eitp__log_line(&training->host, EITP_LOG_INFO,

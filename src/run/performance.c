@@ -190,9 +190,8 @@ static void eitp__record_interval(eitp_run *run, eitp__performance *state) {
 
 /* The number of epochs that are complete after a step. */
 static int64_t eitp__epochs_done(const eitp_run *run, int64_t step) {
-    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
-    const uint64_t samples = (uint64_t)step * (uint64_t)(shape.batch_size * shape.grad_accum);
-    return (int64_t)(samples / eitp__trainer_task(run->trainer)->samples[EITP_TRAINING]);
+    return (int64_t)(eitp__trainer_samples(run->trainer, step) /
+                     eitp__trainer_task(run->trainer)->samples[EITP_TRAINING]);
 }
 
 static void eitp__record_epoch(eitp_run *run, eitp__performance *state, int64_t epoch) {

@@ -21,14 +21,13 @@ static int eitp__steps_are_due(int64_t interval, int64_t step) {
 
 /* True if a multiple of `epochs` ends in this step, and for step 0, before the first. */
 static int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
-    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
-    const double samples = (double)shape.batch_size * (double)shape.grad_accum;
-    const double parts = samples / (double)eitp__trainer_task(run->trainer)->samples[EITP_TRAINING] / epochs;
+    const double period = (double)eitp__trainer_task(run->trainer)->samples[EITP_TRAINING] * epochs;
     /* 10 steps of 0.1 epochs are 1, however they are rounded. */
     const double rounding = 1e-9;
     if (!(epochs > 0))
         return 0;
-    return step == 0 || floor((double)step * parts + rounding) > floor((double)(step - 1) * parts + rounding);
+    return step == 0 || floor((double)eitp__trainer_samples(run->trainer, step) / period + rounding) >
+                            floor((double)eitp__trainer_samples(run->trainer, step - 1) / period + rounding);
 }
 
 /* That after the last step comes before its save, so that the last checkpoint has it. */

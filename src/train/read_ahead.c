@@ -74,7 +74,7 @@ static eitp_status eitp__read_coming_step(void *argument, eitp_error *error) {
     (void)error;
     memset(&coming->error, 0, sizeof coming->error);
     coming->status =
-        eitp__step_batches_read(&coming->batches, coming->config, coming->step, &coming->poll, &coming->error);
+        eitp__step_batches_read(&coming->batches, coming->config, coming->first, &coming->poll, &coming->error);
     return EITP_OK;
 }
 
@@ -87,9 +87,9 @@ static eitp__worker *eitp__reader_of(const eitp__read_ahead *ahead, int64_t step
 }
 
 /* Begins to read step `end`. */
-static void eitp__read_ahead_submit(eitp__read_ahead *ahead) {
+static void eitp__read_ahead_submit(eitp__read_ahead *ahead, const eitp__data_position *start) {
     eitp__coming_step *coming = eitp__coming_step_at(ahead, ahead->end);
-    coming->step = ahead->end;
+    coming->first = eitp__samples_after(coming->config, start, ahead->end);
     coming->job = eitp__worker_submit(eitp__reader_of(ahead, ahead->end), eitp__read_coming_step, coming);
     ahead->end++;
 }
@@ -129,16 +129,16 @@ static void eitp__read_ahead_restart(eitp__read_ahead *ahead, const eitp__reader
     ahead->first = ahead->end = step;
 }
 
-EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
-                                                const eitp__poll *poll, eitp__step_batches *batches,
-                                                eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers,
+                                                const eitp__data_position *start, int64_t step, const eitp__poll *poll,
+                                                eitp__step_batches *batches, eitp_error *error) {
     eitp__coming_step *coming = eitp__coming_step_at(ahead, step);
     const eitp__step_batches taken = *batches;
     eitp_status status;
     if (!ahead->readers || ahead->first != step)
         eitp__read_ahead_restart(ahead, readers, step);
     while (ahead->end < step + ahead->capacity)
-        eitp__read_ahead_submit(ahead);
+        eitp__read_ahead_submit(ahead, start);
     status = eitp__read_ahead_await(ahead, step, poll, error);
     if (status)
         return status;
@@ -152,6 +152,6 @@ EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const e
     *batches = coming->batches;
     coming->batches = taken;
     ahead->first++;
-    eitp__read_ahead_submit(ahead);
+    eitp__read_ahead_submit(ahead, start);
     return EITP_OK;
 }

@@ -34,7 +34,7 @@ typedef struct eitp__coming_step {
     eitp__step_batches batches;
     const eitp_trainer_config *config;
     eitp__poll poll;    /* of its worker: whether reading is cancelled */
-    int64_t step;       /* from 0 */
+    uint64_t first;     /* the run's sample that it begins with */
     uint64_t job;       /* its worker's number for it */
     eitp_status status; /* of reading it */
     eitp_error error;
@@ -62,12 +62,13 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
 EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead);
 
 /*
- * Exchanges `batches` for those of a step, waiting until they are read, and begins to read those after it. Taking any
- * other step than the one after the last starts again at that step. Allocates nothing. EITP_ERROR_INTERRUPTED if the
- * poll says stop: nothing was taken.
+ * Exchanges `batches` for those of a step after the start, waiting until they are read, and begins to read those after
+ * it. Taking any other step than the one after the last starts again at that step; cancel reading before the start
+ * changes. Allocates nothing. EITP_ERROR_INTERRUPTED if the poll says stop: nothing was taken.
  */
-EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
-                                                const eitp__poll *poll, eitp__step_batches *batches, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers,
+                                                const eitp__data_position *start, int64_t step, const eitp__poll *poll,
+                                                eitp__step_batches *batches, eitp_error *error);
 
 /* Waits until nothing is being read. What was read stays. EITP_ERROR_INTERRUPTED if the poll says stop. */
 EITP__PRIVATE eitp_status eitp__read_ahead_wait(const eitp__read_ahead *ahead, const eitp__poll *poll,

@@ -24,12 +24,38 @@ EITP__PRIVATE void eitp__step_batches_release(eitp__step_batches *batches) {
     memset(batches, 0, sizeof *batches);
 }
 
-EITP__PRIVATE int64_t eitp__pass_samples(const eitp_trainer_config *config, int64_t step, int64_t pass,
+static uint64_t eitp__step_samples(const eitp_trainer_config *config) {
+    return (uint64_t)(config->batch_size * config->grad_accum);
+}
+
+EITP__PRIVATE uint64_t eitp__samples_after(const eitp_trainer_config *config, const eitp__data_position *start,
+                                           int64_t step) {
+    const int64_t steps = step < start->step ? start->step - step : step - start->step;
+    const uint64_t distance = (uint64_t)steps * eitp__step_samples(config);
+    const uint64_t end = config->last_sample > start->samples ? config->last_sample : start->samples;
+    if (step < start->step)
+        return start->samples > distance ? start->samples - distance : 0;
+    return config->last_sample && start->samples + distance > end ? end : start->samples + distance;
+}
+
+/* The number of steps that samples fill, the last one perhaps in part. */
+static int64_t eitp__steps_for(const eitp_trainer_config *config, uint64_t samples) {
+    const uint64_t step = eitp__step_samples(config);
+    return (int64_t)(samples / step + (samples % step > 0));
+}
+
+EITP__PRIVATE int64_t eitp__steps_to_last(const eitp_trainer_config *config, const eitp__data_position *start) {
+    const int64_t steps = eitp__steps_for(config, config->last_sample);
+    if (config->last_sample >= start->samples)
+        return start->step + eitp__steps_for(config, config->last_sample - start->samples);
+    return steps < start->step ? steps : start->step;
+}
+
+EITP__PRIVATE int64_t eitp__pass_samples(const eitp_trainer_config *config, uint64_t step_first, int64_t pass,
                                          uint64_t *first) {
-    const uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
     const uint64_t capacity = (uint64_t)(config->batch_size * config->micro_batches_per_pass);
-    uint64_t end = ((uint64_t)step + 1) * step_samples;
-    *first = (uint64_t)step * step_samples + (uint64_t)pass * capacity;
+    uint64_t end = step_first + eitp__step_samples(config);
+    *first = step_first + (uint64_t)pass * capacity;
     if (config->last_sample && end > config->last_sample)
         end = config->last_sample;
     if (end <= *first)
@@ -52,15 +78,15 @@ static eitp__draw eitp__training_draw(const eitp_trainer_config *config, const e
 }
 
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
-                                                  int64_t step, const eitp__poll *poll, eitp_error *error) {
+                                                  uint64_t first, const eitp__poll *poll, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int64_t pass = 0; pass < batches->count && !status; pass++) {
         eitp__batch *batch = &batches->passes[pass];
-        uint64_t first;
-        const int64_t count = eitp__pass_samples(config, step, pass, &first);
+        uint64_t pass_first;
+        const int64_t count = eitp__pass_samples(config, first, pass, &pass_first);
         eitp__batch_clear(batch);
         for (int64_t i = 0; i < count && !status; i++) {
-            const eitp__draw draw = eitp__training_draw(config, batch->pass->task, first + (uint64_t)i);
+            const eitp__draw draw = eitp__training_draw(config, batch->pass->task, pass_first + (uint64_t)i);
             if (eitp__poll_ask(poll))
                 return eitp__fail_interrupted(error);
             status = eitp__batch_add(batch, &draw, error);

@@ -212,8 +212,9 @@ EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
  * Sets last_sample and schedule.steps so that training ends after `epochs` passes over the task's training samples;
- * `epochs` may be fractional. Set batch_size and grad_accum first. EITP_ERROR_ARGUMENT if `epochs` is not above 0, or
- * is more than 9e15 samples; the configuration is then unchanged.
+ * `epochs` may be fractional. Set batch_size and grad_accum first. A run that resumes after a last step that was not
+ * full takes up to one step more. EITP_ERROR_ARGUMENT if `epochs` is not above 0, or is more than 9e15 samples; the
+ * configuration is then unchanged.
  */
 EITP_API eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
                                                     eitp_error *error);
@@ -393,7 +394,10 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
  * - The precision, and the kernels. The results differ from there on, with other kernels in their last bits.
  * - The optimizer. Weights and moments are converted as docs/memory.md describes. Learning rates are not converted;
  *   those of EITP_SGD are orders of magnitude larger.
- * - Settings that do not affect the samples: schedule, clipping, betas, weight decay.
+ * - The length. A longer run continues with the sample after those that were read, so that each is read once per epoch.
+ *   It has the bits of one that was longer from the start if its learning rates are the same, and the last step of the
+ *   shorter run was full.
+ * - Other settings that do not affect the samples: schedule, clipping, betas, weight decay.
  *
  * A model with adapters must have the frozen weights that the adapters were trained on.
  *
@@ -406,6 +410,7 @@ EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *chec
 /* What a checkpoint records of its trainer, for a program that creates the trainer anew. */
 typedef struct eitp_checkpoint_info {
     int64_t step;
+    int64_t samples;                       /* training samples that the steps have read */
     eitp_trainer_config config;            /* its settings and optimizer; the rest has defaults */
     int64_t rows;                          /* of a sample; for a language model, the block size */
     eitp_task_identity data;               /* of the training data; zeros if the task has no `identify` */

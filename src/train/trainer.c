@@ -91,6 +91,10 @@ int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer ? trainer->step : 0;
 }
 
+EITP__PRIVATE uint64_t eitp__trainer_samples(const eitp_trainer *trainer, int64_t step) {
+    return eitp__samples_after(&trainer->plans.config, &trainer->start, step);
+}
+
 eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
     eitp_step_shape none = EITP__ZERO;
     return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;

@@ -26,6 +26,7 @@ struct eitp_trainer {
     eitp__activation_watch *activations; /* NULL until they are watched */
     int watches;                         /* the next step's activations are */
     int64_t step;                        /* steps made */
+    eitp__data_position start;           /* of the checkpoint that it resumed from */
     int torn;                            /* see eitp_trainer_is_torn */
     eitp_step_shape initial_shape;       /* of the run; the configuration has the shape that it was shrunk to */
 };
@@ -38,6 +39,9 @@ static inline EITP__UNUSED const eitp_task *eitp__trainer_task(const eitp_traine
 static inline EITP__UNUSED const eitp_trainer_config *eitp__trainer_config(const eitp_trainer *trainer) {
     return &trainer->plans.config;
 }
+
+/* The number of training samples that have been read after `step` steps. */
+EITP__PRIVATE uint64_t eitp__trainer_samples(const eitp_trainer *trainer, int64_t step);
 
 /* True if evaluations set the learning rate. */
 EITP__PRIVATE int eitp__trainer_follows_plateau(const eitp_trainer *trainer);

@@ -140,8 +140,8 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
 eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
                                            eitp_error *error) {
     const double limit = 9e15; /* below it a double counts every sample */
+    const eitp__data_position start = EITP__ZERO;
     double samples;
-    int64_t step_samples;
     if (!config || !task)
         return eitp__fail_null(error, "eitp_trainer_config_set_epochs", "config and task");
     samples = (double)task->samples[EITP_TRAINING];
@@ -155,8 +155,7 @@ eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const ei
         config->grad_accum > EITP__MAX_BATCH)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "set batch_size and grad_accum, 1 to %d each, before the epochs",
                           EITP__MAX_BATCH);
-    step_samples = config->batch_size * config->grad_accum;
     config->last_sample = samples < 1 ? 1 : (uint64_t)samples;
-    config->schedule.steps = ((int64_t)config->last_sample + step_samples - 1) / step_samples;
+    config->schedule.steps = eitp__steps_to_last(config, &start);
     return EITP_OK;
 }

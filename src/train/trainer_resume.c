@@ -346,7 +346,8 @@ static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error)
                    ? status
                    : eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again",
                                        r->checkpoint);
-    trainer->step = state->info.step;
+    trainer->step = trainer->start.step = state->info.step;
+    trainer->start.samples = (uint64_t)state->info.samples;
     trainer->initial_shape = is_split ? eitp_trainer_shape(trainer) : state->info.initial_shape;
     trainer->skipped = state->skipped;
     /* In another precision the loss scale is that of its beginning. */

@@ -62,6 +62,7 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
     memset(state, 0, sizeof *state);
     state->version = EITP__STATE_VERSION;
     state->info.step = trainer->step;
+    state->info.samples = (int64_t)eitp__trainer_samples(trainer, trainer->step);
     state->info.config = trainer->plans.config;
     state->info.rows = task->rows;
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", eitp_context_numerics(task->context));
@@ -114,6 +115,11 @@ static void eitp__write_others_state(const eitp__state *state, eitp__buffer *tex
         eitp__buffer_format(text, "  \"others_checksum\": %lld,\n", (long long)state->others_checksum);
 }
 
+/* Writes the member "samples", the position in the data. */
+static void eitp__write_samples(const eitp__state *state, eitp__buffer *text) {
+    eitp__buffer_format(text, "  \"samples\": %lld,\n", (long long)state->info.samples);
+}
+
 /* Writes the member "shrunk_from", the initial shape, if the run was shrunk. */
 static void eitp__write_initial_shape(const eitp__state *state, eitp__buffer *text) {
     const eitp_step_shape *initial = &state->info.initial_shape, shape = eitp__step_shape_of(&state->info.config);
@@ -153,6 +159,7 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_ar
                         state->info.numerics);
     eitp__write_lora_state(architecture, state, &text);
     eitp__write_others_state(state, &text);
+    eitp__write_samples(state, &text);
     eitp__write_initial_shape(state, &text);
     eitp__spikes_write(&state->spikes, &text);
     eitp__noise_scale_write(&state->noise_scale, &text);
@@ -210,6 +217,13 @@ static eitp_status eitp__parse_lora_state(const eitp_json *root, eitp__state *st
     if (!status && eitp_lora_saved_parse(state->info.architecture, saved, &lora->saved, NULL))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown modules_to_save '%.60s'", saved);
     return status ? status : eitp__lora_config_check(lora, error);
+}
+
+/* Earlier checkpoints lack the member: their steps were full, but for the one at the end of the run. */
+static eitp_status eitp__parse_samples(const eitp_json *root, eitp__state *state, eitp_error *error) {
+    const eitp__data_position start = EITP__ZERO;
+    state->info.samples = (int64_t)eitp__samples_after(&state->info.config, &start, state->info.step);
+    return eitp__json_get_integer(root, "samples", 0, INT64_MAX, &state->info.samples, error);
 }
 
 static eitp_status eitp__parse_initial_shape(const eitp_json *root, eitp__state *state, eitp_error *error) {
@@ -282,6 +296,8 @@ static eitp_status eitp__parse_state(const eitp_json *root, eitp__state *state, 
     status = eitp__parse_head(root, state, error);
     if (!status)
         status = eitp__parse_state_values(root, state, error);
+    if (!status)
+        status = eitp__parse_samples(root, state, error);
     if (!status)
         status = eitp__parse_lora_state(root, state, error);
     if (!status)

@@ -14,7 +14,7 @@
 #define EITP__MOMENTUM_STATE_VERSION 4 /* earlier factored states have no first moment */
 #define EITP__OLDEST_STATE_VERSION 2
 
-/* The content of trainer_state.json. The position in the data follows from the step. */
+/* The content of trainer_state.json. */
 typedef struct eitp__state {
     eitp_checkpoint_info info;
     int64_t version;

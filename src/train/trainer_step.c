@@ -45,9 +45,9 @@ static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->plans.config;
     const eitp_task *task = &trainer->plans.task;
     const uint64_t samples = (uint64_t)(config->batch_size * config->grad_accum);
+    const uint64_t first = eitp__trainer_samples(trainer, trainer->step + 1);
     for (uint64_t i = 0; task->prefetch && i < samples; i++)
-        task->prefetch(task->user, EITP_TRAINING,
-                       eitp__sample_of(config, task, (uint64_t)(trainer->step + 1) * samples + i));
+        task->prefetch(task->user, EITP_TRAINING, eitp__sample_of(config, task, first + i));
 }
 
 /* Gets the samples of the step: from the workers, or reads them here. */
@@ -56,8 +56,10 @@ static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     const eitp__poll *poll = &plans->task.context->poll;
     eitp_status status;
     if (plans->config.data_workers)
-        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, poll, &plans->batches, error);
-    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, poll, error);
+        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, &trainer->start, trainer->step, poll,
+                                     &plans->batches, error);
+    status = eitp__step_batches_read(&plans->batches, &plans->config, eitp__trainer_samples(trainer, trainer->step),
+                                     poll, error);
     if (!status)
         eitp__prefetch_next_step(trainer);
     return status;
@@ -562,7 +564,7 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     status = eitp__trainer_check_whole(trainer, error);
     if (status)
         return status;
-    if (!eitp__pass_samples(&trainer->plans.config, trainer->step, 0, &first))
+    if (!eitp__pass_samples(&trainer->plans.config, eitp__trainer_samples(trainer, trainer->step), 0, &first))
         return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
                           (long long)trainer->step, (unsigned long long)trainer->plans.config.last_sample);
     result.step = trainer->step + 1;

@@ -76,6 +76,47 @@ exits 0 "fewer steps than were made" train --resume straight/checkpoint-12 --ste
 check "fewer steps than were made: logged" grep -q 'nothing to do: step 12 is done, 2 steps were requested' err
 check "fewer steps than were made: the end" grep -q '^finished: step 12 (requested: 2)' out
 
+# ---- a longer run ----
+
+# The samples, or tokens, that the steps of a run have read.
+items_of() {
+    sed -n 's/.*"loss": .*"\(tokens\|samples\)": \([0-9]*\), .*/\2/p' "$1/metrics.jsonl" | awk '{ n += $1 } END { print n }'
+}
+evaluations_of() {
+    sed -n 's/^{"step": \([0-9]*\), "val_loss".*/\1/p' "$1/metrics.jsonl" | tr '\n' ' '
+}
+head -c 600 text.txt >few.txt
+awk 'BEGIN { print "text,label"; for (i = 0; i < 10; i++) print "number " i "," (i % 2 ? "odd" : "even") }' >ten.csv
+few="--init tiny.json --val-fraction 0 --lr-schedule constant --threads 1 --precision $precision -q"
+longer() { # name, items of an epoch, options: epochs 1, then 2, then 6, against 6 from the start
+    name=$1
+    epoch=$2
+    shift 2
+    exits 0 "$name: 6 epochs" train "$@" $few --epochs 6 --output-dir "$name-straight"
+    exits 0 "$name: 1 epoch" train "$@" $few --epochs 1 --output-dir "$name"
+    for epochs in 2 6; do
+        exits 0 "$name: then $epochs" train --resume auto --epochs $epochs --output-dir "$name" --threads 1 -q
+        check "$name: $epochs epochs: each sample once" test "$(items_of "$name")" -eq $((epochs * epoch))
+    done
+    check "$name: as many as from the start" test "$(items_of "$name")" -eq "$(items_of "$name-straight")"
+}
+longer windows 592 --data few.txt --block-size 16 --batch-size 4 --grad-accum 4
+longer whole_steps 592 --data few.txt --block-size 16 --batch-size 37 --grad-accum 1
+check "a longer run after a whole step: the bits of one that was longer from the start" same_checkpoints \
+    whole_steps/checkpoint-6 whole_steps-straight/checkpoint-6
+longer rows 10 --data ten.csv --task classify --batch-size 16
+longer workers 10 --data ten.csv --task classify --batch-size 4 --data-workers 2
+exits 0 "--drop-last" train --data ten.csv --task classify --batch-size 4 $few --drop-last --epochs 1 --output-dir dropped
+check "--drop-last: whole steps" test "$(items_of dropped)" -eq 8
+exits 0 "--drop-last: longer" train --resume auto --output-dir dropped --epochs 3 --threads 1 -q
+check "--drop-last: whole steps, which go on after the last" test "$(items_of dropped)" -eq 28
+exits 0 "epochs without an end of a step" train --data ten.csv --task classify --batch-size 4 $few --val-fraction 0.1 \
+    --epochs 1 --eval epoch --output-dir by_epochs
+exits 0 "epochs without an end of a step: longer" train --resume auto --output-dir by_epochs --epochs 4 --threads 1 -q
+check "evaluations are after the step that ends an epoch" test "$(evaluations_of by_epochs)" = "0 3 6 8 10 "
+exits 0 "nothing to add" train --resume auto --output-dir rows --epochs 6 --threads 1
+check "nothing to add: says so" grep -q 'nothing to do: step \([0-9]*\) of \1 is done' err
+
 # Every seed that a program can set.
 exits 0 "the largest seed" $train --steps 2 --lr-schedule constant --seed 18446744073709551615 --output-dir largest
 exits 0 "the largest seed, resumed" train --resume largest --steps 3

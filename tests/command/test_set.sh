@@ -51,7 +51,7 @@ check "one dropout: alone" test "$(value_of attn_pdrop same/checkpoint-12/config
 exits 0 "another run" set run seed=5 batch-size=2 lr=0.001 micro-batches-per-pass=2
 check "another run: a resume" grep -q "^warning: seed, batch_size: a resume continues as if .* refused" err
 check "another run: where it continues" grep -q \
-    "^warning: 8 samples per step instead of 4: a resume from step 13 continues with sample 104 instead of 52" err
+    "^8 samples per step instead of 4: a resume continues after the 52 samples that 13 steps have read" err
 check "another run: what does not matter" grep -q "^micro_batches_per_pass: a resume may choose another" err
 check "another run: nothing on what stays" sh -c '! grep -q "lr:" err'
 exits 0 "another run goes on" train --resume auto --output-dir run --steps 14 --threads 1

@@ -232,7 +232,7 @@ static int64_t value_before(const setting *s, const char *name, int64_t now) {
     return now;
 }
 
-/* Samples are counted in steps. */
+/* The position in the data is counted in samples. */
 static void say_samples(const setting *s) {
     const eitp_host host = command_host();
     eitp_checkpoint_info info;
@@ -243,10 +243,9 @@ static void say_samples(const setting *s) {
     is = info.config.batch_size * info.config.grad_accum;
     was = value_before(s, "batch_size", info.config.batch_size) * value_before(s, "grad_accum", info.config.grad_accum);
     if (is != was)
-        output_warning("%lld samples per step instead of %lld: a resume from step %lld continues with sample %lld "
-                       "instead of %lld",
-                       (long long)is, (long long)was, (long long)info.step, (long long)(info.step * is),
-                       (long long)(info.step * was));
+        output_info("%lld samples per step instead of %lld: a resume continues after the %lld samples that %lld steps "
+                    "have read",
+                    (long long)is, (long long)was, (long long)info.samples, (long long)info.step);
 }
 
 int command_set(int count, char **arguments) {
