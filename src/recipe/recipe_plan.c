@@ -1,5 +1,6 @@
 /* From a recipe to a configuration that fits in memory. */
 #include "recipe/training.h"
+#include "run/run_schedule.h"
 
 /* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives the kernels avx512 and products of
    openblas. Any other products are eitp's own. */
@@ -169,7 +170,7 @@ static int eitp__saves_between_steps(const eitp_training *training) {
     const eitp_run_config *run = &training->recipe.run;
     const int64_t steps = run->steps - (training->is_resumed ? training->resumed.step : 0);
     return (run->save_steps && run->save_steps < steps) || run->save_epochs > 0 || run->save_seconds > 0 ||
-           run->keep_best;
+           eitp__run_kept_metric(run);
 }
 
 EITP__PRIVATE eitp_run_config eitp__training_run_config(eitp_training *training) {

@@ -8,6 +8,7 @@
 #include "run/run_directory.h"
 #include "run/run_loop.h"
 #include "run/run_save.h"
+#include "run/run_schedule.h"
 #include "run/sinks.h"
 #include "train/trainer.h"
 
@@ -50,7 +51,8 @@ static const eitp_setting eitp__run_settings[] = {
                        "save when this metric of an evaluation, such as loss or macro_f1, is the best so far, and keep "
                        "that checkpoint as well"),
     EITP__RUN_SETTING(patience, "patience", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
-                      "stop after N evaluations in a row without improvement; 0: never"),
+                      "stop after N evaluations in a row without improvement, and keep the best checkpoint, as "
+                      "keep_best does; 0: never"),
     EITP__RUN_SETTING(max_nonfinite, "max_nonfinite", INTEGER, 5, 1, EITP__LARGEST_COUNT, NULL,
                       "stop after N steps in a row whose gradient is not finite"),
     EITP__RUN_SETTING(
@@ -185,7 +187,7 @@ static void eitp__release_texts(const eitp_host *host, char *texts[EITP__RUN_TEX
 
 static eitp_status eitp__run_copy_texts(const eitp_host *host, const eitp_run_config *config,
                                         char *copies[EITP__RUN_TEXTS], eitp_error *error) {
-    const char *const texts[EITP__RUN_TEXTS] = {config->keep_best, config->run_name, config->notes};
+    const char *const texts[EITP__RUN_TEXTS] = {eitp__run_kept_metric(config), config->run_name, config->notes};
     eitp_status status = EITP_OK;
     for (int i = 0; i < EITP__RUN_TEXTS; i++) {
         copies[i] = texts[i] && !status ? eitp__copy_text(host, texts[i]) : NULL;
@@ -203,7 +205,8 @@ static void eitp__run_replace_texts(eitp_run *run, char *const copies[EITP__RUN_
     before[1] = run->run_name;
     before[2] = run->notes;
     eitp__release_texts(&run->host, before);
-    run->config.keep_best = run->keep_best = copies[0];
+    run->keep_best = copies[0];
+    run->config.keep_best = run->config.keep_best ? copies[0] : NULL;
     run->config.run_name = run->run_name = copies[1];
     run->config.notes = run->notes = copies[2];
 }

@@ -180,7 +180,7 @@ typedef struct eitp_run_report {
     eitp_evaluation evaluation; /* the last evaluation */
     int64_t evaluations;        /* number of evaluations of this run */
     int64_t evaluated_step;     /* steps done at the last evaluation, including those before a resume; -1: none */
-    int64_t best_step;          /* of the best checkpoint, with `keep_best`; else of the best evaluation. -1: none */
+    int64_t best_step;          /* of the best checkpoint, with `keep_best` or `patience`; -1: none */
     double best_value;
     int64_t items;           /* of the first loss term, in the steps of this run */
     double seconds;          /* that those steps took */
@@ -292,10 +292,11 @@ typedef struct eitp_run_config {
        After each evaluation that is the best so far a checkpoint is written, and it is kept in addition to the newest
        ones; one that cannot be kept is an EITP_EVENT_NOT_KEPT. best.json in the directory names it once it is complete;
        a best.json that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL:
-       the best checkpoint is not kept. */
+       the best checkpoint is kept only with `patience`. */
     const char *keep_best;
-    int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
-                              loss if it is NULL), whether or not their checkpoints are kept; 0: never */
+    /* Early stopping: stop after N evaluations in a row without improvement of keep_best, whether or not their
+       checkpoints are kept; 0: never. If keep_best is NULL it is the loss, and its best checkpoint is kept too. */
+    int64_t patience;
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
     eitp_check_finite check_finite;
     /*

@@ -1,5 +1,6 @@
 /* The best checkpoint of a run, and early stopping. */
 #include "base/files.h"
+#include "base/log.h"
 #include "run/async_save.h"
 #include "run/best.h"
 #include "run/events.h"
@@ -19,18 +20,12 @@ static eitp__best_checkpoint *eitp__best_of(const eitp_run *run) {
     return (eitp__best_checkpoint *)run->states[EITP__OBSERVER_BEST];
 }
 
-/* The metric that decides. */
-static const char *eitp__run_metric_name(const eitp_run *run) {
-    return run->keep_best ? run->keep_best : "loss";
-}
-
 /* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. A failure is
    reported once, and the next save tries again. */
 static void eitp__write_best(eitp_run *run) {
     eitp__best_checkpoint *kept = eitp__best_of(run);
     eitp_error error;
-    if (!eitp__best_write(&kept->best, &run->host, run->directory, eitp__run_metric_name(run), run->keep_best != NULL,
-                          &error)) {
+    if (!eitp__best_write(&kept->best, &run->host, run->directory, run->keep_best, 1, &error)) {
         kept->is_behind = 0;
         return;
     }
@@ -42,10 +37,9 @@ static void eitp__write_best(eitp_run *run) {
 }
 
 static void eitp__report_best(eitp_run *run) {
-    const eitp__best *best = &eitp__best_of(run)->best;
-    const eitp__best_state *reported = run->keep_best ? &best->saved : &best->now;
-    run->report.best_step = reported->step;
-    run->report.best_value = reported->value;
+    const eitp__best_state *saved = &eitp__best_of(run)->best.saved;
+    run->report.best_step = saved->step;
+    run->report.best_value = saved->value;
 }
 
 static void eitp__best_save_complete(eitp_run *run, void *state, int64_t step) {
@@ -125,8 +119,8 @@ static double eitp__metric_value(const eitp_evaluation *evaluation, const char *
 
 /* Adds the last evaluation to those that decide. That of a model that may not be saved never is the best. */
 static double eitp__add_best(eitp_run *run, eitp__best_checkpoint *kept) {
-    const double metric = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
-    const double value = run->keep_best && !eitp__run_is_good(run) ? (double)NAN : metric;
+    const double metric = eitp__metric_value(&run->report.evaluation, run->keep_best);
+    const double value = !eitp__run_is_good(run) ? (double)NAN : metric;
     eitp__best_add(&kept->best, run->report.evaluated_step, value);
     eitp__report_best(run);
     kept->is_behind = 1;
@@ -135,7 +129,7 @@ static double eitp__add_best(eitp_run *run, eitp__best_checkpoint *kept) {
 
 /* An evaluation that is second to one whose checkpoint is being written is the best if that fails. */
 static void eitp__await_best(eitp_run *run, const eitp__best *best, double value) {
-    if (run->keep_best && best->now.step != run->report.evaluated_step && best->now.step != best->saved.step &&
+    if (best->now.step != run->report.evaluated_step && best->now.step != best->saved.step &&
         eitp__best_is_better(best, value, best->saved.value))
         eitp__async_save_finish(run);
 }
@@ -152,7 +146,7 @@ static void eitp__best_after_evaluation(eitp_run *run, void *state, eitp__decisi
         return;
     }
     eitp__write_best(run);
-    if (!run->keep_best || kept->best.now.step != step)
+    if (kept->best.now.step != step)
         return;
     decision->saves = 1;
     if (run->report.saved_step == step && !run->saves.is_early)
@@ -162,7 +156,7 @@ static void eitp__best_after_evaluation(eitp_run *run, void *state, eitp__decisi
 /* ---- The observer ---- */
 
 static int eitp__prefers_higher(const eitp_run *run) {
-    return eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run)) == EITP_HIGHER_IS_BETTER;
+    return eitp_trainer_metric_direction(run->trainer, run->keep_best) == EITP_HIGHER_IS_BETTER;
 }
 
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
@@ -170,7 +164,7 @@ static eitp_status eitp__read_best(eitp_run *run, eitp__best *best, eitp_error *
     char *parent = eitp__parent_directory(&run->host, run->checkpoint);
     eitp_status status = parent ? EITP_OK : eitp__fail_memory(error, strlen(run->checkpoint), "a path");
     if (!status)
-        status = eitp__best_read(best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
+        status = eitp__best_read(best, &run->host, parent, run->keep_best, run->checkpoint_step, error);
     if (status == EITP_ERROR_FORMAT) {
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "%s; the evaluations before step %lld do not count for the best or for stopping early",
@@ -224,7 +218,7 @@ static void eitp__best_write_state(const eitp_run *run, const void *state, int i
     const eitp__best *best = &((const eitp__best_checkpoint *)state)->best;
     (void)is_counted;
     if (eitp__run_follows_best(run))
-        eitp__best_format(best, &best->now, eitp__run_metric_name(run), run->keep_best != NULL, text);
+        eitp__best_format(best, &best->now, run->keep_best, 1, text);
 }
 
 static eitp_status eitp__best_read_state(eitp_run *run, void *state, const eitp_json *value, eitp_error *error) {
@@ -232,7 +226,7 @@ static eitp_status eitp__best_read_state(eitp_run *run, void *state, const eitp_
     kept->was_read = 1;
     eitp__best_init(&kept->best, eitp__prefers_higher(run));
     return value && eitp__run_follows_best(run)
-               ? eitp__best_parse(&kept->best, value, eitp__run_metric_name(run), run->checkpoint_step, error)
+               ? eitp__best_parse(&kept->best, value, run->keep_best, run->checkpoint_step, error)
                : EITP_OK;
 }
 
@@ -273,13 +267,15 @@ static void eitp__patience_after_evaluation(eitp_run *run, void *state, eitp__de
         snprintf(found, sizeof found, "best %.6g at step %lld", best->value, (long long)best->step);
     decision->stops = 1;
     snprintf(decision->why, sizeof decision->why,
-             "early stop: no improvement of the validation %s in %lld evaluations (%s)", eitp__run_metric_name(run),
+             "early stop: no improvement of the validation %s in %lld evaluations (%s)", run->keep_best,
              (long long)best->since, found);
 }
 
 /* That of a run that is resumed may be exhausted. */
 static eitp_status eitp__patience_begin(eitp_run *run, void *state, eitp_error *error) {
     (void)error;
+    if (run->config.patience > 0 && !run->config.keep_best)
+        eitp__log_line(&run->host, EITP_LOG_INFO, "patience keeps the checkpoint of the best validation loss");
     eitp__patience_after_evaluation(run, state, &run->decision);
     return EITP_OK;
 }

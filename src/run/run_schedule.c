@@ -7,8 +7,12 @@ EITP__PRIVATE int eitp__run_validates(const eitp_run *run) {
     return eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION] > 0;
 }
 
+EITP__PRIVATE const char *eitp__run_kept_metric(const eitp_run_config *config) {
+    return !config->keep_best && config->patience > 0 ? "loss" : config->keep_best;
+}
+
 EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
-    return run->keep_best || run->config.patience > 0;
+    return run->keep_best != NULL;
 }
 
 EITP__PRIVATE int eitp__steps_remain(const eitp_run *run) {

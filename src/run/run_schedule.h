@@ -7,7 +7,10 @@
 /* True if the task has validation samples. */
 EITP__PRIVATE int eitp__run_validates(const eitp_run *run);
 
-/* True if evaluations decide about the best checkpoint or early stopping. */
+/* The metric whose best checkpoint is kept: that of keep_best, or the loss that patience watches; NULL: none. */
+EITP__PRIVATE const char *eitp__run_kept_metric(const eitp_run_config *config);
+
+/* True if evaluations decide which checkpoint is kept as the best, and when to stop early. */
 EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
 
 /* True if the run has steps left. */

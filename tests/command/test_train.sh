@@ -201,6 +201,11 @@ exits 0 "stopped early: resume" train --resume auto --output-dir patient --threa
 check "stopped early: it stays stopped" grep -q '^stopped early: step 6 of 12, ' out
 exits 0 "more patience" train --resume auto --output-dir patient --threads 1 --patience 3
 check "more patience: it continues" grep -q '^stopped early: step 8 of 12, ' out
+# Patience alone keeps the best checkpoint too.
+exits 0 "patience alone" $train --steps 12 --lr 0 --eval-steps 2 --save-steps 3 --save-total-limit 1 --patience 2 --output-dir alone
+check "patience alone: said" grep -q '^patience keeps the checkpoint of the best validation loss$' err
+check "patience alone: kept" test -d alone/checkpoint-2 -a -d alone/best_model
+check "patience alone: where it is" grep -q '^model: alone/checkpoint-6; the best: alone/checkpoint-2 (loss ' err
 # The same by the key of the records, and as transformers spells it.
 exits 0 "--keep-best val_loss" $train --steps 2 --eval-steps 1 --keep-best val_loss --output-dir keyed
 check "val_loss: best.json" grep -q '"metric": "loss"' keyed/best.json

@@ -573,12 +573,14 @@ static void waver(fixture *f) {
     f->config.patience = 3;
 }
 
-static void the_best_is_kept_and_patience_stops(void) {
+/* Patience without a metric watches the loss, and keeps the checkpoint that it compares with. */
+static void check_best_is_kept(const char *keep_best) {
     char text[4096], expected[64];
     fixture f;
     int64_t end;
     REQUIRE(begin_fixture(&f));
     waver(&f);
+    f.config.keep_best = keep_best;
     CHECK_THAT(!train(&f), "%s", error_.message);
     end = f.report.steps_done;
     CHECK(f.report.end == EITP_RUN_EARLY_STOP && end < 30 && f.w.events[EITP_EVENT_EARLY_STOP] == 1);
@@ -591,6 +593,11 @@ static void the_best_is_kept_and_patience_stops(void) {
     f.config.resume = EITP_RESUME_NEWEST;
     CHECK(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == end && f.report.step.step == 0);
     scratch_remove(f.directory);
+}
+
+static void the_best_is_kept_and_patience_stops(void) {
+    check_best_is_kept("loss");
+    check_best_is_kept(NULL);
 }
 
 static void patience_survives_kills(void) {

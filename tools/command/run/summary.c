@@ -164,7 +164,9 @@ static void print_line(const char *label, text_buffer *line) {
 /* The newest checkpoint, and the best one if the run keeps it. */
 static void print_model(const training *t) {
     const eitp_run_report *report = &t->report;
-    const char *metric = options_text(&t->r->options, OPTION_KEEP_BEST);
+    const option_set *o = &t->r->options;
+    const int keeps_loss = !options_has(o, OPTION_KEEP_BEST) && options_integer(o, OPTION_PATIENCE) > 0;
+    const char *metric = keeps_loss ? "loss" : options_text(o, OPTION_KEEP_BEST);
     char *checkpoint = last_checkpoint(t), *best;
     text_buffer line = {NULL, 0, 0};
     if (!checkpoint)
