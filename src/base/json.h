@@ -35,6 +35,10 @@ EITP__PRIVATE eitp_status eitp__json_get_boolean(const eitp_json *object, const 
 EITP__PRIVATE eitp_status eitp__json_get_text(const eitp_json *object, const char *name, const char **value,
                                               eitp_error *error);
 
+/* Lists the names of an object's members in text[size], for one line of a message: "a, b", cut with "..." if they do
+   not fit; "none" for an object without members. Returns `text`. size is at least 16. */
+EITP__PRIVATE const char *eitp__json_list_members(const eitp_json *object, char *text, size_t size);
+
 /* Adds `size` bytes of UTF-8 as a quoted JSON string. Bytes that are not UTF-8 become U+FFFD. */
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
 /* Adds a name of a file, of which bytes that are not UTF-8 can be read back by eitp_json_read_file. */

@@ -1,5 +1,7 @@
 #include "base/json.h"
 
+#include "base/unicode.h"
+
 const eitp_json *eitp_json_member(const eitp_json *object, const char *name) {
     const size_t size = name ? strlen(name) : 0;
     if (!object || !name || object->kind != EITP_JSON_OBJECT)
@@ -82,4 +84,19 @@ EITP__PRIVATE eitp_status eitp__json_get_text(const eitp_json *object, const cha
                           (unsigned long long)member->line, name);
     *value = member->text;
     return EITP_OK;
+}
+
+EITP__PRIVATE const char *eitp__json_list_members(const eitp_json *object, char *text, size_t size) {
+    enum { SHOWN = 40 };
+    size_t used = (size_t)snprintf(text, size, "%s", object->first_child ? "" : "none");
+    for (const eitp_json *member = object->first_child; member && used < size; member = member->next) {
+        const size_t shown = eitp__utf8_valid_prefix((const unsigned char *)member->name,
+                                                     member->name_size < SHOWN ? member->name_size : (size_t)SHOWN);
+        used += (size_t)snprintf(text + used, size - used, "%s%.*s", used ? ", " : "", (int)shown, member->name);
+    }
+    if (used >= size)
+        memcpy(text + eitp__utf8_valid_prefix((const unsigned char *)text, size - 4), "...", 4);
+    for (char *at = text; *at; at++)
+        *at = (unsigned char)*at < ' ' ? ' ' : *at;
+    return text;
 }

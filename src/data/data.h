@@ -32,12 +32,13 @@ typedef struct eitp_text_files eitp_text_files;
 typedef struct eitp_text_files_config {
     const char *const *paths; /* files and directories; "-" is `input` */
     size_t path_count;
-    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio or
-       .iob, else TEXT; eitp_table has defaults of its own. Only eitp_table reads CHAT and FOLDERS. */
+    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .json, .jsonl, .ndjson, .conll, .bio
+       or .iob, else TEXT; eitp_table has defaults of its own. Only eitp_table reads CHAT and FOLDERS. */
     eitp_text_format format;
     const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
     const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */
     int skip_bad;            /* nonzero: bad rows of tables are skipped, counted and logged; 0: the first is an error */
+    int json_rows;           /* nonzero: .json files found in directories are tables too; 0: they are TEXT */
     int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
     size_t read_size;        /* bytes read at a time; 0: the default. Results do not depend on it. */
     eitp_text_source input;  /* what "-" reads, up to the end of its first document, such as standard input; `read`

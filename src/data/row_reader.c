@@ -6,27 +6,35 @@
 /* Bad rows that are reported one by one; the others are counted. */
 enum { EITP__REPORTED_ROWS = 10 };
 
+/* True if a name ends with letters, in upper or lower case, and has others before them. */
+static int eitp__name_ends_with(const char *path, const char *ending) {
+    const size_t length = strlen(path), size = strlen(ending);
+    size_t same = 0;
+    while (length > size && same < size) {
+        const char c = path[length - size + same];
+        if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != ending[same])
+            break;
+        same++;
+    }
+    return same == size;
+}
+
 EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_format other) {
     static const struct {
         const char *ending;
         eitp_text_format format;
-    } endings[] = {{".csv", EITP_FORMAT_CSV},     {".tsv", EITP_FORMAT_TSV},      {".tab", EITP_FORMAT_TSV},
-                   {".jsonl", EITP_FORMAT_JSONL}, {".ndjson", EITP_FORMAT_JSONL}, {".conll", EITP_FORMAT_CONLL},
-                   {".bio", EITP_FORMAT_CONLL},   {".iob", EITP_FORMAT_CONLL}};
-    const size_t length = strlen(path);
+    } endings[] = {{".csv", EITP_FORMAT_CSV},    {".tsv", EITP_FORMAT_TSV},     {".tab", EITP_FORMAT_TSV},
+                   {".json", EITP_FORMAT_JSONL}, {".jsonl", EITP_FORMAT_JSONL}, {".ndjson", EITP_FORMAT_JSONL},
+                   {".bio", EITP_FORMAT_CONLL},  {".iob", EITP_FORMAT_CONLL},   {".conll", EITP_FORMAT_CONLL}};
     for (size_t i = 0; i < EITP__COUNT(endings); i++) {
-        const size_t size = strlen(endings[i].ending);
-        size_t same = 0;
-        while (length > size && same < size) {
-            const char c = path[length - size + same];
-            if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != endings[i].ending[same])
-                break;
-            same++;
-        }
-        if (same == size)
+        if (eitp__name_ends_with(path, endings[i].ending))
             return endings[i].format;
     }
     return other;
+}
+
+EITP__PRIVATE int eitp__is_json_name(const char *path) {
+    return eitp__name_ends_with(path, ".json");
 }
 
 /* ---- Columns of CSV and TSV ---- */
@@ -173,8 +181,24 @@ static eitp_status eitp__read_csv(eitp__row_reader *rows, eitp_example *example,
     return EITP_OK;
 }
 
-/* A member that is named must be in some row; the default label need not be. */
+/* True if a list that is read as words is rather one of texts. */
+static int eitp__words_are_texts(const eitp_example *example) {
+    for (size_t i = 0; i < example->word_count; i++) {
+        for (size_t j = 0; j < example->words[i].size; j++) {
+            if (strchr(" \t\r\n", example->words[i].bytes[j]) && example->words[i].bytes[j])
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* At the end of the rows. A single one with a list of texts is a table that is written column by column. A member that
+   is named must be in some row; the default label need not be. */
 static eitp_status eitp__check_found(const eitp__row_reader *rows, eitp_error *error) {
+    if (rows->has_texts && rows->count == 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: one object with a list of texts for each member; write an object for each text",
+                          rows->reader.path);
     for (size_t i = EITP__COLUMN_PAIR; i < EITP__COLUMN_KINDS; i++) {
         const char *name = rows->config.columns[i];
         if (name && rows->count && !rows->found[i])
@@ -183,6 +207,15 @@ static eitp_status eitp__check_found(const eitp__row_reader *rows, eitp_error *e
                               name);
     }
     return EITP_OK;
+}
+
+static eitp_status eitp__fail_no_text(const eitp__row_reader *rows, const char *name, eitp_error *error) {
+    char members[160];
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "%s: line %llu: no member named '%.60s' with a text (members: %s); name the member that has the "
+                      "text",
+                      rows->reader.path, (unsigned long long)rows->json.line, name,
+                      eitp__json_list_members(rows->json.object, members, sizeof members));
 }
 
 static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
@@ -201,9 +234,8 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     if (status != EITP_OK)
         return status;
     if (!value)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "%s: line %llu: no member named '%.60s' with a text; name the member that has the text",
-                          rows->reader.path, (unsigned long long)rows->json.line, text);
+        return eitp__fail_no_text(rows, text, error);
+    rows->has_texts |= !rows->count && !columns[EITP__COLUMN_TEXT] && eitp__words_are_texts(example);
     example->line = value->line;
     example->column = eitp__json_rows_column(&rows->json, value);
     if (pair) {

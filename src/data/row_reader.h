@@ -36,12 +36,16 @@ typedef struct eitp__row_reader {
     uint64_t first_line;           /* of CSV and TSV: the line that decided on field_count */
     int has_row;                   /* the first line was read, and is a row */
     int found[EITP__COLUMN_KINDS]; /* members that a row of JSON Lines had */
+    int has_texts;                 /* the words of the first row of JSON Lines have spaces in them */
     uint64_t count, skipped;       /* rows that were read and skipped */
 } eitp__row_reader;
 
-/* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson), CONLL (.conll,
-   .bio, .iob); `other` for any other name. */
+/* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), CONLL
+   (.conll, .bio, .iob); `other` for any other name. */
 EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_format other);
+
+/* True if a name ends with .json, of which a directory may have texts. */
+EITP__PRIVATE int eitp__is_json_name(const char *path);
 
 /* Opens a file, refuses what is not text, and finds the columns in the header. The arguments must outlive the rows.
    After a failure they are closed. */

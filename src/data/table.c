@@ -108,7 +108,6 @@ static eitp_status eitp__table_find_label(eitp_table *table, eitp__row_config *c
 static eitp_status eitp__table_find_format(eitp_table *table, eitp__row_config *config, int *is_skipped,
                                            eitp_error *error) {
     const char *path = table->paths.walk.path;
-    const size_t length = strlen(path);
     *is_skipped = 0;
     config->format = table->paths.format;
     if (!table->paths.walk.is_listed && (config->format == EITP_FORMAT_AUTO || config->format == EITP_FORMAT_FOLDERS))
@@ -116,8 +115,7 @@ static eitp_status eitp__table_find_format(eitp_table *table, eitp__row_config *
     if (config->format == EITP_FORMAT_FOLDERS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a file, and format is FOLDERS; give directories", path);
     if (config->format == EITP_FORMAT_AUTO)
-        config->format = eitp__format_of_name(
-            path, length > 5 && !strcmp(path + length - 5, ".json") ? EITP_FORMAT_JSONL : EITP_FORMAT_LINES);
+        config->format = eitp__format_of_name(path, EITP_FORMAT_LINES);
     return EITP_OK;
 }
 

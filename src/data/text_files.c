@@ -99,10 +99,13 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
 
 static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *error) {
     eitp__row_config config = EITP__ZERO;
-    const char *path = files->paths.walk.path;
+    const eitp__path_walk *walk = &files->paths.walk;
+    const char *path = walk->path;
     config.format = files->paths.format;
     if (config.format == EITP_FORMAT_AUTO)
-        config.format = eitp__format_of_name(path, EITP_FORMAT_TEXT);
+        config.format = !walk->is_listed && !files->paths.json_rows && eitp__is_json_name(path)
+                            ? EITP_FORMAT_TEXT
+                            : eitp__format_of_name(path, EITP_FORMAT_TEXT);
     if (config.format == EITP_FORMAT_TEXT)
         return eitp__text_files_begin_text(files, error);
     config.columns[EITP__COLUMN_TEXT] = files->paths.text_column;

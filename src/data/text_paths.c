@@ -102,6 +102,7 @@ EITP__PRIVATE eitp_status eitp__text_paths_open(eitp__text_paths *paths, const e
     paths->path_count = config->path_count;
     paths->format = config->format;
     paths->skip_bad = config->skip_bad;
+    paths->json_rows = config->json_rows;
     paths->input = config->input;
     status = eitp__text_paths_copy(paths, config, error);
     paths->how.encoding = paths->encoding;

@@ -14,7 +14,7 @@ typedef struct eitp__text_paths {
     uint64_t total_bytes;         /* of all files, as of eitp__text_paths_open */
     char *encoding, *text_column; /* NULL: the default */
     eitp_text_format format;
-    int skip_bad;
+    int skip_bad, json_rows;
     eitp_text_source input;
     eitp__text_reading how;
     eitp__path_walk walk; /* begins before the first file */

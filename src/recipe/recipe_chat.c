@@ -1,10 +1,33 @@
 /* Conversations of a recipe: how they are recognised, and what their samples are. */
+#include "data/row_reader.h"
 #include "recipe/training.h"
+#include "text/conversation.h"
 
 /* ---- Recognising them ---- */
 
+/* What the first row of the data is. */
+typedef struct eitp__first_row {
+    int is_conversation;
+    eitp_error why; /* with EITP_ERROR_ARGUMENT: it is neither a conversation nor a text */
+} eitp__first_row;
+
+static void eitp__judge_first_row(const eitp_host *host, const eitp_example *example, eitp__first_row *row) {
+    const eitp_text *text = &example->text;
+    eitp_json_document *document = NULL;
+    if (!eitp__json_parse_line(host, text->bytes, text->size, 1, &document, NULL)) {
+        const eitp_json *root = eitp_json_root(document);
+        row->is_conversation = eitp__has_conversation(root);
+        if (!row->is_conversation && root->kind == EITP_JSON_OBJECT && !eitp_json_member(root, "text")) {
+            eitp__fail_form(host, root, "text", &row->why);
+            eitp__fail_prefix(&row->why, row->why.status, "%s: line %llu", example->path,
+                              (unsigned long long)example->line);
+        }
+    }
+    eitp_json_release(document);
+}
+
 /* Reads the first row of the training data as a conversation. */
-static eitp_status eitp__read_first_conversation(const eitp_training *training, int *is_one, eitp_error *error) {
+static eitp_status eitp__read_first_row(const eitp_training *training, eitp__first_row *row) {
     eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
     eitp_example_source source;
     eitp_example example;
@@ -12,33 +35,47 @@ static eitp_status eitp__read_first_conversation(const eitp_training *training, 
     int is_end = 0;
     eitp_status status;
     config.texts.format = EITP_FORMAT_CHAT;
-    status = eitp_table_open(&training->host, &config, &table, error);
+    status = eitp_table_open(&training->host, &config, &table, NULL);
     if (!status) {
         source = eitp_table_source(table);
-        status = source.read(source.user, &example, &is_end, error);
+        status = source.read(source.user, &example, &is_end, NULL);
     }
-    *is_one = !status && !is_end && eitp_is_conversation(&training->host, example.text.bytes, example.text.size);
+    if (!status && !is_end)
+        eitp__judge_first_row(&training->host, &example, row);
     eitp_table_close(table);
     return status;
 }
 
-/* True if the first file is JSON Lines by its name, and no column says what of them is the text. */
+/* True if the first path is JSON by its name, or a directory and there are settings of conversations; and no column
+   says what of the rows is the text. */
 static int eitp__may_be_conversations(const eitp_training *training) {
     const eitp_data_recipe *data = &training->recipe.data;
     const eitp_text_list *paths = training->parts[EITP_TRAINING].paths;
-    const char *ending = paths->count ? strrchr(paths->texts[0], '.') : NULL;
-    return data->format == EITP_FORMAT_AUTO && !data->text_column && !data->label_column && ending &&
-           (!strcmp(ending, ".jsonl") || !strcmp(ending, ".ndjson") || !strcmp(ending, ".json"));
+    eitp_path_kind kind = EITP_PATH_MISSING;
+    if (data->format != EITP_FORMAT_AUTO || data->text_column || data->label_column || !paths->count)
+        return 0;
+    if (eitp__has_chat_setting(training))
+        eitp__recipe_path_kind(&training->host, paths->texts[0], NULL, &kind, NULL);
+    return kind == EITP_PATH_DIRECTORY || eitp__format_of_name(paths->texts[0], EITP_FORMAT_TEXT) == EITP_FORMAT_JSONL;
 }
 
-/* What cannot be read now is reported when it is packed; of a resumed run it may have gone missing. */
-EITP__PRIVATE void eitp__find_conversations(eitp_training *training) {
-    int is_one = 0;
-    if (eitp__may_be_conversations(training) && eitp__read_first_conversation(training, &is_one, NULL) &&
-        training->is_resumed)
-        is_one = eitp__has_packed(training, EITP_TRAINING, 1);
-    if (is_one)
+/* What cannot be read now is reported when it is packed; of a resumed run it may have gone missing. A run that has
+   packed its rows as text continues with that. */
+EITP__PRIVATE eitp_status eitp__find_conversations(eitp_training *training, eitp_error *error) {
+    eitp__first_row row = EITP__ZERO;
+    if (!eitp__may_be_conversations(training))
+        return EITP_OK;
+    if (eitp__read_first_row(training, &row) && training->is_resumed)
+        row.is_conversation = eitp__has_packed(training, EITP_TRAINING, 1);
+    if (training->is_resumed && eitp__has_packed(training, EITP_TRAINING, 0))
+        return EITP_OK;
+    if (row.is_conversation)
         training->recipe.data.format = EITP_FORMAT_CHAT;
+    if (!row.why.status || training->recipe.data.skip_bad)
+        return EITP_OK;
+    if (error)
+        *error = row.why;
+    return row.why.status;
 }
 
 /* ---- Samples ---- */

@@ -2,6 +2,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "data/path_walk.h"
+#include "data/row_reader.h"
 #include "data/sample_header.h"
 #include "recipe/training.h"
 
@@ -48,6 +49,24 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
         hash = eitp__fnv1a(hash, &sum, sizeof sum);
     }
     return hash;
+}
+
+/* True if a file of a path is JSON that is read as rows. */
+static int eitp__has_json_rows(const eitp_text_files_config *texts, const eitp_host *host) {
+    eitp__path_walk walk;
+    int has_one = 0;
+    eitp__path_walk_init(&walk, host, texts->paths, texts->path_count);
+    while (!has_one && texts->format == EITP_FORMAT_AUTO && !eitp__path_walk_next(&walk, NULL) && walk.path)
+        has_one = (walk.is_listed || texts->json_rows) && eitp__is_json_name(walk.path);
+    eitp__path_walk_release(&walk);
+    return has_one;
+}
+
+/* The same of a token file, whose .json files were once packed as they are. */
+static uint64_t eitp__tokens_fingerprint(const eitp_training *training, eitp_split split) {
+    const eitp_text_files_config texts = eitp__part_texts(training, split);
+    const uint64_t hash = eitp__part_fingerprint(training, split);
+    return eitp__has_json_rows(&texts, &training->host) ? eitp__add_setting(hash, 4, "rows") : hash;
 }
 
 /* ---- Token files ---- */
@@ -121,6 +140,7 @@ EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *train
     texts.encoding = data->encoding;
     texts.text_column = data->text_column;
     texts.skip_bad = data->skip_bad;
+    texts.json_rows = training->recipe.task.kind != EITP_TASK_AUTO || eitp__has_chat_setting(training);
     texts.strict_utf8 = data->strict_utf8;
     texts.input = data->input;
     return texts;
@@ -146,7 +166,7 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
 /* Finds or makes the file that the texts are packed into. */
 static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
-    char *path = eitp__packed_path(training, eitp__part_fingerprint(training, split), "tokens");
+    char *path = eitp__packed_path(training, eitp__tokens_fingerprint(training, split), "tokens");
     eitp_status status = path ? eitp__part_find_packed(training, split, 0, path, error)
                               : eitp__fail_memory(error, 100, "the path of packed data");
     if (status || part->path) {

@@ -102,7 +102,9 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
 
 /* Conversations are samples, other texts windows. */
 static eitp_status eitp__open_language(eitp_training *training, eitp_error *error) {
-    eitp__find_conversations(training);
+    const eitp_status status = eitp__find_conversations(training, error);
+    if (status)
+        return status;
     return training->recipe.data.format == EITP_FORMAT_CHAT ? eitp__open_conversations(training, error)
                                                             : eitp__open_windows(training, error);
 }

@@ -1,6 +1,7 @@
 /* Rows of a recipe's texts as labelled files, and their parts. */
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "data/row_reader.h"
 #include "recipe/training.h"
 
 EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split) {
@@ -12,15 +13,11 @@ EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, 
 }
 
 EITP__PRIVATE int eitp__part_has_rows(const eitp_training *training, eitp_split split) {
-    static const char *const endings[] = {".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".conll", ".bio", ".iob"};
     const eitp_text_list *paths = training->parts[split].paths;
     const eitp_text_format format = training->recipe.data.format;
     for (size_t i = 0; i < paths->count && format == EITP_FORMAT_AUTO; i++) {
-        const char *ending = strrchr(paths->texts[i], '.');
-        for (size_t j = 0; j < EITP__COUNT(endings) && ending; j++) {
-            if (!strcmp(ending, endings[j]))
-                return 1;
-        }
+        if (eitp__format_of_name(paths->texts[i], EITP_FORMAT_TEXT) != EITP_FORMAT_TEXT)
+            return 1;
     }
     return format > EITP_FORMAT_TEXT;
 }

@@ -21,6 +21,11 @@ EITP__PRIVATE eitp_status eitp__training_set_chat_template(eitp_training *traini
     return status ? eitp__fail_prefix(error, status, "chat_template") : EITP_OK;
 }
 
+EITP__PRIVATE int eitp__has_chat_setting(const eitp_training *training) {
+    const eitp_recipe *recipe = &training->recipe;
+    return recipe->model.chat_template || recipe->model.chat_values || recipe->task.train_on != EITP_CHAT_ANSWERS;
+}
+
 EITP__PRIVATE eitp_chat_config eitp__training_chat_config(const eitp_training *training) {
     eitp_chat_config config = eitp_chat_config_default();
     config.targets = training->recipe.task.train_on;

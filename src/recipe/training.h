@@ -237,8 +237,11 @@ EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part
 /* ---- Conversations ---- */
 
 /* Sets the format of the data to EITP_FORMAT_CHAT if their first row is a conversation, and nothing else is said of
-   them. */
-EITP__PRIVATE void eitp__find_conversations(eitp_training *training);
+   them. Fails if it is neither that nor a text. */
+EITP__PRIVATE eitp_status eitp__find_conversations(eitp_training *training, eitp_error *error);
+
+/* True if the recipe sets anything that is about conversations alone. */
+EITP__PRIVATE int eitp__has_chat_setting(const eitp_training *training);
 
 /* Gives the tokenizer the chat template that the recipe names. */
 EITP__PRIVATE eitp_status eitp__training_set_chat_template(eitp_training *training, eitp_error *error);

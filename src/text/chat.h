@@ -73,6 +73,7 @@ typedef struct eitp_chat_report {
  *   - {"prompt": ..., "completion": ...}: each a text, or a list of messages.
  *   - {"instruction": "...", "input": "...", "output": "..."} (Alpaca): the input follows the instruction after an
  *     empty line. "system" may be a member.
+ *   - {"question": "...", "context": "...", "answer": "..."}: the same with these names.
  *
  * Stores the length in *length and the first `capacity` bytes in `text`, without a terminating zero; `text` may be NULL
  * if capacity is 0. EITP_ERROR_ARGUMENT, with the reason, if the conversation has none of the forms, or the template

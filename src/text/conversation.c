@@ -1,6 +1,8 @@
 /* Conversations: the forms that files have them in, and the messages that each of them stands for. */
 #include "text/conversation.h"
 
+#include "base/settings.h"
+
 /* ---- Parts of a row ---- */
 
 static int eitp__json_is(const eitp_json *value, eitp_json_kind kind) {
@@ -43,6 +45,15 @@ static eitp_status eitp__expect_text(const eitp_json *value, const char *name, e
 
 /* ---- Forms ---- */
 
+/* A form that rows have. */
+typedef struct eitp__conversation_form {
+    const char *members[2]; /* that it must have; the second may be NULL */
+    const char *context;    /* may have: a text that follows that of the first member after an empty line; or NULL */
+    /* Writes the messages; NULL: the first member has them. */
+    eitp_status (*write)(const struct eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
+                         eitp_error *error);
+} eitp__conversation_form;
+
 /* The role that a name in ShareGPT's "from" stands for; NULL: unknown. */
 static const char *eitp__message_role_of(const eitp_json *from) {
     static const struct {
@@ -69,8 +80,9 @@ static const char *eitp__message_role_of(const eitp_json *from) {
 }
 
 /* {"conversations": [{"from": ..., "value": ...}]} */
-static eitp_status eitp__write_turns(const eitp_json *row, eitp__buffer *out, eitp_error *error) {
-    const eitp_json *turns = eitp_json_member(row, "conversations"), *turn;
+static eitp_status eitp__write_turns(const eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
+                                     eitp_error *error) {
+    const eitp_json *turns = eitp_json_member(row, form->members[0]), *turn;
     size_t number = 0;
     if (turns->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'conversations' must be a list of messages");
@@ -114,65 +126,130 @@ static eitp_status eitp__write_side(const eitp_json *row, const char *name, cons
     return EITP_OK;
 }
 
-static eitp_status eitp__write_pair(const eitp_json *row, eitp__buffer *out, eitp_error *error) {
+static eitp_status eitp__write_pair(const eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
+                                    eitp_error *error) {
     eitp_status status;
     eitp__write_message(out, "system", eitp_json_member(row, "system"));
-    status = eitp__write_side(row, "prompt", "user", out, error);
-    return status ? status : eitp__write_side(row, "completion", "assistant", out, error);
+    status = eitp__write_side(row, form->members[0], "user", out, error);
+    return status ? status : eitp__write_side(row, form->members[1], "assistant", out, error);
 }
 
-/* Alpaca's instruction with its input. */
-static eitp_status eitp__write_instruction(const eitp_json *row, eitp__buffer *out, eitp_error *error) {
-    const eitp_json *instruction = eitp_json_member(row, "instruction"), *output = eitp_json_member(row, "output");
-    const eitp_json *input = eitp_json_member(row, "input");
-    eitp_status status = eitp__expect_text(instruction, "instruction", error);
+/* A question, perhaps with its context, and its answer, each a text: Alpaca's instruction, input and output. */
+static eitp_status eitp__write_question(const eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
+                                        eitp_error *error) {
+    const eitp_json *question = eitp_json_member(row, form->members[0]);
+    const eitp_json *answer = eitp_json_member(row, form->members[1]), *context = eitp_json_member(row, form->context);
+    eitp_status status = eitp__expect_text(question, form->members[0], error);
     eitp__buffer text;
     if (!status)
-        status = eitp__expect_text(output, "output", error);
-    if (!status && input && input->kind != EITP_JSON_NULL)
-        status = eitp__expect_text(input, "input", error);
+        status = eitp__expect_text(answer, form->members[1], error);
+    if (!status && context && context->kind != EITP_JSON_NULL)
+        status = eitp__expect_text(context, form->context, error);
     if (status)
         return status;
     eitp__buffer_init(&text, out->host);
-    eitp__buffer_add(&text, instruction->text, instruction->text_size);
-    if (eitp__json_is(input, EITP_JSON_STRING) && input->text_size) {
-        eitp__buffer_add_text(&text, instruction->text_size ? "\n\n" : "");
-        eitp__buffer_add(&text, input->text, input->text_size);
+    eitp__buffer_add(&text, question->text, question->text_size);
+    if (eitp__json_is(context, EITP_JSON_STRING) && context->text_size) {
+        eitp__buffer_add_text(&text, question->text_size ? "\n\n" : "");
+        eitp__buffer_add(&text, context->text, context->text_size);
     }
     eitp__write_message(out, "system", eitp_json_member(row, "system"));
     eitp__write_role(out, "user");
     eitp__json_write_text(out, text.size ? text.data : "", text.size);
     eitp__buffer_add_text(out, "}");
     eitp__write_role(out, "assistant");
-    eitp__json_write_text(out, output->text, output->text_size);
+    eitp__json_write_text(out, answer->text, answer->text_size);
     eitp__buffer_add_text(out, "}");
     out->failed |= text.failed;
     eitp__buffer_release(&text);
     return EITP_OK;
 }
 
-/* The forms, by the members that an object must have. */
-static const struct {
-    const char *members[2];                                                           /* the second may be NULL */
-    eitp_status (*write)(const eitp_json *row, eitp__buffer *out, eitp_error *error); /* NULL: they are messages */
-} eitp__conversation_forms[] = {{{"messages", NULL}, NULL},
-                                {{"conversations", NULL}, eitp__write_turns},
-                                {{"prompt", "completion"}, eitp__write_pair},
-                                {{"instruction", "output"}, eitp__write_instruction}};
+/* The first one counts whose members an object has. */
+static const eitp__conversation_form eitp__conversation_forms[] = {
+    {{"messages", NULL}, NULL, NULL},
+    {{"conversations", NULL}, NULL, eitp__write_turns},
+    {{"prompt", "completion"}, NULL, eitp__write_pair},
+    {{"instruction", "output"}, "input", eitp__write_question},
+    {{"question", "answer"}, "context", eitp__write_question},
+};
 
-/* The number of the form of an object; EITP__COUNT(eitp__conversation_forms): none. */
-static size_t eitp__conversation_form(const eitp_json *object) {
-    size_t form = 0;
-    for (; form < EITP__COUNT(eitp__conversation_forms); form++) {
-        const char *const *members = eitp__conversation_forms[form].members;
+/* NULL: the object has none of the forms. */
+static const eitp__conversation_form *eitp__find_form(const eitp_json *object) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__conversation_forms); i++) {
+        const char *const *members = eitp__conversation_forms[i].members;
         if (eitp_json_member(object, members[0]) && (!members[1] || eitp_json_member(object, members[1])))
-            break;
+            return &eitp__conversation_forms[i];
     }
-    return form;
+    return NULL;
 }
 
 EITP__PRIVATE int eitp__has_conversation(const eitp_json *object) {
-    return eitp__conversation_form(object) < EITP__COUNT(eitp__conversation_forms);
+    return eitp__find_form(object) != NULL;
+}
+
+/* ---- Rows that have none of the forms ---- */
+
+/* "prompt and completion" */
+static void eitp__name_form(eitp__buffer *text, const eitp__conversation_form *form) {
+    eitp__buffer_add_text(text, form->members[0]);
+    if (form->members[1])
+        eitp__buffer_format(text, " and %s", form->members[1]);
+}
+
+/* How far an object is from having a member, in letters; *is_near is 1 if it has one of a similar name. */
+static size_t eitp__member_distance(const eitp_json *object, const char *name, int *is_near) {
+    eitp_suggestion nearest = EITP__ZERO;
+    if (eitp_json_member(object, name)) {
+        *is_near = 1;
+        return 0;
+    }
+    for (const eitp_json *member = object->first_child; member; member = member->next)
+        eitp_suggest_name(name, member->name, member->name_size, &nearest);
+    *is_near |= nearest.name != NULL;
+    return nearest.name ? nearest.distance : strlen(name);
+}
+
+/* The form that takes the fewest letters to reach; NULL if no member is like one of any form. */
+static const eitp__conversation_form *eitp__nearest_form(const eitp_json *object) {
+    const eitp__conversation_form *nearest = NULL;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < EITP__COUNT(eitp__conversation_forms); i++) {
+        const eitp__conversation_form *form = &eitp__conversation_forms[i];
+        int is_near = 0;
+        size_t distance = eitp__member_distance(object, form->members[0], &is_near);
+        distance += form->members[1] ? eitp__member_distance(object, form->members[1], &is_near) : 0;
+        if (!is_near || distance >= best)
+            continue;
+        nearest = form;
+        best = distance;
+    }
+    return nearest;
+}
+
+EITP__PRIVATE eitp_status eitp__fail_form(const eitp_host *host, const eitp_json *row, const char *other,
+                                          eitp_error *error) {
+    const eitp__conversation_form *nearest = eitp__nearest_form(row);
+    char members[160];
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, host);
+    for (size_t i = 0; i < EITP__COUNT(eitp__conversation_forms); i++) {
+        eitp__buffer_add_text(&text, i ? ", or " : "");
+        eitp__name_form(&text, &eitp__conversation_forms[i]);
+    }
+    if (other)
+        eitp__buffer_format(&text, ", or %s", other);
+    if (nearest)
+        eitp__buffer_add_text(&text, "; the nearest is ");
+    if (nearest)
+        eitp__name_form(&text, nearest);
+    eitp__buffer_add(&text, "", 1);
+    status = text.failed ? eitp__fail_memory(error, text.size, "a message")
+                         : eitp__fail(error, EITP_ERROR_ARGUMENT, "the row has the members %s; it must have %s",
+                                      eitp__json_list_members(row, members, sizeof members), text.data);
+    eitp__buffer_release(&text);
+    return status;
 }
 
 /* ---- Conversations ---- */
@@ -194,16 +271,14 @@ static eitp_status eitp__check_messages(const eitp_json *messages, eitp_error *e
     return EITP_OK;
 }
 
-/* Writes the messages of a row anew where it does not have them as such. */
+/* Converts a row to messages if it is in another format. */
 static eitp_status eitp__find_messages(const eitp_host *host, eitp__conversation *conversation, eitp_error *error) {
     const eitp_json *row = eitp_json_root(conversation->row), *turns = eitp_json_member(row, "conversations");
-    const size_t form = eitp__conversation_form(row);
+    const eitp__conversation_form *form = eitp__find_form(row);
     eitp_status status;
     eitp__buffer out;
-    if (form == EITP__COUNT(eitp__conversation_forms))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the row is no conversation; it needs 'messages', 'conversations', 'prompt' and "
-                          "'completion', or 'instruction' and 'output'");
+    if (!form)
+        return eitp__fail_form(host, row, NULL, error);
     conversation->messages = eitp_json_member(row, "messages");
     if (!conversation->messages && eitp__json_is(turns, EITP_JSON_ARRAY) &&
         eitp_json_member(turns->first_child, "role"))
@@ -212,7 +287,7 @@ static eitp_status eitp__find_messages(const eitp_host *host, eitp__conversation
         return EITP_OK;
     eitp__buffer_init(&out, host);
     eitp__buffer_add_text(&out, "[");
-    status = eitp__conversation_forms[form].write(row, &out, error);
+    status = form->write(form, row, &out, error);
     eitp__buffer_add_text(&out, "]");
     if (!status && out.failed)
         status = eitp__fail_memory(error, out.size, "the messages of a conversation");

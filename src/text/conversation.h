@@ -22,6 +22,11 @@ EITP__PRIVATE int eitp__message_is_answer(const eitp_json *message);
 /* True if an object has the members of one of the forms. */
 EITP__PRIVATE int eitp__has_conversation(const eitp_json *object);
 
+/* Fails with EITP_ERROR_ARGUMENT because a row has none of the forms: the message has its members, the forms, and the
+   nearest of them. `other` is another member that it could have; NULL: none. */
+EITP__PRIVATE eitp_status eitp__fail_form(const eitp_host *host, const eitp_json *row, const char *other,
+                                          eitp_error *error);
+
 /* Fails because what the caller gave is not JSON, which is the caller's mistake; `what` it is. */
 EITP__PRIVATE eitp_status eitp__fail_member(eitp_error *error, eitp_status status, const char *what);
 

@@ -80,6 +80,15 @@ exits 0 "Alpaca" train --model chats --data alpaca.json --val-fraction 0 --steps
 printf '[\n  {\n    "instruction": "one",\n    "input": "",\n    "output": "two"\n  },\n  {\n    "instruction": "three",\n    "output": "four"\n  }\n]\n' >list.json
 exits 0 "Alpaca as a list" train --model chats --data list.json --val-fraction 0 --steps 1 $options --output-dir list
 check "the same weights" cmp -s alpaca/checkpoint-1/model.safetensors list/checkpoint-1/model.safetensors
+sed 's/"instruction"/"question"/; s/"output"/"answer"/; s/ "input": "",//' alpaca.json >questions.json
+exits 0 "questions and answers" train --model chats --data questions.json --val-fraction 0 --steps 1 $options --output-dir questions
+check "the same weights" cmp -s alpaca/checkpoint-1/model.safetensors questions/checkpoint-1/model.safetensors
+mkdir folder && cp questions.json folder/
+exits 0 "a directory of conversations" train $(printf %s "$train" | sed 's/chats.jsonl/folder/') --steps 1 --output-dir folders
+check "with a chat template they are conversations" grep -q 'packed 2 samples' err
+printf '[{"role": "x", "conversation": [{"role": "user", "content": "q"}]}]' >conversation.json
+refuses 1 "conversation.json: line 1: the row has the members role, conversation; .*; the nearest is conversations" train --model chats --data conversation.json --steps 1 $options --output-dir gone
+refuses 1 "conversation.json: line 1: the row has the members role, conversation; .*; the nearest is conversations" train --model chats --data conversation.json --data-format chat --steps 1 $options --output-dir gone
 printf '{"prompt": "%0600d", "completion": "two"}\n{"prompt": "three", "completion": "four"}\n' 0 >long.jsonl
 exits 0 "a conversation that is cut" train --model chats --data long.jsonl --val-fraction 0 --steps 1 $options --output-dir long
 check "is left out" grep -q 'skipped 1 of 2 conversations' err

@@ -25,6 +25,31 @@ packed --data rows.csv --data-format text
 check "--data-format text: the file is one text" grep -q '^id,text' text
 packed --data rows.csv --data-format lines
 check "--data-format lines: each line is a text" grep -q '^id,text|1,"one, two"|2,|' text
+cp rows.jsonl rows.json
+packed --data rows.json
+check "rows of a .json file are documents" same text expected
+printf '\357\273\277[\n {"text": "one, two"},\n {"text": "a\\nb"}\n]\n' >list.JSON
+packed --data list.JSON
+check "so are those of a list" same text expected
+packed --data rows.json --data-format text
+check "--data-format text: the file is one text" grep -q '^{"text": "one, two"}' text
+mkdir folder && cp rows.json folder
+packed --data folder
+check "in a directory it is a text" grep -q '^{"text": "one, two"}' text
+printf '[{"role": "x", "conversation": []}]\n' >other.json
+refuses 1 "other.json: line 1: no member named 'text' with a text (members: role, conversation)" pack --data other.json --output gone
+lm="train --init tiny.json --block-size 4 --batch-size 1 --grad-accum 1 --steps 1 --threads 1 --val-fraction 0"
+refuses 1 "other.json: line 1: the row has the members role, conversation; it must have messages, or conversations, or prompt and completion, or instruction and output, or question and answer, or text; the nearest is conversations (--text-column NAME, or --data-format text" \
+    $lm --data other.json --output-dir gone
+exits 0 "bad rows of a .json file are skipped" $lm --data other.json --data rows.json --on-bad-row skip --output-dir skipped
+exits 0 "a text of .json files in a directory" $lm --data folder --output-dir texts-of-json
+check "is packed as it is" grep -q 'packed 1 document' err
+exits 0 "rows of .json files in a directory" $lm --data folder --task lm --output-dir rows-of-json
+check "with a task they are rows" grep -q 'packed 2 documents' err
+for content in '["a"]' '[["a"]]' '3' '"a"' 'null' '{"text": ["a b", "c"]}' '{"data": []}' '{"text": "a"}{"text": "b"}' '[]' ''; do
+    printf '%s' "$content" >odd.json
+    refuses 1 "" $lm --data odd.json --output-dir gone
+done
 refuses 1 "rows.csv: line 1: no column named 'body' (columns: id, text); .*(--text-column NAME" pack --data rows.csv --text-column body \
     --output gone
 printf 'text\none\n"tw"o\nthree\n' >bad.csv

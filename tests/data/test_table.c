@@ -425,8 +425,11 @@ static void test_json_lists(void) {
                " \n [\n  {\n    \"label\": \"x\",\n    \"text\": \"\xC3\xA4 ]}\\\"{\"\n  }\n,{\"text\":\"\"} ]  \n\n",
                "\xC3\xA4 ]}\"{=x@5:13\n@7:10\n");
     check_rows(&r, "a.json", "[{\"text\":\"a\", \"more\": [{}, {\"a\": {}}]}]", "a@1:10\n");
+    check_rows(&r, "a.JSON", "[{\"text\":\"a\"}]", "a@1:10\n");
     check_refused(&r, "a.json", "[1]", EITP_ERROR_FORMAT,
                   "line 1, column 2: expected an object or a closing bracket in a list of objects");
+    check_refused(&r, "a.json", "[\"a\",\"b\"]", EITP_ERROR_FORMAT, "line 1, column 2: expected an object");
+    check_refused(&r, "a.json", "[[{\"text\":\"a\"}]]", EITP_ERROR_FORMAT, "line 1, column 2: expected an object");
     check_refused(&r, "a.json", "[{\"text\":\"a\"}\n{\"text\":\"b\"}]", EITP_ERROR_FORMAT,
                   "line 2, column 1: expected a comma or a closing bracket");
     check_refused(&r, "a.json", "[{\"text\":\"a\"},]", EITP_ERROR_FORMAT, "line 1, column 15: expected an object");
@@ -441,6 +444,31 @@ static void test_json_lists(void) {
     scratch_remove(scratch);
 }
 
+/* What else a JSON file may hold: columns instead of rows, one object inside another, several texts on a line. */
+static void test_json_of_other_forms(void) {
+    table_read r = EITP__ZERO;
+    REQUIRE(scratch_make(scratch));
+    check_refused(&r, "a.json", "{\"text\":[\"a b\",\"c\"],\"label\":[\"x\",\"y\"]}", EITP_ERROR_ARGUMENT,
+                  "one object with a list of texts for each member; write an object for each text");
+    check_rows(&r, "a.json", "{\"text\":[\"a b\",\"c\"]}\n{\"text\":[\"d\"]}\n", "a b c@1:9\nd@2:9\n");
+    check_rows(&r, "a.json", "{\"text\":[\"a\",\"c\"],\"label\":[\"x\",\"y\"]}", "a c[x,y]@1:9\n");
+    check_refused(&r, "a.json", "{\"text\":{\"0\":\"a\"}}", EITP_ERROR_FORMAT,
+                  "line 1, column 9: 'text' must be a string (got an object)");
+    check_refused(&r, "a.json", "{\"data\":[{\"text\":\"a\"}],\"version\":1}", EITP_ERROR_FORMAT,
+                  "line 1: no member named 'text' with a text (members: data, version); name the member");
+    check_refused(&r, "a.json", "{\"text\":\"a\"}{\"text\":\"b\"}", EITP_ERROR_FORMAT, "invalid JSON at line 1");
+    check_refused(&r, "a.json", "null", EITP_ERROR_FORMAT, "line 1, column 1: 'the line' must be an object (got null)");
+    check_refused(&r, "a.json", "\"a\"", EITP_ERROR_FORMAT,
+                  "line 1, column 1: 'the line' must be an object (got a string)");
+    check_rows(&r, "a.json", "\xEF\xBB\xBF[{\"text\":\"a\"}]", "a@1:10\n");
+    check_rows(&r, "a.json", " \n", "");
+    /* A table is not a file of texts with one label, whatever its format. */
+    CHECK(put_directory("labels") && put("labels/a.json", "[{\"text\":\"a\"}]"));
+    r.config.texts.format = EITP_FORMAT_AUTO;
+    CHECK(read_table(&r, "labels") == EITP_ERROR_ARGUMENT && has(&r.error, "a table in a directory of labels"));
+    scratch_remove(scratch);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(test_csv),
@@ -448,6 +476,7 @@ int main(int argc, char **argv) {
         TEST(test_columns),
         TEST(test_jsonl),
         TEST(test_json_lists),
+        TEST(test_json_of_other_forms),
         TEST(test_lines_and_folders),
         TEST(test_bad_rows_are_skipped),
         TEST(test_encodings_of_tables),

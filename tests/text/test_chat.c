@@ -157,6 +157,8 @@ static void rows_have_several_forms(void) {
         {"{\"instruction\": \"q\", \"output\": \"a\", \"system\": \"s\"}", SYSTEM QUESTION ANSWER},
         {"{\"instruction\": \"q\", \"input\": \"i\", \"output\": \"a\"}",
          "<|im_start|>user\nq\n\ni<|im_end|>\n" ANSWER},
+        {"{\"question\": \"q\", \"answer\": \"a\", \"id\": 1}", QUESTION ANSWER},
+        {"{\"question\": \"q\", \"context\": \"i\", \"answer\": \"a\"}", "<|im_start|>user\nq\n\ni<|im_end|>\n" ANSWER},
     };
     const eitp_host host = eitp_host_default();
     fixture f;
@@ -174,8 +176,15 @@ static void bad_rows_are_refused(void) {
         const char *row, *message;
     } cases[] = {
         {"[]", "must be a JSON object"},
-        {"{\"text\": \"q\"}", "the row is no conversation; it needs 'messages'"},
-        {"{\"prompt\": \"q\"}", "the row is no conversation"},
+        {"{}", "the row has the members none; it must have messages, or conversations, or prompt and completion, or "
+               "instruction and output, or question and answer"},
+        {"{\"role\": \"x\", \"conversation\": []}",
+         "the row has the members role, conversation; it must have messages, "},
+        {"{\"role\": \"x\", \"conversation\": []}", "; the nearest is conversations"},
+        {"{\"a\\nb\": 1, \"prompt\": \"q\"}", "the row has the members a b, prompt; "},
+        {"{\"prompt\": \"q\"}", "; the nearest is prompt and completion"},
+        {"{\"questions\": \"q\", \"answers\": \"a\"}", "; the nearest is question and answer"},
+        {"{\"question\": [\"q\"], \"answer\": [\"a\"]}", "'question' must be a text"},
         {"{\"messages\": []}", "at least one message"},
         {"{\"messages\": \"q\"}", "must be a list"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"content\": \"a\"}]}", "message 2 has no 'role'"},

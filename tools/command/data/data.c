@@ -7,6 +7,7 @@
 #include "process.h"
 
 #include <fcntl.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* ---- Token files and texts ---- */
@@ -91,6 +92,7 @@ eitp_status data_explain(eitp_status status, eitp_error *error) {
         {"strict_utf8", "--no-strict-utf8"},
         {"no column", "--text-column NAME, or --data-format text for a text that is not a table"},
         {"no member", "--text-column NAME, or --data-format text for a text that is not a table"},
+        {"it must have messages", "--text-column NAME, or --data-format text for a text that is not a table"},
         {": line ", "--on-bad-row skip goes on with the next row"},
         {"invalid JSON", "--on-bad-row skip goes on with the next row"},
     };
@@ -127,13 +129,14 @@ eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, 
 }
 
 int data_is_table(const option_set *o, option_id id) {
-    static const char *const endings[] = {".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".conll", ".bio", ".iob"};
+    static const char *const endings[] = {".csv",    ".tsv",   ".tab", ".json", ".jsonl",
+                                          ".ndjson", ".conll", ".bio", ".iob"};
     const option_value *paths = &o->values[id];
     const int format = options_choice(o, OPTION_DATA_FORMAT);
     for (size_t i = 0; i < paths->count && !format; i++) {
         const char *ending = strrchr(paths->texts[i], '.');
         for (size_t j = 0; j < COMMAND_COUNT(endings) && ending; j++) {
-            if (!strcmp(ending, endings[j]))
+            if (!strcasecmp(ending, endings[j]))
                 return 1;
         }
     }

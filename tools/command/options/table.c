@@ -56,8 +56,8 @@ static const option_row rows[] = {
     {"data-format", "", KIND_CHOICE, 0, 0, "auto",
      "auto text=txt lines csv tsv=tab jsonl=json=ndjson conll=bio=iob chat=messages=sharegpt=alpaca", READS_TEXT, 1,
      "what a file is: one text; a text on each line; a table with a text in each row; conll, a word and its label "
-     "on each line, in columns; or chat, a conversation in each row of JSON Lines. auto: by .csv, .tsv, .tab, .jsonl, "
-     ".ndjson, .conll, .bio and .iob, and chat if the first row of JSON Lines is a conversation"},
+     "on each line, in columns; or chat, a conversation in each row of JSON Lines. auto: by .csv, .tsv, .tab, .json, "
+     ".jsonl, .ndjson, .conll, .bio and .iob, and chat if the first row of JSON Lines is a conversation"},
     {"encoding", "file-encoding", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
      "encoding of the text, such as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
     {"text-column", "text-field dataset-text-field", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
