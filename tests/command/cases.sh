@@ -100,7 +100,7 @@ torture "tokenizer train into a directory" yes tokenizer train --family roberta 
 
 # ---- A file, which may have an earlier content ----
 
-exits 0 "an earlier token file" pack --data tiny.json --output earlier.tok
+exits 0 "an earlier token file" pack --data tiny.json --data-format text --output earlier.tok
 exits 0 "a token file" pack --data small.txt --tokenizer reference --output expected.tok
 disk="made.tok made.tok.partial"
 begin() {
