@@ -78,6 +78,14 @@ refuses 1 "'chinese.txt' is not UTF-8" tokenizer train --data chinese.txt --voca
 refuses 1 "'chinese.txt' is not UTF-8" train --data chinese.txt --init tiny.json --output-dir gone
 exits 0 "pack GB18030" pack --data chinese.txt --encoding GB18030 --output chinese.tok --json
 exits 0 "pack UTF-8" pack --data utf8.txt --output utf8.tok --json
+mkdir other
+ln -s other/utf8.tok link.tok
+exits 0 "pack into a link" pack --data utf8.txt --output link.tok --json
+check "pack into a link: it stays" test -L link.tok
+check "pack into a link: its target is the token file" same other/utf8.tok utf8.tok
+mkfifo pipe
+refuses 1 "exists and is not a file" pack --data utf8.txt --output pipe
+check "a token file is not a pipe" test -p pipe
 check "the same tokens" same chinese.tok utf8.tok
 refuses 1 "unknown encoding 'GB99'" pack --data chinese.txt --encoding GB99 --output gone
 printf '\304\343\272\303\243\254\312\300\275\347\n\377' >broken.txt

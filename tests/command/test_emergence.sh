@@ -25,6 +25,11 @@ cp out first
 check "one line" test "$(lines first)" -eq 1
 exits 0 "once more, into a file too" $measure --json -o report.json
 check "the file has the same" same out report.json
+ln -s report.json link.json
+: >report.json
+exits 0 "into a link" $measure --json -o link.json
+check "into a link: it stays" test -L link.json
+check "into a link: its target has the result" same out report.json
 without_times first >a
 without_times out >b
 check "the same seed, the same bytes" same a b

@@ -123,6 +123,63 @@ check "--compare with a file: a page" grep -q '<h1>2 runs</h1>' compared.html
 exits 0 "two runs: CSV" report run second --csv
 check "two runs: CSV" grep -q '^second,loss,8,' out
 
+# ---- Results written to what is not a regular file ----
+
+exits 0 "the values" report run --json
+cp out expected
+# Devices and /dev/stdout are made here: a command that replaces them must not reach those of the machine. eitp writes
+# into the pipe that is there; a writer of the test's own keeps its reader waiting until then.
+mkfifo pipe
+cat pipe >got &
+reader=$!
+exec 4>pipe
+exits 0 "--json to a pipe" report run --json -o pipe
+exec 4>&-
+wait $reader
+check "--json to a pipe: still a pipe" test -p pipe
+check "--json to a pipe: written into" same got expected
+if mknod device c 1 3 2>/dev/null; then
+    for options in "" --json --csv; do
+        exits 0 "$options to a device" report run $options -o device
+        check "$options to a device: still a device" test -c device
+    done
+    exits 0 "a comparison to a device" report --compare run second -o device
+    check "a comparison to a device: still a device" test -c device
+    ln -s device to_device
+    exits 0 "a link to a device" report run --json -o to_device
+    check "a link to a device: both as before" test -L to_device -a -c device
+    mknod full c 1 7
+    exits 5 "a full device" report run --json -o full
+    check "a full device: still a device" test -c full
+else
+    echo "SKIPPED reports written into a device: mknod needs root"
+fi
+mkdir elsewhere
+echo before >elsewhere/target
+ln -s elsewhere/target link
+exits 0 "a link to a file" report run --json -o link
+check "a link to a file: still a link" test -L link
+check "a link to a file: its target is replaced" same elsewhere/target expected
+rm elsewhere/target
+exits 0 "a link to a file that is missing" report run --json -o link
+check "a link to a file that is missing" sh -c 'test -L link && cmp -s elsewhere/target expected'
+ln -s link twice
+exits 0 "a link to a link" report run --csv -o twice
+check "a link to a link: both stay" test -L twice -a -L link
+check "a link to a link: its target is replaced" grep -q '^key,step,mean' elsewhere/target
+ln -s loop loop
+refuses 1 "cannot write 'loop': .*symbolic link" report run --json -o loop
+ln -s /proc/self/fd/1 stdout
+exits 0 "standard output by name" report run --json -o stdout
+check "standard output by name: where the shell has opened it" same out expected
+echo before >out
+"$eitp" report run -o stdout >>out
+check "standard output by name: added to a file" sh -c 'test "$(head -n 1 out)" = before && tail -n 1 out | grep -q "</html>"'
+check "standard output by name: still a link" test -L stdout
+"$eitp" report run --json -o /proc/self/fd/4 4>got
+check "a descriptor by name" same got expected
+check "nothing beside the results" test -z "$(find . -maxdepth 2 -name '*.partial')"
+
 # ---- Made-up files: classes, foreign text, damage ----
 
 mkdir made

@@ -121,7 +121,7 @@ int files_is_file(const char *directory, const char *name) {
 /* A path that the user has to correct, rather than a failure of the disk. */
 static eitp_status status_of(int code) {
     return code == ENOENT || code == ENOTDIR || code == EISDIR || code == EEXIST || code == ENXIO ||
-                   code == ENAMETOOLONG
+                   code == ENAMETOOLONG || code == ELOOP
                ? EITP_ERROR_ARGUMENT
                : EITP_ERROR_IO;
 }

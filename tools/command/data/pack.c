@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "output.h"
 #include "process.h"
+#include "result_file.h"
 
 static void print_info(const option_set *o, const char *path, const eitp_sample_file_info *info) {
     text_buffer t = {NULL, 0, 0};
@@ -34,6 +35,7 @@ static eitp_status pack(const option_set *o, eitp_error *error) {
     const char *path = options_text(o, OPTION_OUTPUT);
     eitp_tokenizer *tokenizer = NULL;
     eitp_sample_file_info info;
+    char *target = NULL;
     int is_token_file;
     eitp_status status = options_require(o, OPTION_DATA, error);
     if (!status)
@@ -47,12 +49,15 @@ static eitp_status pack(const option_set *o, eitp_error *error) {
         status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), NULL, &tokenizer, error);
     if (!status && !tokenizer)
         status = model_use_bytes(&tokenizer, error);
+    if (!status && !(target = result_file_target(path, error)))
+        status = error->status;
     if (!status)
-        status = data_pack(&host, o, OPTION_DATA, tokenizer, path, &info, error);
+        status = data_pack(&host, o, OPTION_DATA, tokenizer, target, &info, error);
     if (!status) {
         output_start();
         print_info(o, path, &info);
     }
+    free(target);
     eitp_tokenizer_destroy(tokenizer);
     return status;
 }

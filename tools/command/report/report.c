@@ -6,6 +6,7 @@
 #include "report/comparison.h"
 #include "report/export.h"
 #include "report/slowdown.h"
+#include "result_file.h"
 
 /* ---- Reading ---- */
 
@@ -74,10 +75,12 @@ static eitp_status write_page(const option_set *o, page *p, eitp_error *error) {
     const char *output = options_text(o, OPTION_OUTPUT);
     char *path = output ? command_copy(output) : files_join(p->runs[0].run->directory, "report.html");
     char *line;
+    int is_output = 0;
     eitp_status status;
     page_write(p);
-    status = files_replace(path, p->text.data, p->text.size, error);
-    if (!status) {
+    status = output ? result_file_write(path, p->text.data, p->text.size, &is_output, error)
+                    : files_replace(path, p->text.data, p->text.size, error);
+    if (!status && !is_output) {
         line = command_format("%s\n", path);
         output_result(line, strlen(line));
         free(line);
@@ -90,7 +93,7 @@ static eitp_status write_page(const option_set *o, page *p, eitp_error *error) {
 static eitp_status write_text(const option_set *o, const page *p, eitp_error *error) {
     const char *output = options_text(o, OPTION_OUTPUT);
     if (output)
-        return files_replace(output, p->text.data, p->text.size, error);
+        return result_file_write(output, p->text.data, p->text.size, NULL, error);
     output_result(p->text.data, p->text.size);
     return EITP_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "files.h"
 #include "output.h"
+#include "result_file.h"
 
 #include <time.h>
 
@@ -108,7 +109,7 @@ static eitp_status print_report(const measuring *m, const option_set *o, eitp_er
     add_json(m, &json);
     add_table(m, &table);
     if (path)
-        status = files_replace(path, json.data, json.size, error);
+        status = result_file_write(path, json.data, json.size, NULL, error);
     if (!status) {
         const text_buffer *printed = options_integer(o, OPTION_JSON) ? &json : &table;
         output_start();
