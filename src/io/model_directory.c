@@ -145,13 +145,13 @@ static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transfor
 
 /* ---- Configurations ---- */
 
-/* Reads generation_config.json; *document is NULL if there is none. */
-static eitp_status eitp__read_generation_config(const eitp_host *host, const char *directory,
-                                                eitp_json_document **document, eitp_error *error) {
+/* Reads a file of JSON in a directory; *document is NULL if there is none. */
+static eitp_status eitp__read_json_in(const eitp_host *host, const char *directory, const char *name,
+                                      eitp_json_document **document, eitp_error *error) {
     enum { LIMIT = 16 << 20 };
     char *path;
     int is_file = 0;
-    eitp_status status = eitp__path_in(host, directory, EITP__GENERATION_FILE, &path, error);
+    eitp_status status = eitp__path_in(host, directory, name, &path, error);
     *document = NULL;
     if (!status)
         status = eitp__is_file(host, path, &is_file, error);
@@ -165,7 +165,7 @@ static eitp_status eitp__read_generation_config(const eitp_host *host, const cha
 static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory,
                                                  eitp_transformer_config *config, eitp_error *error) {
     eitp_json_document *document;
-    eitp_status status = eitp__read_generation_config(host, directory, &document, error);
+    eitp_status status = eitp__read_json_in(host, directory, EITP__GENERATION_FILE, &document, error);
     if (!status && document)
         status = eitp__config_read_special_tokens(eitp_json_root(document), config, error);
     if (status && document)
@@ -251,22 +251,28 @@ eitp_status eitp_latent_config_read(const eitp_host *host, const char *directory
     return status;
 }
 
-/* True if the member is part of eitp_transformer_config. */
-static int eitp__is_special_token_member(const char *name) {
-    return !strcmp(name, "bos_token_id") || !strcmp(name, "eos_token_id") || !strcmp(name, "pad_token_id");
+/* True if a member of generation_config.json is not part of eitp_transformer_config. */
+static int eitp__generation_keeps(const eitp_architecture *architecture, const eitp_json *member) {
+    (void)architecture;
+    return strcmp(member->name, "bos_token_id") && strcmp(member->name, "eos_token_id") &&
+           strcmp(member->name, "pad_token_id");
 }
 
-static eitp_status eitp__keep_own_generation(eitp_model *model, const char *directory, eitp_error *error) {
+/* Copies the members of a file that are written back into *kept, which is unchanged if there is no such file. */
+static eitp_status eitp__keep_members(const eitp_host *host, const eitp_architecture *architecture,
+                                      const char *directory, const char *name,
+                                      int (*keeps)(const eitp_architecture *, const eitp_json *), char **kept,
+                                      eitp_error *error) {
     eitp_json_document *document;
     eitp__buffer members;
-    char *kept = NULL;
-    eitp_status status = eitp__read_generation_config(&model->host, directory, &document, error);
+    char *copy = NULL;
+    eitp_status status = eitp__read_json_in(host, directory, name, &document, error);
     const eitp_json *member = !status && document ? eitp_json_root(document)->first_child : NULL;
     if (status || !document)
         return status;
-    eitp__buffer_init(&members, &model->host);
+    eitp__buffer_init(&members, host);
     for (; member; member = member->next) {
-        if (!member->name || eitp__is_special_token_member(member->name))
+        if (!member->name || !keeps(architecture, member))
             continue;
         eitp__buffer_add_text(&members, "  ");
         eitp__json_write_text(&members, member->name, member->name_size);
@@ -276,28 +282,40 @@ static eitp_status eitp__keep_own_generation(eitp_model *model, const char *dire
     }
     eitp_json_release(document);
     if (!members.failed)
-        kept = eitp__copy_bytes(&model->host, members.data, members.size);
-    if (!kept)
-        status = eitp__fail_memory(error, members.size, EITP__GENERATION_FILE);
+        copy = eitp__copy_bytes(host, members.data, members.size);
+    if (!copy)
+        status = eitp__fail_memory(error, members.size, name);
     eitp__buffer_release(&members);
     if (status)
         return status;
-    eitp__release_text(&model->host, model->generation);
-    model->generation = kept;
+    eitp__release_text(host, *kept);
+    *kept = copy;
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__config_other_keys(const eitp_host *host, const eitp_architecture *architecture,
+                                                  const char *directory, char **keys, eitp_error *error) {
+    return eitp__keep_members(host, architecture, directory, "config.json", eitp__config_keeps, keys, error);
+}
+
+static eitp_status eitp__keep_own_members(eitp_model *model, const char *directory, eitp_error *error) {
+    const eitp_architecture *architecture = model->config.architecture;
+    const eitp_status status = eitp__keep_members(&model->host, architecture, directory, EITP__GENERATION_FILE,
+                                                  eitp__generation_keeps, &model->generation, error);
+    return status ? status : eitp__config_other_keys(&model->host, architecture, directory, &model->other_keys, error);
+}
+
+EITP__PRIVATE eitp_status eitp__model_keep_members(eitp_model *model, const char *directory, eitp_error *error) {
     static const char *const names[2] = {EITP__DECODER_DIRECTORY, EITP__ENCODER_DIRECTORY};
     eitp_model *const parts[2] = {model, eitp_model_encoder(model)};
     eitp_status status = EITP_OK;
     if (!model->latent)
-        return eitp__keep_own_generation(model, directory, error);
+        return eitp__keep_own_members(model, directory, error);
     for (int i = 0; i < 2 && !status; i++) {
         char *path;
         status = eitp__path_in(&model->host, directory, names[i], &path, error);
         if (!status)
-            status = eitp__keep_own_generation(parts[i], path, error);
+            status = eitp__keep_own_members(parts[i], path, error);
         eitp__release_text(&model->host, path);
     }
     return status;
@@ -601,7 +619,7 @@ static eitp_status eitp__load_own_weights(eitp_model *model, const char *directo
         status = eitp__read_collection(&load, error);
     eitp__buffer_release(&load.random);
     if (!status)
-        status = eitp__keep_own_generation(model, directory, error);
+        status = eitp__keep_own_members(model, directory, error);
     if (!status)
         model->has_loaded_head = load.has_head;
     if (!status && model->labels && model->has_loaded_head)

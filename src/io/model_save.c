@@ -82,8 +82,8 @@ static eitp_status eitp__save_own_configs(eitp_model *model, const char *directo
         status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
         return status;
-    status =
-        eitp__transformer_config_write(&model->host, path, &model->config, model->labels, end_of_text, dtype, error);
+    status = eitp__transformer_config_write(&model->host, path, &model->config, model->labels, model->other_keys,
+                                            end_of_text, dtype, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);

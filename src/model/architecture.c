@@ -49,11 +49,33 @@ EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config) {
     return config->head == EITP_HEAD_LANGUAGE && config->tied;
 }
 
+EITP__PRIVATE const eitp__config_key *eitp__config_key_find(const eitp_architecture *architecture, const char *name,
+                                                            size_t size) {
+    for (size_t i = 0; i < architecture->key_count; i++) {
+        if (strlen(architecture->keys[i].name) == size && !memcmp(architecture->keys[i].name, name, size))
+            return &architecture->keys[i];
+    }
+    return NULL;
+}
+
+/* True if the switch that a row depends on is on. */
+static int eitp__row_is_on(const eitp_transformer_config *config, const eitp__parameter_row *row) {
+    switch (row->depends) {
+    case EITP__IF_ATTENTION_BIAS:
+        return config->attention_bias != 0;
+    case EITP__IF_MLP_BIAS:
+        return config->mlp_bias != 0;
+    case EITP__NO_SWITCH:
+    default:
+        return 1;
+    }
+}
+
 EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row) {
     const unsigned with[] = {config->tied ? EITP__WITH_TIED_HEAD : EITP__WITH_OWN_HEAD, EITP__WITH_CLASSIFIER,
                              config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING,
                              EITP__WITH_TOKEN_CLASSIFIER}; /* eitp_head */
-    return (row->with & with[config->head]) != 0;
+    return (row->with & with[config->head]) != 0 && eitp__row_is_on(config, row);
 }
 
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
@@ -62,7 +84,8 @@ EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_c
     const eitp__parameter_row *found = NULL;
     for (size_t i = 0; i < architecture->row_count; i++) {
         const eitp__parameter_row *row = &architecture->rows[i];
-        if (row->slot == slot && row->part == part && (!found || eitp__has_row(config, row)))
+        if (row->slot == slot && row->part == part && eitp__row_is_on(config, row) &&
+            (!found || eitp__has_row(config, row)))
             found = row;
     }
     return found;
@@ -82,8 +105,10 @@ EITP__PRIVATE int64_t eitp__head_width(const eitp_transformer_config *config) {
 }
 
 EITP__PRIVATE int64_t eitp__layer_window(const eitp_transformer_config *config, int64_t layer) {
-    const int is_full =
-        layer < config->window_first || (config->window_period && (layer + 1) % config->window_period == 0);
+    const uint64_t *layers = config->window_layers;
+    int is_full = layer < config->window_first || (config->window_period && (layer + 1) % config->window_period == 0);
+    if (layers[0] | layers[1] | layers[2] | layers[3])
+        is_full = layer >= EITP_MAX_WINDOW_LAYERS || !(layers[layer / 64] >> (layer % 64) & 1);
     return is_full ? 0 : config->window;
 }
 

@@ -72,6 +72,9 @@ enum {
     EITP__ALWAYS = 63
 };
 
+/* The switch of a configuration that a row depends on besides the head. */
+typedef enum eitp__row_switch { EITP__NO_SWITCH, EITP__IF_ATTENTION_BIAS, EITP__IF_MLP_BIAS } eitp__row_switch;
+
 /* A dimension of a parameter. */
 typedef enum eitp__extent {
     EITP__NONE,
@@ -110,6 +113,7 @@ typedef struct eitp__parameter_row {
     unsigned with;                    /* the configurations that have it: a sum of EITP__WITH_... */
     const char
         *copy; /* a second name, under which files have the whole parameter once more, but need not; NULL: none */
+    eitp__row_switch depends;
 } eitp__parameter_row;
 
 /* A row of a table. */
@@ -118,15 +122,21 @@ typedef struct eitp__parameter_row {
 #define EITP__ROW_AND_COPY(slot, part, place, name, rows, columns, fill, is_transposed, with, copy)                    \
     {                                                                                                                  \
         EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            is_transposed, {NULL, NULL, NULL}, with, copy                                                              \
+            is_transposed, {NULL, NULL, NULL}, with, copy, EITP__NO_SWITCH                                             \
     }
 
 /* A matrix or bias that is three tensors of a file. */
 #define EITP__ROW_OF_THREE(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                       \
+    EITP__ROW_OF_THREE_IF(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c, NO_SWITCH)
+#define EITP__ROW_OF_THREE_IF(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c, depends)           \
     {                                                                                                                  \
         EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            is_transposed, {a, b, c}, EITP__ALWAYS, NULL                                                               \
+            is_transposed, {a, b, c}, EITP__ALWAYS, NULL, EITP__##depends                                              \
     }
+
+/* A bias of blocks that a configuration may have. */
+#define EITP__BIAS_IF(slot, name, extent, depends)                                                                     \
+    EITP__ROW_OF_THREE_IF(slot, BIAS, IN_BLOCK, name, extent, NONE, ZERO, 0, NULL, NULL, NULL, depends)
 
 /* A member of eitp_transformer_config that a key of config.json sets. */
 typedef enum eitp__field {
@@ -158,24 +168,61 @@ typedef enum eitp__field {
     EITP__FIELD_WINDOW_PERIOD,
     EITP__FIELD_ROTARY_THETA,
     EITP__FIELD_LOCAL_ROTARY_THETA,
+    EITP__FIELD_ATTENTION_BIAS,
+    EITP__FIELD_MLP_BIAS,
     EITP__FIELDS,
-    EITP__NO_FIELD = EITP__FIELDS /* a key whose only supported value is `only` */
+    EITP__NO_FIELD = EITP__FIELDS
 } eitp__field;
 
 /* How a key is read and written. */
 typedef enum eitp__key_form {
-    EITP__KEY,
-    EITP__KEY_ALIAS, /* another key has the same field and takes precedence when read; both are written */
-    EITP__KEY_IF_SET /* written only if it differs from the architecture's default: transformers lacks it */
+    EITP__KEY,          /* null is an error, as in transformers */
+    EITP__KEY_OR_NULL,  /* null stands for the default; of a size that may be 0, for 0 */
+    EITP__KEY_ALIAS,    /* another name of a field, which takes precedence over its key; not written */
+    EITP__KEY_IF_SET,   /* written only if it differs from the architecture's default: transformers lacks it */
+    EITP__KEY_COMPOUND, /* read and written by labels, decoder_config or transformer_config, with other keys */
+    EITP__KEY_UNUSED    /* does not change what a model computes */
 } eitp__key_form;
 
-/* A key of config.json. Keys are read and written in this order. */
+/*
+ * A key of config.json. Keys are read and written in this order. An architecture has a row for every key of its
+ * configuration class in transformers, which tools/peers/config_keys.py checks, and for keys that transformers reads in
+ * other ways. Keys without a row are unknown. Saving a model keeps unknown and unused ones, and those with `only`.
+ */
 typedef struct eitp__config_key {
     const char *name;
-    eitp__field field;
+    eitp__field field; /* EITP__NO_FIELD: none */
     eitp__key_form form;
-    const char *only; /* for EITP__NO_FIELD: "true", "false", "null" or a string; the key is not written */
+    const char *only; /* the only supported value: "true", "false", "null", "{}", a number or a string; NULL: any. Of a
+                         switch, the size that is switched on if its key is missing */
 } eitp__config_key;
+
+/* Keys that all architectures have. */
+#define EITP__COMMON_KEYS                                                                                              \
+    {"model_type", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                          \
+        {"architectures", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                   \
+        {"id2label", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                        \
+        {"label2id", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                        \
+        {"num_labels", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                      \
+        {"problem_type", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                    \
+        {"bos_token_id", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                    \
+        {"eos_token_id", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                    \
+        {"pad_token_id", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL}, {"dtype", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL}, \
+        {"torch_dtype", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                       \
+        {"quantization_config", EITP__NO_FIELD, EITP__KEY, "null"},                                                    \
+        {"compression_config", EITP__NO_FIELD, EITP__KEY, "null"},                                                     \
+        {"per_layer_config", EITP__NO_FIELD, EITP__KEY, "null"},                                                       \
+        {"pruned_heads", EITP__NO_FIELD, EITP__KEY_OR_NULL, "{}"},                                                     \
+        {"is_encoder_decoder", EITP__NO_FIELD, EITP__KEY_OR_NULL, "false"},                                            \
+        {"transformers_version", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                              \
+        {"output_hidden_states", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                              \
+        {"output_attentions", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                 \
+        {"return_dict", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                       \
+        {"chunk_size_feed_forward", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                           \
+        {"use_cache", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+
+/* A key of architectures with causal attention. */
+#define EITP__CAUSAL_KEY {"is_causal", EITP__NO_FIELD, EITP__KEY, "true"},
 
 /* A member of a configuration that has this value. */
 typedef struct eitp__field_value {
@@ -213,7 +260,10 @@ typedef struct eitp__classifier_rule {
 } eitp__classifier_rule;
 
 /* The members of a configuration that GPT-2 and BERT do not have. */
-#define EITP__NO_DECODER_MEMBERS 0, 0, 0, 0, 0, 0, {0, 0, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, 0
+#define EITP__NO_DECODER_MEMBERS                                                                                       \
+    0, 0, 0, 0, 0, 0, {0, 0, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, 0, 0, 0, {                                          \
+        0                                                                                                              \
+    }
 
 /* How hidden states are normalized. */
 typedef enum eitp__norm_kind {
@@ -254,6 +304,10 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
 /* The dropout of a classifier's input; 0 without a classifier. */
 EITP__PRIVATE double eitp__head_dropout(const eitp_transformer_config *config);
 
+/* The key of an architecture with this name, of `size` bytes; NULL: it has none. */
+EITP__PRIVATE const eitp__config_key *eitp__config_key_find(const eitp_architecture *architecture, const char *name,
+                                                            size_t size);
+
 /* The architecture of a configuration, never NULL. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);
 
@@ -264,7 +318,7 @@ EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_arc
 /* True if a model of the configuration has the row. */
 EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row);
 
-/* The row of a slot in a model of the configuration, else in another one; NULL if the architecture has none. */
+/* The row of a slot in a model of the configuration, else in one with another head; NULL if there is none. */
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
                                                         eitp__part part);
 

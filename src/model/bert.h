@@ -5,8 +5,9 @@
 #include "model/architecture.h"
 
 #define EITP__BERT_KEYS                                                                                                \
-    {"is_decoder", EITP__NO_FIELD, EITP__KEY, "false"}, {"add_cross_attention", EITP__NO_FIELD, EITP__KEY, "false"},   \
-        {"position_embedding_type", EITP__NO_FIELD, EITP__KEY, "absolute"},                                            \
+    EITP__COMMON_KEYS{"is_decoder", EITP__NO_FIELD, EITP__KEY, "false"},                                               \
+        {"add_cross_attention", EITP__NO_FIELD, EITP__KEY, "false"},                                                   \
+        {"position_embedding_type", EITP__NO_FIELD, EITP__KEY_OR_NULL, "absolute"},                                    \
         {"hidden_act", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},                                                       \
         {"vocab_size", EITP__FIELD_VOCABULARY, EITP__KEY, NULL},                                                       \
         {"max_position_embeddings", EITP__FIELD_POSITIONS, EITP__KEY, NULL},                                           \
@@ -18,7 +19,7 @@
         {"hidden_dropout_prob", EITP__FIELD_RESIDUAL_DROPOUT, EITP__KEY, NULL},                                        \
         {"hidden_dropout_prob", EITP__FIELD_EMBEDDING_DROPOUT, EITP__KEY, NULL},                                       \
         {"attention_probs_dropout_prob", EITP__FIELD_ATTENTION_DROPOUT, EITP__KEY, NULL},                              \
-        {"classifier_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, EITP__KEY, NULL},                                       \
+        {"classifier_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, EITP__KEY_OR_NULL, NULL},                               \
         {"layer_norm_eps", EITP__FIELD_EPSILON, EITP__KEY, NULL},                                                      \
         {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, EITP__KEY, NULL},                                         \
         {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},

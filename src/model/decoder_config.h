@@ -5,9 +5,13 @@
 #include "base/json.h"
 #include "model/architecture.h"
 
+/* True if the config.json of an architecture lists the types of layers. */
+EITP__PRIVATE int eitp__has_layer_types(const eitp_architecture *architecture);
+
 /*
- * Reads rope_parameters, or rope_scaling as files of earlier versions of transformers have it, and layer_types. Types
- * of scaling and patterns of layers that eitp does not compute are EITP_ERROR_UNSUPPORTED.
+ * Reads rope_parameters and rope_scaling, of which transformers prefers the latter, original_max_position_embeddings,
+ * and layer_types. Types of scaling that eitp does not compute are EITP_ERROR_UNSUPPORTED; a member that transformers
+ * requires and is missing is EITP_ERROR_FORMAT.
  */
 EITP__PRIVATE eitp_status eitp__config_read_decoder(const eitp_json *root, eitp_transformer_config *config,
                                                     eitp_error *error);

@@ -35,14 +35,18 @@ static const eitp_transformer_config eitp__distilbert_defaults = {
 
 static const eitp__named_shape eitp__distilbert_shapes[] = {EITP__SHAPE("distilbert-base", 768, 12, 6, 512, 0, 1e-12)};
 
-/* sinusoidal_pos_embds says how the positions were initialized: they are in the weights. */
+/* sinusoidal_pos_embds says how the positions were initialized: they are in the weights. transformers maps the general
+   names of sizes to those of DistilBERT. */
 static const eitp__config_key eitp__distilbert_keys[] = {
-    {"activation", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},
+    EITP__COMMON_KEYS{"activation", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},
     {"vocab_size", EITP__FIELD_VOCABULARY, EITP__KEY, NULL},
     {"max_position_embeddings", EITP__FIELD_POSITIONS, EITP__KEY, NULL},
     {"dim", EITP__FIELD_WIDTH, EITP__KEY, NULL},
+    {"hidden_size", EITP__FIELD_WIDTH, EITP__KEY_ALIAS, NULL},
     {"n_heads", EITP__FIELD_HEADS, EITP__KEY, NULL},
+    {"num_attention_heads", EITP__FIELD_HEADS, EITP__KEY_ALIAS, NULL},
     {"n_layers", EITP__FIELD_LAYERS, EITP__KEY, NULL},
+    {"num_hidden_layers", EITP__FIELD_LAYERS, EITP__KEY_ALIAS, NULL},
     {"hidden_dim", EITP__FIELD_INNER, EITP__KEY, NULL},
     {"dropout", EITP__FIELD_RESIDUAL_DROPOUT, EITP__KEY, NULL},
     {"dropout", EITP__FIELD_EMBEDDING_DROPOUT, EITP__KEY, NULL},
@@ -50,6 +54,8 @@ static const eitp__config_key eitp__distilbert_keys[] = {
     {"seq_classif_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, EITP__KEY, NULL},
     {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, EITP__KEY, NULL},
     {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},
+    {"sinusoidal_pos_embds", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+    {"qa_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
 };
 
 static const eitp__parameter_row eitp__distilbert_rows[] = {

@@ -24,6 +24,9 @@ static const eitp_transformer_config eitp__gemma3_defaults = {
     6,                                             /* window_period */
     {0, 1e6, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     1e4,                                           /* local_rotary_theta */
+    0,                                             /* attention_bias */
+    0,                                             /* mlp_bias */
+    {0},                                           /* window_layers */
 };
 
 static const eitp__field_value eitp__gemma_3_270m[] = {
@@ -47,15 +50,17 @@ static const eitp__named_shape eitp__gemma3_shapes[] = {
      1},
 };
 
+/* hidden_act is another model's: transformers does not read it here. */
 static const eitp__config_key eitp__gemma3_keys[] = {
-    EITP__LLAMA_KEYS("hidden_activation"){"hidden_act", EITP__FIELD_ACTIVATION, EITP__KEY_ALIAS, NULL},
-    {"attn_logit_softcapping", EITP__NO_FIELD, EITP__KEY, "null"},
+    EITP__LLAMA_KEYS("hidden_activation", KEY, KEY)
+        EITP__ATTENTION_BIAS_KEY EITP__LAYER_TYPES_KEY{"attn_logit_softcapping", EITP__NO_FIELD, EITP__KEY, "null"},
     {"final_logit_softcapping", EITP__NO_FIELD, EITP__KEY, "null"},
-    {"use_bidirectional_attention", EITP__NO_FIELD, EITP__KEY, "false"},
+    {"use_bidirectional_attention", EITP__NO_FIELD, EITP__KEY_OR_NULL, "false"},
     {"query_pre_attn_scalar", EITP__FIELD_ATTENTION_SCALAR, EITP__KEY, NULL},
     {"sliding_window", EITP__FIELD_WINDOW, EITP__KEY, NULL},
-    {"sliding_window_pattern", EITP__FIELD_WINDOW_PERIOD, EITP__KEY, NULL},
+    {"sliding_window_pattern", EITP__FIELD_WINDOW_PERIOD, EITP__KEY_OR_NULL, NULL},
     {"rope_local_base_freq", EITP__FIELD_LOCAL_ROTARY_THETA, EITP__KEY, NULL},
+    {"hidden_act", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
 };
 
 static const eitp__parameter_row eitp__gemma3_rows[] = {
@@ -64,6 +69,7 @@ static const eitp__parameter_row eitp__gemma3_rows[] = {
     EITP__LLAMA_ATTENTION_INPUT,
     EITP__LLAMA_HEAD_NORMS(ZERO),
     EITP__LLAMA_ATTENTION_OUTPUT,
+    EITP__LLAMA_ATTENTION_BIASES,
     EITP__LLAMA_NORM(ATTENTION_OUTPUT_NORM, IN_BLOCK, "post_attention_layernorm", WIDTH, ZERO),
     EITP__LLAMA_NORM(MLP_NORM, IN_BLOCK, "pre_feedforward_layernorm", WIDTH, ZERO),
     EITP__LLAMA_MLP,

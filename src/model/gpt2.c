@@ -40,16 +40,21 @@ static const eitp__named_shape eitp__gpt2_shapes[] = {
     EITP__SHAPE("distilgpt2", 768, 12, 6, 1024, 0, 1e-5),   EITP__SHAPE("tiny", 128, 4, 4, 256, 0, 1e-5),
 };
 
+/* transformers maps the general names of sizes to those of GPT-2. */
 static const eitp__config_key eitp__gpt2_keys[] = {
-    {"add_cross_attention", EITP__NO_FIELD, EITP__KEY, "false"},
+    EITP__COMMON_KEYS EITP__CAUSAL_KEY{"add_cross_attention", EITP__NO_FIELD, EITP__KEY, "false"},
     {"activation_function", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},
     {"vocab_size", EITP__FIELD_VOCABULARY, EITP__KEY, NULL},
     {"n_positions", EITP__FIELD_POSITIONS, EITP__KEY, NULL},
-    {"n_ctx", EITP__FIELD_POSITIONS, EITP__KEY_ALIAS, NULL},
+    {"max_position_embeddings", EITP__FIELD_POSITIONS, EITP__KEY_ALIAS, NULL},
+    {"n_ctx", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
     {"n_embd", EITP__FIELD_WIDTH, EITP__KEY, NULL},
+    {"hidden_size", EITP__FIELD_WIDTH, EITP__KEY_ALIAS, NULL},
     {"n_head", EITP__FIELD_HEADS, EITP__KEY, NULL},
+    {"num_attention_heads", EITP__FIELD_HEADS, EITP__KEY_ALIAS, NULL},
     {"n_layer", EITP__FIELD_LAYERS, EITP__KEY, NULL},
-    {"n_inner", EITP__FIELD_INNER, EITP__KEY, NULL},
+    {"num_hidden_layers", EITP__FIELD_LAYERS, EITP__KEY_ALIAS, NULL},
+    {"n_inner", EITP__FIELD_INNER, EITP__KEY_OR_NULL, NULL},
     {"embd_pdrop", EITP__FIELD_EMBEDDING_DROPOUT, EITP__KEY, NULL},
     {"attn_pdrop", EITP__FIELD_ATTENTION_DROPOUT, EITP__KEY, NULL},
     {"resid_pdrop", EITP__FIELD_RESIDUAL_DROPOUT, EITP__KEY, NULL},
@@ -58,6 +63,12 @@ static const eitp__config_key eitp__gpt2_keys[] = {
     {"scale_attn_weights", EITP__FIELD_SCALE_ATTENTION, EITP__KEY, NULL},
     {"scale_attn_by_inverse_layer_idx", EITP__FIELD_SCALE_ATTENTION_BY_LAYER, EITP__KEY, NULL},
     {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},
+    {"reorder_and_upcast_attn", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+    {"summary_type", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+    {"summary_use_proj", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+    {"summary_activation", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+    {"summary_proj_to_labels", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+    {"summary_first_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
 };
 
 /* GPT-2's matrices have the same layout in files. */

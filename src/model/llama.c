@@ -25,6 +25,9 @@ static const eitp_transformer_config eitp__llama_defaults = {
     0,                                               /* window_period */
     {0, 10000, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     0,                                               /* local_rotary_theta */
+    0,                                               /* attention_bias */
+    0,                                               /* mlp_bias */
+    {0},                                             /* window_layers */
 };
 
 static const eitp__field_value eitp__smollm2_135m[] = {
@@ -58,11 +61,20 @@ static const eitp__named_shape eitp__llama_shapes[] = {
      EITP_ROTARY_LLAMA3, 32},
 };
 
-static const eitp__config_key eitp__llama_keys[] = {EITP__LLAMA_KEYS("hidden_act")};
+static const eitp__config_key eitp__llama_keys[] = {
+    EITP__LLAMA_KEYS("hidden_act", KEY_OR_NULL, KEY_OR_NULL)
+        EITP__ATTENTION_BIAS_KEY{"mlp_bias", EITP__FIELD_MLP_BIAS, EITP__KEY, NULL},
+    {"pretraining_tp", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+};
 
-static const eitp__parameter_row eitp__llama_rows[] = {EITP__LLAMA_EMBEDDING,       EITP__LLAMA_ATTENTION_NORM,
-                                                       EITP__LLAMA_ATTENTION_INPUT, EITP__LLAMA_ATTENTION_OUTPUT,
-                                                       EITP__LLAMA_MLP_NORM,        EITP__LLAMA_MLP,
+static const eitp__parameter_row eitp__llama_rows[] = {EITP__LLAMA_EMBEDDING,
+                                                       EITP__LLAMA_ATTENTION_NORM,
+                                                       EITP__LLAMA_ATTENTION_INPUT,
+                                                       EITP__LLAMA_ATTENTION_OUTPUT,
+                                                       EITP__LLAMA_ATTENTION_BIASES,
+                                                       EITP__LLAMA_MLP_NORM,
+                                                       EITP__LLAMA_MLP,
+                                                       EITP__LLAMA_MLP_BIASES,
                                                        EITP__LLAMA_HEADS(ONE)};
 
 static const eitp__model_class eitp__llama_classes[] = {EITP__LLAMA_CLASSES("Llama")};

@@ -5,16 +5,17 @@
 
 #include "model/architecture.h"
 
-/* Keys of all of them. Dropout that only training has is kept under GPT-2's names. */
-#define EITP__LLAMA_KEYS(activation)                                                                                   \
-    {"attention_bias", EITP__NO_FIELD, EITP__KEY, "false"}, {"mlp_bias", EITP__NO_FIELD, EITP__KEY, "false"},          \
-        {activation, EITP__FIELD_ACTIVATION, EITP__KEY, NULL},                                                         \
+/* Keys of all of them. Dropout that only training has is kept under GPT-2's names. Rows differ in whether the number of
+   heads of keys and the width of a head may be null. */
+#define EITP__LLAMA_KEYS(activation, key_heads_form, head_width_form)                                                  \
+    EITP__COMMON_KEYS                                                                                                  \
+    EITP__CAUSAL_KEY{activation, EITP__FIELD_ACTIVATION, EITP__KEY, NULL},                                             \
         {"vocab_size", EITP__FIELD_VOCABULARY, EITP__KEY, NULL},                                                       \
         {"max_position_embeddings", EITP__FIELD_POSITIONS, EITP__KEY, NULL},                                           \
         {"hidden_size", EITP__FIELD_WIDTH, EITP__KEY, NULL},                                                           \
         {"num_attention_heads", EITP__FIELD_HEADS, EITP__KEY, NULL},                                                   \
-        {"num_key_value_heads", EITP__FIELD_KEY_VALUE_HEADS, EITP__KEY, NULL},                                         \
-        {"head_dim", EITP__FIELD_HEAD_WIDTH, EITP__KEY, NULL},                                                         \
+        {"num_key_value_heads", EITP__FIELD_KEY_VALUE_HEADS, EITP__##key_heads_form, NULL},                            \
+        {"head_dim", EITP__FIELD_HEAD_WIDTH, EITP__##head_width_form, NULL},                                           \
         {"num_hidden_layers", EITP__FIELD_LAYERS, EITP__KEY, NULL},                                                    \
         {"intermediate_size", EITP__FIELD_INNER, EITP__KEY, NULL},                                                     \
         {"attention_dropout", EITP__FIELD_ATTENTION_DROPOUT, EITP__KEY, NULL},                                         \
@@ -24,7 +25,17 @@
         {"rms_norm_eps", EITP__FIELD_EPSILON, EITP__KEY, NULL},                                                        \
         {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, EITP__KEY, NULL},                                         \
         {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},                                                    \
-        {"rope_theta", EITP__FIELD_ROTARY_THETA, EITP__KEY, NULL},
+        {"rope_theta", EITP__FIELD_ROTARY_THETA, EITP__KEY, NULL},                                                     \
+        {"rope_parameters", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                 \
+        {"rope_scaling", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                    \
+        {"original_max_position_embeddings", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                \
+        {"partial_rotary_factor", EITP__NO_FIELD, EITP__KEY_OR_NULL, "1"},
+
+/* The biases of all linear layers of attention. */
+#define EITP__ATTENTION_BIAS_KEY {"attention_bias", EITP__FIELD_ATTENTION_BIAS, EITP__KEY, NULL},
+
+/* Which layers have a window. */
+#define EITP__LAYER_TYPES_KEY {"layer_types", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},
 
 /* The members of the configuration from epsilon to pooler, which are the same in all of them but for `tied`. */
 #define EITP__LLAMA_COMMON_DEFAULTS(tied)                                                                              \
@@ -53,6 +64,16 @@
 #define EITP__LLAMA_ATTENTION_BIAS                                                                                     \
     EITP__ROW_OF_THREE(ATTENTION_INPUT, BIAS, IN_BLOCK, "self_attn.qkv.bias", QKV, NONE, ZERO, 0,                      \
                        "self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias")
+/* Biases that config.json chooses. */
+#define EITP__LLAMA_ATTENTION_BIASES                                                                                   \
+    EITP__ROW_OF_THREE_IF(ATTENTION_INPUT, BIAS, IN_BLOCK, "self_attn.qkv.bias", QKV, NONE, ZERO, 0,                   \
+                          "self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias",                   \
+                          IF_ATTENTION_BIAS),                                                                          \
+        EITP__BIAS_IF(ATTENTION_OUTPUT, "self_attn.o_proj.bias", WIDTH, IF_ATTENTION_BIAS)
+#define EITP__LLAMA_MLP_BIASES                                                                                         \
+    EITP__BIAS_IF(MLP_GATE, "mlp.gate_proj.bias", INNER, IF_MLP_BIAS),                                                 \
+        EITP__BIAS_IF(MLP_INPUT, "mlp.up_proj.bias", INNER, IF_MLP_BIAS),                                              \
+        EITP__BIAS_IF(MLP_OUTPUT, "mlp.down_proj.bias", WIDTH, IF_MLP_BIAS)
 #define EITP__LLAMA_HEAD_NORMS(fill)                                                                                   \
     EITP__LLAMA_NORM(QUERY_NORM, IN_BLOCK, "self_attn.q_norm", HEAD_WIDTH, fill),                                      \
         EITP__LLAMA_NORM(KEY_NORM, IN_BLOCK, "self_attn.k_norm", HEAD_WIDTH, fill)

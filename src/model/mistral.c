@@ -24,6 +24,9 @@ static const eitp_transformer_config eitp__mistral_defaults = {
     0,                                               /* window_period */
     {0, 10000, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     0,                                               /* local_rotary_theta */
+    0,                                               /* attention_bias */
+    0,                                               /* mlp_bias */
+    {0},                                             /* window_layers */
 };
 
 static const eitp__field_value eitp__mistral_7b[] = {{EITP__FIELD_INNER, 14336}};
@@ -34,7 +37,7 @@ static const eitp__named_shape eitp__mistral_shapes[] = {
 };
 
 static const eitp__config_key eitp__mistral_keys[] = {
-    EITP__LLAMA_KEYS("hidden_act"){"sliding_window", EITP__FIELD_WINDOW, EITP__KEY, NULL},
+    EITP__LLAMA_KEYS("hidden_act", KEY, KEY_OR_NULL){"sliding_window", EITP__FIELD_WINDOW, EITP__KEY_OR_NULL, NULL},
 };
 
 static const eitp__parameter_row eitp__mistral_rows[] = {EITP__LLAMA_EMBEDDING,       EITP__LLAMA_ATTENTION_NORM,

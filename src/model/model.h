@@ -15,6 +15,9 @@ EITP_BEGIN_DECLARATIONS
 /* Maximum number of ids in eitp_token_ids. */
 #define EITP_MAX_TOKEN_IDS 16
 
+/* Maximum number of layers of which each may have a window or not, in eitp_transformer_config.window_layers. */
+#define EITP_MAX_WINDOW_LAYERS 256
+
 /* A list of token ids. Zero-initialised, it is empty. */
 typedef struct eitp_token_ids {
     int32_t count;
@@ -86,6 +89,11 @@ typedef struct eitp_transformer_config {
     int64_t window_period;   /* the last of every so many layers is without it; 0: none is */
     eitp_rotary_config rotary; /* of layers without the window, or of all; theta 0: none; its width is ignored */
     double local_rotary_theta; /* of layers with the window, where positions are not scaled; 0: as in the others */
+    int attention_bias; /* the linear layers of attention have biases, where config.json chooses them, as in Llama */
+    int mlp_bias;       /* and those of the MLP */
+    uint64_t window_layers[EITP_MAX_WINDOW_LAYERS / 64]; /* bit l % 64 of element l / 64: layer l has the window,
+                                                            whatever window_first and window_period are; all 0: by
+                                                            these two */
 } eitp_transformer_config;
 
 /* That of "gpt2": 12 layers of width 768, 50257 tokens, a language head. */

@@ -2,11 +2,12 @@
    layout of Hugging Face's files. */
 #include "model/llama.h"
 
-/* With use_sliding_window, layers from max_window_layers on have a window. */
-#define EITP__QWEN_KEYS                                                                                                \
-    EITP__LLAMA_KEYS("hidden_act"){"sliding_window", EITP__FIELD_WINDOW, EITP__KEY, NULL},                             \
+/* With use_sliding_window, layers from max_window_layers on have a window, unless layer_types says which ones have. */
+#define EITP__QWEN_KEYS(head_width_form)                                                                               \
+    EITP__LLAMA_KEYS("hidden_act", KEY_OR_NULL, head_width_form){"sliding_window", EITP__FIELD_WINDOW,                 \
+                                                                 EITP__KEY_OR_NULL, NULL},                             \
         {"max_window_layers", EITP__FIELD_WINDOW_FIRST, EITP__KEY, NULL},                                              \
-        {"use_sliding_window", EITP__FIELD_WINDOW_SWITCH, EITP__KEY, NULL},
+        {"use_sliding_window", EITP__FIELD_WINDOW_SWITCH, EITP__KEY, "4096"}, EITP__LAYER_TYPES_KEY
 
 static const eitp_transformer_config eitp__qwen2_defaults = {
     NULL,      /* architecture: set by eitp__architecture_defaults */
@@ -31,6 +32,9 @@ static const eitp_transformer_config eitp__qwen2_defaults = {
     0,                                               /* window_period */
     {0, 10000, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     0,                                               /* local_rotary_theta */
+    0,                                               /* attention_bias */
+    0,                                               /* mlp_bias */
+    {0},                                             /* window_layers */
 };
 
 static const eitp__field_value eitp__qwen2_0_5b[] = {
@@ -54,7 +58,7 @@ static const eitp__named_shape eitp__qwen2_shapes[] = {
      EITP_ROTARY_UNSCALED, 1},
 };
 
-static const eitp__config_key eitp__qwen2_keys[] = {EITP__QWEN_KEYS};
+static const eitp__config_key eitp__qwen2_keys[] = {EITP__QWEN_KEYS(KEY)};
 
 static const eitp__parameter_row eitp__qwen2_rows[] = {EITP__LLAMA_EMBEDDING,
                                                        EITP__LLAMA_ATTENTION_NORM,
@@ -114,6 +118,9 @@ static const eitp_transformer_config eitp__qwen3_defaults = {
     0,                                               /* window_period */
     {0, 10000, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     0,                                               /* local_rotary_theta */
+    0,                                               /* attention_bias */
+    0,                                               /* mlp_bias */
+    {0},                                             /* window_layers */
 };
 
 static const eitp__field_value eitp__qwen3_0_6b[] = {
@@ -128,15 +135,12 @@ static const eitp__named_shape eitp__qwen3_shapes[] = {
      1},
 };
 
-static const eitp__config_key eitp__qwen3_keys[] = {EITP__QWEN_KEYS};
+static const eitp__config_key eitp__qwen3_keys[] = {EITP__QWEN_KEYS(KEY) EITP__ATTENTION_BIAS_KEY};
 
-static const eitp__parameter_row eitp__qwen3_rows[] = {EITP__LLAMA_EMBEDDING,
-                                                       EITP__LLAMA_ATTENTION_NORM,
-                                                       EITP__LLAMA_ATTENTION_INPUT,
-                                                       EITP__LLAMA_HEAD_NORMS(ONE),
-                                                       EITP__LLAMA_ATTENTION_OUTPUT,
-                                                       EITP__LLAMA_MLP_NORM,
-                                                       EITP__LLAMA_MLP,
+static const eitp__parameter_row eitp__qwen3_rows[] = {EITP__LLAMA_EMBEDDING,        EITP__LLAMA_ATTENTION_NORM,
+                                                       EITP__LLAMA_ATTENTION_INPUT,  EITP__LLAMA_HEAD_NORMS(ONE),
+                                                       EITP__LLAMA_ATTENTION_OUTPUT, EITP__LLAMA_ATTENTION_BIASES,
+                                                       EITP__LLAMA_MLP_NORM,         EITP__LLAMA_MLP,
                                                        EITP__LLAMA_HEADS(ONE)};
 
 static const eitp__model_class eitp__qwen3_classes[] = {EITP__LLAMA_CLASSES("Qwen3")};

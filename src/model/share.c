@@ -20,16 +20,25 @@ static eitp_status eitp__share_check(const eitp_context *lender, const eitp_cont
     return EITP_OK;
 }
 
+/* Copies a text that may be NULL. */
+static eitp_status eitp__share_text(const eitp_model *copy, const char *text, char **shared, eitp_error *error) {
+    *shared = text ? eitp__copy_text(&copy->host, text) : NULL;
+    return *shared || !text ? EITP_OK : eitp__fail_memory(error, strlen(text) + 1, "a model");
+}
+
 /* A copy of the model, without its weights, in another context. Destroy it even after a failure. */
 static eitp_status eitp__share_copy(const eitp_model *model, eitp_context *context, eitp_model *copy,
                                     eitp_error *error) {
+    eitp_status status = eitp__share_text(copy, model->source, &copy->source, error);
     copy->context = context;
     copy->config = model->config;
     copy->lora = model->lora;
-    copy->source = model->source ? eitp__copy_text(&copy->host, model->source) : NULL;
-    copy->generation = model->generation ? eitp__copy_text(&copy->host, model->generation) : NULL;
-    if ((model->source && !copy->source) || (model->generation && !copy->generation))
-        return eitp__fail_memory(error, strlen(model->source ? model->source : model->generation) + 1, "a model");
+    if (!status)
+        status = eitp__share_text(copy, model->generation, &copy->generation, error);
+    if (!status)
+        status = eitp__share_text(copy, model->other_keys, &copy->other_keys, error);
+    if (status)
+        return status;
     return model->labels
                ? eitp__labels_create(&copy->host, model->labels->names, model->labels->count, &copy->labels, error)
                : EITP_OK;

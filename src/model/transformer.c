@@ -44,6 +44,7 @@ void eitp_model_destroy(eitp_model *model) {
     host = model->host;
     eitp__release_text(&host, model->source);
     eitp__release_text(&host, model->generation);
+    eitp__release_text(&host, model->other_keys);
     eitp__labels_release(model->labels);
     if (model->latent)
         eitp_model_destroy(model->latent->encoder);

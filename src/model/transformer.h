@@ -16,6 +16,7 @@ struct eitp_model {
     int has_loaded_head;   /* the weights of the head are those of a directory */
     eitp__latent *latent;  /* NULL: none */
     char *generation;      /* members of its generation_config.json to write back, or NULL */
+    char *other_keys;      /* and of its config.json */
 };
 
 /* eitp_model_hidden with any inputs of attention. */

@@ -58,6 +58,8 @@ static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
     EITP__FIELD(OPTIONAL_SIZE, window_period, 1 << 14),
     EITP__FIELD(NUMBER, rotary.theta, 1e12),
     EITP__FIELD(NUMBER, local_rotary_theta, 1e12),
+    EITP__FIELD(BOOLEAN, attention_bias, 0),
+    EITP__FIELD(BOOLEAN, mlp_bias, 0),
 };
 
 static const void *eitp__field_of(const eitp_transformer_config *config, size_t field) {
@@ -337,42 +339,61 @@ static eitp_status eitp__read_activation(const eitp_json *root, const char *key,
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s '%s'", key, name);
 }
 
+/* True if a value is the one that is supported. */
+static int eitp__is_only(const eitp_json *value, const char *only) {
+    double number;
+    switch (value->kind) {
+    case EITP_JSON_NULL:
+        return !strcmp(only, "null");
+    case EITP_JSON_BOOLEAN:
+        return !strcmp(only, value->boolean ? "true" : "false");
+    case EITP_JSON_NUMBER:
+        return eitp__json_read_number(only, strlen(only), &number) && value->number >= number &&
+               value->number <= number;
+    case EITP_JSON_STRING:
+        return !strcmp(only, value->text);
+    case EITP_JSON_OBJECT:
+        return !value->count && !strcmp(only, "{}");
+    case EITP_JSON_ARRAY:
+    default:
+        return 0;
+    }
+}
+
 /* Checks a key of which only one value is supported. */
-static eitp_status eitp__check_only(const eitp_json *root, const eitp__config_key *key, eitp_error *error) {
-    const eitp_json *value = eitp_json_member(root, key->name);
-    const char *text = key->only;
-    int boolean = !strcmp(key->only, "true"), is_boolean = boolean || !strcmp(key->only, "false"), wanted = boolean;
-    eitp_status status;
-    if (!strcmp(key->only, "null"))
-        return !value || value->kind == EITP_JSON_NULL
-                   ? EITP_OK
-                   : eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %llu: unsupported %s (expected null)",
-                                (unsigned long long)value->line, key->name);
-    status = is_boolean ? eitp__json_get_boolean(root, key->name, &boolean, error)
-                        : eitp__json_get_text(root, key->name, &text, error);
-    if (!status && (is_boolean ? boolean != wanted : strcmp(text, key->only)))
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s %s (expected %s)", key->name,
-                            is_boolean ? boolean ? "true" : "false" : text, key->only);
-    return status;
+static eitp_status eitp__check_only(const eitp_json *value, const eitp__config_key *key, eitp_error *error) {
+    const char *text = value->kind == EITP_JSON_NULL ? "null" : value->boolean ? "true" : "false";
+    const int has_text = value->kind <= EITP_JSON_STRING;
+    if (eitp__is_only(value, key->only))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %llu: unsupported %s%s%.60s (expected %s)",
+                      (unsigned long long)value->line, key->name, has_text ? " " : "",
+                      !has_text     ? ""
+                      : value->text ? value->text
+                                    : text,
+                      key->only);
 }
 
-/* A boolean that says whether the size applies. */
-static eitp_status eitp__read_switch(const eitp_json *root, const char *key, int64_t *size, eitp_error *error) {
+/* A boolean that says whether layers have a window. Switched on without a size, it stands for the size of the row. */
+static eitp_status eitp__read_window_switch(const eitp_json *root, const eitp__config_key *key,
+                                            eitp_transformer_config *config, eitp_error *error) {
+    const char *size_key = eitp__field_key(eitp__architecture_of(config), EITP__FIELD_WINDOW);
+    double size = 0;
     int is_on = 0;
-    eitp_status status = eitp__json_get_boolean(root, key, &is_on, error);
+    eitp_status status = eitp__json_get_boolean(root, key->name, &is_on, error);
     if (!is_on)
-        *size = 0;
+        config->window = 0;
+    else if (key->only && !eitp_json_member(root, size_key) &&
+             eitp__json_read_number(key->only, strlen(key->only), &size))
+        config->window = (int64_t)size;
     return status;
 }
 
-static eitp_status eitp__read_key(const eitp_json *root, const eitp__config_key *key, eitp_transformer_config *config,
-                                  eitp_error *error) {
-    const eitp__field_entry *field;
-    void *value;
-    if (key->field == EITP__NO_FIELD)
-        return eitp__check_only(root, key, error);
-    field = &eitp__fields[key->field];
-    value = eitp__field_in(config, key->field);
+/* Reads the member of a field. */
+static eitp_status eitp__read_field(const eitp_json *root, const eitp__config_key *key, eitp_transformer_config *config,
+                                    eitp_error *error) {
+    const eitp__field_entry *field = &eitp__fields[key->field];
+    void *value = eitp__field_in(config, key->field);
     switch (field->kind) {
     case EITP__FIELD_IS_ACTIVATION:
         return eitp__read_activation(root, key->name, (eitp_activation *)value, error);
@@ -385,13 +406,27 @@ static eitp_status eitp__read_key(const eitp_json *root, const eitp__config_key 
             *(int64_t *)value = 0;
         return eitp__json_get_integer(root, key->name, 0, (int64_t)field->max, (int64_t *)value, error);
     case EITP__FIELD_IS_SWITCH:
-        return eitp__read_switch(root, key->name, (int64_t *)value, error);
+        return eitp__read_window_switch(root, key, config, error);
     case EITP__FIELD_IS_NUMBER:
         return eitp__json_get_number(root, key->name, 0, field->max, (double *)value, error);
     case EITP__FIELD_IS_BOOLEAN:
     default:
         return eitp__json_get_boolean(root, key->name, (int *)value, error);
     }
+}
+
+static eitp_status eitp__read_key(const eitp_json *root, const eitp__config_key *key, eitp_transformer_config *config,
+                                  eitp_error *error) {
+    const eitp_json *value = eitp_json_member(root, key->name);
+    const int is_null = value && value->kind == EITP_JSON_NULL;
+    if (key->field == EITP__NO_FIELD)
+        return !value || !key->only || (is_null && key->form == EITP__KEY_OR_NULL)
+                   ? EITP_OK
+                   : eitp__check_only(value, key, error);
+    if (is_null && (key->form == EITP__KEY || key->form == EITP__KEY_ALIAS))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must not be null", (unsigned long long)value->line,
+                          key->name);
+    return eitp__read_field(root, key, config, error);
 }
 
 /* The head of the first class of "architectures" that is known. Weights of a bare GPT2Model make up a language model
@@ -447,7 +482,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp_json *root, 
                                                          eitp_transformer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
     *config = eitp__architecture_defaults(architecture);
-    for (int is_alias = 1; is_alias >= 0; is_alias--) {
+    for (int is_alias = 0; is_alias < 2; is_alias++) {
         for (size_t i = 0; i < architecture->key_count && !status; i++) {
             if ((architecture->keys[i].form == EITP__KEY_ALIAS) == is_alias)
                 status = eitp__read_key(root, &architecture->keys[i], config, error);
@@ -464,6 +499,10 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp_json *root, 
     if (!status)
         status = eitp__read_problem(root, &config->problem, error);
     eitp__read_model_head(root, config);
+    if (!status && config->problem == EITP_PROBLEM_SINGLE_LABEL && config->labels == 1)
+        status = eitp__fail(error, EITP_ERROR_FORMAT,
+                            "problem_type single_label_classification needs two labels or more; with one it is a "
+                            "regression");
     if (config->head == EITP_HEAD_TOKEN_CLASSIFIER)
         config->problem = EITP_PROBLEM_TOKENS;
     eitp__complete_dropout(config);
@@ -547,10 +586,14 @@ static int eitp__differs(const eitp_transformer_config *config, size_t field) {
 
 static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, const eitp_transformer_config *config) {
     const void *value;
-    if (key->field == EITP__NO_FIELD || eitp__is_repeated(eitp__architecture_of(config), key) ||
+    if (key->field == EITP__NO_FIELD || key->form == EITP__KEY_ALIAS ||
+        eitp__is_repeated(eitp__architecture_of(config), key) ||
         (key->form == EITP__KEY_IF_SET && !eitp__differs(config, key->field)))
         return;
     value = eitp__field_of(config, key->field);
+    if (eitp__fields[key->field].kind == EITP__FIELD_IS_OPTIONAL_SIZE && !*(const int64_t *)value &&
+        key->form != EITP__KEY_OR_NULL)
+        return;
     eitp__buffer_format(text, "  \"%s\": ", key->name);
     switch (eitp__fields[key->field].kind) {
     case EITP__FIELD_IS_ACTIVATION:
@@ -583,7 +626,10 @@ static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, con
 /* Fails if a config.json of the architecture cannot express the configuration. */
 static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
+    const int has_layers = eitp__has_layer_types(architecture);
     for (size_t i = 0; i < EITP__FIELDS; i++) {
+        if (has_layers && (i == EITP__FIELD_WINDOW_FIRST || i == EITP__FIELD_WINDOW_PERIOD))
+            continue;
         if (!eitp__field_key(architecture, i) && eitp__differs(config, i))
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                               "a config.json of %s cannot express %s; save the weights with eitp_variables_save",
@@ -611,9 +657,15 @@ static eitp_transformer_config eitp__positions_as_in_files(const eitp_transforme
     return written;
 }
 
+EITP__PRIVATE int eitp__config_keeps(const eitp_architecture *architecture, const eitp_json *member) {
+    const eitp__config_key *key = eitp__config_key_find(architecture, member->name, member->name_size);
+    const int is_dtype = key && (!strcmp(key->name, "dtype") || !strcmp(key->name, "torch_dtype"));
+    return !is_dtype && (!key || (key->field == EITP__NO_FIELD && (key->only || key->form == EITP__KEY_UNUSED)));
+}
+
 /* Writes the whole object. */
 static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, const eitp__labels *labels,
-                              eitp_dtype dtype) {
+                              const char *kept, eitp_dtype dtype) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     const eitp_transformer_config written = eitp__positions_as_in_files(config);
     eitp__buffer_format(text, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
@@ -626,6 +678,7 @@ static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config 
     if (labels && eitp__problems[config->problem])
         eitp__buffer_format(text, "  \"problem_type\": \"%s\",\n", eitp__problems[config->problem]);
     eitp__config_write_special_tokens(text, &written);
+    eitp__buffer_add_text(text, kept ? kept : "");
     /* Both spellings, for older and newer versions of transformers. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
@@ -638,8 +691,8 @@ static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config 
 
 EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, const char *path,
                                                          const eitp_transformer_config *config,
-                                                         const eitp__labels *labels, int32_t end_of_text,
-                                                         eitp_dtype dtype, eitp_error *error) {
+                                                         const eitp__labels *labels, const char *kept,
+                                                         int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
     eitp_transformer_config named = *config;
     eitp__buffer text;
     eitp_status status = eitp__check_has_keys(config, error);
@@ -648,7 +701,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, 
     eitp__config_complete(&named);
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
-    eitp__add_members(&text, &named, labels, dtype);
+    eitp__add_members(&text, &named, labels, kept, dtype);
     status = text.failed ? eitp__fail_memory(error, text.size, "a config.json")
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
@@ -666,7 +719,7 @@ eitp_status eitp_transformer_config_write(const eitp_host *host, const char *pat
     if (!status && eitp_head_has_labels(config->head))
         status = eitp__labels_create(host, NULL, config->labels, &labels, error);
     if (!status)
-        status = eitp__transformer_config_write(host, path, config, labels, end_of_text, dtype, error);
+        status = eitp__transformer_config_write(host, path, config, labels, NULL, end_of_text, dtype, error);
     eitp__labels_release(labels);
     return status;
 }

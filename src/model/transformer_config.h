@@ -15,11 +15,15 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
 EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp_json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error);
 
-/* eitp_transformer_config_write with the names of labels; NULL: none are written. */
+/* eitp_transformer_config_write with the names of labels, and with other members, each with a comma and a line feed
+   after it; NULL: none are written. */
 EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, const char *path,
                                                          const eitp_transformer_config *config,
-                                                         const eitp__labels *labels, int32_t end_of_text,
-                                                         eitp_dtype dtype, eitp_error *error);
+                                                         const eitp__labels *labels, const char *kept,
+                                                         int32_t end_of_text, eitp_dtype dtype, eitp_error *error);
+
+/* True if a member of a config.json is kept when a model is saved: eitp does not write it itself. */
+EITP__PRIVATE int eitp__config_keeps(const eitp_architecture *architecture, const eitp_json *member);
 
 /* Reads bos_token_id, eos_token_id and pad_token_id, each a number, a list, or null for none. Missing ones leave the
    configuration unchanged. */

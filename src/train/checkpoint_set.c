@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/setting_table.h"
 #include "io/checkpoint.h"
+#include "io/model_directory.h"
 #include "model/transformer_config.h"
 #include "train/trainer_state.h"
 
@@ -195,14 +196,17 @@ static eitp_status eitp__copy_entry(const eitp_host *host, const char *from, con
     return eitp__copy_file(host, from, to, piece, error);
 }
 
-/* Replaces the config.json at `path`. */
-static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const char *path, eitp_error *error) {
+/* Replaces the config.json of a directory. */
+static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const char *directory, const char *path,
+                                        eitp_error *error) {
     eitp__labels *labels = NULL;
-    eitp_status status = EITP_OK;
-    if (eitp_head_has_labels(edit->config.head))
+    char *keys = NULL;
+    eitp_status status = eitp__config_other_keys(edit->host, edit->config.architecture, directory, &keys, error);
+    if (!status && eitp_head_has_labels(edit->config.head))
         status = eitp__labels_read_file(edit->host, path, &labels, error);
     if (!status)
-        status = eitp__transformer_config_write(edit->host, path, &edit->config, labels, -1, EITP_F32, error);
+        status = eitp__transformer_config_write(edit->host, path, &edit->config, labels, keys, -1, EITP_F32, error);
+    eitp__release_text(edit->host, keys);
     eitp__labels_release(labels);
     return status;
 }
@@ -218,7 +222,7 @@ static eitp_status eitp__write_changed(const eitp__checkpoint_edit *edit, const 
     if (!status)
         status = eitp__state_write(host, edit->config.architecture, state, &edit->state, error);
     if (!status && edit->changes_config)
-        status = eitp__replace_config(edit, config, error);
+        status = eitp__replace_config(edit, directory, config, error);
     eitp__release_text(host, manifest);
     eitp__release_text(host, state);
     eitp__release_text(host, config);

@@ -413,7 +413,7 @@ EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char
     eitp__read_ahead_cancel(&trainer->plans.ahead);
     status = eitp__check_checkpoint(&r, is_recovered, error);
     if (!status && trainer->plans.task.model)
-        status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
+        status = eitp__model_keep_members(trainer->plans.task.model, checkpoint, error);
     if (!status)
         status = eitp__follows_shrinking(trainer, &r.state) ? eitp__load_shrunk(&r, error)
                                                             : eitp__load_checkpoint(&r, error);

@@ -72,7 +72,8 @@ static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eit
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     output.queue = save->queue;
     if (!status)
-        status = eitp__transformer_config_write(&save->host, path, &model->config, model->labels, -1, EITP_F32, error);
+        status = eitp__transformer_config_write(&save->host, path, &model->config, model->labels, model->other_keys, -1,
+                                                EITP_F32, error);
     eitp__release_text(&save->host, path);
     if (!status)
         status = eitp__lora_save(model, directory, NULL, checksum, &output, error);

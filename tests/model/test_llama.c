@@ -3,8 +3,9 @@
 #include "tests/support/golden_models.h"
 
 static const char *const names[] = {
-    "llama-lm", "llama-wide-lm", "llama-class",      "qwen2-lm",   "qwen2-tied-lm", "qwen2-tokens",
-    "qwen3-lm", "gemma3-lm",     "gemma3-untied-lm", "mistral-lm", "mistral",
+    "llama-lm",     "llama-wide-lm",   "llama-class",     "qwen2-lm",         "qwen2-tied-lm",
+    "qwen2-tokens", "qwen3-lm",        "gemma3-lm",       "gemma3-untied-lm", "mistral-lm",
+    "mistral",      "llama-biases-lm", "qwen3-biases-lm", "gemma3-biases-lm",
 };
 
 static void models_match_transformers(void) {
@@ -113,6 +114,14 @@ static void older_configurations_are_read(void) {
                          &config),
                error_);
     CHECK(!eitp__layer_window(&config, 29) && eitp__layer_window(&config, 30) == 64);
+    REQUIRE_OK(
+        read_text("{\"model_type\": \"qwen2\", \"use_sliding_window\": true, \"max_window_layers\": 0}", &config),
+        error_);
+    CHECK(eitp__layer_window(&config, 0) == 4096);
+    REQUIRE_OK(
+        read_text("{\"model_type\": \"qwen3\", \"use_sliding_window\": true, \"sliding_window\": null}", &config),
+        error_);
+    CHECK(!config.window);
     REQUIRE_OK(read_text("{\"model_type\": \"mistral\", \"sliding_window\": null, \"head_dim\": null}", &config),
                error_);
     CHECK(!config.window && eitp__head_width(&config) == 128);
@@ -127,6 +136,32 @@ static void older_configurations_are_read(void) {
     CHECK(config.rotary.theta > 999999 && config.local_rotary_theta < 10001);
 }
 
+/* Each layer has a window or not, in any order, up to a number of layers. */
+static void any_layer_may_have_a_window(void) {
+    enum { LAYERS = EITP_MAX_WINDOW_LAYERS + 1 };
+    static char text[LAYERS * 24 + 200];
+    for (int layers = LAYERS; layers >= LAYERS - 1; layers--) {
+        eitp_transformer_config config;
+        int at = snprintf(text, sizeof text,
+                          "{\"model_type\": \"gemma3_text\", \"sliding_window\": 7, \"num_hidden_layers\": %d, "
+                          "\"layer_types\": [",
+                          layers);
+        for (int i = 0; i < layers; i++)
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s\"%s_attention\"", i ? ", " : "",
+                           i * i % 7 < 3 ? "sliding" : "full");
+        snprintf(text + at, sizeof text - (size_t)at, "]}");
+        if (layers > EITP_MAX_WINDOW_LAYERS) {
+            CHECK(read_text(text, &config) == EITP_ERROR_UNSUPPORTED);
+            CHECK_THAT(strstr(error_.message, "'layer_types' has 257 layers; at most 256 are supported"), "%s",
+                       error_.message);
+            continue;
+        }
+        REQUIRE_OK(read_text(text, &config), error_);
+        for (int i = 0; i < layers; i++)
+            CHECK_THAT(eitp__layer_window(&config, i) == (i * i % 7 < 3 ? 7 : 0), "layer %d", i);
+    }
+}
+
 static void what_is_not_computed_is_refused(void) {
     static const reading cases[] = {
         {"{\"model_type\": \"llama\", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0}}",
@@ -136,7 +171,9 @@ static void what_is_not_computed_is_refused(void) {
          "unsupported partial_rotary_factor 0.5 (expected 1)"},
         {"{\"model_type\": \"gemma3_text\", \"final_logit_softcapping\": 30.0}", "unsupported final_logit_softcapping"},
         {"{\"model_type\": \"gemma3_text\", \"attn_logit_softcapping\": 50.0}", "unsupported attn_logit_softcapping"},
-        {"{\"model_type\": \"llama\", \"attention_bias\": true}", "unsupported attention_bias true (expected false)"},
+        {"{\"model_type\": \"llama\", \"is_causal\": false}", "unsupported is_causal false (expected true)"},
+        {"{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"gptq\"}}",
+         "unsupported quantization_config (expected null)"},
         {"{\"model_type\": \"llama\", \"num_attention_heads\": 32, \"num_key_value_heads\": 5}",
          "num_attention_heads 32 is not divisible by num_key_value_heads 5"},
         {"{\"model_type\": \"llama\", \"head_dim\": 7}", "the width of a rotary head is 7; it must be even"},
@@ -147,10 +184,7 @@ static void what_is_not_computed_is_refused(void) {
         {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 2,"
          "\"layer_types\": [\"full_attention\", \"linear_attention\"]}",
          "unsupported type of layer 1"},
-        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 5, \"layer_types\": [\"full_attention\", "
-         "\"sliding_attention\","
-         "\"full_attention\", \"full_attention\", \"sliding_attention\"]}",
-         "unsupported 'layer_types'"},
+        {"{\"model_type\": \"mistral\", \"rms_norm_eps\": null}", "'rms_norm_eps' must not be null"},
         {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 1, \"layer_types\": [\"sliding_attention\"]}",
          "layer 0 is sliding_attention, but there is no sliding_window"},
     };
@@ -189,7 +223,8 @@ int main(int argc, char **argv) {
         TEST(models_match_transformers),          TEST(twenty_steps_match_transformers),
         TEST(saved_models_are_the_same),          TEST(generators_match_transformers),
         TEST(configurations_are_written_as_read), TEST(older_configurations_are_read),
-        TEST(what_is_not_computed_is_refused),    TEST(named_shapes_have_their_size),
+        TEST(any_layer_may_have_a_window),        TEST(what_is_not_computed_is_refused),
+        TEST(named_shapes_have_their_size),
     };
     return RUN_TESTS(tests, argc, argv);
 }

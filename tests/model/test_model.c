@@ -701,6 +701,10 @@ static void config_keys_follow_the_architecture(void) {
         {"{\"vocab\": 0}", "vocab"},
         {"{\"dropout\": 1}", "dropout"},
         {"{\"segments\": 0}", "segments"},
+        {"{\"hidden\": null}", "'hidden' must not be null"},
+        {"{\"is_decoder\": null}", "is_decoder null (expected false)"},
+        {"{\"id2label\": {\"0\": \"a\"}, \"num_labels\": 2}", "id2label has 1 label, num_labels is 2"},
+        {"{\"num_labels\": 1, \"problem_type\": \"single_label_classification\"}", "needs two labels or more"},
     };
     eitp_transformer_config config, again;
     const eitp_host host = eitp_host_default();
@@ -710,7 +714,7 @@ static void config_keys_follow_the_architecture(void) {
     CHECK(config.architecture == &other && config.post_norm && config.bidirectional && config.inner == 48);
     CHECK(config.vocabulary == 31 && config.activation == EITP_GELU_ERF);
     REQUIRE_OK(parse(&other,
-                     "{\"vocab\": 50, \"old_vocab\": 40, \"kind_of_positions\": \"absolute\", \"is_decoder\": false, "
+                     "{\"vocab\": 40, \"old_vocab\": 50, \"kind_of_positions\": \"absolute\", \"is_decoder\": false, "
                      "\"act\": \"relu\", \"hidden\": 32, \"heads\": 4, \"intermediate\": 50, \"dropout\": 0.25}",
                      &config),
                error_);
@@ -730,7 +734,7 @@ static void config_keys_follow_the_architecture(void) {
     CHECK_THAT(
         !strcmp(text.data,
                 "{\n  \"architectures\": [\"OtherModel\"],\n  \"model_type\": \"other\",\n"
-                "  \"act\": \"relu\",\n  \"vocab\": 50,\n  \"old_vocab\": 50,\n  \"max_length\": 20,\n"
+                "  \"act\": \"relu\",\n  \"vocab\": 50,\n  \"max_length\": 20,\n"
                 "  \"hidden\": 32,\n  \"heads\": 4,\n  \"layers\": 2,\n  \"intermediate\": 50,\n  \"segments\": 2,\n"
                 "  \"dropout\": 0.25,\n  \"tied\": true,\n  \"bos_token_id\": null,\n"
                 "  \"eos_token_id\": null,\n  \"pad_token_id\": null,\n"

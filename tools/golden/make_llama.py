@@ -77,6 +77,22 @@ MODELS = {
     "gemma3-untied-lm": ("Gemma3ForCausalLM", {**GEMMA, "tie_word_embeddings": False, "sliding_window": 5}),
     "mistral-lm": ("MistralForCausalLM", {**LLAMA, "sliding_window": 5, "head_dim": 8}),
     "mistral": ("MistralModel", {**LLAMA, "sliding_window": None}),
+    "llama-biases-lm": ("LlamaForCausalLM", {**LLAMA, "attention_bias": True, "mlp_bias": True}),
+    "qwen3-biases-lm": (
+        "Qwen3ForCausalLM",
+        {
+            **QWEN,
+            "head_dim": 6,
+            "attention_bias": True,
+            "use_sliding_window": True,
+            "sliding_window": 3,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+        },
+    ),
+    "gemma3-biases-lm": (
+        "Gemma3ForCausalLM",
+        {**GEMMA, "attention_bias": True, "layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+    ),
 }
 
 

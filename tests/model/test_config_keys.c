@@ -1,0 +1,181 @@
+/* Keys of config.json: each counts as in transformers, or is refused by name; those that eitp does not use are kept. */
+#define GOLDEN "tests/golden/"
+#include "tests/support/golden_models.h"
+
+/* ---- Changed configurations ---- */
+
+static int has_text(const eitp_json *list, const eitp_json *member) {
+    for (const eitp_json *text = list->first_child; text; text = text->next) {
+        if (text->text_size == member->name_size && !memcmp(text->text, member->name, text->text_size))
+            return 1;
+    }
+    return 0;
+}
+
+static void add_member(eitp__buffer *text, const eitp_json *member) {
+    eitp__buffer_add_text(text, text->size > 1 ? ", " : "");
+    eitp__json_write_text(text, member->name, member->name_size);
+    eitp__buffer_add_text(text, ": ");
+    eitp__json_write_value(text, member);
+}
+
+static eitp_json_document *read_json(const char *path) {
+    const eitp_host host = eitp_host_default();
+    eitp_json_document *document = NULL;
+    CHECK_THAT(!eitp_json_read_file(&host, path, 1 << 20, &document, &error_), "%s", error_.message);
+    return document;
+}
+
+static void copy_file(const char *from, const char *to) {
+    const eitp_host host = eitp_host_default();
+    eitp__buffer bytes;
+    eitp__buffer_init(&bytes, &host);
+    CHECK_THAT(!eitp__read_file(&host, from, 1 << 20, &bytes, &error_), "%s", error_.message);
+    CHECK_THAT(!eitp__write_file(&host, to, bytes.data, bytes.size, &error_), "%s", error_.message);
+    eitp__buffer_release(&bytes);
+}
+
+/* Writes the model of a case, with the config.json of the case, into a directory. */
+static void write_case(const eitp_json *test, const char *directory) {
+    const eitp_host host = eitp_host_default();
+    const char *model = eitp_json_member(test, "model")->text;
+    const eitp_json *set = eitp_json_member(test, "set"), *removed = eitp_json_member(test, "removed");
+    eitp_json_document *config;
+    eitp__buffer text;
+    char path[300];
+    snprintf(path, sizeof path, GOLDEN "%s/model.safetensors", model);
+    copy_file(path, scratch_path(directory, "model.safetensors"));
+    snprintf(path, sizeof path, GOLDEN "%s/config.json", model);
+    config = read_json(path);
+    eitp__buffer_init(&text, &host);
+    eitp__buffer_add_text(&text, "{");
+    for (const eitp_json *member = eitp_json_root(config)->first_child; member; member = member->next) {
+        if (!has_text(removed, member) && !eitp_json_member(set, member->name))
+            add_member(&text, member);
+    }
+    for (const eitp_json *member = set->first_child; member; member = member->next)
+        add_member(&text, member);
+    eitp__buffer_add_text(&text, "}");
+    CHECK(!eitp__write_file(&host, scratch_path(directory, "config.json"), text.data, text.size, &error_));
+    eitp__buffer_release(&text);
+    eitp_json_release(config);
+}
+
+/* The loss of the model in a directory on the batch of a golden one. */
+static void check_loss(const char *directory, const char *model, double expected, const char *what) {
+    golden g;
+    pass p;
+    float loss = 0;
+    REQUIRE(open_model(&g, directory, model, NULL));
+    REQUIRE(make_pass(&g, &p, 0));
+    run_pass(&g, &p);
+    CHECK(!eitp_plan_read(p.plan, p.loss, &loss, sizeof loss, &error_));
+    CHECK_THAT(fabs((double)loss / expected - 1) < 1e-5, "%s: loss %.6f, not %.6f", what, (double)loss, expected);
+    release_pass(&p);
+    close_golden(&g);
+}
+
+static void check_saved_loss(const char *directory, const char *model, double expected, const char *what) {
+    char saved[512];
+    golden g;
+    REQUIRE(scratch_make(saved));
+    REQUIRE(open_model(&g, directory, model, NULL));
+    REQUIRE_OK(eitp_model_save(g.model, saved, &error_), error_);
+    close_golden(&g);
+    check_loss(saved, model, expected, what);
+    scratch_remove(saved);
+}
+
+static void check_refused(const char *directory, const char *words, const char *what) {
+    eitp_context *context = open_context(NULL, "fp32");
+    eitp_model *model = NULL;
+    const eitp_status status = eitp_model_load(context, directory, &model, &error_);
+    CHECK_THAT(status == EITP_ERROR_UNSUPPORTED || status == EITP_ERROR_FORMAT || status == EITP_ERROR_ARGUMENT,
+               "%s: status %d", what, (int)status);
+    if (status)
+        CHECK_THAT(strstr(error_.message, words) != NULL, "%s: %s", what, error_.message);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+}
+
+static void keys_count_as_in_transformers(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_json_document *cases = read_json(GOLDEN "config_keys/cases.json");
+    for (const eitp_json *test = eitp_json_root(cases)->first_child; test; test = test->next) {
+        const eitp_json *refused = eitp_json_member(test, "refused"), *loss = eitp_json_member(test, "loss");
+        const char *model = eitp_json_member(test, "model")->text;
+        char directory[512], what[400];
+        eitp__buffer text;
+        REQUIRE(scratch_make(directory));
+        eitp__buffer_init(&text, &host);
+        eitp__json_write_value(&text, test);
+        snprintf(what, sizeof what, "%.*s", (int)text.size, text.data);
+        eitp__buffer_release(&text);
+        write_case(test, directory);
+        if (refused) {
+            check_refused(directory, refused->text, what);
+        } else {
+            check_loss(directory, model, loss->number, what);
+            check_saved_loss(directory, model, loss->number, what);
+        }
+        scratch_remove(directory);
+    }
+    eitp_json_release(cases);
+}
+
+/* ---- What is kept ---- */
+
+static const char kept_case[] =
+    "{\"model\": \"llama/llama-lm\", \"removed\": [], \"set\": {\"my_key\": {\"a\": [1, \"b\\n\"]}, "
+    "\"use_cache\": false, \"is_causal\": true, \"quantization_config\": null, \"dtype\": \"float16\", "
+    "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}}}";
+
+/* The members of kept_case in a saved config.json; JSON with a name twice is not read. */
+static void check_kept(const char *directory) {
+    eitp_json_document *document = read_json(scratch_path(directory, "config.json"));
+    const eitp_json *root = eitp_json_root(document), *own = eitp_json_member(root, "my_key");
+    const eitp_json *list = eitp_json_member(own, "a");
+    REQUIRE(list && list->count == 2 && list->first_child->integer == 1);
+    CHECK(!strcmp(list->first_child->next->text, "b\n"));
+    CHECK(eitp_json_member(root, "use_cache") && !eitp_json_member(root, "use_cache")->boolean);
+    CHECK(eitp_json_member(root, "is_causal") && eitp_json_member(root, "is_causal")->boolean);
+    CHECK(eitp_json_member(root, "quantization_config") && eitp_json_member(root, "transformers_version"));
+    CHECK(!eitp_json_member(root, "rope_parameters"));
+    CHECK(!strcmp(eitp_json_member(root, "dtype")->text, "float32"));
+    eitp_json_release(document);
+}
+
+/* Keys that eitp does not write itself are written back, also by a model that shares the weights. */
+static void other_keys_are_kept(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_json_document *document;
+    eitp_model *shared;
+    eitp_context *context = open_context(NULL, "fp32"), *other = open_context(NULL, "fp32");
+    eitp_model *model;
+    char directory[512], saved[512], again[512];
+    REQUIRE(scratch_make(directory) && scratch_make(saved) && scratch_make(again));
+    REQUIRE_OK(eitp_json_parse(&host, kept_case, strlen(kept_case), &document, &error_), error_);
+    write_case(eitp_json_root(document), directory);
+    eitp_json_release(document);
+    REQUIRE_OK(eitp_model_load(context, directory, &model, &error_), error_);
+    REQUIRE_OK(eitp_model_save(model, saved, &error_), error_);
+    check_kept(saved);
+    REQUIRE_OK(eitp_model_share(model, other, &shared, &error_), error_);
+    REQUIRE_OK(eitp_model_save(shared, again, &error_), error_);
+    check_kept(again);
+    eitp_model_destroy(shared);
+    eitp_model_destroy(model);
+    eitp_context_destroy(other);
+    eitp_context_destroy(context);
+    scratch_remove(directory);
+    scratch_remove(saved);
+    scratch_remove(again);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(keys_count_as_in_transformers),
+        TEST(other_keys_are_kept),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
