@@ -51,6 +51,7 @@ typedef struct eitp__labelled_packer {
     eitp__sample_writer writer; /* layout.info: the file so far */
     eitp__label_meaning meaning;
     uint64_t examples;               /* read */
+    uint64_t unknown_bytes;          /* of their texts: see eitp_encoder_unknown_bytes */
     uint64_t without_targets;        /* conversations that were left out, as nothing of them would be trained on */
     int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
     size_t id_capacity, segment_capacity, word_capacity;
@@ -205,6 +206,7 @@ static eitp_status eitp__labelled_add_sequence(eitp__labelled_packer *packer, ei
     entry->record.length += (uint32_t)report->count;
     entry->cut += (uint32_t)(report->cut_first + report->cut_second);
     entry->cut_words += (uint32_t)report->cut_words;
+    packer->unknown_bytes += report->unknown_bytes;
     return EITP_OK;
 }
 
@@ -291,6 +293,7 @@ static eitp_status eitp__labelled_pack_conversation(eitp__labelled_packer *packe
     entry.record.text_hash = eitp__text_hash(example);
     entry.record.length = entry.record.boundary = (uint32_t)report.count;
     entry.cut = (uint32_t)report.cut;
+    packer->unknown_bytes += report.unknown_bytes;
     packer->labels.labelled++;
     packer->labels.label_count += report.trained;
     status = eitp__sample_writer_add(&packer->writer, 0, packer->ids, report.count, &entry.record.crc, error);
@@ -471,6 +474,7 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
         eitp__log_line(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
                        (unsigned long long)info->skipped, (unsigned long long)packer->examples,
                        (int)EITP__LOGGED_EXAMPLES);
+    eitp__warn_unknown_bytes(packer->host, packer->unknown_bytes);
     if (!packer->examples)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
     if (packer->without_targets)

@@ -110,6 +110,7 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
     if (!info->token_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
                           config->texts.paths[0], config->texts.path_count > 1 ? " and the other paths" : "");
+    eitp__warn_unknown_bytes(packer->host, eitp_encoder_unknown_bytes(packer->encoder));
     if (info->end_of_text < 0 && info->document_count > 1)
         eitp__log_line(packer->host, EITP_LOG_WARNING,
                        "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "

@@ -1,5 +1,6 @@
 #include "data/sample_writer.h"
 
+#include "base/log.h"
 #include "base/checksum.h"
 #include "base/little_endian.h"
 
@@ -114,4 +115,13 @@ EITP__PRIVATE void eitp__sample_writer_release(eitp__sample_writer *writer) {
     eitp__partial_file_release(&writer->output);
     eitp__release(writer->host, writer->buffer, EITP__SAMPLE_WRITE_BYTES);
     memset(writer, 0, sizeof *writer);
+}
+
+EITP__PRIVATE void eitp__warn_unknown_bytes(const eitp_host *host, uint64_t count) {
+    if (count)
+        eitp__log_line(
+            host, EITP_LOG_WARNING,
+            "the tokenizer's vocabulary has no token for %llu bytes of the text, which are left out or become "
+            "its unk_token",
+            (unsigned long long)count);
 }

@@ -42,4 +42,7 @@ EITP__PRIVATE eitp_status eitp__sample_writer_finish(eitp__sample_writer *writer
 /* Removes an unfinished file and releases the memory. */
 EITP__PRIVATE void eitp__sample_writer_release(eitp__sample_writer *writer);
 
+/* Logs a warning about bytes of the packed texts that have no token (eitp_encoder_unknown_bytes), if there are any. */
+EITP__PRIVATE void eitp__warn_unknown_bytes(const eitp_host *host, uint64_t count);
+
 #endif

@@ -36,12 +36,7 @@ EITP__PRIVATE eitp_status eitp__bpe_index(eitp__bpe *bpe, const eitp_host *host,
         size_t i = eitp__pair_slot(pair, slot_count);
         while (bpe->slots[i].pair != EITP__NO_PAIR && bpe->slots[i].pair != pair)
             i = (i + 1) & (slot_count - 1);
-        if (bpe->slots[i].pair == pair)
-            return eitp__fail(
-                error, EITP_ERROR_FORMAT,
-                "merge %zu has the same pair of tokens (ids %ld and %ld) as merge %lu; remove one of them", rank,
-                (long)merge->left, (long)merge->right, (unsigned long)bpe->slots[i].rank);
-        bpe->slots[i].pair = pair;
+        bpe->slots[i].pair = pair; /* of several with this pair the last counts, as in the library `tokenizers` */
         bpe->slots[i].rank = (uint32_t)rank;
         bpe->slots[i].result = merge->result;
     }
@@ -218,12 +213,32 @@ EITP__PRIVATE eitp_status eitp__bpe_merge(const eitp__bpe *bpe, const eitp_host 
     return EITP_OK;
 }
 
+/* Stores the tokens of bytes of which some may have none, and returns their number. */
+static size_t eitp__known_symbols(const eitp__bpe *bpe, const unsigned char *bytes, size_t size, int32_t *ids) {
+    size_t count = 0;
+    int is_after_unknown = 0;
+    for (size_t i = 0; i < size; i++) {
+        const int32_t id = bpe->byte_ids[bytes[i]];
+        if (id >= 0)
+            ids[count++] = id;
+        else if (bpe->unknown >= 0 && !(is_after_unknown && bpe->fuses_unknown))
+            ids[count++] = bpe->unknown;
+        is_after_unknown = id < 0;
+    }
+    return count;
+}
+
 EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host *host, eitp__bpe_workspace *workspace,
                                            const unsigned char *bytes, size_t size, int32_t *ids, size_t *count,
                                            eitp_error *error) {
-    for (size_t i = 0; i < size; i++)
-        ids[i] = bpe->byte_ids[bytes[i]];
-    return eitp__bpe_merge(bpe, host, workspace, ids, size, count, error);
+    size_t symbols = size;
+    if (bpe->lacks_bytes) {
+        symbols = eitp__known_symbols(bpe, bytes, size, ids);
+    } else {
+        for (size_t i = 0; i < size; i++)
+            ids[i] = bpe->byte_ids[bytes[i]];
+    }
+    return eitp__bpe_merge(bpe, host, workspace, ids, symbols, count, error);
 }
 
 /* Bytes that are not visible Latin-1 characters, 0 to 32, 127 to 160 and 173, map to U+0100 and above, in this

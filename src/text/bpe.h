@@ -18,13 +18,16 @@ typedef struct eitp__merge_slot {
 
 typedef struct eitp__bpe {
     int32_t byte_ids[256]; /* ids of the single-byte tokens; -1: none */
+    int lacks_bytes;       /* a byte has no token */
+    int32_t unknown;       /* the token of what has none; -1: that is dropped */
+    int fuses_unknown;     /* several in a row become one token */
     eitp__merge *merges;   /* by rank; owned */
     size_t merge_count;
     eitp__merge_slot *slots; /* merges by pair, open addressing */
     size_t slot_count;       /* a power of two */
 } eitp__bpe;
 
-/* Builds bpe->slots from bpe->merges. A duplicate pair is EITP_ERROR_FORMAT. */
+/* Builds bpe->slots from bpe->merges. */
 EITP__PRIVATE eitp_status eitp__bpe_index(eitp__bpe *bpe, const eitp_host *host, eitp_error *error);
 EITP__PRIVATE void eitp__bpe_release(eitp__bpe *bpe, const eitp_host *host);
 
@@ -45,7 +48,7 @@ EITP__PRIVATE eitp_status eitp__bpe_merge(const eitp__bpe *bpe, const eitp_host 
                                           int32_t *ids, size_t count, size_t *merged, eitp_error *error);
 
 /* Encodes a piece of 1 to 2^31 - 1 bytes: merges the tokens of its bytes. `ids` has room for `size` ids; *count is
-   their number. */
+   their number: 0 if no byte has a token. */
 EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host *host, eitp__bpe_workspace *workspace,
                                            const unsigned char *bytes, size_t size, int32_t *ids, size_t *count,
                                            eitp_error *error);

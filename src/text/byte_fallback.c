@@ -89,9 +89,11 @@ static eitp_status eitp__index_characters(eitp__byte_fallback *fallback, eitp__b
         bpe->byte_ids[byte] = -1;
     for (size_t id = 0; id < count; id++)
         eitp__index_token(fallback, bpe, read(user, id), (int32_t)id);
-    fallback->has_all_bytes = 1;
+    bpe->lacks_bytes = 0;
     for (size_t byte = 0; byte < 256; byte++)
-        fallback->has_all_bytes &= bpe->byte_ids[byte] >= 0;
+        bpe->lacks_bytes |= bpe->byte_ids[byte] < 0;
+    fallback->knows_all = !bpe->lacks_bytes;
+    fallback->drops_unknown = bpe->unknown < 0;
     if (eitp__character_slot(fallback, EITP__SPACE_SYMBOL)->id < 0)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "the vocabulary lacks the token U+2581, which every space becomes; add it");
@@ -115,10 +117,9 @@ static uint32_t eitp__last_character(eitp__token_text token) {
 }
 
 /* True if a merge takes a token that is not made of its own characters: an unknown one, or a byte. */
-static int eitp__merges_other_text(const eitp__byte_fallback *fallback, const eitp__bpe *bpe, int32_t id,
-                                   eitp__token_text token) {
+static int eitp__merges_other_text(const eitp__bpe *bpe, int32_t id, eitp__token_text token) {
     const int byte = eitp__byte_of_token(token.bytes, token.size);
-    return id == fallback->unknown || (byte >= 0 && bpe->byte_ids[byte] == id);
+    return id == bpe->unknown || (byte >= 0 && bpe->byte_ids[byte] == id);
 }
 
 /*
@@ -130,8 +131,8 @@ static eitp_status eitp__index_junctions(eitp__byte_fallback *fallback, const ei
     size_t bits = 1024, length;
     for (size_t rank = 0; rank < bpe->merge_count; rank++) {
         const eitp__merge *merge = &bpe->merges[rank];
-        if (eitp__merges_other_text(fallback, bpe, merge->left, read(user, (size_t)merge->left)) ||
-            eitp__merges_other_text(fallback, bpe, merge->right, read(user, (size_t)merge->right)))
+        if (eitp__merges_other_text(bpe, merge->left, read(user, (size_t)merge->left)) ||
+            eitp__merges_other_text(bpe, merge->right, read(user, (size_t)merge->right)))
             return EITP_OK;
     }
     while (bits < 8 * bpe->merge_count && bits < (size_t)1 << 22)
@@ -170,8 +171,8 @@ static int eitp__is_cut(const eitp__byte_fallback *fallback, uint32_t left, uint
         return 0;
     /* An unknown character is written before the next one that is known. Without a token for it, merges join those
        beside it. */
-    return fallback->has_all_bytes || (eitp__character_slot(fallback, right)->id >= 0 &&
-                                       (fallback->unknown >= 0 || eitp__character_slot(fallback, left)->id >= 0));
+    return fallback->knows_all || (eitp__character_slot(fallback, right)->id >= 0 &&
+                                   (!fallback->drops_unknown || eitp__character_slot(fallback, left)->id >= 0));
 }
 
 EITP__PRIVATE size_t eitp__byte_fallback_piece(const void *fallback, const unsigned char *text, size_t size,
@@ -207,20 +208,20 @@ EITP__PRIVATE size_t eitp__byte_fallback_symbols(const eitp__byte_fallback *fall
         size_t bytes;
         if (id >= 0) {
             if (is_pending)
-                ids[count++] = fallback->unknown;
+                ids[count++] = bpe->unknown;
             is_pending = 0;
             ids[count++] = id;
             continue;
         }
         bytes = eitp__byte_symbols(bpe, text + i, length, ids + count);
         count += bytes;
-        if (bytes || fallback->unknown < 0)
+        if (bytes || bpe->unknown < 0)
             continue;
-        if (is_pending && !fallback->fuses_unknown)
-            ids[count++] = fallback->unknown;
+        if (is_pending && !bpe->fuses_unknown)
+            ids[count++] = bpe->unknown;
         is_pending = 1;
     }
     if (is_pending)
-        ids[count++] = fallback->unknown;
+        ids[count++] = bpe->unknown;
     return count;
 }

@@ -28,11 +28,10 @@ typedef struct eitp__character_id {
 typedef struct eitp__byte_fallback {
     eitp__character_id *characters; /* tokens of one character, open addressing */
     size_t character_slots;         /* a power of two */
-    int32_t unknown;                /* the token of a character whose bytes have no tokens; -1: it is dropped */
-    int fuses_unknown;              /* several unknown characters in a row become one token */
+    int knows_all;                  /* each byte has a token */
+    int drops_unknown;              /* there is no token for a character whose bytes have none */
     int splits;                     /* a piece begins at each space */
     unsigned decoding;              /* EITP__DECODE_... */
-    int has_all_bytes;              /* no character is unknown */
     uint64_t *junctions; /* hashes of the pairs of characters that a merge may join; NULL: a piece is not cut between */
     size_t junction_bits; /* a power of two */
 } eitp__byte_fallback;
@@ -50,7 +49,7 @@ typedef eitp__token_text (*eitp__token_reader)(const void *user, size_t id);
 
 /*
  * Indexes the `count` tokens of a model by their characters and bytes, and finds where text may be cut: between two
- * characters that no merge joins, unless pieces must be whole (`is_whole`). fallback->unknown must be set. A vocabulary
+ * characters that no merge joins, unless pieces must be whole (`is_whole`). bpe->unknown must be set. A vocabulary
  * without U+2581 is EITP_ERROR_UNSUPPORTED.
  */
 EITP__PRIVATE eitp_status eitp__byte_fallback_index(eitp__byte_fallback *fallback, eitp__bpe *bpe,

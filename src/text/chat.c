@@ -101,6 +101,7 @@ static void eitp__report_tokens(const eitp__chat_work *work, int32_t *ids, unsig
     const size_t count = work->count < most ? work->count : most, stored = count < capacity ? count : capacity;
     report->count = count;
     report->cut = work->count - count;
+    report->unknown_bytes = work->unknown_bytes;
     for (size_t i = 0; i < count; i++)
         report->trained += work->trained[i];
     if (ids && stored)

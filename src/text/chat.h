@@ -58,10 +58,11 @@ typedef struct eitp_chat_config {
 EITP_API eitp_chat_config eitp_chat_config_default(void);
 
 typedef struct eitp_chat_report {
-    size_t count;   /* tokens of the conversation, those that were cut not counted */
-    size_t trained; /* tokens of these that the model is trained on */
-    size_t cut;     /* tokens that were cut */
-    size_t answers; /* turns of the assistant */
+    size_t count;           /* tokens of the conversation, those that were cut not counted */
+    size_t trained;         /* tokens of these that the model is trained on */
+    size_t cut;             /* tokens that were cut */
+    size_t answers;         /* turns of the assistant */
+    uint64_t unknown_bytes; /* see eitp_encoder_unknown_bytes */
 } eitp_chat_report;
 
 /*

@@ -104,8 +104,8 @@ static eitp_status eitp__encode_all(eitp__chat_work *work, eitp_error *error) {
     for (;;) {
         if (!eitp__reserve(work->host, (void **)&work->ids, &work->id_capacity, guess, sizeof *work->ids))
             return eitp__fail_memory(error, guess * sizeof *work->ids, "the tokens of a conversation");
-        status = eitp_tokenizer_encode(work->chat->tokenizer, text->size ? text->data : "", text->size, work->ids,
-                                       work->id_capacity, &work->count, error);
+        status = eitp__encode_text(work->chat->tokenizer, text->size ? text->data : "", text->size, work->ids,
+                                   work->id_capacity, &work->count, &work->unknown_bytes, error);
         if (status || work->count <= work->id_capacity)
             return status;
         guess = work->count;

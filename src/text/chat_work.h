@@ -36,7 +36,8 @@ typedef struct eitp__chat_work {
     size_t answer_count, answer_capacity;
     int32_t *ids; /* of the whole text */
     size_t count, id_capacity;
-    size_t *offsets; /* [count + 1]: where tokens begin, in bytes of tokens */
+    uint64_t unknown_bytes; /* see eitp_encoder_unknown_bytes */
+    size_t *offsets;        /* [count + 1]: where tokens begin, in bytes of tokens */
     size_t offset_capacity;
     unsigned char *trained; /* [count] */
     size_t trained_capacity;

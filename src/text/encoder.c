@@ -31,6 +31,7 @@ struct eitp_encoder {
     eitp__bpe_workspace workspace;
     int32_t *long_ids; /* of a piece that is longer than a batch */
     size_t long_capacity;
+    uint64_t unknown_bytes;
     size_t batch_count;
     int32_t batch[EITP__ENCODER_BATCH];
 };
@@ -93,7 +94,7 @@ static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned
     if (!eitp__reserve(host, (void **)&encoder->long_ids, &encoder->long_capacity, size, sizeof *encoder->long_ids))
         return eitp__fail_memory(error, size * sizeof *encoder->long_ids, "a long piece of text");
     status = eitp__encode_by_model(encoder, bytes, size, encoder->long_ids, &count, error);
-    if (status == EITP_OK)
+    if (status == EITP_OK && count)
         status = encoder->sink(encoder->user, encoder->long_ids, count, error);
     if (size > EITP__PIECE_LIMIT / 16) { /* rare, so the memory is not kept */
         eitp__bpe_workspace_release(&encoder->workspace, host);
@@ -133,11 +134,23 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
     return EITP_OK;
 }
 
+/* Counts the bytes of a piece of byte-level BPE that have no token. */
+static void eitp__count_unknown(eitp_encoder *encoder, const unsigned char *bytes, size_t size) {
+    const eitp_tokenizer *tokenizer = encoder->tokenizer;
+    uint64_t count = 0;
+    for (size_t i = 0; i < size; i++)
+        count += tokenizer->bpe.byte_ids[bytes[i]] < 0;
+    if (count && !(tokenizer->ignores_merges && eitp__whole_token_find(tokenizer, bytes, size) >= 0))
+        encoder->unknown_bytes += count;
+}
+
 static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                       eitp_error *error) {
     eitp_encoder *encoder = (eitp_encoder *)user;
     if (id < 0 && encoder->tokenizer->model == EITP__MODEL_WORDPIECE && eitp__is_space_piece(bytes, size))
         return EITP_OK;
+    if (id < 0 && encoder->tokenizer->model == EITP__MODEL_BPE && encoder->tokenizer->bpe.lacks_bytes)
+        eitp__count_unknown(encoder, bytes, size);
     if (id < 0 && size > EITP__ENCODER_BATCH)
         return eitp__encode_long_piece(encoder, bytes, size, error);
     eitp_status status = eitp__encoder_ensure_room(encoder, size < 24 ? 24 : size, error);
@@ -267,6 +280,10 @@ eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
     return status;
 }
 
+uint64_t eitp_encoder_unknown_bytes(const eitp_encoder *encoder) {
+    return encoder ? encoder->unknown_bytes : 0;
+}
+
 void eitp_encoder_reset(eitp_encoder *encoder) {
     if (!encoder)
         return;
@@ -308,15 +325,11 @@ static eitp_status eitp__id_array_add(void *user, const int32_t *ids, size_t cou
     return EITP_OK;
 }
 
-eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
-                                  size_t capacity, size_t *count, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__encode_text(const eitp_tokenizer *tokenizer, const char *text, size_t size,
+                                            int32_t *ids, size_t capacity, size_t *count, uint64_t *unknown_bytes,
+                                            eitp_error *error) {
     eitp__id_array array;
     eitp_encoder *encoder;
-    if (!tokenizer || !count)
-        return eitp__fail_null(error, "eitp_tokenizer_encode", "tokenizer and count");
-    *count = 0;
-    if ((size && !text) || (capacity && !ids))
-        return eitp__fail_null(error, "eitp_tokenizer_encode", "text with a size and ids with a capacity");
     array.ids = ids;
     array.capacity = capacity;
     array.count = 0;
@@ -327,8 +340,21 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
     status = eitp_encoder_add(encoder, text, size, error);
     if (status == EITP_OK)
         status = eitp_encoder_finish(encoder, error);
-    if (status == EITP_OK)
+    if (status == EITP_OK) {
         *count = array.count;
+        *unknown_bytes = encoder->unknown_bytes;
+    }
     eitp_encoder_destroy(encoder);
     return status;
+}
+
+eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
+                                  size_t capacity, size_t *count, eitp_error *error) {
+    uint64_t unknown_bytes;
+    if (!tokenizer || !count)
+        return eitp__fail_null(error, "eitp_tokenizer_encode", "tokenizer and count");
+    *count = 0;
+    if ((size && !text) || (capacity && !ids))
+        return eitp__fail_null(error, "eitp_tokenizer_encode", "text with a size and ids with a capacity");
+    return eitp__encode_text(tokenizer, text, size, ids, capacity, count, &unknown_bytes, error);
 }

@@ -62,9 +62,10 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp_json 
     uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
     /* As in the library `tokenizers`: tokens in the vocabulary keep their ids, the others follow it in order. */
     const size_t expected = known ? known - 1 : *next;
-    if ((uint64_t)id != expected)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the added token \"%.*s\" has id %lld, expected %zu",
-                          entry->line, shown, content->text, (long long)id, expected);
+    if ((uint64_t)id != expected || (!known && vocabulary->tokens[expected].flags))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the added token \"%.*s\" has id %lld, expected %zu%s",
+                          entry->line, shown, content->text, (long long)id, expected,
+                          (uint64_t)id == expected ? ", which another token has" : "");
     if (!known) {
         ++*next;
         return eitp__tokenizer_set_token(loader->tokenizer, expected, content->text, content->text_size,
@@ -92,13 +93,15 @@ EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const ei
     return EITP_OK;
 }
 
-EITP__PRIVATE size_t eitp__count_added_outside(const eitp_json *added, size_t count) {
-    size_t outside = 0;
+EITP__PRIVATE size_t eitp__count_added_ids(const eitp_json *added) {
+    size_t count = 0;
     for (const eitp_json *entry = added ? added->first_child : NULL; entry; entry = entry->next) {
         const eitp_json *id = eitp_json_member(entry, "id");
-        outside += id && id->kind == EITP_JSON_NUMBER && id->integer > 0 && (uint64_t)id->integer >= count;
+        if (id && id->kind == EITP_JSON_NUMBER && id->is_integer && id->integer >= (int64_t)count &&
+            id->integer <= INT32_MAX)
+            count = (size_t)id->integer + 1;
     }
-    return outside;
+    return count;
 }
 
 static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, const eitp_json *content) {

@@ -48,6 +48,20 @@ EITP__PRIVATE eitp_status eitp__part_type(const eitp_json *root, const char *nam
                       name, *found ? *found : "?", type ? "null or " : "null", type ? type : "");
 }
 
+EITP__PRIVATE eitp_status eitp__load_unknown_symbol(eitp__loader *loader, const eitp_json *model, int is_needed,
+                                                    eitp_error *error) {
+    const eitp_json *unknown = eitp_json_member(model, "unk_token");
+    eitp_status status = eitp__json_get_boolean(model, "fuse_unk", &loader->tokenizer->bpe.fuses_unknown, error);
+    if (status != EITP_OK || eitp__is_absent(unknown))
+        return status;
+    if (unknown->kind != EITP_JSON_STRING)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: unk_token of the model must be a string or null",
+                          unknown->line);
+    if (!is_needed && eitp__load_find(loader, unknown->text, unknown->text_size) < 0)
+        return EITP_OK;
+    return eitp__load_unknown(loader, unknown->text, unknown->text_size, error);
+}
+
 /* Checks a string of the model that must be null or empty. */
 static eitp_status eitp__check_empty(const eitp_json *model, const char *name, eitp_error *error) {
     const eitp_json *value = eitp_json_member(model, name);

@@ -236,19 +236,7 @@ static eitp_status eitp__load_fallback_parts(eitp_tokenizer *tokenizer, const ei
     return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's pre_tokenizer") : status;
 }
 
-/* The token of unknown characters; without one they are dropped. */
-static eitp_status eitp__load_unknown_character(eitp__loader *loader, const eitp_json *model, eitp_error *error) {
-    const eitp_json *unknown = eitp_json_member(model, "unk_token");
-    eitp_status status = eitp__json_get_boolean(model, "fuse_unk", &loader->tokenizer->fallback.fuses_unknown, error);
-    if (status != EITP_OK || eitp__is_absent(unknown))
-        return status;
-    if (unknown->kind != EITP_JSON_STRING)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: unk_token of the model must be a string or null",
-                          unknown->line);
-    return eitp__load_unknown(loader, unknown->text, unknown->text_size, error);
-}
-
-EITP__PRIVATE eitp_status eitp__load_byte_fallback(eitp__loader *loader, const eitp_json *root, size_t outside,
+EITP__PRIVATE eitp_status eitp__load_byte_fallback(eitp__loader *loader, const eitp_json *root, size_t added_ids,
                                                    eitp_error *error) {
     const eitp_json *model = eitp_json_member(root, "model"), *merges = eitp_json_member(model, "merges");
     int ignores_merges = 0;
@@ -256,11 +244,11 @@ EITP__PRIVATE eitp_status eitp__load_byte_fallback(eitp__loader *loader, const e
     if (status == EITP_OK && (!merges || merges->kind != EITP_JSON_ARRAY))
         return eitp__fail(error, EITP_ERROR_FORMAT, "\"merges\" of the model must be an array");
     if (status == EITP_OK)
-        status = eitp__load_vocabulary(loader, eitp_json_member(model, "vocab"), outside, merges->count, error);
+        status = eitp__load_vocabulary(loader, eitp_json_member(model, "vocab"), added_ids, merges->count, error);
     if (status == EITP_OK)
         status = eitp__load_fallback_parts(loader->tokenizer, root, error);
     if (status == EITP_OK)
-        status = eitp__load_unknown_character(loader, model, error);
+        status = eitp__load_unknown_symbol(loader, model, 1, error);
     if (status != EITP_OK)
         return status;
     loader->tokenizer->ignores_merges = ignores_merges;

@@ -149,7 +149,24 @@ static eitp_status eitp__check_bytes_parts(const eitp_json *root, eitp__bytes_pa
     return status;
 }
 
-static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp_json *root, size_t outside, eitp_error *error) {
+/* What becomes of bytes that the vocabulary lacks. */
+static eitp_status eitp__load_unknown_bytes(eitp__loader *loader, const eitp_json *model, eitp_error *error) {
+    int lacks_bytes = 0, falls_back = 0;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        const unsigned char value = (unsigned char)byte;
+        lacks_bytes |= !*eitp__loader_slot(loader, &value, 1, 0);
+    }
+    eitp_status status = eitp__json_get_boolean(model, "byte_fallback", &falls_back, error);
+    /* The library falls back to the bytes of the character that spells the byte. */
+    if (status == EITP_OK && falls_back && lacks_bytes)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported byte_fallback of byte-level BPE whose vocabulary lacks bytes; it must "
+                          "be false",
+                          model->line);
+    return status == EITP_OK ? eitp__load_unknown_symbol(loader, model, lacks_bytes, error) : status;
+}
+
+static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp_json *root, size_t added_ids, eitp_error *error) {
     const eitp_json *model = eitp_json_member(root, "model"), *merges = eitp_json_member(model, "merges");
     eitp__bytes_parts parts = EITP__ZERO;
     eitp_tokenizer *tokenizer;
@@ -158,7 +175,7 @@ static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp_json *root, s
         return status;
     if (!merges || merges->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "\"merges\" of the model must be an array");
-    status = eitp__load_vocabulary(loader, eitp_json_member(model, "vocab"), outside, merges->count, error);
+    status = eitp__load_vocabulary(loader, eitp_json_member(model, "vocab"), added_ids, merges->count, error);
     if (status != EITP_OK)
         return status;
     tokenizer = loader->tokenizer;
@@ -170,7 +187,8 @@ static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp_json *root, s
         eitp__json_write_value(&tokenizer->kept[EITP__KEPT_PRE_TOKENIZER], parts.kept);
     if (tokenizer->kept[EITP__KEPT_PRE_TOKENIZER].failed)
         return eitp__fail_memory(error, 0, "the tokenizer's pre_tokenizer");
-    return eitp__load_json_merges(loader, merges, error);
+    status = eitp__load_unknown_bytes(loader, model, error);
+    return status == EITP_OK ? eitp__load_json_merges(loader, merges, error) : status;
 }
 
 /* A member that the library requires, too. */
@@ -208,7 +226,7 @@ static eitp_status eitp__load_words_parts(eitp_tokenizer *tokenizer, const eitp_
     return status == EITP_OK && type ? eitp__load_flag(decoder, "cleanup", 1, &tokenizer->cleans_up, error) : status;
 }
 
-static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp_json *root, size_t outside,
+static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp_json *root, size_t added_ids,
                                         eitp_error *error) {
     const eitp_json *model = eitp_json_member(root, "model");
     const eitp_json *prefix = eitp_json_member(model, "continuing_subword_prefix");
@@ -228,7 +246,7 @@ static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp_json *r
             decoder->line, prefix->text);
     eitp_status status = eitp__json_get_integer(model, "max_input_chars_per_word", 0, INT32_MAX, &characters, error);
     if (status == EITP_OK)
-        status = eitp__load_vocabulary(loader, eitp_json_member(model, "vocab"), outside, 0, error);
+        status = eitp__load_vocabulary(loader, eitp_json_member(model, "vocab"), added_ids, 0, error);
     if (status == EITP_OK)
         status = eitp__load_words_parts(loader->tokenizer, root, error);
     if (status == EITP_OK)
@@ -250,27 +268,27 @@ static eitp_status eitp__keep_decoder(eitp__loader *loader, const eitp_json *roo
     return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's decoder") : EITP_OK;
 }
 
-static eitp_status eitp__load_model(eitp__loader *loader, const eitp_json *root, size_t outside, eitp_error *error) {
+static eitp_status eitp__load_model(eitp__loader *loader, const eitp_json *root, size_t added_ids, eitp_error *error) {
     switch (loader->model) {
     case EITP__MODEL_BPE:
-        return eitp__load_bpe(loader, root, outside, error);
+        return eitp__load_bpe(loader, root, added_ids, error);
     case EITP__MODEL_BYTE_FALLBACK:
-        return eitp__load_byte_fallback(loader, root, outside, error);
+        return eitp__load_byte_fallback(loader, root, added_ids, error);
     default:
-        return eitp__load_wordpiece(loader, root, outside, error);
+        return eitp__load_wordpiece(loader, root, added_ids, error);
     }
 }
 
 static eitp_status eitp__load_document(eitp__loader *loader, const eitp_json *root, eitp_error *error) {
     const eitp_json *model = eitp_json_member(root, "model"), *added = eitp_json_member(root, "added_tokens");
     const eitp_json *vocabulary = eitp_json_member(model, "vocab");
-    const size_t count = vocabulary ? vocabulary->count : 0, outside = eitp__count_added_outside(added, count);
+    const size_t count = vocabulary ? vocabulary->count : 0, added_ids = eitp__count_added_ids(added);
     const char *name;
     eitp_status status = eitp__find_model(root, &loader->model, error);
     if (status == EITP_OK && !eitp__is_absent(added) && added->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens must be an array", added->line);
     if (status == EITP_OK)
-        status = eitp__load_model(loader, root, outside, error);
+        status = eitp__load_model(loader, root, added_ids, error);
     if (status == EITP_OK)
         status = eitp__load_added_tokens(loader, added, count, error);
     if (status == EITP_OK)

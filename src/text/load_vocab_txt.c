@@ -42,7 +42,7 @@ static eitp_status eitp__load_vocabulary_lines(eitp__loader *loader, const eitp_
     eitp__vocabulary_lines counted = lines;
     while (eitp__next_vocabulary_line(&counted, &text, &size))
         count++;
-    eitp_status status = eitp__load_begin(loader, count, 0, 0, error);
+    eitp_status status = eitp__load_begin(loader, count, count, 0, error);
     for (size_t id = 0; id < count && status == EITP_OK; id++) {
         eitp__next_vocabulary_line(&lines, &text, &size);
         if (eitp__utf8_valid_prefix((const unsigned char *)text, size) != size)

@@ -106,17 +106,21 @@ EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *tex
     return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
 }
 
-static eitp_status eitp__load_json_token(eitp__loader *loader, const eitp_json *entry, size_t count,
-                                         eitp_error *error) {
+/* The number of ids up to the largest one of a vocabulary. */
+static eitp_status eitp__count_ids(const eitp_json *vocabulary, size_t *count, eitp_error *error) {
+    *count = 0;
+    for (const eitp_json *entry = vocabulary->first_child; entry; entry = entry->next) {
+        if (entry->kind != EITP_JSON_NUMBER || !entry->is_integer || entry->integer < 0 || entry->integer > INT32_MAX)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "line %zu: the id of token \"%.*s\" must be an integer from 0 to %ld", entry->line,
+                              eitp__excerpt_size(entry->name_size), entry->name, (long)INT32_MAX);
+        *count = (size_t)entry->integer >= *count ? (size_t)entry->integer + 1 : *count;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__load_json_token(eitp__loader *loader, const eitp_json *entry, eitp_error *error) {
     const int shown = eitp__excerpt_size(entry->name_size);
-    if (entry->kind != EITP_JSON_NUMBER || !entry->is_integer || entry->integer < 0)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the id of token \"%.*s\" must be an integer, at least 0",
-                          entry->line, shown, entry->name);
-    if ((uint64_t)entry->integer >= count)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "line %zu: token \"%.*s\" has id %lld; ids must be 0 to %zu, each once, since the vocabulary "
-                          "has %zu tokens",
-                          entry->line, shown, entry->name, (long long)entry->integer, count - 1, count);
     const size_t id = (size_t)entry->integer;
     if (loader->tokenizer->vocabulary.tokens[id].flags)
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -125,19 +129,14 @@ static eitp_status eitp__load_json_token(eitp__loader *loader, const eitp_json *
     return eitp__load_token(loader, entry->name, entry->name_size, id, entry->line, error);
 }
 
-EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t outside, size_t merge_count,
+EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t id_count, size_t merge_count,
                                            eitp_error *error) {
-    if (count + outside > EITP__VOCABULARY_LIMIT || merge_count > EITP__VOCABULARY_LIMIT)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%zu tokens and %zu merges exceed the limit of %zu each",
-                          count + outside, merge_count, EITP__VOCABULARY_LIMIT);
-    if (loader->model == EITP__MODEL_BPE && count < 256)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "the vocabulary has %zu tokens, expected at least one for each of the 256 bytes; train it "
-                          "with an initial alphabet of all 256 bytes",
-                          count);
+    if (id_count > EITP__VOCABULARY_LIMIT || merge_count > EITP__VOCABULARY_LIMIT)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%zu token ids and %zu merges exceed the limit of %zu each",
+                          id_count, merge_count, EITP__VOCABULARY_LIMIT);
     if (!count)
         return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary has no tokens");
-    loader->tokenizer = eitp__tokenizer_allocate(loader->host, count + outside, merge_count, error);
+    loader->tokenizer = eitp__tokenizer_allocate(loader->host, id_count, merge_count, error);
     if (!loader->tokenizer)
         return EITP_ERROR_MEMORY;
     loader->tokenizer->model = loader->model;
@@ -153,14 +152,18 @@ EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, s
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp_json *vocabulary, size_t outside,
+EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp_json *vocabulary, size_t added_ids,
                                                 size_t merge_count, eitp_error *error) {
+    size_t id_count;
     if (!vocabulary || vocabulary->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
-    eitp_status status = eitp__load_begin(loader, vocabulary->count, outside, merge_count, error);
+    eitp_status status = eitp__count_ids(vocabulary, &id_count, error);
+    if (status == EITP_OK)
+        status = eitp__load_begin(loader, vocabulary->count, id_count > added_ids ? id_count : added_ids, merge_count,
+                                  error);
     const eitp_json *entry = vocabulary->first_child;
     for (; entry && status == EITP_OK; entry = entry->next)
-        status = eitp__load_json_token(loader, entry, vocabulary->count, error);
+        status = eitp__load_json_token(loader, entry, error);
     return status;
 }
 
@@ -208,6 +211,6 @@ EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *t
     if (loader->model == EITP__MODEL_WORDPIECE)
         loader->tokenizer->wordpiece.unknown = (int32_t)id;
     else
-        loader->tokenizer->fallback.unknown = (int32_t)id;
+        loader->tokenizer->bpe.unknown = (int32_t)id;
     return EITP_OK;
 }

@@ -41,17 +41,17 @@ EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *tex
 /* The slot of the token with these bytes and kind (0 or EITP__TOKEN_VERBATIM), or the free slot for it. */
 EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim);
 
-/* Creates loader->tokenizer for `count` tokens and `outside` more. */
-EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t outside, size_t merge_count,
+/* Creates loader->tokenizer for `count` tokens of the model and ids below `id_count`. */
+EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t id_count, size_t merge_count,
                                            eitp_error *error);
 
 /* Sets token `id` of a vocabulary of `count` tokens, from `line` of its file. */
 EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *text, size_t size, size_t id, size_t line,
                                            eitp_error *error);
 
-/* Creates loader->tokenizer with the tokens of `vocabulary`, an object of texts and ids, and room for `outside`
-   more. */
-EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp_json *vocabulary, size_t outside,
+/* Creates loader->tokenizer with the tokens of `vocabulary`, an object of texts and ids. Ids may have gaps. It has room
+   for ids below `added_ids` in any case. */
+EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp_json *vocabulary, size_t added_ids,
                                                 size_t merge_count, eitp_error *error);
 
 /* The id of a token of the model's vocabulary, or -1. */
@@ -64,11 +64,12 @@ EITP__PRIVATE int eitp__load_mark_special(eitp__loader *loader, const char *text
 EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, size_t line, const char *left,
                                            size_t left_size, const char *right, size_t right_size, eitp_error *error);
 
-/* Number of added tokens with ids beyond the model's vocabulary of `count` tokens. `added`, the array of
-   tokenizer.json, may be NULL, here and below. */
-EITP__PRIVATE size_t eitp__count_added_outside(const eitp_json *added, size_t count);
+/* The number of ids up to the largest one of added tokens. `added`, the array of tokenizer.json, may be NULL, here and
+   below. */
+EITP__PRIVATE size_t eitp__count_added_ids(const eitp_json *added);
 
-/* Loads added tokens; `next` is the id of the first one that is not in the model's vocabulary. */
+/* Loads added tokens; `next`, the number of tokens in the model's vocabulary, is the id of the first one that is not
+   there. */
 EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp_json *added, size_t next,
                                                   eitp_error *error);
 
@@ -80,11 +81,15 @@ EITP__PRIVATE eitp_status eitp__part_type(const eitp_json *root, const char *nam
 /* Checks what BPE of every kind has, and reads ignore_merges of the model. */
 EITP__PRIVATE eitp_status eitp__check_bpe(const eitp_json *model, int *ignores_merges, eitp_error *error);
 
+/* Reads unk_token and fuse_unk of BPE. Without `is_needed` a token that the vocabulary lacks is no error. */
+EITP__PRIVATE eitp_status eitp__load_unknown_symbol(eitp__loader *loader, const eitp_json *model, int is_needed,
+                                                    eitp_error *error);
+
 /* Reads the merges of a tokenizer.json. */
 EITP__PRIVATE eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp_json *merges, eitp_error *error);
 
 /* Loads BPE with byte_fallback from a tokenizer.json, with what is around it. */
-EITP__PRIVATE eitp_status eitp__load_byte_fallback(eitp__loader *loader, const eitp_json *root, size_t outside,
+EITP__PRIVATE eitp_status eitp__load_byte_fallback(eitp__loader *loader, const eitp_json *root, size_t added_ids,
                                                    eitp_error *error);
 
 /* Sets what WordPiece takes from its own files and from tokenizer_config.json: how text is normalized, and the token of

@@ -69,6 +69,7 @@ typedef struct eitp__text_ids {
     size_t kept;
     int32_t *words; /* of each id its word, if the text is given as words */
     size_t word_capacity;
+    uint64_t unknown_bytes;
 } eitp__text_ids;
 
 static eitp_status eitp__text_ids_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
@@ -90,6 +91,7 @@ static eitp_status eitp__text_ids_encode(const eitp_tokenizer *tokenizer, const 
     status = eitp_encoder_add(encoder, text->bytes, text->size, error);
     if (status == EITP_OK)
         status = eitp_encoder_finish(encoder, error);
+    out->unknown_bytes = eitp_encoder_unknown_bytes(encoder);
     eitp_encoder_destroy(encoder);
     return status;
 }
@@ -123,6 +125,7 @@ static eitp_status eitp__text_ids_encode_words(const eitp_tokenizer *tokenizer, 
     eitp__encoder_add_spaces(encoder);
     for (size_t i = 0; i < count && status == EITP_OK; i++)
         status = eitp__text_ids_add_word(out, encoder, &words[i], (int32_t)i, error);
+    out->unknown_bytes = eitp_encoder_unknown_bytes(encoder);
     eitp_encoder_destroy(encoder);
     return status;
 }
@@ -253,6 +256,7 @@ static eitp_status eitp__sequence_finish(eitp__sequence *sequence, const eitp__t
     report->cut_first = texts[0].count - texts[0].kept;
     report->cut_second = texts[1].count - texts[1].kept;
     report->cut_words = eitp__cut_words(config, &texts[0]);
+    report->unknown_bytes = texts[0].unknown_bytes + texts[1].unknown_bytes;
     return EITP_OK;
 }
 

@@ -207,6 +207,7 @@ typedef struct eitp_sequence_report {
     size_t count;                 /* tokens of the sequence */
     size_t cut_first, cut_second; /* tokens that were cut from each text */
     size_t cut_words;             /* of eitp_tokenizer_encode_words: words that lost all their tokens */
+    uint64_t unknown_bytes;       /* see eitp_encoder_unknown_bytes */
 } eitp_sequence_report;
 
 /*
@@ -275,6 +276,12 @@ EITP_API eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, s
 
 /* Ends the text: every id has reached the sink when this returns. The next eitp_encoder_add begins a new text. */
 EITP_API eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error);
+
+/*
+ * Bytes encoded so far for which a vocabulary of byte-level BPE has no token: they give its unk_token, or nothing. Most
+ * vocabularies have a token for each byte; that of SmolLM2 lacks 21 of them. 0 for NULL.
+ */
+EITP_API uint64_t eitp_encoder_unknown_bytes(const eitp_encoder *encoder);
 
 /* Discards the current text. NULL is harmless. */
 EITP_API void eitp_encoder_reset(eitp_encoder *encoder);

@@ -19,7 +19,7 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, si
     for (int part = 0; part < EITP__KEPT_PARTS; part++)
         eitp__buffer_init(&tokenizer->kept[part], &tokenizer->host);
     eitp__wordpiece_init(&tokenizer->wordpiece, &tokenizer->host);
-    tokenizer->fallback.unknown = -1;
+    tokenizer->bpe.unknown = -1;
     eitp__template_add(&tokenizer->single, EITP__TEMPLATE_FIRST, 0);
     eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_FIRST, 0);
     eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_SECOND, 1);
@@ -62,7 +62,7 @@ EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *token
 }
 
 /* Finds the token of each byte. */
-static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_error *error) {
+static void eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     int32_t *byte_ids = tokenizer->bpe.byte_ids;
     for (size_t byte = 0; byte < 256; byte++)
@@ -72,14 +72,9 @@ static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_er
         if (token->size == 1 && !(token->flags & (EITP__TOKEN_VERBATIM | EITP__TOKEN_OUTSIDE)))
             byte_ids[*eitp__token_bytes(tokenizer, id)] = (int32_t)id;
     }
-    for (size_t byte = 0; byte < 256; byte++) {
-        if (byte_ids[byte] < 0)
-            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "the vocabulary lacks a token for byte 0x%02X, so some texts cannot be encoded; train it "
-                              "with an initial alphabet of all 256 bytes",
-                              (unsigned)byte);
-    }
-    return EITP_OK;
+    tokenizer->bpe.lacks_bytes = 0;
+    for (size_t byte = 0; byte < 256; byte++)
+        tokenizer->bpe.lacks_bytes |= byte_ids[byte] < 0;
 }
 
 /* The text of a token of the model, for eitp__byte_fallback_index. */
@@ -94,12 +89,12 @@ static eitp__token_text eitp__model_token(const void *user, size_t id) {
 
 /* Indexes what BPE begins with, bytes or characters, and the merges. */
 static eitp_status eitp__tokenizer_index_bpe(eitp_tokenizer *tokenizer, eitp_error *error) {
-    /* A piece that may be one token must be that of the pre-tokenizer. */
-    eitp_status status =
-        tokenizer->model == EITP__MODEL_BPE
-            ? eitp__tokenizer_find_bytes(tokenizer, error)
-            : eitp__byte_fallback_index(&tokenizer->fallback, &tokenizer->bpe, &tokenizer->host, eitp__model_token,
-                                        tokenizer, tokenizer->vocabulary.count, tokenizer->ignores_merges, error);
+    eitp_status status = EITP_OK;
+    if (tokenizer->model == EITP__MODEL_BPE)
+        eitp__tokenizer_find_bytes(tokenizer);
+    else /* a piece that may be one token must be that of the pre-tokenizer */
+        status = eitp__byte_fallback_index(&tokenizer->fallback, &tokenizer->bpe, &tokenizer->host, eitp__model_token,
+                                           tokenizer, tokenizer->vocabulary.count, tokenizer->ignores_merges, error);
     if (status == EITP_OK)
         status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
     if (status == EITP_OK && tokenizer->ignores_merges)
@@ -112,7 +107,7 @@ static eitp_status eitp__tokenizer_index_words(eitp_tokenizer *tokenizer, eitp_e
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp_status status = EITP_OK;
     for (size_t id = 0; id < vocabulary->count && status == EITP_OK; id++) {
-        if (!(vocabulary->tokens[id].flags & EITP__TOKEN_OUTSIDE))
+        if ((vocabulary->tokens[id].flags & (EITP__TOKEN_PRESENT | EITP__TOKEN_OUTSIDE)) == EITP__TOKEN_PRESENT)
             status = eitp__wordpiece_add(&tokenizer->wordpiece, &tokenizer->host, eitp__token_bytes(tokenizer, id),
                                          vocabulary->tokens[id].size, (int32_t)id, error);
     }
@@ -208,9 +203,8 @@ static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
     if (tokenizer->model == EITP__MODEL_WORDPIECE)
         tokenizer->special[EITP_UNKNOWN] = tokenizer->wordpiece.unknown;
     /* A token that is not special must not become so by being named in a file. */
-    if (tokenizer->model == EITP__MODEL_BYTE_FALLBACK && tokenizer->fallback.unknown >= 0 &&
-        vocabulary->tokens[tokenizer->fallback.unknown].flags & EITP__TOKEN_SPECIAL)
-        tokenizer->special[EITP_UNKNOWN] = tokenizer->fallback.unknown;
+    if (tokenizer->bpe.unknown >= 0 && vocabulary->tokens[tokenizer->bpe.unknown].flags & EITP__TOKEN_SPECIAL)
+        tokenizer->special[EITP_UNKNOWN] = tokenizer->bpe.unknown;
 }
 
 /* Hashes the bytes from the lowest on, so that the result is the same on every machine. */
@@ -224,17 +218,21 @@ static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
 static uint64_t eitp__hash_splits(uint64_t hash, const eitp_tokenizer *tokenizer) {
     const uint32_t parts = (uint32_t)tokenizer->split << 2 | (uint32_t)(tokenizer->has_normalizer != 0) << 1 |
                            (uint32_t)(tokenizer->ignores_merges != 0);
-    return parts ? eitp__fnv_number(hash, parts) : hash;
+    hash = parts ? eitp__fnv_number(hash, parts) : hash;
+    if (!tokenizer->bpe.lacks_bytes || tokenizer->bpe.unknown < 0)
+        return hash;
+    hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.unknown);
+    return eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.fuses_unknown);
 }
 
 static uint64_t eitp__hash_fallback(uint64_t hash, const eitp_tokenizer *tokenizer) {
     const eitp__byte_fallback *fallback = &tokenizer->fallback;
     const eitp__normalization *steps = &tokenizer->normalization;
     hash = eitp__fnv_number(hash, (uint32_t)(steps->replaces_space | steps->prepends_space << 1 |
-                                             fallback->fuses_unknown << 2 | fallback->splits << 3 |
+                                             tokenizer->bpe.fuses_unknown << 2 | fallback->splits << 3 |
                                              (tokenizer->ignores_merges != 0) << 4) |
                                       fallback->decoding << 8);
-    return eitp__fnv_number(hash, (uint32_t)fallback->unknown);
+    return eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.unknown);
 }
 
 /* What byte-level BPE lacks, so that its fingerprints are the same as before there was anything else. */

@@ -104,8 +104,8 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, si
 EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
                                                     size_t size, unsigned flags, eitp_error *error);
 
-/* Once all tokens and merges are set: checks that every byte, spaces, or unknown words have a token, and builds the
-   rest. Special tokens are those of the family. */
+/* Once all tokens and merges are set: checks that spaces, or unknown words have a token, and builds the rest. Special
+   tokens are those of the family. */
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
 
 /* The name of a part of a tokenizer.json that is kept. */
@@ -127,6 +127,11 @@ EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer
 
 /* Adds a space before each text from now on, in byte-level BPE. */
 EITP__PRIVATE void eitp__encoder_add_spaces(eitp_encoder *encoder);
+
+/* As eitp_tokenizer_encode; also stores in *unknown_bytes what eitp_encoder_unknown_bytes counts. */
+EITP__PRIVATE eitp_status eitp__encode_text(const eitp_tokenizer *tokenizer, const char *text, size_t size,
+                                            int32_t *ids, size_t capacity, size_t *count, uint64_t *unknown_bytes,
+                                            eitp_error *error);
 
 /* Number of pieces to remember for a text of this size. */
 EITP__PRIVATE size_t eitp__cache_size(size_t text_size);

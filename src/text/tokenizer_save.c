@@ -27,11 +27,17 @@ static void eitp__write_token(const eitp_tokenizer *tokenizer, size_t id, eitp__
     out->failed |= spelling->failed;
 }
 
+/* True if the model's vocabulary has the token: false for added tokens outside of it and for gaps. */
+static int eitp__is_model_token(const eitp_tokenizer *tokenizer, size_t id) {
+    return (tokenizer->vocabulary.tokens[id].flags & (EITP__TOKEN_PRESENT | EITP__TOKEN_OUTSIDE)) ==
+           EITP__TOKEN_PRESENT;
+}
+
 /* Writes the model's vocabulary: {"token":id,...}. */
 static void eitp__write_vocabulary(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
     const char *separator = "{\n";
     for (size_t id = 0; id < tokenizer->vocabulary.count; id++) {
-        if (tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_OUTSIDE)
+        if (!eitp__is_model_token(tokenizer, id))
             continue;
         eitp__buffer_add_text(out, separator);
         eitp__write_token(tokenizer, id, spelling, out);
@@ -101,6 +107,24 @@ static void eitp__write_kept(const eitp_tokenizer *tokenizer, int part, const ch
     eitp__buffer_add_text(out, ",\n");
 }
 
+/* The model of both kinds of BPE. */
+static void eitp__write_bpe_model(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
+    eitp__buffer_add_text(out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":");
+    if (tokenizer->bpe.unknown >= 0)
+        eitp__write_token(tokenizer, (size_t)tokenizer->bpe.unknown, spelling, out);
+    else
+        eitp__buffer_add_text(out, "null");
+    eitp__buffer_format(out,
+                        ",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":%s,"
+                        "\"byte_fallback\":%s,\"ignore_merges\":%s,\n\"vocab\":",
+                        eitp__truth(tokenizer->bpe.fuses_unknown),
+                        eitp__truth(tokenizer->model == EITP__MODEL_BYTE_FALLBACK),
+                        eitp__truth(tokenizer->ignores_merges));
+    eitp__write_vocabulary(tokenizer, spelling, out);
+    eitp__buffer_add_text(out, ",\n\"merges\":");
+    eitp__write_json_merges(tokenizer, spelling, out);
+}
+
 /* Byte-level BPE, with what is around it. */
 static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
     const char *prefix = eitp__truth(tokenizer->add_prefix_space);
@@ -118,15 +142,7 @@ static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spell
              "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": true, \"use_regex\": true}",
              prefix);
     eitp__write_kept(tokenizer, EITP__KEPT_DECODER, part, out);
-    eitp__buffer_format(
-        out,
-        "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
-        "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":%s,\n"
-        "\"vocab\":",
-        eitp__truth(tokenizer->ignores_merges));
-    eitp__write_vocabulary(tokenizer, spelling, out);
-    eitp__buffer_add_text(out, ",\n\"merges\":");
-    eitp__write_json_merges(tokenizer, spelling, out);
+    eitp__write_bpe_model(tokenizer, spelling, out);
 }
 
 /* BPE with byte fallback, with what is around it. */
@@ -145,18 +161,7 @@ static void eitp__write_fallback(const eitp_tokenizer *tokenizer, eitp__buffer *
     eitp__write_kept(tokenizer, EITP__KEPT_PRE_TOKENIZER, "null", out);
     eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, "null", out);
     eitp__write_kept(tokenizer, EITP__KEPT_DECODER, "null", out);
-    eitp__buffer_add_text(out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":");
-    if (tokenizer->fallback.unknown >= 0)
-        eitp__write_token(tokenizer, (size_t)tokenizer->fallback.unknown, spelling, out);
-    else
-        eitp__buffer_add_text(out, "null");
-    eitp__buffer_format(out,
-                        ",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":%s,"
-                        "\"byte_fallback\":true,\"ignore_merges\":%s,\n\"vocab\":",
-                        eitp__truth(tokenizer->fallback.fuses_unknown), eitp__truth(tokenizer->ignores_merges));
-    eitp__write_vocabulary(tokenizer, spelling, out);
-    eitp__buffer_add_text(out, ",\n\"merges\":");
-    eitp__write_json_merges(tokenizer, spelling, out);
+    eitp__write_bpe_model(tokenizer, spelling, out);
 }
 
 static const char *eitp__accents(const eitp__normalization *steps) {
@@ -264,7 +269,7 @@ static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *ou
 /* Writes vocab.txt: a token on each line. Added tokens that are not in the model's vocabulary are not in it. */
 static void eitp__write_vocabulary_lines(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     for (size_t id = 0; id < tokenizer->vocabulary.count; id++) {
-        if (tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_OUTSIDE)
+        if (!eitp__is_model_token(tokenizer, id))
             continue;
         eitp__spell_token(tokenizer, id, out);
         eitp__buffer_add_text(out, "\n");
@@ -283,11 +288,25 @@ static eitp_status eitp__save_file(const eitp_host *host, const char *directory,
     return status;
 }
 
-/* True if vocab.json and merges.txt, or vocab.txt, are the same tokenizer: they do not tell how text is cut. */
+/* True if each id up to the last one of the model has a token, as the lines of vocab.txt say. */
+static int eitp__has_no_gaps(const eitp_tokenizer *tokenizer) {
+    int is_last = 1;
+    for (size_t id = tokenizer->vocabulary.count; id-- > 0;) {
+        if (eitp__is_model_token(tokenizer, id))
+            is_last = 0;
+        else if (!is_last)
+            return 0;
+    }
+    return 1;
+}
+
+/* True if vocab.json and merges.txt, or vocab.txt, are the same tokenizer: they do not tell how text is cut, nor what
+   becomes of unknown bytes. */
 static int eitp__has_lists(const eitp_tokenizer *tokenizer) {
-    return tokenizer->model == EITP__MODEL_WORDPIECE ||
-           (tokenizer->model == EITP__MODEL_BPE && tokenizer->split == EITP__SPLIT_GPT2 && !tokenizer->has_normalizer &&
-            !tokenizer->ignores_merges);
+    if (tokenizer->model == EITP__MODEL_WORDPIECE)
+        return eitp__has_no_gaps(tokenizer);
+    return (tokenizer->model == EITP__MODEL_BPE && tokenizer->split == EITP__SPLIT_GPT2 && !tokenizer->has_normalizer &&
+            !tokenizer->ignores_merges && !(tokenizer->bpe.lacks_bytes && tokenizer->bpe.unknown >= 0));
 }
 
 /* The vocabulary in files of its own. */

@@ -74,6 +74,7 @@ def main():
     makers["tokenizer"] = ("make_tokenizer.py", "tokenizer")
     makers["words"] = ("make_words.py", "words")
     makers["splits"] = ("make_splits.py", "splits")
+    makers["vocabularies"] = ("make_vocabularies.py", "vocabularies")
     makers["byte_fallback"] = ("make_byte_fallback.py", "byte_fallback")
     makers["chat"] = ("make_chat.py", "chat")
     makers["chat_templates"] = ("make_chat_templates.py", "chat_templates")

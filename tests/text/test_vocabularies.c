@@ -1,0 +1,222 @@
+/* Tokenizers with what files of models have beside the usual, compared with the library `tokenizers`. */
+#include "tests/support/everything.h"
+
+#include "tests/support/faults.h"
+#include "tests/support/test.h"
+
+#define GOLDEN "tests/golden/vocabularies/cases.json"
+
+enum { MOST_IDS = 1024 };
+
+static eitp_error error_;
+
+typedef struct id_list {
+    int32_t ids[MOST_IDS];
+    size_t count;
+} id_list;
+
+static eitp_status id_list_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    id_list *list = (id_list *)user;
+    (void)error;
+    CHECK(count > 0);
+    if (list->count + count <= MOST_IDS)
+        memcpy(list->ids + list->count, ids, count * sizeof *ids);
+    list->count += count;
+    return EITP_OK;
+}
+
+/* Encodes a text in parts of so many bytes, and compares the ids. */
+static void check_text(const eitp_tokenizer *tokenizer, const char *name, const eitp_json *entry, size_t part) {
+    const eitp_json *text = eitp_json_member(entry, "text"), *expected = eitp_json_member(entry, "ids");
+    const eitp_json *id = expected->first_child;
+    eitp_encoder *encoder;
+    id_list list;
+    int same;
+    list.count = 0;
+    REQUIRE_OK(eitp_encoder_create(tokenizer, id_list_add, &list, &encoder, &error_), error_);
+    for (size_t i = 0; i < text->text_size; i += part) {
+        const size_t size = part < text->text_size - i ? part : text->text_size - i;
+        CHECK(!eitp_encoder_add(encoder, text->text + i, size, &error_));
+    }
+    CHECK(!eitp_encoder_finish(encoder, &error_));
+    eitp_encoder_destroy(encoder);
+    same = list.count == expected->count && list.count <= MOST_IDS;
+    for (size_t i = 0; same && i < list.count; i++, id = id->next)
+        same = id->integer == list.ids[i];
+    CHECK_THAT(same, "%s: '%s' in parts of %zu bytes: %zu ids", name, text->text, part, list.count);
+}
+
+static eitp_tokenizer *parse(const eitp_json *content) {
+    const eitp_host host = eitp_host_default();
+    eitp_tokenizer *tokenizer = NULL;
+    eitp__buffer json;
+    eitp__buffer_init(&json, &host);
+    eitp__json_write_value(&json, content);
+    CHECK_THAT(!eitp__tokenizer_parse(&host, json.data, json.size, &tokenizer, &error_), "%s", error_.message);
+    eitp__buffer_release(&json);
+    return tokenizer;
+}
+
+/* Saves a tokenizer and loads it again. */
+static eitp_tokenizer *save_and_load(const eitp_tokenizer *tokenizer) {
+    const eitp_host host = eitp_host_default();
+    eitp_tokenizer *again = NULL;
+    char directory[512];
+    CHECK(scratch_make(directory));
+    CHECK_THAT(!eitp_tokenizer_save(tokenizer, directory, &error_), "%s", error_.message);
+    CHECK_THAT(!eitp_tokenizer_load(&host, directory, &again, &error_), "%s", error_.message);
+    scratch_remove(directory);
+    return again;
+}
+
+static void ids_are_those_of_the_library(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_json_document *document = NULL;
+    size_t texts = 0;
+    REQUIRE_OK(eitp__json_read_strict_file(&host, GOLDEN, 1 << 20, &document, &error_), error_);
+    for (const eitp_json *row = eitp_json_root(document)->first_child; row; row = row->next) {
+        const char *name = eitp_json_member(row, "name")->text;
+        eitp_tokenizer *tokenizer = parse(eitp_json_member(row, "tokenizer")), *again;
+        REQUIRE(tokenizer);
+        again = save_and_load(tokenizer);
+        REQUIRE(again);
+        CHECK_THAT(eitp_tokenizer_fingerprint(tokenizer) == eitp_tokenizer_fingerprint(again), "%s", name);
+        for (const eitp_json *entry = eitp_json_member(row, "texts")->first_child; entry;
+             entry = entry->next, texts++) {
+            check_text(tokenizer, name, entry, 4096);
+            check_text(tokenizer, name, entry, 1);
+            check_text(again, name, entry, 5);
+        }
+        eitp_tokenizer_destroy(again);
+        eitp_tokenizer_destroy(tokenizer);
+    }
+    eitp_json_release(document);
+    CHECK_THAT(texts == 53, "%zu", texts);
+}
+
+/* ---- Bytes without a token ---- */
+
+/* Bytes for "a" and a space, and what else the model has. */
+#define SOME_BYTES(model)                                                                                              \
+    "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\"," model        \
+    "\"vocab\":{\"a\":0,\"\\u0120\":1,\"<u>\":2},\"merges\":[]}}"
+
+static eitp_tokenizer *parse_text(const char *json) {
+    const eitp_host host = eitp_host_default();
+    eitp_tokenizer *tokenizer = NULL;
+    error_.message[0] = 0;
+    eitp__tokenizer_parse(&host, json, strlen(json), &tokenizer, &error_);
+    return tokenizer;
+}
+
+static void unknown_bytes_are_counted(void) {
+    static const char text[] = "ax aaxxa";
+    eitp_tokenizer *tokenizer = parse_text(SOME_BYTES(""));
+    const eitp_text sequence = {text, sizeof text - 1};
+    eitp_sequence_report report;
+    eitp_encoder *encoder;
+    id_list list;
+    REQUIRE(tokenizer);
+    list.count = 0;
+    REQUIRE_OK(eitp_encoder_create(tokenizer, id_list_add, &list, &encoder, &error_), error_);
+    for (int i = 0; i < 3; i++) { /* pieces are remembered, and counted each time */
+        CHECK(!eitp_encoder_add(encoder, text, sizeof text - 1, &error_) && !eitp_encoder_finish(encoder, &error_));
+        CHECK(eitp_encoder_unknown_bytes(encoder) == (uint64_t)(3 * (i + 1)) && list.count == (size_t)(5 * (i + 1)));
+    }
+    eitp_encoder_destroy(encoder);
+    CHECK(eitp_encoder_unknown_bytes(NULL) == 0);
+    CHECK(!eitp_tokenizer_encode_sequence(tokenizer, &sequence, NULL, NULL, NULL, NULL, 0, &report, &error_));
+    CHECK(report.unknown_bytes == 3 && report.count == 5);
+    eitp_tokenizer_destroy(tokenizer);
+}
+
+/* A piece that is longer than a batch of ids, of which no byte is known. */
+static void long_unknown_pieces_have_no_ids(void) {
+    eitp_tokenizer *tokenizer = parse_text(SOME_BYTES(""));
+    char text[5000];
+    size_t count = 1;
+    REQUIRE(tokenizer);
+    memset(text, 'x', sizeof text);
+    CHECK(!eitp_tokenizer_encode(tokenizer, text, sizeof text, NULL, 0, &count, &error_) && count == 0);
+    eitp_tokenizer_destroy(tokenizer);
+}
+
+static void impossible_unknowns_are_refused(void) {
+    static const struct {
+        const char *json, *message;
+    } cases[] = {
+        {SOME_BYTES("\"unk_token\":\"<none>\","), "lacks the token \"<none>\""},
+        {SOME_BYTES("\"unk_token\":7,"), "unk_token of the model must be a string or null"},
+        {SOME_BYTES("\"fuse_unk\":7,"), "fuse_unk"},
+        {SOME_BYTES("\"byte_fallback\":true,"), "unsupported byte_fallback of byte-level BPE whose vocabulary lacks"},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        CHECK(!parse_text(cases[i].json));
+        CHECK_THAT(strstr(error_.message, cases[i].message), "%s, not %s", error_.message, cases[i].message);
+    }
+}
+
+typedef struct log_lines {
+    int warnings;
+    char last[512];
+} log_lines;
+
+static void keep_warnings(void *user, eitp_log_level level, const char *message) {
+    log_lines *lines = (log_lines *)user;
+    if (level != EITP_LOG_WARNING)
+        return;
+    lines->warnings++;
+    snprintf(lines->last, sizeof lines->last, "%s", message);
+}
+
+static eitp_status read_example(void *user, eitp_example *example, int *is_end, eitp_error *error) {
+    int *left = (int *)user;
+    (void)error;
+    *is_end = !*left;
+    *left -= *left > 0;
+    example->text.bytes = "axx a";
+    example->text.size = 5;
+    return EITP_OK;
+}
+
+/* Packing warns once, with the number of all texts. */
+static void packing_warns_of_unknown_bytes(void) {
+    eitp_host host = eitp_host_default();
+    eitp_pack_config config = eitp_pack_config_default();
+    eitp_labelled_pack_config labelled = eitp_labelled_pack_config_default();
+    eitp_tokenizer *tokenizer = parse_text(SOME_BYTES(""));
+    log_lines lines = EITP__ZERO;
+    eitp_example_source source;
+    char directory[512], text[600], output[600];
+    const char *paths[2];
+    int left = 3;
+    REQUIRE(tokenizer && scratch_make(directory));
+    snprintf(text, sizeof text, "%s/text.txt", directory);
+    snprintf(output, sizeof output, "%s/packed", directory);
+    REQUIRE_OK(eitp__write_file(&host, text, "axx a ax", 8, &error_), error_);
+    host.log.write = keep_warnings;
+    host.log.user = &lines;
+    paths[0] = paths[1] = text;
+    config.texts.paths = paths;
+    config.texts.path_count = 2;
+    CHECK_THAT(!eitp_pack(&host, tokenizer, &config, output, NULL, &error_), "%s", error_.message);
+    CHECK_THAT(strstr(lines.last, "no end-of-text") && lines.warnings == 2, "%d: %s", lines.warnings, lines.last);
+    config.texts.path_count = 1;
+    CHECK_THAT(!eitp_pack(&host, tokenizer, &config, output, NULL, &error_), "%s", error_.message);
+    CHECK_THAT(strstr(lines.last, "no token for 3 bytes") && lines.warnings == 3, "%d: %s", lines.warnings, lines.last);
+    source.user = &left;
+    source.read = read_example;
+    CHECK_THAT(!eitp_labelled_pack(&host, tokenizer, &labelled, &source, output, NULL, &error_), "%s", error_.message);
+    CHECK_THAT(strstr(lines.last, "no token for 6 bytes") && lines.warnings == 4, "%d: %s", lines.warnings, lines.last);
+    eitp_tokenizer_destroy(tokenizer);
+    scratch_remove(directory);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(ids_are_those_of_the_library),    TEST(unknown_bytes_are_counted),
+        TEST(long_unknown_pieces_have_no_ids), TEST(impossible_unknowns_are_refused),
+        TEST(packing_warns_of_unknown_bytes),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
