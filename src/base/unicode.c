@@ -234,6 +234,28 @@ EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t s
     return i;
 }
 
+EITP__PRIVATE size_t eitp__utf8_trim(const char **text, size_t size) {
+    uint32_t code_point;
+    int valid;
+    while (size) {
+        const size_t length = eitp__utf8_next((const unsigned char *)*text, size, &code_point, &valid);
+        if (eitp__unicode_class(code_point) != EITP__UNICODE_SPACE)
+            break;
+        *text += length;
+        size -= length;
+    }
+    while (size) {
+        size_t last = size - 1;
+        while (last && ((unsigned char)(*text)[last] & 0xC0) == 0x80)
+            last--;
+        eitp__utf8_next((const unsigned char *)*text + last, size - last, &code_point, &valid);
+        if (eitp__unicode_class(code_point) != EITP__UNICODE_SPACE)
+            break;
+        size = last;
+    }
+    return size;
+}
+
 EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[4]) {
     if (code_point < 0x80) {
         bytes[0] = (unsigned char)code_point;

@@ -61,6 +61,9 @@ EITP__PRIVATE size_t eitp__utf8_count(const char *text, size_t size);
 /* Length of the longest prefix that is valid UTF-8. */
 EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t size);
 
+/* Moves *text past the white space that it begins with, and returns its size without that and what it ends with. */
+EITP__PRIVATE size_t eitp__utf8_trim(const char **text, size_t size);
+
 /* Encodes a code point, which must be below 0x110000 and not a surrogate, and returns its length in bytes. */
 EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[4]);
 

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/sort.h"
 #include "base/unicode.h"
+#include "data/similar_labels.h"
 
 #include <float.h>
 
@@ -93,12 +94,22 @@ static eitp_status eitp__label_number_check(const char *text, size_t size, eitp_
     return EITP_OK;
 }
 
-/* Adds one label of the current example. */
+/* True if a label is one of those that are given, as it is written. */
+static int eitp__is_given_label(const eitp__example_labels *labels, const char *text, size_t size) {
+    uint32_t number;
+    return labels->config->labels && size && !memchr(text, 0, size) &&
+           eitp__label_table_find(&labels->table, text, size, &number);
+}
+
+/* Adds one label of the current example, without the white space around it unless a label with it is given. */
 static eitp_status eitp__example_label_add(eitp__example_labels *labels, const char *text, size_t size,
                                            eitp_error *error) {
     const int is_number = labels->config->problem == EITP_PROBLEM_REGRESSION;
     uint32_t number = 0;
-    eitp_status status = eitp__label_text_check(text, size, error);
+    eitp_status status;
+    if (!eitp__is_given_label(labels, text, size))
+        size = eitp__utf8_trim(&text, size);
+    status = eitp__label_text_check(text, size, error);
     if (status == EITP_OK && is_number)
         status = eitp__label_number_check(text, size, error);
     if (status == EITP_OK && labels->config->labels && !is_number &&
@@ -115,17 +126,13 @@ static eitp_status eitp__example_label_add(eitp__example_labels *labels, const c
     return EITP_OK;
 }
 
-/* Adds the labels in "a|b", without the spaces around each. */
+/* Adds the labels in "a|b". */
 static eitp_status eitp__example_label_split(eitp__example_labels *labels, const eitp_text *text, eitp_error *error) {
     const char *at = text->bytes, *end = text->bytes + text->size;
     for (;;) {
         const char *bar = (const char *)memchr(at, '|', (size_t)(end - at));
-        const char *first = at, *last = bar ? bar : end;
-        while (first < last && (*first == ' ' || *first == '\t'))
-            first++;
-        while (last > first && (last[-1] == ' ' || last[-1] == '\t'))
-            last--;
-        eitp_status status = eitp__example_label_add(labels, first, (size_t)(last - first), error);
+        const char *last = bar ? bar : end;
+        eitp_status status = eitp__example_label_add(labels, at, (size_t)(last - at), error);
         if (status != EITP_OK || !bar)
             return status;
         at = bar + 1;
@@ -135,11 +142,12 @@ static eitp_status eitp__example_label_split(eitp__example_labels *labels, const
 /* True if a label is the names of several. */
 static int eitp__label_is_split(const eitp__example_labels *labels, const eitp_example *example,
                                 const eitp_text *text) {
-    uint32_t number;
-    if (labels->config->problem == EITP_PROBLEM_SINGLE_LABEL || example->labels_are_list || !text->size ||
-        !memchr(text->bytes, '|', text->size) || memchr(text->bytes, 0, text->size))
+    const char *bytes = text->bytes;
+    const size_t size = eitp__utf8_trim(&bytes, text->size);
+    if (labels->config->problem == EITP_PROBLEM_SINGLE_LABEL || example->labels_are_list || !size ||
+        !memchr(bytes, '|', size) || memchr(bytes, 0, size))
         return 0;
-    return !labels->config->labels || !eitp__label_table_find(&labels->table, text->bytes, text->size, &number);
+    return !eitp__is_given_label(labels, text->bytes, text->size) && !eitp__is_given_label(labels, bytes, size);
 }
 
 static int eitp__compare_label_numbers(const void *a, const void *b) {
@@ -219,10 +227,11 @@ static eitp_status eitp__example_labels_read(eitp__example_labels *labels, const
         return eitp__example_labels_read_words(labels, example, error);
     for (size_t i = 0; i < example->label_count; i++) {
         const eitp_text *text = &example->labels[i];
+        const char *bytes = text->bytes;
         eitp_status status = EITP_OK;
         if (eitp__label_is_split(labels, example, text))
             status = eitp__example_label_split(labels, text, error);
-        else if (text->size || !may_be_none)
+        else if (eitp__utf8_trim(&bytes, text->size) || !may_be_none)
             status = eitp__example_label_add(labels, text->bytes, text->size, error);
         if (status != EITP_OK)
             return status;
@@ -304,6 +313,8 @@ static eitp_status eitp__labels_as_names(const eitp__example_labels *labels, eit
         return eitp__fail_memory(error, bytes, "sorting labels");
     if (!labels->config->labels)
         status = eitp__label_table_sort(&labels->table, order, error);
+    if (!labels->config->labels && status == EITP_OK)
+        status = eitp__report_similar_labels(labels->host, &labels->table, order, error);
     for (uint32_t i = 0; i < count && status == EITP_OK; i++) {
         const uint32_t number = labels->config->labels ? i : order[i];
         const char *name = eitp__label_table_name(&labels->table, number);

@@ -67,6 +67,8 @@ EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
  *     one of config->labels),
  *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,
  *   - EITP_PROBLEM_SINGLE_LABEL otherwise: whole numbers are names.
+ * White space around a label is not part of it, unless it is one of config->labels as it is written. The log warns of
+ * labels that differ only in case, or that are the same number or Boolean.
  * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not,
  * with runs of digits compared as numbers ("x2" before "x10"): the order of the examples does not matter.
  * config->labels of a regression only name its numbers.

@@ -447,6 +447,7 @@ static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, cons
     if (packer->form_count > 1)
         info->second_sequence = eitp__labelled_stored_sequence(&forms[1]);
     info->dedup = packer->config->dedup != 0;
+    info->trimmed_labels = !packer->config->chat;
     return status;
 }
 
@@ -492,6 +493,7 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
     if (status != EITP_OK)
         return status;
     info->problem = packer->meaning.problem;
+    info->trimmed_labels = info->trimmed_labels && info->problem;
     info->label_count = packer->meaning.label_count;
     eitp__labelled_index_set_values(&packer->index, &packer->meaning);
     status = eitp__labelled_index_repeats(&packer->index, info, error);

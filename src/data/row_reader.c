@@ -158,6 +158,7 @@ static eitp_status eitp__check_field_count(const eitp__row_reader *rows, eitp_er
 
 static eitp_status eitp__read_csv(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     const eitp__csv *csv = &rows->csv;
+    const char *label;
     eitp_status status = EITP_OK;
     *is_end = 0;
     if (!rows->has_row)
@@ -177,7 +178,8 @@ static eitp_status eitp__read_csv(eitp__row_reader *rows, eitp_example *example,
         return EITP_OK;
     rows->label = eitp__csv_value(csv, rows->fields[EITP__COLUMN_LABEL]);
     example->labels = &rows->label;
-    example->label_count = rows->label.size > 0;
+    label = rows->label.bytes;
+    example->label_count = eitp__utf8_trim(&label, rows->label.size) > 0;
     return EITP_OK;
 }
 

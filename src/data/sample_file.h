@@ -103,6 +103,9 @@ typedef struct eitp_sample_file_info {
     uint64_t repeated;             /* examples with the texts and labels of an earlier one */
     uint64_t ambiguous;            /* examples with texts that occur with different labels */
     int dedup;                     /* nonzero: repeated and ambiguous examples are not in the file */
+    int32_t trimmed_labels;        /* nonzero: labels are without the white space around them; 0: as earlier versions
+                                      have them, or there are none */
+    int has_weights;               /* nonzero: samples, or tokens with EITP_PROBLEM_TOKENS, have weights in the loss */
     eitp_sequence_config sequence; /* how texts were encoded */
     /* Of labelled files in which each text is in the tokens of two tokenizers: segment 0 has those of the first one,
        segment 1 those of the second. */

@@ -7,8 +7,9 @@
 enum { EITP__LLMC_MAGIC = 20240520, EITP__LLMC_VERSION = 1, EITP__LLMC_HEADER_SIZE = 1024 };
 enum { EITP__SAMPLE_AT_VERSION = 8, EITP__SAMPLE_AT_CRC = EITP__SAMPLE_HEADER_SIZE - 4 };
 
-/* Labelled files have the first version that can express them: 2 adds labels of tokens, 3 a second tokenizer. */
-enum { EITP__LABELLED_TOKENS_VERSION = 2, EITP__LABELLED_SECOND_VERSION = 3 };
+/* Labelled files have the first version that can express them: 2 adds labels of tokens, 3 a second tokenizer, 4 labels
+   without the white space around them, and weights. */
+enum { EITP__LABELLED_TOKENS_VERSION = 2, EITP__LABELLED_SECOND_VERSION = 3, EITP__LABELLED_TRIMMED_VERSION = 4 };
 
 /* A number of the header. */
 typedef struct eitp__sample_field {
@@ -28,6 +29,8 @@ typedef struct eitp__sample_field {
     EITP__SAMPLE_FIELD_SINCE(1, member, at, size, min, max, what)
 #define EITP__SECOND_FIELD(member, at, size, min, max, what)                                                           \
     EITP__SAMPLE_FIELD_SINCE(EITP__LABELLED_SECOND_VERSION, member, at, size, min, max, what)
+#define EITP__TRIMMED_FIELD(member, at, size, min, max, what)                                                          \
+    EITP__SAMPLE_FIELD_SINCE(EITP__LABELLED_TRIMMED_VERSION, member, at, size, min, max, what)
 
 static const eitp__sample_field eitp__token_fields[] = {
     EITP__SAMPLE_FIELD(info.element_size, 12, 4, 2, 4, "size of an id"),
@@ -66,15 +69,17 @@ static const eitp__sample_field eitp__labelled_fields[] = {
     EITP__SAMPLE_FIELD(info.sequence.omit_special_tokens, 140, 4, 0, UINT32_MAX, "use of special tokens"),
     EITP__SAMPLE_FIELD(info.dedup, 144, 4, 0, UINT32_MAX, "use of repeated examples"),
     EITP__SAMPLE_FIELD(info.cut_words, 152, 8, 0, UINT64_MAX, "number of lost words"),
-    EITP__SECOND_FIELD(info.second_fingerprint, 160, 8, 1, UINT64_MAX, "fingerprint of the second tokenizer"),
-    EITP__SECOND_FIELD(info.second_vocabulary, 168, 4, 1, INT32_MAX, "second vocabulary"),
-    EITP__SECOND_FIELD(info.max_first, 172, 4, 1, INT32_MAX, "length of a first sequence"),
-    EITP__SECOND_FIELD(info.max_second, 176, 4, 1, INT32_MAX, "length of a second sequence"),
+    EITP__TRIMMED_FIELD(info.trimmed_labels, 148, 4, 0, 1, "form of labels"),
+    EITP__SECOND_FIELD(info.second_fingerprint, 160, 8, 0, UINT64_MAX, "fingerprint of the second tokenizer"),
+    EITP__SECOND_FIELD(info.second_vocabulary, 168, 4, 0, INT32_MAX, "second vocabulary"),
+    EITP__SECOND_FIELD(info.max_first, 172, 4, 0, INT32_MAX, "length of a first sequence"),
+    EITP__SECOND_FIELD(info.max_second, 176, 4, 0, INT32_MAX, "length of a second sequence"),
     EITP__SECOND_FIELD(info.second_sequence.max_length, 180, 4, 0, INT32_MAX, "longest second sequence"),
     EITP__SECOND_FIELD(info.second_sequence.truncation, 184, 4, 0, EITP_TRUNCATE_NONE, "second truncation"),
     EITP__SECOND_FIELD(info.second_sequence.truncate_left, 188, 4, 0, UINT32_MAX, "second truncation"),
     EITP__SECOND_FIELD(info.second_sequence.omit_special_tokens, 192, 4, 0, UINT32_MAX,
                        "use of special tokens in second sequences"),
+    EITP__TRIMMED_FIELD(weight_count, 200, 8, 0, UINT64_MAX, "number of weights"),
 };
 
 /* A kind of file that eitp writes. */
@@ -92,9 +97,9 @@ static const eitp__sample_format *eitp__sample_format_of(eitp_sample_file_kind k
         "EITPTOK", "token file", "1", "pack the text again", 1, eitp__token_fields, EITP__COUNT(eitp__token_fields)};
     static const eitp__sample_format labelled = {"EITPLAB",
                                                  "labelled file",
-                                                 "1 to 3",
+                                                 "1 to 4",
                                                  "pack the examples again",
-                                                 EITP__LABELLED_SECOND_VERSION,
+                                                 EITP__LABELLED_TRIMMED_VERSION,
                                                  eitp__labelled_fields,
                                                  EITP__COUNT(eitp__labelled_fields)};
     return kind == EITP_SAMPLE_FILE_LABELLED ? &labelled : &tokens;
@@ -121,6 +126,10 @@ EITP__PRIVATE uint64_t eitp__token_hash(uint64_t hash, const int32_t *ids, size_
 
 /* ---- Layout ---- */
 
+EITP__PRIVATE uint64_t eitp__sample_weight_count(const eitp__sample_layout *layout) {
+    return layout->info.problem == EITP_PROBLEM_TOKENS ? layout->value_count : layout->info.sample_count;
+}
+
 EITP__PRIVATE uint64_t eitp__sample_layout_place(eitp__sample_layout *layout) {
     const eitp_sample_file_info *info = &layout->info;
     const uint64_t size = info->token_count * (uint64_t)info->element_size;
@@ -128,7 +137,8 @@ EITP__PRIVATE uint64_t eitp__sample_layout_place(eitp__sample_layout *layout) {
         info->kind == EITP_SAMPLE_FILE_LLMC ? (uint64_t)EITP__LLMC_HEADER_SIZE : (uint64_t)EITP__SAMPLE_HEADER_SIZE;
     layout->records = layout->ids + (info->kind == EITP_SAMPLE_FILE_LABELLED ? (size + 7) / 8 * 8 : size);
     layout->values = layout->records + info->sample_count * EITP__SAMPLE_RECORD_SIZE;
-    layout->names = layout->values + layout->value_count * EITP__SAMPLE_VALUE_SIZE;
+    layout->weights = layout->values + layout->value_count * EITP__SAMPLE_VALUE_SIZE;
+    layout->names = layout->weights + layout->weight_count * EITP__SAMPLE_VALUE_SIZE;
     return layout->names + layout->names_size;
 }
 
@@ -149,6 +159,7 @@ static eitp_status eitp__sample_layout_check(eitp__sample_layout *layout, uint64
     const int is_within = eitp__sample_layout_take(&left, info->token_count, (uint64_t)info->element_size) &&
                           eitp__sample_layout_take(&left, info->sample_count, EITP__SAMPLE_RECORD_SIZE) &&
                           eitp__sample_layout_take(&left, layout->value_count, EITP__SAMPLE_VALUE_SIZE) &&
+                          eitp__sample_layout_take(&left, layout->weight_count, EITP__SAMPLE_VALUE_SIZE) &&
                           eitp__sample_layout_take(&left, layout->names_size, 1);
     if (info->sample_count)
         snprintf(samples, sizeof samples, ", %llu samples, %llu values and %llu bytes of names",
@@ -175,7 +186,12 @@ EITP__PRIVATE void eitp__sample_header_unfinished(unsigned char bytes[EITP__SAMP
 }
 
 /* The first version that can express a file. */
-static uint32_t eitp__sample_version_of(const eitp_sample_file_info *info) {
+static uint32_t eitp__sample_version_of(const eitp__sample_layout *layout) {
+    const eitp_sample_file_info *info = &layout->info;
+    if (info->kind != EITP_SAMPLE_FILE_LABELLED)
+        return 1;
+    if (info->trimmed_labels || layout->weight_count)
+        return EITP__LABELLED_TRIMMED_VERSION;
     if (info->second_vocabulary)
         return EITP__LABELLED_SECOND_VERSION;
     return info->problem == EITP_PROBLEM_TOKENS ? EITP__LABELLED_TOKENS_VERSION : 1;
@@ -184,7 +200,7 @@ static uint32_t eitp__sample_version_of(const eitp_sample_file_info *info) {
 EITP__PRIVATE void eitp__sample_header_write(unsigned char bytes[EITP__SAMPLE_HEADER_SIZE],
                                              const eitp__sample_layout *layout) {
     const eitp__sample_format *format = eitp__sample_format_of(layout->info.kind);
-    const uint32_t version = eitp__sample_version_of(&layout->info);
+    const uint32_t version = eitp__sample_version_of(layout);
     eitp__sample_header_unfinished(bytes, layout->info.kind);
     eitp__put_number(bytes + EITP__SAMPLE_AT_VERSION, 4, version);
     for (size_t i = 0; i < format->field_count; i++) {
@@ -192,7 +208,8 @@ EITP__PRIVATE void eitp__sample_header_write(unsigned char bytes[EITP__SAMPLE_HE
         const char *member = (const char *)layout + field->member;
         uint32_t small;
         uint64_t value;
-        if (field->version > version)
+        if (field->version > version ||
+            (field->version == EITP__LABELLED_SECOND_VERSION && !layout->info.second_vocabulary))
             continue;
         memcpy(&small, member, sizeof small);
         value = small;
@@ -248,8 +265,25 @@ static eitp_status eitp__sample_header_fields(const eitp__sample_format *format,
         else
             memcpy((char *)layout + field->member, &value, sizeof value);
     }
-    if (!layout->info.second_vocabulary)
-        layout->info.max_first = layout->info.max_length;
+    return EITP_OK;
+}
+
+/* A second tokenizer, which all files of its version have, says all that there is of one. */
+static eitp_status eitp__sample_header_second(const eitp__sample_format *format, uint64_t version,
+                                              eitp__sample_layout *layout, eitp_error *error) {
+    eitp_sample_file_info *info = &layout->info;
+    const int has_second = version == EITP__LABELLED_SECOND_VERSION || info->second_vocabulary || info->max_second ||
+                           info->second_fingerprint;
+    if (!info->second_vocabulary != !has_second)
+        return eitp__fail_impossible(format, "second vocabulary", 0, error);
+    if (!info->second_fingerprint != !has_second)
+        return eitp__fail_impossible(format, "fingerprint of the second tokenizer", info->second_fingerprint, error);
+    if (!info->max_first != !has_second)
+        return eitp__fail_impossible(format, "length of a first sequence", (uint64_t)info->max_first, error);
+    if (!info->max_second != !has_second)
+        return eitp__fail_impossible(format, "length of a second sequence", (uint64_t)info->max_second, error);
+    if (!has_second)
+        info->max_first = info->max_length;
     return EITP_OK;
 }
 
@@ -270,6 +304,8 @@ static eitp_status eitp__sample_header_agree(const eitp__sample_format *format, 
                           info->unigram_entropy, format->remedy);
     if (info->problem == EITP_PROBLEM_TOKENS && (version < EITP__LABELLED_TOKENS_VERSION || info->second_vocabulary))
         return eitp__fail_impossible(format, "problem", (uint64_t)info->problem, error);
+    if (layout->weight_count && layout->weight_count != eitp__sample_weight_count(layout))
+        return eitp__fail_impossible(format, "number of weights", layout->weight_count, error);
     if (info->second_vocabulary && info->pair_count)
         return eitp__fail_impossible(format, "number of pairs", info->pair_count, error);
     if (!info->label_count != (info->problem == EITP_PROBLEM_UNKNOWN))
@@ -321,7 +357,10 @@ EITP__PRIVATE eitp_status eitp__sample_header_read(const unsigned char *bytes, s
         if (status == EITP_OK)
             status = eitp__sample_header_fields(format, bytes, version, layout, error);
         if (status == EITP_OK)
+            status = eitp__sample_header_second(format, version, layout, error);
+        if (status == EITP_OK)
             status = eitp__sample_header_agree(format, layout, version, error);
     }
+    info->has_weights = layout->weight_count > 0;
     return status == EITP_OK ? eitp__sample_layout_check(layout, file_size, error) : status;
 }

@@ -19,9 +19,10 @@ enum {
 /* What the header says, and where the sections begin. */
 typedef struct eitp__sample_layout {
     eitp_sample_file_info info;
-    uint64_t value_count; /* labels of all samples, or numbers to predict */
-    uint64_t names_size;  /* bytes of the names of labels */
-    uint64_t ids, records, values, names;
+    uint64_t value_count;  /* labels of all samples, or numbers to predict */
+    uint64_t weight_count; /* 0: all weights are 1 */
+    uint64_t names_size;   /* bytes of the names of labels */
+    uint64_t ids, records, values, weights, names;
 } eitp__sample_layout;
 
 /* True if a file that begins with these bytes is one of samples, whole or not. */
@@ -39,6 +40,9 @@ EITP__PRIVATE void eitp__sample_header_write(unsigned char bytes[EITP__SAMPLE_HE
    Messages do not name the file. */
 EITP__PRIVATE eitp_status eitp__sample_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
                                                    eitp__sample_layout *layout, eitp_error *error);
+
+/* The weights of a file that has any: of each value with EITP_PROBLEM_TOKENS, else of each sample. */
+EITP__PRIVATE uint64_t eitp__sample_weight_count(const eitp__sample_layout *layout);
 
 /* Sets the beginnings of the sections from kind and counts, which must be those of a file, and returns its size. */
 EITP__PRIVATE uint64_t eitp__sample_layout_place(eitp__sample_layout *layout);

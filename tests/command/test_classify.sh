@@ -61,6 +61,33 @@ cut -f1 out >predicted
 sed 1d val.csv | cut -d, -f2 >expected
 check "predict agrees with the labels" test "$(paste predicted expected | awk '$1 == $2' | wc -l)" -gt 54
 
+# ---- Labels that are written in several ways ----
+
+awk -F, 'NR == 1 { print; next } { print $1 "," (NR % 3 ? $2 : NR % 2 ? $2 " " : "\302\240" $2 "\343\200\200") }' train.csv >spaced.csv
+exits 0 "labels without white space around them" train $small --data train.csv --eval no --steps 2 --output-dir unspaced
+exits 0 "labels with it" train $small --data spaced.csv --eval no --steps 2 --output-dir spaced
+check "are the same" cmp -s unspaced/checkpoint-2/model.safetensors spaced/checkpoint-2/model.safetensors
+check "in config.json too" sh -c "grep -A 5 id2label spaced/checkpoint-2/config.json | grep -q '\"1\": \"mild\"'"
+check "without a warning" sh -c "! grep -q 'the labels' err"
+exits 0 "eval" eval --model unspaced --data spaced.csv --json $options
+cp out expected
+exits 0 "eval of the others" eval --model unspaced --data train.csv --json $options
+check "the same" cmp -s out expected
+printf 'text,label\na,yes\nb,Yes\nc,1\nd,01\ne,no\n' >similar.csv
+exits 0 "labels that may be one" train $small --data similar.csv --eval no --steps 1 --output-dir similar
+check "are named" grep -q '^warning: the labels 01, 1, Yes, yes are the same Boolean, and are learned as 4 labels; write them alike' err
+cp -r run/best_model/ old_labels
+rm -f old_labels/manifest.json old_labels/trainer_state.json old_labels/run.json
+sed -i -e 's/: "mild"/: "mild "/; s/"mild":/"mild ":/' old_labels/config.json
+sed 's/,mild$/,mild /' val.csv >old_labels.csv
+exits 0 "eval with a label that a model has" eval --model run --data val.csv --json $options
+sed 's/.*"accuracy"/"accuracy"/; s/, "block_size.*//; s/"mild"/"mild "/g' out >expected
+exits 0 "with white space" eval --model old_labels --data old_labels.csv --json $options
+sed 's/.*"accuracy"/"accuracy"/; s/, "block_size.*//' out >found
+check "is the same" cmp -s found expected
+exits 0 "predict" predict --model old_labels --data val.csv $options
+check "names it so" sh -c "cut -f1 out | grep -qx 'mild '"
+
 # ---- What is trained for ----
 
 exits 0 "--task auto without labels" train $small --data words/vocab.txt --data-format lines --steps 2 --output-dir mlm --eval no

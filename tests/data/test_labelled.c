@@ -367,6 +367,40 @@ static const label_case label_cases[] = {
     {PROBLEM(UNKNOWN), {NULL}, {ROW("label"), ROW("10"), ROW("9")}, PROBLEM(SINGLE), "9,10,label", "0"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("007"), ROW("10"), ROW("9")}, PROBLEM(SINGLE), "007,9,10", "1"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("1"), ROW("2.5"), ROW("-3e-1")}, PROBLEM(REGRESSION), "", "-0.3"},
+    {PROBLEM(UNKNOWN), {NULL}, {ROW("1"), ROW(" 2.5\t"), ROW("-3e-1 ")}, PROBLEM(REGRESSION), "", "-0.3"},
+    /* White space around a label: spaces, U+00A0, U+3000. */
+    {PROBLEM(UNKNOWN), {NULL}, {ROW("b"), ROW(" a\r"), ROW("b ")}, PROBLEM(SINGLE), "a,b", "1"},
+    {PROBLEM(UNKNOWN),
+     {NULL},
+     {ROW("b c"),
+      ROW("\xC2\xA0"
+          "a"),
+      ROW("\xE3\x80\x80"
+          "b c\xC2\xA0 ")},
+     PROBLEM(SINGLE),
+     "a,b c",
+     "1"},
+    {PROBLEM(UNKNOWN),
+     {NULL},
+     {ROW("b"), ROW("\xE4\xB8\xAD\xE3\x80\x80"), ROW("\xE4\xB8\xAD")},
+     PROBLEM(SINGLE),
+     "b,\xE4\xB8\xAD",
+     "1"},
+    {PROBLEM(UNKNOWN),
+     {NULL},
+     {ROW("c"),
+      ROW("a\xC2\xA0|\xE3\x80\x80"
+          "b"),
+      ROW("b")},
+     PROBLEM(MULTI),
+     "a,b,c",
+     "0 1 0"},
+    {PROBLEM(UNKNOWN), {NULL}, {LIST("c"), LIST("a ", " b"), LIST("b")}, PROBLEM(MULTI), "a,b,c", "0 1 0"},
+    {PROBLEM(MULTI), {NULL}, {ROW("c"), ROW("b"), ROW(" \xC2\xA0")}, PROBLEM(MULTI), "b,c", "0 0"},
+    {PROBLEM(UNKNOWN), {NULL}, {ROW("a"), ROW("b"), ROW(" ")}, PROBLEM(SINGLE), NULL, "the label is empty"},
+    /* Labels that are given are found as they are written, and then without it. */
+    {PROBLEM(UNKNOWN), {"a", "b ", "b"}, {ROW("b"), ROW(" a"), ROW("b ")}, PROBLEM(SINGLE), "a,b ,b", "1"},
+    {PROBLEM(UNKNOWN), {"a", "b "}, {ROW("b "), ROW("a"), ROW("b")}, PROBLEM(SINGLE), NULL, "no label named 'b'"},
     {PROBLEM(SINGLE), {NULL}, {ROW("1"), ROW("2.5"), ROW("3")}, PROBLEM(SINGLE), "1,2.5,3", "2"},
     {PROBLEM(UNKNOWN), {"1", "2.5"}, {ROW("1"), ROW("2.5"), ROW("2.5")}, PROBLEM(SINGLE), "1,2.5", "1"},
     {PROBLEM(UNKNOWN), {"z", "y", "x"}, {ROW("x"), ROW("x"), ROW("y")}, PROBLEM(SINGLE), "z,y,x", "1"},
@@ -554,6 +588,48 @@ static void test_bad_examples_are_skipped(void) {
     items[1].text = "one";
     REQUIRE_OK(pack_on(&logging, wordpiece, config, items, 2, "a.lab", &info, &error), error);
     CHECK(info.skipped == 1 && info.sample_count == 1 && info.problem == EITP_PROBLEM_MULTI_LABEL);
+}
+
+/* Labels that are written differently and may be one. */
+static void test_similar_labels(void) {
+    static const struct {
+        const char *labels[3];
+        const char *warning; /* NULL: none */
+    } cases[] = {
+        {{"good", "Good", "bad"},
+         "the labels Good, good differ only in upper and lower case, and are learned as 2 labels; write them alike if "
+         "they are meant to be one"},
+        {{"\xC3\xA4", "\xC3\x84", "b"}, "the labels \xC3\x84, \xC3\xA4 differ only in upper and lower case"},
+        {{"0", "1", "1.0"}, "the labels 1, 1.0 are the same number, and are learned as 2 labels"},
+        {{"01", "1", "+1"}, "the labels +1, 01, 1 are the same number, and are learned as 3 labels"},
+        {{"1e1", "10", "a"}, "the labels 1e1, 10 are the same number"},
+        {{"true", "True", "false"}, "the labels True, true differ only in upper and lower case"},
+        {{"1", "true", "0"}, "the labels 1, true are the same Boolean"},
+        {{"no", "0", "False"}, "the labels 0, False, no are the same Boolean"},
+        {{"a", "b", "ab"}, NULL},
+        {{"1", "10", "-1"}, NULL},
+        {{"1", "1a", "1 a"}, NULL},
+        {{"9007199254740992", "9007199254740993", "1"}, NULL},
+        {{"12.5.1", "12.5.10", "."}, NULL},
+    };
+    eitp_labelled_pack_config config = plain();
+    eitp_host logging = *host;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        row items[3] = EITP__ZERO;
+        log_lines lines = EITP__ZERO;
+        eitp_error error;
+        logging.log.user = &lines;
+        logging.log.write = keep_log;
+        for (size_t k = 0; k < 3; k++) {
+            items[k].text = "text";
+            items[k].labels[0] = cases[i].labels[k];
+        }
+        REQUIRE_OK(pack_on(&logging, wordpiece, config, items, 3, "a.lab", NULL, &error), error);
+        /* One is about the tokenizer's own truncation. */
+        CHECK_THAT(lines.warnings == 1 + (cases[i].warning != NULL), "case %zu: %s", i, lines.last);
+        CHECK_THAT(!cases[i].warning || strstr(lines.last, cases[i].warning), "%s, not %s", lines.last,
+                   cases[i].warning);
+    }
 }
 
 static void test_refused_settings(void) {
@@ -1347,7 +1423,13 @@ static const lie lies[] = {
     {"header", 31, 1, 0x80, "but the file has"}, /* ids whose bytes are as many modulo 2^64 */
     {"header", 39, 1, 0x40, "but the file has"}, /* the same of values */
     {"header", 64, 4, 65537, "an impossible vocabulary"},
-    {"header", 68, 4, 4, "an impossible problem"},
+    {"header", 68, 4, 4, "index of sample 0 is damaged"},
+    {"header", 148, 4, 2, "an impossible form of labels"},
+    {"header", 200, 8, 3, "an impossible number of weights"},
+    {"header", 200, 8, 4, "but the file has"},
+    {"header", 200, 8, UINT64_MAX, "an impossible number of weights"},
+    {"header", 160, 8, 1, "an impossible second vocabulary"},
+    {"header", 176, 4, 1, "an impossible second vocabulary"},
     {"header", 68, 4, 0, "an impossible number of labels"},
     {"header", 68, 4, 2, "label or number 0 is damaged"},
     {"header", 72, 4, 0, "an impossible number of labels"},
@@ -1680,6 +1762,7 @@ static const test_case tests[] = {
     TEST(test_values_are_ascending),
     TEST(test_many_labels),
     TEST(test_bad_examples_are_skipped),
+    TEST(test_similar_labels),
     TEST(test_refused_settings),
     TEST(test_progress_interrupts),
     TEST(test_repeats),

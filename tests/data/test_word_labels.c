@@ -352,28 +352,39 @@ static void test_skipped_and_repeated(void) {
 
 /* ---- Files ---- */
 
-/* Only files with labels of tokens have version 2. Later versions add to neither. */
+/* Files whose labels are trimmed have version 4. Earlier ones are read: of them only files with labels of tokens have
+   version 2. */
 static void test_versions(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     eitp_sample_file *file;
+    eitp_sample_file_info info;
     eitp_error error;
     REQUIRE(scratch_make(scratch) && put("a.conll", sentence) && put("b.csv", "text,label\nthe,x\nof,y\n"));
     for (int i = 0; i < 2; i++) {
         eitp__buffer content;
         unsigned char *bytes;
-        REQUIRE_OK(pack(&host, wordpiece, &config, i ? "b.csv" : "a.conll", NULL, &error), error);
+        REQUIRE_OK(pack(&host, wordpiece, &config, i ? "b.csv" : "a.conll", &info, &error), error);
+        CHECK(info.trimmed_labels);
         eitp__buffer_init(&content, &host);
         REQUIRE_OK(eitp__read_file(&host, at("a.lab"), 1 << 20, &content, &error), error);
         bytes = (unsigned char *)content.data;
-        CHECK(bytes[8] == (i ? 1 : 2));
+        CHECK(bytes[8] == 4 && bytes[148] == 1);
+        bytes[8] = i ? 1 : 2;
+        bytes[148] = 0;
+        eitp__put_number(bytes + 252, 4, eitp__crc32c(0, bytes, 252));
         CHECK(eitp__fnv1a(EITP__FNV_START, bytes, content.size) == (i ? 0x8485d0a8616b56b3u : 0xcf9518547a5e18cdu));
-        bytes[8] = i ? 4 : 1;
+        REQUIRE_OK(eitp__write_file(&host, at("b.lab"), content.data, content.size, &error), error);
+        REQUIRE_OK(eitp_sample_file_open(&host, at("b.lab"), 0, &file, &error), error);
+        CHECK(!eitp_sample_file_get_info(file).trimmed_labels && eitp_sample_file_verify(file, &error) == EITP_OK);
+        CHECK(eitp_sample_file_get_info(file).content_hash == info.content_hash);
+        eitp_sample_file_close(file);
+        bytes[8] = i ? 5 : 1;
         eitp__put_number(bytes + 252, 4, eitp__crc32c(0, bytes, 252));
         REQUIRE_OK(eitp__write_file(&host, at("b.lab"), content.data, content.size, &error), error);
         CHECK(eitp_sample_file_open(&host, at("b.lab"), 0, &file, &error) ==
                   (i ? EITP_ERROR_UNSUPPORTED : EITP_ERROR_FORMAT) &&
-              has(&error, i ? "unsupported labelled file version 4 (supported: 1 to 3)" : "an impossible problem"));
+              has(&error, i ? "unsupported labelled file version 5 (supported: 1 to 4)" : "an impossible problem"));
         eitp__buffer_release(&content);
     }
     scratch_remove(scratch);

@@ -793,6 +793,61 @@ static void labels_have_weights(void) {
     end(&f);
 }
 
+/* ---- Labels that an earlier version has packed ---- */
+
+/* Makes the only packed file one of version 1, in which labels are as they were written. */
+static void make_labels_old(const fixture *f) {
+    const eitp_host host = eitp_host_default();
+    char *directory = eitp__join_path(&host, f->output, "data"), *path;
+    unsigned char *bytes;
+    eitp__buffer names, content;
+    size_t count = 0;
+    eitp__buffer_init(&names, &host);
+    eitp__buffer_init(&content, &host);
+    REQUIRE_OK(eitp__list_directory(&host, directory, &names, &count, &error_), error_);
+    REQUIRE(count == 1);
+    path = eitp__join_path(&host, directory, names.data);
+    REQUIRE_OK(eitp__read_file(&host, path, 1 << 20, &content, &error_), error_);
+    bytes = (unsigned char *)content.data;
+    CHECK(bytes[8] == 4 && bytes[148] == 1);
+    bytes[8] = 1;
+    bytes[148] = 0;
+    eitp__put_number(bytes + 252, 4, eitp__crc32c(0, bytes, 252));
+    REQUIRE_OK(eitp__write_file(&host, path, content.data, content.size, &error_), error_);
+    eitp__buffer_release(&content);
+    eitp__buffer_release(&names);
+    eitp__release_text(&host, path);
+    eitp__release_text(&host, directory);
+}
+
+static void open_and_close(fixture *f) {
+    eitp_training *t = NULL;
+    f->log[0] = 0;
+    REQUIRE_OK(eitp_training_open(&f->recipe, &t, &error_), error_);
+    eitp_training_close(t);
+}
+
+/* A new run packs such labels again; a resumed one continues with them. */
+static void old_labels_are_packed_again(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    describe_classification(&f);
+    open_and_close(&f);
+    open_and_close(&f);
+    CHECK_THAT(strstr(f.log, "reusing packed data"), "%s", f.log);
+    make_labels_old(&f);
+    open_and_close(&f);
+    CHECK_THAT(
+        strstr(f.log, "packed by an earlier version, with the white space around labels; packing the texts again"),
+        "%s", f.log);
+    REQUIRE_OK(train(&f, STOP), error_);
+    make_labels_old(&f);
+    f.log[0] = 0;
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK_THAT(strstr(f.log, "reusing packed data") && !strstr(f.log, "has changed"), "%s", f.log);
+    end(&f);
+}
+
 /* ---- The plan ---- */
 
 static void a_plan_is_what_is_used(void) {
@@ -1184,6 +1239,7 @@ int main(int argc, char **argv) {
         TEST(a_wrong_value_is_refused),
         TEST(a_directory_is_opened_once),
         TEST(labels_have_weights),
+        TEST(old_labels_are_packed_again),
         TEST(a_plan_is_what_is_used),
         TEST(a_plan_that_does_not_fit_is_refused),
         TEST(prompts_are_continued),
