@@ -141,7 +141,7 @@ static eitp_status eitp__history_read_summary(eitp_history *history, int64_t *st
         status = eitp__summary_parse(&history->summary, text.data ? text.data : "", text.size, error);
     eitp__buffer_release(&text);
     *step = status ? -1 : history->summary.step;
-    return status == EITP_ERROR_ARGUMENT || status == EITP_ERROR_FORMAT ? EITP_OK : status;
+    return status == EITP_ERROR_MEMORY ? status : EITP_OK;
 }
 
 static eitp_status eitp__history_read_all(eitp_history *history, int *changed, eitp_error *error) {
@@ -155,7 +155,7 @@ static eitp_status eitp__history_read_all(eitp_history *history, int *changed, e
     *changed = 1;
     status = eitp__file_open(&file, &history->host, history->records_path, EITP_FILE_READ, error);
     if (status)
-        return status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
+        return status == EITP_ERROR_MEMORY ? status : EITP_OK;
     if (summarized >= 0)
         status = eitp__history_find_newer(history, &file, summarized, &history->at, &newest, error);
     if (!status && newest < summarized) {
@@ -197,7 +197,7 @@ eitp_status eitp_history_update(eitp_history *history, int *changed, eitp_error 
         return eitp__history_read_all(history, changed, error);
     status = eitp__file_open(&file, &history->host, history->records_path, EITP_FILE_READ, error);
     if (status)
-        return status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
+        return status == EITP_ERROR_MEMORY ? status : EITP_OK;
     status = eitp__history_is_same(history, &file, &is_same, error);
     if (!status && is_same)
         status = eitp__history_read_records(history, &file, -1, changed, error);

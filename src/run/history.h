@@ -21,9 +21,9 @@ typedef struct eitp_history eitp_history;
 
 /*
  * Reads summary.jsonl of a directory of records, which is the output directory or --log-dir, and what metrics.jsonl has
- * that is newer, or without a summary all of it. A record that is being written is left for the next update. Missing
- * files are an empty history, and unreadable lines are left out. EITP_ERROR_IO if a file cannot be read, and
- * EITP_ERROR_ARGUMENT for NULL.
+ * that is newer, or without a summary all of it. A record that is being written is left for the next update. A file
+ * that is missing or cannot be opened, such as a loop of links, has no records, and unreadable lines are left out.
+ * EITP_ERROR_IO if metrics.jsonl can be opened and not read, and EITP_ERROR_ARGUMENT for NULL.
  */
 EITP_API eitp_status eitp_history_open(const eitp_host *host, const char *directory, eitp_history **history,
                                        eitp_error *error);

@@ -217,6 +217,59 @@ check "an odd run.json: balanced" balanced made.html
 check "an odd run.json: a name that is no UTF-8" grep -q "<h1>n$(printf '\357\277\275')</h1>" made.html
 check "an odd run.json: a quoted command" grep -q "^<pre>eitp &#39;it&#39;\\\\&#39;&#39;s&#39; " made.html
 
+# Values of another kind than a reader expects, in each file that a run records. Nothing may crash, and the page is whole.
+mkdir -p odd/logs
+cat >kinds <<'END'
+run.json {"run": {"plan": [1]}}
+run.json {"run": {"plan": "x", "model": [1], "data": {"labels": [1]}, "machine": [1], "command": {"eitp": 1}}, "configuration": [1]}
+run.json {"run": [1], "configuration": 7}
+run.json [{"run": {"last_step": 5}}]
+metrics.jsonl [1, 2]
+metrics.jsonl {"step": [1], "loss": {"a": 1}, "val_loss": [2], "event": ["saved"], "message": {}}
+evaluations.jsonl [1, 2]
+evaluations.jsonl {"confusion": {"labels": ["a"], "counts": {"a": [1]}}, "labels": {"a": 1}, "mistakes": {"a": 1}, "samples": {"a": [1]}}
+evaluations.jsonl {"confusion": [1], "labels": [1], "mistakes": [1, [2]], "samples": [1, null], "step": "x"}
+summary.jsonl [1]
+logs/supervisor.json {"starts": {"a": {"reason": 1}}, "last_lines": {"a": 1}, "command": {"a": 1}, "state": [1]}
+logs/supervisor.json [1]
+END
+while read -r file content; do
+    rm -rf odd
+    cp -r run odd
+    mkdir -p odd/logs
+    echo "$content" >"odd/$file"
+    exits 0 "report of $file $content" report odd -o odd.html
+    check "report of $file $content: balanced" balanced odd.html
+    for reader in "logs odd" "logs odd --json" "doctor odd" "monitor odd --once" "report odd --json" "report --compare odd run"; do
+        "$eitp" $reader >out 2>err
+        got=$?
+        check "$reader of $file $content: exit code $got" test $got -eq 0
+    done
+done <kinds
+
+# A loop of links, and a directory in the place of a file, are named; the rest is shown.
+for file in run.json metrics.jsonl summary.jsonl evaluations.jsonl logs/supervisor.json; do
+    rm -rf odd
+    cp -r run odd
+    mkdir -p odd/logs
+    rm -f "odd/$file"
+    ln -s "$(basename "$file")" "odd/$file"
+    exits 0 "report with a loop as $file" report odd -o odd.html
+    check "report with a loop as $file: named" grep -q "&#39;odd/$file&#39;: .*symbolic link" odd.html
+    check "report with a loop as $file: the rest" grep -q '<title>step 12$' odd.html
+    exits 0 "logs with a loop as $file" logs odd
+    check "logs with a loop as $file: named" grep -q "'odd/$file': .*symbolic link" err
+    check "logs with a loop as $file: the rest" test "$(lines out)" -gt 12
+    exits 0 "monitor with a loop as $file" monitor odd --once
+    check "monitor with a loop as $file: named" grep -q "'odd/$file'" out
+    "$eitp" doctor odd >out 2>err
+    check "doctor with a loop as $file: named" grep -q "'odd/$file'" out
+    rm "odd/$file"
+    mkdir "odd/$file"
+    exits 0 "report with a directory as $file" report odd -o odd.html
+    check "report with a directory as $file: named" grep -q "&#39;odd/$file&#39;: .*directory" odd.html
+done
+
 # A million steps: 160 numbers of 2000 points, and more events than a page shows.
 mkdir large
 awk 'BEGIN {

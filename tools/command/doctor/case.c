@@ -58,7 +58,7 @@ const char *case_option(const doctor_case *c, const char *option) {
 const char *case_last_error(const doctor_case *c) {
     const eitp_json *lines = recorded_at(eitp_json_root(c->run->supervisor), "last_lines");
     const char *found = "";
-    for (const eitp_json *line = lines ? lines->first_child : NULL; line; line = line->next) {
+    for (const eitp_json *line = recorded_items(lines); line; line = line->next) {
         if (line->kind == EITP_JSON_STRING && !strncmp(line->text, "error: ", 7))
             found = line->text;
     }
@@ -153,7 +153,7 @@ static void measure_labels(doctor_case *c) {
     const eitp_json *labels = recorded_at(c->run->run, "data.labels");
     double sum = 0, most = 0, entropy = 0;
     c->labels = 0;
-    for (const eitp_json *label = labels ? labels->first_child : NULL; label; label = label->next) {
+    for (const eitp_json *label = recorded_members(labels); label; label = label->next) {
         const double count = label->kind == EITP_JSON_NUMBER && label->number > 0 ? label->number : 0;
         sum += count;
         most = count > most ? count : most;
@@ -196,7 +196,7 @@ static const eitp_json *find_start(const recorded_run *r) {
     const eitp_json *starts = recorded_at(eitp_json_root(r->supervisor), "starts"), *last = NULL;
     const double alive = r->process.alive;
     double process;
-    for (const eitp_json *start = starts ? starts->first_child : NULL; start; start = start->next)
+    for (const eitp_json *start = recorded_items(starts); start; start = start->next)
         last = start;
     process = recorded_number(last, "process");
     if (!last || !isfinite(process))
@@ -372,7 +372,7 @@ static void add_arguments(text_buffer *t, const eitp_json *first, const char *op
 /* True for a command that continues a run: its options are those of run.json. */
 static int resumes(const eitp_json *command) {
     int has_value;
-    for (const eitp_json *argument = command ? command->first_child : NULL; argument; argument = argument->next) {
+    for (const eitp_json *argument = recorded_items(command); argument; argument = argument->next) {
         if (argument->kind == EITP_JSON_STRING && option_in(argument->text, &has_value) == OPTION_RESUME)
             return 1;
     }
@@ -391,8 +391,8 @@ char *case_again(const doctor_case *c, const char *options) {
         text_format(&t, "eitp train --config %s", config);
         free(config);
         free(file);
-    } else if (command) {
-        add_arguments(&t, command->first_child, options);
+    } else {
+        add_arguments(&t, recorded_items(command), options);
     }
     if (t.size)
         text_format(&t, "%s%s --output-dir %s", *options ? " " : "", options, quoted);

@@ -52,7 +52,7 @@ static void measure_start(const doctor_case *c, doctor_finding *f) {
     finding_measure(f, "%s (logs/supervisor.json)", reason);
     if (!strcmp(recorded_text(eitp_json_root(c->run->supervisor), "state", ""), "waiting"))
         finding_measure(f, "safe-train waits, and starts it again (logs/supervisor.json)");
-    for (const eitp_json *line = lines ? lines->first_child : NULL; line; line = line->next)
+    for (const eitp_json *line = recorded_items(lines); line; line = line->next)
         last = line->kind == EITP_JSON_STRING ? line : last;
     if (last)
         finding_measure(f, "last line of output: %s", last->text);

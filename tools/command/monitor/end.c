@@ -52,7 +52,7 @@ int end_is_final(const recorded_run *r) {
 static const char *supervised_reason(const recorded_run *r) {
     const eitp_json *start = recorded_at(eitp_json_root(r->supervisor), "starts");
     const char *reason = "";
-    for (start = start ? start->first_child : NULL; start; start = start->next)
+    for (start = recorded_items(start); start; start = start->next)
         reason = recorded_text(start, "reason", reason);
     return reason;
 }
@@ -82,7 +82,7 @@ int end_next(const recorded_run *r, text_buffer *t) {
     const int is_over = !strcmp(recorded_state(r), "finished") || !strcmp(recorded_state(r), "early_stop");
     if (!recorded_has_begun(r) || !end_is_final(r) || r->process.state == EITP_RUN_PROCESS_UNKNOWN)
         return 0;
-    if (!command || !command->first_child) {
+    if (!recorded_items(command)) {
         text_format(t, "the program that began it");
         return 1;
     }

@@ -19,6 +19,14 @@ const eitp_json *recorded_at(const eitp_json *object, const char *path) {
     return object;
 }
 
+const eitp_json *recorded_members(const eitp_json *object) {
+    return object && object->kind == EITP_JSON_OBJECT ? object->first_child : NULL;
+}
+
+const eitp_json *recorded_items(const eitp_json *array) {
+    return array && array->kind == EITP_JSON_ARRAY ? array->first_child : NULL;
+}
+
 double recorded_number(const eitp_json *object, const char *path) {
     const eitp_json *value = recorded_at(object, path);
     if (value && value->kind == EITP_JSON_NUMBER)
@@ -136,7 +144,7 @@ static void add_evaluation(recorded_run *r, const eitp_json *record) {
     evaluation->record = record;
 }
 
-/* Parses the lines of evaluations and events. Lines that are not JSON are left out. */
+/* Parses the lines of evaluations and events. Lines that are not JSON objects are left out. */
 static eitp_status read_lines(recorded_run *r, eitp_error *error) {
     const eitp_host host = command_host();
     size_t size, count = 0;
@@ -156,6 +164,8 @@ static eitp_status read_lines(recorded_run *r, eitp_error *error) {
         if (status)
             continue;
         r->lines[r->line_count++] = line;
+        if (!recorded_members(eitp_json_root(line)))
+            continue;
         if (eitp_json_member(eitp_json_root(line), "event"))
             add_event(r, eitp_json_root(line));
         else
@@ -225,23 +235,42 @@ static void note_missing(recorded_run *r, const char *format, const char *text) 
     text_format(&r->missing, "\n");
 }
 
+static void note_damaged(recorded_run *r, const char *format, const char *text) {
+    note_missing(r, format, text);
+    r->damaged_count++;
+}
+
 /* Reads a file of JSON; what is the matter with it goes to `missing`, if the run should have it. */
 static eitp_status read_json(recorded_run *r, const char *name, int is_expected, eitp_json_document **document,
                              eitp_error *error) {
     const eitp_host host = command_host();
     char *path = files_join(r->directory, name);
-    const int exists = files_info(path).kind != EITP_PATH_MISSING;
-    eitp_status status = EITP_OK;
+    eitp_status status;
     eitp_json_release(*document);
     *document = NULL;
-    if (exists)
-        status = eitp_json_read_file(&host, path, INFO_LIMIT, document, error);
-    else if (is_expected)
+    status = eitp_json_read_file(&host, path, INFO_LIMIT, document, error);
+    if (!status && eitp_json_root(*document)->kind != EITP_JSON_OBJECT)
+        note_damaged(r, "%s: not a JSON object", path);
+    else if (status && status != EITP_ERROR_MEMORY && error->system_code != ENOENT)
+        note_damaged(r, "%s", error->message);
+    else if (status && status != EITP_ERROR_MEMORY && is_expected)
         note_missing(r, "%s is missing", name);
-    if (status && status != EITP_ERROR_MEMORY)
-        note_missing(r, "%s", error->message);
     free(path);
     return status == EITP_ERROR_MEMORY ? status : EITP_OK;
+}
+
+/* Names a file of records that is there and cannot be opened. */
+static void note_unreadable(recorded_run *r, const char *name) {
+    const eitp_host host = command_host();
+    char *path = files_join(r->records, name);
+    void *file = NULL;
+    const int code = host.files.open(host.files.user, path, EITP_FILE_READ, &file);
+    eitp_error error;
+    if (!code)
+        host.files.close(host.files.user, file);
+    else if (code != ENOENT && files_fail(&error, code, "read", path))
+        note_damaged(r, "%s", error.message);
+    free(path);
 }
 
 static eitp_status read_info(recorded_run *r, eitp_error *error) {
@@ -269,6 +298,12 @@ static char *find_records(const recorded_run *r) {
 }
 
 static void note_records(recorded_run *r) {
+    static const char *const names[] = {"metrics.jsonl", "summary.jsonl", "evaluations.jsonl"};
+    const int before = r->damaged_count;
+    for (size_t i = 0; i < COMMAND_COUNT(names); i++)
+        note_unreadable(r, names[i]);
+    if (r->damaged_count > before)
+        return;
     if (!eitp_history_name(r->history, 0) && !r->line_count)
         note_missing(r, "there are no records in '%s': metrics.jsonl and summary.jsonl are missing or empty",
                      r->records);
@@ -286,6 +321,7 @@ static void find_name(recorded_run *r) {
 static eitp_status read_everything(recorded_run *r, eitp_error *error) {
     eitp_status status;
     text_release(&r->missing);
+    r->damaged_count = 0;
     status = read_info(r, error);
     if (status)
         return status;
@@ -293,8 +329,13 @@ static eitp_status read_everything(recorded_run *r, eitp_error *error) {
     read_checkpoints(r);
     if (!r->history) {
         const eitp_host host = command_host();
+        free(r->records);
         r->records = find_records(r);
         status = eitp_history_open(&host, r->records, &r->history, error);
+        if (status && status != EITP_ERROR_MEMORY) {
+            note_damaged(r, "%s", error->message);
+            status = EITP_OK;
+        }
     }
     if (!status)
         status = read_lines(r, error);
@@ -306,7 +347,7 @@ static eitp_status read_everything(recorded_run *r, eitp_error *error) {
 }
 
 int recorded_has_begun(const recorded_run *r) {
-    return r->info || r->checkpoint_count || r->line_count || eitp_history_name(r->history, 0);
+    return r->info || r->damaged_count || r->checkpoint_count || r->line_count || eitp_history_name(r->history, 0);
 }
 
 eitp_status recorded_run_open(const char *directory, recorded_run *r, eitp_error *error) {
@@ -328,7 +369,7 @@ eitp_status recorded_run_open(const char *directory, recorded_run *r, eitp_error
 
 eitp_status recorded_run_update(recorded_run *r, int *changed, eitp_error *error) {
     const eitp_run_process before = r->process;
-    eitp_status status = eitp_history_update(r->history, changed, error);
+    eitp_status status = r->history ? eitp_history_update(r->history, changed, error) : EITP_OK;
     if (!status)
         status = read_everything(r, error);
     *changed |= memcmp(&before, &r->process, sizeof before) != 0;

@@ -50,6 +50,7 @@ typedef struct recorded_run {
     recorded_checkpoint *checkpoints; /* by step */
     size_t checkpoint_count;
     text_buffer missing;        /* a line for each file that is missing or cannot be read, with the reason */
+    int damaged_count;          /* of those that are there and cannot be read */
     eitp_json_document **lines; /* of events and evaluations */
     size_t line_count;
 } recorded_run;
@@ -65,6 +66,11 @@ void recorded_run_close(recorded_run *r);
 
 /* The value at a path of names, separated by dots: "machine.processors". NULL: there is none. */
 const eitp_json *recorded_at(const eitp_json *object, const char *path);
+
+/* The first member of an object, and the first item of an array; the others follow by `next`. NULL: another kind of
+   value. A record may have any value anywhere, so a reader of records begins with these rather than with first_child. */
+const eitp_json *recorded_members(const eitp_json *object);
+const eitp_json *recorded_items(const eitp_json *array);
 
 /* A number there (of a boolean 0 or 1), or NaN; a string, or `missing`. */
 double recorded_number(const eitp_json *object, const char *path);

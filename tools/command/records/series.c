@@ -17,7 +17,7 @@ static int each_name(const recorded_run *r, int (*visit)(void *user, const char 
     }
     if (!r->evaluation_count)
         return 0;
-    for (const eitp_json *m = recorded_last_evaluation(r)->record->first_child; m; m = m->next) {
+    for (const eitp_json *m = recorded_members(recorded_last_evaluation(r)->record); m; m = m->next) {
         if (is_evaluation_key(m) && visit(user, m->name))
             return 1;
     }

@@ -11,9 +11,9 @@ static int read_end(const char *path, text_buffer *content) {
     void *file = NULL;
     size_t done = 0;
     char *bytes;
-    int code = host.files.open(host.files.user, path, EITP_FILE_READ, &file);
-    if (code)
-        return code;
+    int code;
+    if (host.files.open(host.files.user, path, EITP_FILE_READ, &file))
+        return 0; /* missing, or named by recorded_run_open */
     code = host.files.size(host.files.user, file, &size);
     offset = size > MOST_BYTES ? size - MOST_BYTES : 0;
     bytes = (char *)command_allocate((size_t)(size - offset) + 1);
@@ -48,11 +48,10 @@ eitp_status run_details_read(const recorded_run *r, run_details *d, text_buffer 
     text_buffer content = {0};
     const char *at, *end;
     eitp_status status = EITP_OK;
-    int code = 0;
+    int code;
     memset(d, 0, sizeof *d);
     d->evaluations = (eitp_json_document **)command_allocate(MOST_EVALUATIONS * sizeof *d->evaluations);
-    if (files_is_file(r->records, "evaluations.jsonl"))
-        code = read_end(path, &content);
+    code = read_end(path, &content);
     if (code)
         text_format(missing, "cannot read '%s': %s\n", path, strerror(code));
     at = content.data ? content.data : "";

@@ -39,7 +39,7 @@ static void add_metrics(page *p, const page_run *r) {
     headings[2] = command_format("Lowest loss, after step %lld", (long long)best->step);
     page_open_table(p, "Metrics of the validation, with standard errors", (const char *const *)headings,
                     best == last ? 2 : 3);
-    for (const eitp_json *member = last->record->first_child; member && count < MOST_METRICS; member = member->next) {
+    for (const eitp_json *member = recorded_members(last->record); member && count < MOST_METRICS; member = member->next) {
         if (strcmp(member->name, "val_loss") && strcmp(member->name, "val_perplexity") && !is_metric(member))
             continue;
         text_format(&p->text, "<tr><th scope=\"row\">");
@@ -64,16 +64,16 @@ static size_t read_confusion(const eitp_json *confusion, char **names, double *c
     const int has_others = recorded_number(confusion, "others") > 0;
     const size_t size = labels && labels->kind == EITP_JSON_ARRAY ? labels->count + (size_t)has_others : 0;
     size_t row = 0, named = 0;
-    if (!rows || rows->count != size || size > MOST_LABELS)
+    if (!recorded_items(rows) || rows->count != size || size > MOST_LABELS)
         return 0;
-    for (const eitp_json *r = rows->first_child; r; r = r->next, row++) {
+    for (const eitp_json *r = recorded_items(rows); r; r = r->next, row++) {
         size_t column = 0;
-        for (const eitp_json *count = r->first_child; count && column < size; count = count->next)
+        for (const eitp_json *count = recorded_items(r); count && column < size; count = count->next)
             counts[row * size + column++] = count->kind == EITP_JSON_NUMBER ? count->number : (double)NAN;
         if (column != size)
             return 0;
     }
-    for (const eitp_json *label = labels->first_child; label; label = label->next)
+    for (const eitp_json *label = recorded_items(labels); label; label = label->next)
         names[named++] =
             command_copy(label->kind == EITP_JSON_STRING || label->kind == EITP_JSON_NUMBER ? label->text : "?");
     if (has_others)
@@ -115,11 +115,11 @@ static void add_labels(page *p, const eitp_json *evaluation) {
     static const char *const headings[] = {"Label", "True", "Predicted", "Both"};
     static const char *const members[] = {"true", "predicted", "both"};
     const eitp_json *labels = eitp_json_member(evaluation, "labels");
-    if (!labels || labels->kind != EITP_JSON_ARRAY || !labels->first_child || labels->count > MOST_LABELS)
+    if (!recorded_items(labels) || labels->count > MOST_LABELS)
         return;
     page_open_table(p, "Samples that have a label, are predicted to have it, and both", headings,
                     COMMAND_COUNT(headings));
-    for (const eitp_json *label = labels->first_child; label; label = label->next) {
+    for (const eitp_json *label = recorded_items(labels); label; label = label->next) {
         page_begin_row(p, recorded_text(label, "label", "?"));
         for (size_t i = 0; i < COMMAND_COUNT(members); i++)
             page_add_number(p, CHART_STEPS, recorded_number(label, members[i]), 6);
@@ -147,16 +147,16 @@ static void add_mistakes(page *p, const eitp_json *evaluation) {
     const char *headings[COMMAND_COUNT(names)];
     size_t used[COMMAND_COUNT(names)], columns = 0;
     int left = MOST_MISTAKES;
-    if (!mistakes || mistakes->kind != EITP_JSON_ARRAY || !mistakes->first_child)
+    if (!recorded_items(mistakes))
         return;
     for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
-        if (eitp_json_member(mistakes->first_child, names[i])) {
+        if (eitp_json_member(recorded_items(mistakes), names[i])) {
             headings[columns] = titles[i];
             used[columns++] = i;
         }
     }
     page_open_table(p, "The most confident mistakes of the last evaluation", headings, columns);
-    for (const eitp_json *mistake = mistakes->first_child; mistake && left > 0; mistake = mistake->next, left--) {
+    for (const eitp_json *mistake = recorded_items(mistakes); mistake && left > 0; mistake = mistake->next, left--) {
         page_begin_row(p, NULL);
         for (size_t i = 0; i < columns; i++)
             add_mistake_cell(p, mistake, names[used[i]]);
@@ -169,7 +169,7 @@ static void add_mistakes(page *p, const eitp_json *evaluation) {
 
 static int has_metrics(const recorded_run *r) {
     const recorded_evaluation *last = recorded_last_evaluation(r);
-    for (const eitp_json *member = last ? last->record->first_child : NULL; member; member = member->next) {
+    for (const eitp_json *member = recorded_members(last ? last->record : NULL); member; member = member->next) {
         if (is_metric(member))
             return 1;
     }

@@ -439,7 +439,7 @@ static void add_memory_table(page *p, const page_run *r) {
     const eitp_json *plan = recorded_at(r->run->run, "plan");
     page_add_name(p, r);
     page_open_table(p, "Memory that was planned, and that there is", headings, COMMAND_COUNT(headings));
-    for (const eitp_json *part = plan ? plan->first_child : NULL; part; part = part->next) {
+    for (const eitp_json *part = recorded_members(plan); part; part = part->next) {
         text_format(&p->text, "<tr><th scope=\"row\">");
         page_add_words(p, part->name);
         text_format(&p->text, "</th><td class=\"n\">");

@@ -110,8 +110,8 @@ static void add_argument(page *p, const char *text, size_t size) {
 
 static void add_reproduce(page *p, const eitp_json *command) {
     text_format(&p->text, "<p>The command that started the run:</p>\n<pre>");
-    for (const eitp_json *argument = command->first_child; argument; argument = argument->next) {
-        text_format(&p->text, argument == command->first_child ? "" : " ");
+    for (const eitp_json *argument = recorded_items(command); argument; argument = argument->next) {
+        text_format(&p->text, argument == recorded_items(command) ? "" : " ");
         if (argument->kind == EITP_JSON_STRING)
             add_argument(p, argument->text, argument->text_size);
     }
@@ -140,7 +140,7 @@ void page_add_commands(page *p) {
         const eitp_json *command = recorded_at(r->run, "command");
         page_add_name(p, &p->runs[i]);
         add_resume(p, r);
-        if (command && command->kind == EITP_JSON_ARRAY && command->first_child)
+        if (recorded_items(command))
             add_reproduce(p, command);
     }
 }

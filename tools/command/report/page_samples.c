@@ -20,7 +20,7 @@ static void add_samples(page *p, const eitp_json *evaluation, int is_open) {
     text_format(&p->text, "<details%s><summary>After step %.0f, validation loss %s</summary>\n", is_open ? " open" : "",
                 recorded_number(evaluation, "step"),
                 chart_format_value(CHART_NUMBER, recorded_number(evaluation, "val_loss"), 4).text);
-    for (const eitp_json *sample = samples->first_child; sample && left > 0; sample = sample->next, left--)
+    for (const eitp_json *sample = recorded_items(samples); sample && left > 0; sample = sample->next, left--)
         add_sample(p, sample);
     text_format(&p->text, "</details>\n");
 }
@@ -32,7 +32,7 @@ void page_add_samples(page *p) {
         for (size_t e = d->count; e > 0 && shown < MOST_SHOWN; e--) {
             const eitp_json *evaluation = eitp_json_root(d->evaluations[e - 1]);
             const eitp_json *samples = eitp_json_member(evaluation, "samples");
-            if (!samples || samples->kind != EITP_JSON_ARRAY || !samples->first_child)
+            if (!recorded_items(samples))
                 continue;
             if (!shown)
                 page_add_name(p, &p->runs[i]);

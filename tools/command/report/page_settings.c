@@ -2,6 +2,7 @@
 
 #include "files.h"
 #include "options/options.h"
+#include "report/setting_differences.h"
 
 /* ---- Configuration ---- */
 
@@ -25,23 +26,6 @@ static eitp_json_document *read_defaults(void) {
     return defaults;
 }
 
-static int is_same(const eitp_json *a, const eitp_json *b) {
-    if (!a || !b || a->kind != b->kind || a->count != b->count)
-        return 0;
-    if (a->kind == EITP_JSON_NUMBER)
-        return !(a->number < b->number) && !(a->number > b->number);
-    if (a->kind == EITP_JSON_STRING)
-        return a->text_size == b->text_size && !memcmp(a->text, b->text, a->text_size);
-    if (a->kind == EITP_JSON_BOOLEAN)
-        return a->boolean == b->boolean;
-    for (const eitp_json *left = a->first_child, *right = b->first_child; left && right;
-         left = left->next, right = right->next) {
-        if (!is_same(left, right))
-            return 0;
-    }
-    return 1;
-}
-
 static void add_setting(page *p, const eitp_json *setting) {
     text_format(&p->text, "<tr><th scope=\"row\">");
     markup_short(&p->text, setting->name, setting->name_size, 60);
@@ -55,8 +39,8 @@ static void add_settings(page *p, const eitp_json *configuration, const eitp_jso
                          const char *caption) {
     static const char *const headings[] = {"Setting", "Value"};
     page_open_table(p, caption, headings, COMMAND_COUNT(headings));
-    for (const eitp_json *setting = configuration->first_child; setting; setting = setting->next) {
-        if (is_same(setting, eitp_json_member(defaults, setting->name)) == is_default)
+    for (const eitp_json *setting = recorded_members(configuration); setting; setting = setting->next) {
+        if (setting_differences_are_equal(setting, eitp_json_member(defaults, setting->name)) == is_default)
             add_setting(p, setting);
     }
     page_close_table(p);
@@ -67,7 +51,7 @@ void page_add_settings(page *p) {
     const eitp_json *defaults = eitp_json_root(document);
     for (size_t i = 0; i < p->run_count; i++) {
         const eitp_json *configuration = p->runs[i].run->configuration;
-        if (!configuration || !configuration->first_child)
+        if (!recorded_members(configuration))
             continue;
         page_add_name(p, &p->runs[i]);
         add_settings(p, configuration, defaults, 0, "Settings that differ from the defaults");
@@ -81,10 +65,10 @@ void page_add_settings(page *p) {
 /* ---- Machine, model, data ---- */
 
 static void add_members(page *p, const eitp_json *object, const char *caption) {
-    if (!object || object->kind != EITP_JSON_OBJECT || !object->first_child)
+    if (!recorded_members(object))
         return;
     page_open_table(p, caption, NULL, 0);
-    for (const eitp_json *member = object->first_child; member; member = member->next) {
+    for (const eitp_json *member = recorded_members(object); member; member = member->next) {
         text_format(&p->text, "<tr><th scope=\"row\">");
         page_add_words(p, member->name);
         text_format(&p->text, "</th><td>");

@@ -125,7 +125,7 @@ static const eitp_json **new_values(const setting_differences *d) {
 /* The members of an object of runs[owner] that no run before has. */
 static void add_members(const recorded_run *runs, size_t owner, size_t place, setting_differences *d) {
     const eitp_json *object = place_of(&runs[owner], place);
-    const eitp_json *member = object && object->kind == EITP_JSON_OBJECT ? object->first_child : NULL;
+    const eitp_json *member = recorded_members(object);
     size_t seen = 0;
     for (; member && seen < MEMBERS; member = member->next, seen++) {
         const eitp_json **values = new_values(d);
