@@ -70,6 +70,22 @@ EITP__PRIVATE void eitp__buffer_clear(eitp__buffer *buffer) {
         buffer->data[0] = 0;
 }
 
+EITP__PRIVATE int eitp__buffer_reserve(eitp__buffer *buffer, size_t capacity) {
+    char *data;
+    if (capacity <= buffer->capacity)
+        return 1;
+    data = (char *)eitp__allocate_uninitialized(buffer->host, capacity);
+    if (!data)
+        return 0;
+    data[0] = 0;
+    if (buffer->data)
+        memcpy(data, buffer->data, buffer->size + 1);
+    eitp__release(buffer->host, buffer->data, buffer->capacity);
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return 1;
+}
+
 EITP__PRIVATE void eitp__buffer_add(eitp__buffer *buffer, const void *data, size_t size) {
     size_t needed;
     if (buffer->failed)

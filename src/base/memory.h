@@ -42,6 +42,10 @@ EITP__PRIVATE void eitp__buffer_release(eitp__buffer *buffer);
 /* Empties the buffer and keeps its memory; resets `failed`. */
 EITP__PRIVATE void eitp__buffer_clear(eitp__buffer *buffer);
 
+/* Makes room for `capacity` bytes in all, and no more; the last one is the zero byte. Returns 0 and changes nothing if
+   out of memory. */
+EITP__PRIVATE int eitp__buffer_reserve(eitp__buffer *buffer, size_t capacity);
+
 EITP__PRIVATE void eitp__buffer_add(eitp__buffer *buffer, const void *data, size_t size);
 EITP__PRIVATE void eitp__buffer_add_text(eitp__buffer *buffer, const char *text);
 EITP__PRIVATE void eitp__buffer_format(eitp__buffer *buffer, const char *format, ...) EITP__PRINTF(2, 3);

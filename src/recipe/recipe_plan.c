@@ -52,6 +52,14 @@ static eitp_status eitp__create_planned(const void *user, eitp_context *context,
     return status;
 }
 
+static size_t eitp__record_bytes(const void *user, const eitp_task *task) {
+    const eitp_training *training = (const eitp_training *)user;
+    eitp_run_config config = training->recipe.run;
+    if (training->prompt_tokens)
+        config.describe = eitp__sample_texts_describe;
+    return eitp_run_record_bytes(&config, task);
+}
+
 static eitp_status eitp__find_optimizer(const char *name, eitp_optimizer *optimizer, eitp_error *error) {
     char names[200];
     size_t used = 0;
@@ -151,6 +159,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     fit->context.offload_path = memory->offload_file;
     fit->create_task = eitp__create_planned;
     fit->user = training;
+    fit->record_bytes = eitp__record_bytes;
     fit->create_more = training->prompt_tokens ? eitp__sample_texts_plan : NULL;
     eitp__keep_kernels(training, &fit->context);
     status = eitp__describe_numbers(training, error);

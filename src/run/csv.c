@@ -92,6 +92,10 @@ eitp_status eitp_csv_open(const eitp_host *host, const char *path, const char *c
     return status;
 }
 
+EITP__PRIVATE size_t eitp__csv_bytes(void) {
+    return sizeof(eitp_csv) + eitp__record_file_bytes() + 2 * EITP__RECORD_TEXT_MOST;
+}
+
 EITP__PRIVATE eitp__record_file *eitp__csv_file(eitp_csv *csv) {
     return csv->file;
 }

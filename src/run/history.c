@@ -220,7 +220,7 @@ eitp_status eitp_history_open(const eitp_host *host, const char *directory, eitp
     opened->summary_path = eitp__join_path(host, directory, EITP__SUMMARY_FILE);
     opened->records_path = eitp__join_path(host, directory, EITP__METRICS_FILE);
     status = opened->piece && opened->summary_path && opened->records_path
-                 ? eitp__summary_init(&opened->summary, host, error)
+                 ? eitp__summary_init(&opened->summary, host, EITP__SUMMARY_ALL_POINTS, error)
                  : eitp__fail_memory(error, EITP__HISTORY_PIECE, "the records of a run");
     if (!status)
         status = eitp__history_read_all(opened, &changed, error);
@@ -257,17 +257,17 @@ size_t eitp_history_points(const eitp_history *history, const char *name, eitp_h
     const eitp__summary *summary = history ? &history->summary : NULL;
     const eitp__summary_key *key = summary && name ? eitp__summary_look_up(summary, name) : NULL;
     size_t count = 0;
-    for (size_t at = 0; key && at < key->capacity; at++) {
-        const eitp__summary_point *point = &key->points[at];
+    for (size_t at = 0; key && at < EITP__SUMMARY_POINTS; at++) {
+        const eitp__summary_point point = eitp__summary_point_at(summary, key, at);
         const int64_t last = ((int64_t)at + 1) * summary->width;
-        if (!point->count)
+        if (!point.count)
             continue;
         if (count < capacity && points) {
             points[count].step = last < summary->step ? last : summary->step;
-            points[count].count = point->count;
-            points[count].mean = point->mean;
-            points[count].minimum = point->least;
-            points[count].maximum = point->greatest;
+            points[count].count = point.count;
+            points[count].mean = point.mean;
+            points[count].minimum = point.least;
+            points[count].maximum = point.greatest;
         }
         count++;
     }

@@ -33,6 +33,12 @@ eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl 
     return status;
 }
 
+/* A line is as long while it is added to as its values and objects are, and its buffer grows by half. */
+EITP__PRIVATE size_t eitp__jsonl_bytes(size_t objects) {
+    const size_t line = EITP__RECORD_TEXT_MOST + 5 * objects * EITP_MAX_DESCRIPTION / 2;
+    return sizeof(eitp_jsonl) + eitp__record_file_bytes() + (line > EITP__JSONL_PIECE ? line : EITP__JSONL_PIECE + 1);
+}
+
 EITP__PRIVATE eitp__record_file *eitp__jsonl_file(eitp_jsonl *jsonl) {
     return jsonl->file;
 }

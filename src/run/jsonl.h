@@ -5,6 +5,9 @@
 #include "run/record_file.h"
 #include "run/run.h"
 
+/* Bytes that it takes at most, with records of so many objects. */
+EITP__PRIVATE size_t eitp__jsonl_bytes(size_t objects);
+
 /* The file, for its times. */
 EITP__PRIVATE eitp__record_file *eitp__jsonl_file(eitp_jsonl *jsonl);
 

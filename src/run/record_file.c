@@ -232,6 +232,9 @@ static void eitp__queue_drop_written(eitp__record_file *file, size_t size) {
         file->used -= EITP__RECORD_PREFIX + length;
         file->queued--;
     }
+    /* Begin in front again: pages that no backlog reached stay untouched. */
+    if (!file->queued)
+        file->head = 0;
 }
 
 /* ---- Writing, on whichever thread ---- */
@@ -499,6 +502,10 @@ EITP__PRIVATE eitp_status eitp__record_file_open(const eitp_host *host, const ch
     }
     *file = created;
     return EITP_OK;
+}
+
+EITP__PRIVATE size_t eitp__record_file_bytes(void) {
+    return sizeof(eitp__record_file) + EITP__RECORD_QUEUE;
 }
 
 EITP__PRIVATE void eitp__record_file_set_times(eitp__record_file *file, double flush_seconds, double wait_seconds) {

@@ -26,6 +26,9 @@ typedef struct eitp__record_file eitp__record_file;
 EITP__PRIVATE eitp_status eitp__record_file_open(const eitp_host *host, const char *path, eitp__record_file **file,
                                                  eitp_error *error);
 
+/* Bytes that a file takes, but not its thread's stack. */
+EITP__PRIVATE size_t eitp__record_file_bytes(void);
+
 /* Sets the least time between two writes (at first 1 second), and the longest time that the functions below wait for
    the thread (at first 10 seconds). */
 EITP__PRIVATE void eitp__record_file_set_times(eitp__record_file *file, double flush_seconds, double wait_seconds);

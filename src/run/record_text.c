@@ -2,7 +2,7 @@
 
 EITP__PRIVATE int eitp__record_text_init(eitp__buffer *text, const eitp_host *host) {
     eitp__buffer_init(text, host);
-    return eitp__reserve(host, (void **)&text->data, &text->capacity, EITP__RECORD_TEXT, 1);
+    return eitp__buffer_reserve(text, EITP__RECORD_TEXT);
 }
 
 EITP__PRIVATE void eitp__record_write_value(eitp__buffer *text, const eitp_value *value) {

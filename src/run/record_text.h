@@ -11,6 +11,9 @@ enum { EITP__RECORDED_EVALUATION = 1, EITP__RECORDED_SPOT = 2 };
 /* Room in a buffer for the text of a record: a sink allocates it when it is opened, and rarely more. */
 #define EITP__RECORD_TEXT ((size_t)16384)
 
+/* Bytes that such a buffer takes at most, while it grows for a record of EITP__RECORD_VALUES values. */
+#define EITP__RECORD_TEXT_MOST ((size_t)200 << 10)
+
 /* Initializes a buffer with room for a record; 0 if memory runs out. */
 EITP__PRIVATE int eitp__record_text_init(eitp__buffer *text, const eitp_host *host);
 

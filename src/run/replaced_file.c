@@ -15,19 +15,35 @@ EITP__PRIVATE eitp_status eitp__replaced_file_init(eitp__replaced_file *file, co
     return eitp__fail_memory(error, strlen(directory) + sizeof temporary, "a path");
 }
 
+/* Prepares part number `part` of the content in the text; 0: there are no more. */
+static int eitp__replaced_file_next(eitp__replaced_file *file, size_t part) {
+    if (!file->part)
+        return !part;
+    eitp__buffer_clear(&file->text);
+    return file->part(file->user, part, &file->text);
+}
+
+/* Writes the text from *offset on. Returns 0 or an errno value. */
+static int eitp__replaced_file_add(eitp__replaced_file *replaced, void *file, uint64_t *offset) {
+    const eitp_files *files = &replaced->host.files;
+    const eitp__buffer *text = &replaced->text;
+    int code = text->failed ? ENOMEM : 0;
+    for (size_t at = 0, done; !code && at < text->size; at += done, *offset += done) {
+        done = 0;
+        code = files->write(files->user, file, *offset, text->data + at, text->size - at, &done);
+    }
+    return code;
+}
+
 /* What eitp__replace_file does, without the texts that it allocates: a thread calls it too. */
 EITP__PRIVATE eitp_status eitp__replaced_file_write(eitp__replaced_file *replaced, eitp_error *error) {
     const eitp_files *files = &replaced->host.files;
-    const eitp__buffer *text = &replaced->text;
-    size_t at = 0;
+    uint64_t offset = 0;
     void *file = NULL;
-    int code = text->failed ? ENOMEM : files->open(files->user, replaced->temporary, EITP_FILE_REPLACE, &file);
+    int code = files->open(files->user, replaced->temporary, EITP_FILE_REPLACE, &file);
     const int is_open = !code;
-    while (!code && at < text->size) {
-        size_t done = 0;
-        code = files->write(files->user, file, at, text->data + at, text->size - at, &done);
-        at += done;
-    }
+    for (size_t part = 0; !code && eitp__replaced_file_next(replaced, part); part++)
+        code = eitp__replaced_file_add(replaced, file, &offset);
     if (is_open && files->close(files->user, file) && !code)
         code = EIO;
     if (!code)
@@ -61,10 +77,34 @@ EITP__PRIVATE void eitp__replaced_file_await(eitp__replaced_file *file) {
     file->job = 0;
 }
 
+/* Writes and syncs all parts to the temporary file. */
+static eitp_status eitp__replaced_file_write_parts(eitp__replaced_file *replaced, eitp_error *error) {
+    eitp__file file = EITP__ZERO;
+    uint64_t offset = 0;
+    eitp_status status = eitp__file_open(&file, &replaced->host, replaced->temporary, EITP_FILE_REPLACE, error);
+    for (size_t part = 0; !status && eitp__replaced_file_next(replaced, part); part++) {
+        const eitp__buffer *text = &replaced->text;
+        status = text->failed ? eitp__fail_memory(error, text->size, replaced->path)
+                              : eitp__file_write(&file, offset, text->data, text->size, error);
+        offset += text->size;
+    }
+    if (!status)
+        status = eitp__file_sync(&file, error);
+    return eitp__file_close(&file, status ? NULL : error) && !status ? EITP_ERROR_IO : status;
+}
+
 EITP__PRIVATE eitp_status eitp__replaced_file_store(eitp__replaced_file *file, eitp_error *error) {
-    if (file->text.failed)
-        return eitp__fail_memory(error, file->text.size, file->path);
-    return eitp__replace_file(&file->host, file->path, file->text.data, file->text.size, error);
+    const eitp_host *host = &file->host;
+    eitp_status status;
+    if (!file->part)
+        return file->text.failed ? eitp__fail_memory(error, file->text.size, file->path)
+                                 : eitp__replace_file(host, file->path, file->text.data, file->text.size, error);
+    status = eitp__replaced_file_write_parts(file, error);
+    if (!status)
+        status = eitp__rename_path(host, file->temporary, file->path, error);
+    if (status)
+        host->files.remove(host->files.user, file->temporary);
+    return status ? status : eitp__sync_parent(host, file->path, error);
 }
 
 EITP__PRIVATE void eitp__replaced_file_release(eitp__replaced_file *file) {

@@ -5,12 +5,18 @@
 #include "base/files.h"
 #include "base/worker.h"
 
+/* Adds part number `part` of a content, counted from 0, to an empty text. Returns 0 after the last one. A thread calls
+   it, so the text must have room for the part. */
+typedef int (*eitp__content_part)(const void *user, size_t part, eitp__buffer *text);
+
 typedef struct eitp__replaced_file {
     eitp_host host;
     char *path, *temporary;
-    eitp__buffer text;    /* the next content; belongs to the thread until eitp__replaced_file_is_idle */
-    eitp__worker *worker; /* NULL: it was not needed yet, or cannot be created */
-    uint64_t job;         /* that stores `text`; 0: none */
+    eitp__buffer text; /* the next content, or a part of it; belongs to the thread until eitp__replaced_file_is_idle */
+    eitp__content_part part; /* of contents that are not in memory as text; NULL: the text is all of it */
+    const void *user;        /* its argument, which belongs to the thread as the text does */
+    eitp__worker *worker;    /* NULL: it was not needed yet, or cannot be created */
+    uint64_t job;            /* that stores `text`; 0: none */
 } eitp__replaced_file;
 
 /* Starts with an empty text; opens nothing. */

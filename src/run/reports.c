@@ -127,6 +127,21 @@ static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host 
     return eitp__summary_file_open(host, directory, &report->summary, error);
 }
 
+EITP__PRIVATE size_t eitp__report_bytes(eitp__report_kind kind) {
+    switch (kind) {
+    case EITP__REPORT_JSONL:
+        return eitp__jsonl_bytes(0);
+    case EITP__REPORT_EVALUATIONS:
+        return eitp__jsonl_bytes(2);
+    case EITP__REPORT_CSV:
+        return eitp__csv_bytes();
+    case EITP__REPORT_TENSORBOARD:
+        return eitp__tensorboard_bytes();
+    default:
+        return eitp__summary_file_bytes();
+    }
+}
+
 EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
                                             eitp__report_kind kind, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;

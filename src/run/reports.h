@@ -34,6 +34,9 @@ EITP__PRIVATE eitp_status eitp__reports_check(const char *list, eitp_error *erro
 /* True if a list has a kind. */
 EITP__PRIVATE int eitp__reports_have(const char *list, eitp__report_kind kind);
 
+/* Bytes that a kind takes at most, but not its thread's stack. */
+EITP__PRIVATE size_t eitp__report_bytes(eitp__report_kind kind);
+
 /* Opens a file in a directory. */
 EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
                                             eitp__report_kind kind, eitp_error *error);

@@ -175,6 +175,34 @@ static int eitp__run_has_started(const eitp_run *run) {
     return run->stage >= EITP__RUN_STARTED;
 }
 
+/* ---- Memory ---- */
+
+/* Texts of run.json, of run_state.json and its like, statistics of the last steps, the content of the disk reserve. */
+#define EITP__RUN_TEXT_BYTES ((size_t)512 << 10)
+
+/* True if the run writes this file: its sinks or settings may be changed while it trains. */
+static int eitp__run_reports(const eitp_run_config *config, const eitp_task *task, eitp__report_kind kind) {
+    const int is_described = config->describe || (task && task->describe);
+    return kind == EITP__REPORT_EVALUATIONS ? is_described && eitp__reports_have(config->report_to, EITP__REPORT_JSONL)
+                                            : eitp__reports_have(config->report_to, kind);
+}
+
+size_t eitp_run_record_bytes(const eitp_run_config *config, const eitp_task *task) {
+    eitp__observer observers[EITP__OBSERVER_COUNT];
+    size_t bytes = sizeof(eitp_run) + EITP__RUN_TEXT_BYTES;
+    if (!config)
+        return 0;
+    memset(observers, 0, sizeof observers);
+#define EITP__FILL_OBSERVER(NAME, name) eitp__##name##_observer(&observers[EITP__OBSERVER_##NAME]);
+    EITP__OBSERVERS(EITP__FILL_OBSERVER)
+#undef EITP__FILL_OBSERVER
+    for (int i = 0; i < EITP__OBSERVER_COUNT; i++)
+        bytes += observers[i].state_size;
+    for (int i = 0; i < EITP__REPORTS; i++)
+        bytes += eitp__run_reports(config, task, (eitp__report_kind)i) ? eitp__report_bytes((eitp__report_kind)i) : 0;
+    return bytes;
+}
+
 /* ---- Creating and configuring ---- */
 
 /* Texts of a configuration that the run keeps copies of. */

@@ -394,6 +394,14 @@ typedef struct eitp_run_config {
    log_wait_seconds 10, log_every 10. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
+/*
+ * Bytes of memory that a run with this configuration and task takes at most besides its trainer, however many steps it
+ * makes and whatever `monitor` is set to: its records and their queues and summary, alarms, and texts of small files.
+ * Those of the program's own sinks are not included. 0 if `config` is NULL; without a task, evaluations are not
+ * described. For eitp_fit.record_bytes.
+ */
+EITP_API size_t eitp_run_record_bytes(const eitp_run_config *config, const eitp_task *task);
+
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
    unless `count` is NULL. */
 EITP_API const eitp_setting *eitp_run_settings(size_t *count);

@@ -1,41 +1,100 @@
 #include "run/summary.h"
 
+#include "base/files.h"
 #include "base/unicode.h"
 #include "run/record_line.h"
 
 #define EITP__SUMMARY_VERSION 1
 #define EITP__SUMMARY_STEPS ((int64_t)1 << 52) /* no step is as large */
-#define EITP__SUMMARY_PIECE ((size_t)1 << 20)  /* bytes of a file that are read at once; a longer line is left out */
+#define EITP__SUMMARY_PIECE ((size_t)262144)   /* bytes of a file that are read at once; a longer line is left out */
 
-EITP__PRIVATE eitp_status eitp__summary_init(eitp__summary *summary, const eitp_host *host, eitp_error *error) {
-    const size_t bytes = EITP__SUMMARY_KEYS * sizeof *summary->keys;
+EITP__PRIVATE size_t eitp__summary_bytes(size_t points) {
+    return EITP__SUMMARY_KEYS * sizeof(eitp__summary_key) + points * sizeof(eitp__summary_point) + EITP__SUMMARY_LINES +
+           1;
+}
+
+EITP__PRIVATE eitp_status eitp__summary_init(eitp__summary *summary, const eitp_host *host, size_t points,
+                                             eitp_error *error) {
     memset(summary, 0, sizeof *summary);
     summary->host = *host;
     summary->width = 1;
+    summary->point_count = points;
     eitp__buffer_init(&summary->lines, &summary->host);
-    summary->keys = (eitp__summary_key *)eitp__allocate(host, bytes);
-    return summary->keys ? EITP_OK : eitp__fail_memory(error, bytes, "the summary of records");
+    summary->keys = (eitp__summary_key *)eitp__allocate(host, EITP__SUMMARY_KEYS * sizeof *summary->keys);
+    summary->points = (eitp__summary_point *)eitp__allocate_uninitialized(host, points * sizeof *summary->points);
+    if (summary->keys && summary->points && eitp__buffer_reserve(&summary->lines, EITP__SUMMARY_LINES + 1))
+        return EITP_OK;
+    eitp__summary_release(summary);
+    return eitp__fail_memory(error, eitp__summary_bytes(points), "the summary of records");
 }
 
 EITP__PRIVATE void eitp__summary_clear(eitp__summary *summary) {
-    for (size_t i = 0; i < summary->count; i++) {
-        eitp__summary_key *key = &summary->keys[i];
-        eitp__release(&summary->host, key->points, key->capacity * sizeof *key->points);
-        memset(key, 0, sizeof *key);
-    }
+    memset(summary->keys, 0, EITP__SUMMARY_KEYS * sizeof *summary->keys);
     eitp__buffer_clear(&summary->lines);
-    summary->count = summary->next = 0;
+    summary->count = summary->next = summary->taken = summary->returned = 0;
     summary->width = 1;
     summary->step = summary->left_out = 0;
 }
 
 EITP__PRIVATE void eitp__summary_release(eitp__summary *summary) {
-    if (!summary->keys)
+    if (!summary->width) /* zeros */
         return;
-    eitp__summary_clear(summary);
     eitp__buffer_release(&summary->lines);
+    eitp__release(&summary->host, summary->points, summary->point_count * sizeof *summary->points);
     eitp__release(&summary->host, summary->keys, EITP__SUMMARY_KEYS * sizeof *summary->keys);
-    summary->keys = NULL;
+    memset(summary, 0, sizeof *summary);
+}
+
+/* ---- The pool ---- */
+
+static eitp__summary_point *eitp__summary_chunk(const eitp__summary *summary, size_t chunk) {
+    return summary->points + (chunk - 1) * EITP__SUMMARY_CHUNK;
+}
+
+/* Takes a chunk of empty points from the pool; 0 if it is exhausted. */
+static size_t eitp__summary_take_chunk(eitp__summary *summary) {
+    size_t chunk = summary->returned;
+    if (!chunk && (summary->taken + 1) * EITP__SUMMARY_CHUNK > summary->point_count)
+        return 0;
+    if (chunk)
+        summary->returned = eitp__summary_chunk(summary, chunk)->count;
+    else
+        chunk = ++summary->taken;
+    memset(eitp__summary_chunk(summary, chunk), 0, EITP__SUMMARY_CHUNK * sizeof *summary->points);
+    return chunk;
+}
+
+static void eitp__summary_return_chunk(eitp__summary *summary, size_t chunk) {
+    if (!chunk)
+        return;
+    eitp__summary_chunk(summary, chunk)->count = (uint32_t)summary->returned;
+    summary->returned = chunk;
+}
+
+EITP__PRIVATE eitp__summary_point eitp__summary_point_at(const eitp__summary *summary, const eitp__summary_key *key,
+                                                         size_t at) {
+    const size_t chunk = key->chunks[at / EITP__SUMMARY_CHUNK];
+    const eitp__summary_point empty = EITP__ZERO;
+    return chunk ? eitp__summary_chunk(summary, chunk)[at % EITP__SUMMARY_CHUNK] : empty;
+}
+
+EITP__PRIVATE void eitp__summary_copy(eitp__summary *copy, const eitp__summary *summary) {
+    eitp__summary_clear(copy);
+    memcpy(copy->keys, summary->keys, summary->count * sizeof *copy->keys);
+    for (size_t i = 0; i < summary->count; i++) {
+        for (size_t n = 0; n < EITP__SUMMARY_CHUNKS; n++) {
+            const size_t from = summary->keys[i].chunks[n], to = from ? eitp__summary_take_chunk(copy) : 0;
+            copy->keys[i].chunks[n] = (uint16_t)to;
+            if (to)
+                memcpy(eitp__summary_chunk(copy, to), eitp__summary_chunk(summary, from),
+                       EITP__SUMMARY_CHUNK * sizeof *copy->points);
+        }
+    }
+    copy->count = summary->count;
+    copy->width = summary->width;
+    copy->step = summary->step;
+    copy->left_out = summary->left_out;
+    eitp__buffer_add(&copy->lines, summary->lines.data, summary->lines.size);
 }
 
 /* ---- Points ---- */
@@ -51,17 +110,30 @@ static eitp__summary_point eitp__summary_join(eitp__summary_point a, eitp__summa
     return a;
 }
 
+/* Joins the points of two chunks two by two. Returns the chunk that has the results. */
+static size_t eitp__summary_join_chunks(eitp__summary *summary, const eitp__summary_key *key, size_t first) {
+    const size_t begin = first * EITP__SUMMARY_CHUNK, chunks[2] = {key->chunks[first], key->chunks[first + 1]};
+    eitp__summary_point joined[EITP__SUMMARY_CHUNK];
+    size_t result;
+    if (!chunks[0] && !chunks[1])
+        return 0;
+    for (size_t i = 0; i < EITP__SUMMARY_CHUNK; i++)
+        joined[i] = eitp__summary_join(eitp__summary_point_at(summary, key, begin + 2 * i),
+                                       eitp__summary_point_at(summary, key, begin + 2 * i + 1));
+    eitp__summary_return_chunk(summary, chunks[0]);
+    eitp__summary_return_chunk(summary, chunks[1]);
+    result = eitp__summary_take_chunk(summary);
+    memcpy(eitp__summary_chunk(summary, result), joined, sizeof joined);
+    return result;
+}
+
 /* Joins the points of all keys two by two. */
 static void eitp__summary_widen(eitp__summary *summary) {
     for (size_t i = 0; i < summary->count; i++) {
-        eitp__summary_key *key = &summary->keys[i];
-        for (size_t n = 0; n < key->capacity; n++) {
-            const size_t from = 2 * n;
-            eitp__summary_point empty = EITP__ZERO;
-            const eitp__summary_point first = from < key->capacity ? key->points[from] : empty;
-            const eitp__summary_point second = from + 1 < key->capacity ? key->points[from + 1] : empty;
-            key->points[n] = eitp__summary_join(first, second);
-        }
+        uint16_t *chunks = summary->keys[i].chunks;
+        for (size_t n = 0; n < EITP__SUMMARY_CHUNKS / 2; n++)
+            chunks[n] = (uint16_t)eitp__summary_join_chunks(summary, &summary->keys[i], 2 * n);
+        memset(chunks + EITP__SUMMARY_CHUNKS / 2, 0, EITP__SUMMARY_CHUNKS / 2 * sizeof *chunks);
     }
     summary->width *= 2;
 }
@@ -99,25 +171,16 @@ static eitp__summary_key *eitp__summary_find(eitp__summary *summary, const char 
     return key;
 }
 
-/* The point of a step, or NULL if there is no memory for it. */
+/* The point of a step; NULL if there is none of this width, or the pool is exhausted. */
 static eitp__summary_point *eitp__summary_point_of(eitp__summary *summary, eitp__summary_key *key, int64_t step) {
-    const size_t at = (size_t)((step - 1) / summary->width), most = EITP__SUMMARY_POINTS;
-    size_t capacity = key->capacity ? key->capacity : 32;
-    eitp__summary_point *grown;
-    if (at < key->capacity)
-        return &key->points[at];
-    while (capacity <= at)
-        capacity *= 2;
-    capacity = capacity < most ? capacity : most;
-    grown = (eitp__summary_point *)eitp__allocate(&summary->host, capacity * sizeof *grown);
-    if (!grown)
+    const int64_t at = (step - 1) / summary->width;
+    uint16_t *chunk;
+    if (at >= EITP__SUMMARY_POINTS)
         return NULL;
-    if (key->capacity)
-        memcpy(grown, key->points, key->capacity * sizeof *grown);
-    eitp__release(&summary->host, key->points, key->capacity * sizeof *grown);
-    key->points = grown;
-    key->capacity = capacity;
-    return &key->points[at];
+    chunk = &key->chunks[at / EITP__SUMMARY_CHUNK];
+    if (!*chunk)
+        *chunk = (uint16_t)eitp__summary_take_chunk(summary);
+    return *chunk ? eitp__summary_chunk(summary, *chunk) + at % EITP__SUMMARY_CHUNK : NULL;
 }
 
 EITP__PRIVATE const eitp__summary_key *eitp__summary_look_up(const eitp__summary *summary, const char *name) {
@@ -132,11 +195,11 @@ EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const
                                      double value) {
     eitp__summary_key *key = step > 0 && isfinite((float)value) ? eitp__summary_find(summary, name, size) : NULL;
     eitp__summary_point *point, added = EITP__ZERO;
-    while (step > 0 && (step - 1) / summary->width >= EITP__SUMMARY_POINTS)
-        eitp__summary_widen(summary);
-    point = key ? eitp__summary_point_of(summary, key, step) : NULL;
-    if (!point)
+    if (!key)
         return;
+    /* Ends at the latest when every key has a single chunk. */
+    while ((point = eitp__summary_point_of(summary, key, step)) == NULL)
+        eitp__summary_widen(summary);
     key->last = value;
     added.mean = added.least = added.greatest = (float)value;
     added.count = 1;
@@ -266,8 +329,7 @@ static int eitp__summary_add_point(eitp__summary *summary, eitp__summary_key *ke
                                    const double values[EITP__SUMMARY_ARRAYS]) {
     const double step = values[EITP__SUMMARY_STEP], count = values[EITP__SUMMARY_COUNT];
     eitp__summary_point *point;
-    if (!(step >= 1 && step <= (double)summary->step && count >= 1 && count <= UINT32_MAX) ||
-        ((int64_t)step - 1) / summary->width >= EITP__SUMMARY_POINTS)
+    if (!(step >= 1 && step <= (double)summary->step && count >= 1 && count <= UINT32_MAX))
         return 0;
     for (int i = EITP__SUMMARY_MEAN; i < EITP__SUMMARY_ARRAYS; i++) {
         if (!isfinite((float)values[i]))
@@ -275,7 +337,7 @@ static int eitp__summary_add_point(eitp__summary *summary, eitp__summary_key *ke
     }
     point = eitp__summary_point_of(summary, key, (int64_t)step);
     if (!point)
-        return 1; /* no memory: a point that is left out */
+        return 0;
     point->count = (uint32_t)count;
     point->mean = (float)values[EITP__SUMMARY_MEAN];
     point->least = (float)values[EITP__SUMMARY_LEAST];
@@ -381,23 +443,23 @@ static void eitp__summary_write_number(eitp__buffer *text, double value) {
 
 static void eitp__summary_write_point(const eitp__summary *summary, const eitp__summary_key *key, size_t at, int array,
                                       eitp__buffer *text) {
-    const eitp__summary_point *point = &key->points[at];
+    const eitp__summary_point point = eitp__summary_point_at(summary, key, at);
     const int64_t last = ((int64_t)at + 1) * summary->width;
     switch (array) {
     case EITP__SUMMARY_STEP:
         eitp__buffer_format(text, "%lld", (long long)(last < summary->step ? last : summary->step));
         break;
     case EITP__SUMMARY_COUNT:
-        eitp__buffer_format(text, "%lu", (unsigned long)point->count);
+        eitp__buffer_format(text, "%lu", (unsigned long)point.count);
         break;
     case EITP__SUMMARY_MEAN:
-        eitp__summary_write_number(text, point->mean);
+        eitp__summary_write_number(text, point.mean);
         break;
     case EITP__SUMMARY_LEAST:
-        eitp__summary_write_number(text, point->least);
+        eitp__summary_write_number(text, point.least);
         break;
     default:
-        eitp__summary_write_number(text, point->greatest);
+        eitp__summary_write_number(text, point.greatest);
     }
 }
 
@@ -407,8 +469,8 @@ static void eitp__summary_write_key(const eitp__summary *summary, const eitp__su
     for (int array = 0; array < EITP__SUMMARY_ARRAYS; array++) {
         int written = 0;
         eitp__buffer_format(text, ", \"%s\": [", eitp__summary_arrays[array]);
-        for (size_t at = 0; at < key->capacity; at++) {
-            if (!key->points[at].count)
+        for (size_t at = 0; at < EITP__SUMMARY_POINTS; at++) {
+            if (!eitp__summary_point_at(summary, key, at).count)
                 continue;
             eitp__buffer_add_text(text, written++ ? "," : "");
             eitp__summary_write_point(summary, key, at, array, text);
@@ -420,12 +482,26 @@ static void eitp__summary_write_key(const eitp__summary *summary, const eitp__su
     eitp__buffer_add_text(text, "}\n");
 }
 
-EITP__PRIVATE void eitp__summary_write(const eitp__summary *summary, eitp__buffer *text) {
-    eitp__buffer_clear(text);
+static void eitp__summary_write_head(const eitp__summary *summary, eitp__buffer *text) {
     eitp__buffer_format(text, "{\"summary\": %d, \"step\": %lld, \"steps_per_point\": %lld, \"left_out\": %lld}\n",
                         EITP__SUMMARY_VERSION, (long long)summary->step, (long long)summary->width,
                         (long long)summary->left_out);
-    for (size_t i = 0; i < summary->count; i++)
-        eitp__summary_write_key(summary, &summary->keys[i], text);
-    eitp__buffer_add(text, summary->lines.data, summary->lines.size);
+}
+
+EITP__PRIVATE int eitp__summary_write_part(const eitp__summary *summary, size_t part, eitp__buffer *text) {
+    const eitp__buffer *lines = &summary->lines;
+    size_t begin, rest;
+    if (part <= summary->count) {
+        if (part)
+            eitp__summary_write_key(summary, &summary->keys[part - 1], text);
+        else
+            eitp__summary_write_head(summary, text);
+        return 1;
+    }
+    begin = (part - 1 - summary->count) * (EITP__SUMMARY_PART / 2);
+    if (begin >= lines->size)
+        return 0;
+    rest = lines->size - begin;
+    eitp__buffer_add(text, lines->data + begin, rest < EITP__SUMMARY_PART / 2 ? rest : EITP__SUMMARY_PART / 2);
+    return 1;
 }

@@ -3,19 +3,48 @@
 #include "base/clock.h"
 #include "run/record_file.h"
 #include "run/record_text.h"
+#include "run/replaced_file.h"
 
 /* Least time between two times that the file is written, in seconds, and in how long writing takes. */
 #define EITP__SUMMARY_INTERVAL 10
 #define EITP__SUMMARY_RARITY 1000
 
 struct eitp__summary_file {
+    eitp_host host;
     eitp__summary summary;
+    eitp__summary copy; /* what is written */
     eitp__replaced_file file;
     eitp__buffer line; /* of an evaluation or event */
     char *records;     /* path of metrics.jsonl */
     double next;       /* when it is due */
     int has_more;      /* than the file */
 };
+
+EITP__PRIVATE size_t eitp__summary_file_bytes(void) {
+    return sizeof(eitp__summary_file) + 2 * eitp__summary_bytes(EITP__SUMMARY_RUN_POINTS) + EITP__SUMMARY_PART +
+           EITP__RECORD_TEXT_MOST;
+}
+
+static int eitp__summary_file_write_part(const void *user, size_t part, eitp__buffer *text) {
+    return eitp__summary_write_part((const eitp__summary *)user, part, text);
+}
+
+static eitp_status eitp__summary_file_init(eitp__summary_file *file, const eitp_host *host, const char *directory,
+                                           eitp_error *error) {
+    eitp_status status = eitp__summary_init(&file->summary, host, EITP__SUMMARY_RUN_POINTS, error);
+    if (!status)
+        status = eitp__summary_init(&file->copy, host, EITP__SUMMARY_RUN_POINTS, error);
+    if (!status)
+        status = eitp__replaced_file_init(&file->file, host, directory, EITP__SUMMARY_FILE, error);
+    if (status)
+        return status;
+    file->file.part = eitp__summary_file_write_part;
+    file->file.user = &file->copy;
+    file->records = eitp__join_path(host, directory, EITP__METRICS_FILE);
+    return file->records && eitp__buffer_reserve(&file->file.text, EITP__SUMMARY_PART)
+               ? EITP_OK
+               : eitp__fail_memory(error, EITP__SUMMARY_PART, "the summary of records");
+}
 
 EITP__PRIVATE eitp_status eitp__summary_file_open(const eitp_host *host, const char *directory,
                                                   eitp__summary_file **file, eitp_error *error) {
@@ -24,15 +53,9 @@ EITP__PRIVATE eitp_status eitp__summary_file_open(const eitp_host *host, const c
     *file = NULL;
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a file of records");
-    status = eitp__summary_init(&created->summary, host, error);
-    if (!status)
-        status = eitp__replaced_file_init(&created->file, host, directory, EITP__SUMMARY_FILE, error);
-    if (!status) {
-        eitp__buffer_init(&created->line, &created->summary.host);
-        created->records = eitp__join_path(host, directory, EITP__METRICS_FILE);
-    }
-    if (!status && !created->records)
-        status = eitp__fail_memory(error, strlen(directory), "a path");
+    created->host = *host;
+    eitp__buffer_init(&created->line, &created->host);
+    status = eitp__summary_file_init(created, host, directory, error);
     if (status)
         eitp__summary_file_close(created);
     else
@@ -56,16 +79,15 @@ static void eitp__summary_add_text(eitp__summary_file *file, const eitp_record *
         eitp__summary_add_line(&file->summary, file->line.data, file->line.size);
 }
 
-/* Formats the file for the thread. */
+/* Copies the summary for the thread, which formats and writes it. */
 static void eitp__summary_file_give(eitp__summary_file *file) {
     const double began = eitp__clock();
     double interval;
-    eitp__summary_write(&file->summary, &file->file.text);
+    eitp__summary_copy(&file->copy, &file->summary);
     interval = EITP__SUMMARY_RARITY * (eitp__clock() - began);
     file->next = began + (interval > EITP__SUMMARY_INTERVAL ? interval : EITP__SUMMARY_INTERVAL);
     file->has_more = 0;
-    if (!file->file.text.failed)
-        eitp__replaced_file_give(&file->file);
+    eitp__replaced_file_give(&file->file);
 }
 
 static eitp_status eitp__summary_file_record(void *user, const eitp_record *record, eitp_error *error) {
@@ -108,7 +130,7 @@ static void eitp__summary_file_finish(eitp__summary_file *file) {
     eitp__replaced_file_await(&file->file);
     if (!file->has_more)
         return;
-    eitp__summary_write(&file->summary, &file->file.text);
+    file->file.user = &file->summary;
     eitp__replaced_file_store(&file->file, NULL);
 }
 
@@ -116,9 +138,10 @@ EITP__PRIVATE void eitp__summary_file_close(eitp__summary_file *file) {
     eitp_host host;
     if (!file)
         return;
-    host = file->summary.host;
+    host = file->host;
     eitp__summary_file_finish(file);
     eitp__replaced_file_release(&file->file);
+    eitp__summary_release(&file->copy);
     eitp__buffer_release(&file->line);
     eitp__release_text(&host, file->records);
     eitp__summary_release(&file->summary);

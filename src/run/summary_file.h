@@ -11,7 +11,11 @@ typedef struct eitp__summary_file eitp__summary_file;
 EITP__PRIVATE eitp_status eitp__summary_file_open(const eitp_host *host, const char *directory,
                                                   eitp__summary_file **file, eitp_error *error);
 
-/* Its sink. `record` formats the summary now and then, and a thread writes it; that takes a thousandth of the time. */
+/* Bytes that it takes at most. */
+EITP__PRIVATE size_t eitp__summary_file_bytes(void);
+
+/* Its sink. `record` copies the summary now and then, at the cost of a thousandth of the time, and a thread writes the
+   copy. */
 EITP__PRIVATE eitp_record_sink eitp__summary_file_sink(eitp__summary_file *file);
 
 /* Waits for the thread. NULL is harmless. */

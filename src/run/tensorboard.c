@@ -237,6 +237,11 @@ void eitp_tensorboard_use_guide_tags(eitp_tensorboard *tensorboard, int use) {
         tensorboard->uses_guide_tags = use;
 }
 
+/* A summary, the event that has it and the frame around that grow with the record. */
+EITP__PRIVATE size_t eitp__tensorboard_bytes(void) {
+    return sizeof(eitp_tensorboard) + eitp__record_file_bytes() + 3 * EITP__RECORD_TEXT_MOST + 3 * EITP__RECORD_TEXT;
+}
+
 EITP__PRIVATE eitp__record_file *eitp__tensorboard_file(eitp_tensorboard *tensorboard) {
     return tensorboard->file;
 }

@@ -5,6 +5,9 @@
 #include "run/record_file.h"
 #include "run/run.h"
 
+/* Bytes that it takes at most. */
+EITP__PRIVATE size_t eitp__tensorboard_bytes(void);
+
 /* The file, for its times. */
 EITP__PRIVATE eitp__record_file *eitp__tensorboard_file(eitp_tensorboard *tensorboard);
 

@@ -100,8 +100,9 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
         candidate->device = candidate->total;
         candidate->total = context->offloaded.backend ? candidate->offloaded : 0;
     }
+    candidate->records = fit->record_bytes ? fit->record_bytes(fit->user, &plans->task) : 0;
     candidate->process += candidate->total / EITP__PAGE_TABLES;
-    candidate->total += candidate->process;
+    candidate->total += candidate->records + candidate->process;
     eitp__checkpoint_size(&plans->task, &checkpoint, &largest);
     candidate->checkpoint = (size_t)checkpoint;
     candidate->fits = eitp_fit_admits(fit, candidate);

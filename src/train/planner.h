@@ -32,6 +32,8 @@ typedef struct eitp_fit {
      * of now: eitp_plan_stats.kept_bytes. May be NULL.
      */
     eitp_status (*create_more)(const void *user, const eitp_task *task, size_t *bytes, eitp_error *error);
+    /* Bytes that records of the run take at most, such as eitp_run_record_bytes. NULL: nothing is recorded. */
+    size_t (*record_bytes)(const void *user, const eitp_task *task);
     size_t process;       /* resident bytes of the process without the run; 0: what they are now */
     size_t budget;        /* resident bytes that the process may have; 0: no limit */
     size_t device_budget; /* bytes that the run may have of a device's own memory; 0: no limit */
@@ -54,9 +56,11 @@ typedef struct eitp_fit_candidate {
     size_t offloaded;                     /* variables in a file, or in the host's memory instead of the device's */
     size_t arena, workspace;
     size_t logits;  /* the part of the arena that holds stored logits */
+    size_t records; /* at most, however long the run is: eitp_fit.record_bytes */
     size_t process; /* everything else */
     size_t device;  /* parameters + gradients + states + arena + workspace, in a device's own memory; 0: it has none */
-    size_t total;   /* of the process: the same sum if it is in the host's memory, else `offloaded`; and `process` */
+    size_t
+        total; /* of the process: the same sum if it is in the host's memory, else `offloaded`; records and process */
     /* About the size of a checkpoint. Beside `total` there may be room for a copy: eitp_run_config.async_save_bytes. */
     size_t checkpoint;
     double flops, recomputed_flops; /* per step */

@@ -1,5 +1,6 @@
 /* What a program reads of a run's records and of its process, while the run trains and afterwards. */
 #include "tests/support/trainer_run.h"
+#include "tests/support/summary_text.h"
 #include "tests/support/faults.h"
 
 static char directory_[512];
@@ -58,10 +59,11 @@ static int write_summary(size_t size) {
     int is_good;
     path_of("metrics.jsonl", path);
     eitp__buffer_init(&written, &host);
-    if (!write_file("metrics.jsonl", text_, size) || eitp__summary_init(&summary, &host, &error_) ||
+    if (!write_file("metrics.jsonl", text_, size) ||
+        eitp__summary_init(&summary, &host, EITP__SUMMARY_ALL_POINTS, &error_) ||
         eitp__summary_read(&summary, path, &error_))
         return 0;
-    eitp__summary_write(&summary, &written);
+    summary_write_(&summary, &written);
     is_good = write_file("summary.jsonl", written.data, written.size);
     eitp__buffer_release(&written);
     eitp__summary_release(&summary);
@@ -92,7 +94,7 @@ static void check_history(const eitp_history *history, const char *what) {
     size_t size;
     REQUIRE(history);
     path_of("metrics.jsonl", path);
-    REQUIRE_OK(eitp__summary_init(&summary, &host, &error_), error_);
+    REQUIRE_OK(eitp__summary_init(&summary, &host, EITP__SUMMARY_ALL_POINTS, &error_), error_);
     REQUIRE_OK(eitp__summary_read(&summary, path, &error_), error_);
     CHECK_THAT(eitp_history_step(history) == summary.step, "%s: step %lld", what,
                (long long)eitp_history_step(history));
@@ -106,16 +108,16 @@ static void check_history(const eitp_history *history, const char *what) {
                        eitp_history_last(history, key->name) <= key->last,
                    "%s: last %s", what, key->name);
         memset(expected, 0, sizeof expected);
-        for (size_t at = 0; at < key->capacity; at++) {
-            const eitp__summary_point *point = &key->points[at];
+        for (size_t at = 0; at < EITP__SUMMARY_POINTS; at++) {
+            const eitp__summary_point point = eitp__summary_point_at(&summary, key, at);
             const int64_t last = ((int64_t)at + 1) * summary.width;
-            if (!point->count)
+            if (!point.count)
                 continue;
             expected[n].step = last < summary.step ? last : summary.step;
-            expected[n].count = point->count;
-            expected[n].mean = point->mean;
-            expected[n].minimum = point->least;
-            expected[n++].maximum = point->greatest;
+            expected[n].count = point.count;
+            expected[n].mean = point.mean;
+            expected[n].minimum = point.least;
+            expected[n++].maximum = point.greatest;
         }
         CHECK_THAT(n == count, "%s: %zu points of %s instead of %zu", what, count, key->name, n);
         for (size_t at = 0; at < n && at < count; at++)

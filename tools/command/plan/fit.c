@@ -183,6 +183,15 @@ static eitp_status create_task(const void *user, eitp_context *context, eitp_tas
     return status;
 }
 
+/* A run of `train` writes these files. */
+static size_t record_bytes(const void *user, const eitp_task *task) {
+    const fit_plan *plan = (const fit_plan *)user;
+    eitp_run_config config = eitp_run_config_default();
+    if (options_text(plan->options, OPTION_REPORT_TO))
+        config.report_to = options_text(plan->options, OPTION_REPORT_TO);
+    return eitp_run_record_bytes(&config, task);
+}
+
 eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
                              fit_plan *plan, eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
@@ -202,6 +211,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     fit->context.offload_path = options_text(o, OPTION_OFFLOAD_FILE);
     fit->context.offload = offload > 1 ? (eitp_offload)(offload - 1) : EITP_OFFLOAD_NONE;
     fit->create_task = create_task;
+    fit->record_bytes = record_bytes;
     fit->user = plan;
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
     fit->trainer.optimizer_config.optimizer = fit_optimizer(o);

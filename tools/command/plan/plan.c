@@ -158,12 +158,13 @@ static eitp_status measure_candidates(planning *p, eitp_error *error) {
 static void add_components(text_buffer *t, const eitp_fit_candidate *candidate) {
     text_format(t,
                 "  parameters        %12s\n  gradients         %12s\n  optimizer state   %12s\n"
-                "  activations       %12s  (of which logits %s)\n  workspace         %12s\n  process           %12s\n"
-                "  total             %12s\n",
+                "  activations       %12s  (of which logits %s)\n  workspace         %12s\n  records           %12s\n"
+                "  process           %12s\n  total             %12s\n",
                 output_bytes((double)candidate->parameters), output_bytes((double)candidate->gradients),
                 output_bytes((double)candidate->states), output_bytes((double)candidate->arena),
                 output_bytes((double)candidate->logits), output_bytes((double)candidate->workspace),
-                output_bytes((double)candidate->process), output_bytes((double)candidate->total));
+                output_bytes((double)candidate->records), output_bytes((double)candidate->process),
+                output_bytes((double)candidate->total));
     if (candidate->device)
         text_format(t, "  on the GPU        %12s\n", output_bytes((double)candidate->device));
     text_format(t, "  checkpoint        %12s\n", output_bytes((double)candidate->checkpoint));
@@ -227,17 +228,12 @@ static void add_json_candidate(text_buffer *t, const eitp_fit_candidate *candida
     const struct {
         const char *name;
         size_t bytes;
-    } parts[] = {{"parameters", candidate->parameters},
-                 {"gradients", candidate->gradients},
-                 {"optimizer_state", candidate->states},
-                 {"activations", candidate->arena},
-                 {"logits", candidate->logits},
-                 {"workspace", candidate->workspace},
-                 {"process", candidate->process},
-                 {"device", candidate->device},
-                 {"total", candidate->total},
-                 {"offloaded", candidate->offloaded},
-                 {"checkpoint", candidate->checkpoint}};
+    } parts[] = {{"parameters", candidate->parameters},  {"gradients", candidate->gradients},
+                 {"optimizer_state", candidate->states}, {"activations", candidate->arena},
+                 {"logits", candidate->logits},          {"workspace", candidate->workspace},
+                 {"records", candidate->records},        {"process", candidate->process},
+                 {"device", candidate->device},          {"total", candidate->total},
+                 {"offloaded", candidate->offloaded},    {"checkpoint", candidate->checkpoint}};
     text_format(t, "{");
     text_json_member_string(t, "optimizer", eitp_optimizer_get(candidate->optimizer)->name);
     text_json_member_string(t, "precision", candidate->precision);

@@ -193,8 +193,34 @@ static void add_seconds(text_buffer *line, const char *what, double seconds) {
     text_format(line, "%s%s", what, text);
 }
 
+/* The peak counts from the start of the process: reading the data may have taken more than training does. */
+static void add_peak(text_buffer *line, const training *t, size_t planned) {
+    const size_t peak = process_peak_memory();
+    if (peak > planned && peak <= t->peak_before)
+        text_format(line, "; peak memory %s, before training, for which %s are planned", output_bytes((double)peak),
+                    output_bytes((double)planned));
+    else
+        text_format(line, "; peak memory %s of %s planned", output_bytes((double)peak), output_bytes((double)planned));
+}
+
+/* A plan is an upper bound: whoever relies on it should hear that it was not. */
+static void print_defect(const training *t, size_t planned) {
+    text_buffer line = {NULL, 0, 0};
+    const size_t peak = process_peak_memory();
+    char *record;
+    if (peak <= planned || peak <= t->peak_before)
+        return;
+    record = files_join(t->r->directory, "run.json");
+    text_format(&line, "training took %s more memory than planned, which is a bug in eitp: please report it with",
+                output_bytes((double)(peak - planned)));
+    suggest_add(&line, record);
+    print_line("defect", &line);
+    free(record);
+}
+
 static void print_time(const training *t) {
     const eitp_run_report *report = &t->report;
+    const size_t planned = t->r->choice.total + run_copy_bytes(t->r);
     text_buffer line = {NULL, 0, 0};
     if (!report->items)
         return;
@@ -206,10 +232,10 @@ static void print_time(const training *t) {
         add_seconds(&line, ", saving ", t->save_seconds);
     if (t->save_seconds > 0 && run_copy_bytes(t->r))
         text_format(&line, " (mostly beside the steps)");
-    text_format(&line, "; %.0f %s/s; peak memory %s of %s planned", (double)report->items / report->seconds,
-                training_unit(t), output_bytes((double)process_peak_memory()),
-                output_bytes((double)(t->r->choice.total + run_copy_bytes(t->r))));
+    text_format(&line, "; %.0f %s/s", (double)report->items / report->seconds, training_unit(t));
+    add_peak(&line, t, planned);
     print_line("time", &line);
+    print_defect(t, planned);
 }
 
 /* Where records are, and the command that looks at them: what went wrong comes first. */

@@ -16,6 +16,7 @@ static int run_training(training *t, eitp_error *error) {
     on_event_begin(&t->on_event, &r->options, r->directory);
     t->log_every = options_integer(&r->options, OPTION_LOG_EVERY);
     t->began = t->since = process_time();
+    t->peak_before = process_peak_memory();
     status = eitp_training_run(r->training, &t->report, error);
     training_watch(t, 0);
     process_attach_run(NULL);

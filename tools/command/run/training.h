@@ -26,7 +26,8 @@ typedef struct training {
 
     /* ---- For the end ---- */
     double began, evaluation_seconds, save_seconds;
-    double between; /* seconds of evaluations since the first step of this process */
+    double between;     /* seconds of evaluations since the first step of this process */
+    size_t peak_before; /* bytes of the process at most before it trained */
     int64_t warnings;
 } training;
 
