@@ -58,7 +58,8 @@ typedef struct eitp_data_recipe {
     int dedup;       /* see eitp_labelled_pack_config */
     int strict_utf8; /* see eitp_pack_config */
     /* For training and validation data. 0: a resumed run goes on with what the texts were packed into, even if they
-       have changed. 1: it reads them again, and is refused if the training data differ. */
+       have changed. 1: it reads them again, and is refused if the training data differ. 2: it reads them again, and
+       goes on with training data that differ, such as texts that are cut elsewhere, if there are as many samples. */
     int rereads[2];
     eitp_text_source input; /* what the path "-" reads; `read` NULL: nothing */
     const char *packed;     /* for eitp_training_open_trained: the file that texts are packed into; not copied */

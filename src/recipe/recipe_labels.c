@@ -64,8 +64,14 @@ static eitp_status eitp__set_labels_shape(eitp_training *training, eitp_error *e
     if (has_labels && is_regression && training->shape.problem != EITP_PROBLEM_REGRESSION && training->shape.labels > 1)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has a classifier of %lld labels; set task to classify",
                           (long long)training->shape.labels);
+    if (has_labels && training->kind->kind == EITP_TASK_CLASSIFICATION && training->recipe.task.problem &&
+        training->shape.problem && training->recipe.task.problem != training->shape.problem)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "labels: the model's classifier gives a text %s; leave labels out, or use the model without "
+                          "its classifier",
+                          training->shape.problem == EITP_PROBLEM_MULTI_LABEL ? "any number of labels" : "one label");
     training->shape.head = training->kind->head;
-    if (!has_labels || is_regression)
+    if (!has_labels || is_regression || !training->shape.problem)
         training->shape.problem =
             training->kind->kind == EITP_TASK_CLASSIFICATION ? training->recipe.task.problem : training->kind->problem;
     return EITP_OK;

@@ -9,7 +9,8 @@ EITP__PRIVATE eitp_status eitp__training_set_chat_template(eitp_training *traini
     eitp__buffer text;
     eitp_status status = EITP_OK;
     if (!name || !training->tokenizer ||
-        (training->is_resumed && !training->trained && eitp_tokenizer_chat_template(training->tokenizer, NULL)))
+        (training->is_resumed && !training->trained && training->recipe.data.rereads[EITP_TRAINING] < 2 &&
+         eitp_tokenizer_chat_template(training->tokenizer, NULL)))
         return EITP_OK;
     if (known)
         return eitp_tokenizer_set_chat_template(training->tokenizer, known, strlen(known), error);

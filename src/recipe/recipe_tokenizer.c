@@ -79,14 +79,34 @@ static eitp_status eitp__load_encoder_tokenizer(eitp_training *training, eitp_er
     return status;
 }
 
+/* A resumed run keeps the tokenizer of its checkpoint, if that has one. */
+static eitp_status eitp__check_named_tokenizer(eitp_training *training, eitp_error *error) {
+    eitp_tokenizer *named = training->tokenizer;
+    eitp_status status = EITP_OK;
+    if (!training->is_resumed || training->trained)
+        return EITP_OK;
+    training->tokenizer = NULL;
+    status = eitp__load_stored_tokenizer(training, NULL, error);
+    if (!status && training->tokenizer &&
+        eitp_tokenizer_fingerprint(training->tokenizer) != eitp_tokenizer_fingerprint(named))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "the tokenizer '%s' is not that of '%s', which a resumed run keeps; leave tokenizer out",
+                            training->recipe.model.tokenizer, eitp__training_checkpoint(training));
+    eitp_tokenizer_destroy(training->tokenizer);
+    training->tokenizer = named;
+    return status;
+}
+
 /* One that is named comes before the model's; to a resumed run it may have gone missing. */
 static eitp_status eitp__load_own_tokenizer(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *model = &training->recipe.model;
     eitp_path_kind kind = EITP_PATH_MISSING;
-    const eitp_status status =
+    eitp_status status =
         model->tokenizer ? eitp__recipe_path_kind(&training->host, model->tokenizer, NULL, &kind, error) : EITP_OK;
-    if (status || (model->tokenizer && !(training->is_resumed && !training->trained && kind == EITP_PATH_MISSING)))
-        return status ? status : eitp__load_named_tokenizer(training, error);
+    if (status || (model->tokenizer && !(training->is_resumed && !training->trained && kind == EITP_PATH_MISSING))) {
+        status = status ? status : eitp__load_named_tokenizer(training, error);
+        return status ? status : eitp__check_named_tokenizer(training, error);
+    }
     if (training->is_resumed)
         return eitp__load_stored_tokenizer(training, NULL, error);
     return model->directory ? eitp__read_directory(training, model->directory, &training->model_directory,

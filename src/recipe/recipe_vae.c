@@ -53,6 +53,10 @@ EITP__PRIVATE eitp_status eitp__training_read_latent(eitp_training *training, ei
     if (directory)
         status = eitp_latent_config_read(&training->host, directory, &training->latent, error);
     if (!status && training->latent.size && directory) {
+        if (checkpoint && recipe->latent_size && recipe->latent_size != training->latent.size)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "latent_size is %lld, but '%s' has %lld latent units; leave it out to resume",
+                              (long long)recipe->latent_size, directory, (long long)training->latent.size);
         if (!checkpoint && (recipe->encoder || (recipe->latent_size && recipe->latent_size != training->latent.size)))
             return eitp__fail(
                 error, EITP_ERROR_ARGUMENT,

@@ -351,6 +351,7 @@ static eitp_status eitp__create_trainer(eitp_training *training, eitp_error *err
     config.micro_batches_per_pass = training->choice.micro_batches_per_pass;
     config.optimizer_config.optimizer = training->choice.optimizer;
     config.plan = training->choice.plan;
+    config.accepts_other_data = training->recipe.data.rereads[EITP_TRAINING] > 1;
     eitp__training_set_rates(training, &config);
     status = eitp__set_length(training, &config, error);
     if (!status)
@@ -391,9 +392,11 @@ static eitp_status eitp__resume(eitp_training *training, eitp_error *error) {
     return eitp_run_resume_trainer(training->run, training->trainer, error);
 }
 
+/* Until there is a checkpoint of other data, the run may resume from the one before, which has its own. */
 static eitp_status eitp__clean_data(eitp_training *training, eitp_error *error) {
     (void)error;
-    eitp__remove_unused_data(training);
+    if (!training->is_resumed || training->recipe.data.rereads[EITP_TRAINING] < 2)
+        eitp__remove_unused_data(training);
     return EITP_OK;
 }
 

@@ -197,6 +197,9 @@ typedef struct eitp_trainer_config {
     eitp_shuffle shuffle;
     /* Training ends after this many samples, within a step if necessary; 0: never. */
     uint64_t last_sample;
+    /* 0: a resume refuses other training data. 1: it goes on with them if they have as many items, and logs that they
+       differ; if items are samples, these may have another length. */
+    int accepts_other_data;
     eitp_objective_config objective; /* regularizers that are added to the task */
     /* Learning rate of a step, from 1, instead of `schedule`; may be NULL. */
     double (*rate)(void *user, int64_t step);
@@ -397,6 +400,7 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
  * - The length. A longer run continues with the sample after those that were read, so that each is read once per epoch.
  *   It has the bits of one that was longer from the start if its learning rates are the same, and the last step of the
  *   shorter run was full.
+ * - The training data, if accepts_other_data is set.
  * - Other settings that do not affect the samples: schedule, clipping, betas, weight decay.
  *
  * A model with adapters must have the frozen weights that the adapters were trained on.

@@ -98,12 +98,31 @@ static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__s
                           "the training data differ from those of '%s', which started after %lld %s; those of this run "
                           "start after %lld; %s",
                           checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
-    if (eitp__data_hashes_differ(mine, theirs))
+    if (eitp__data_hashes_differ(mine, theirs) && !trainer->plans.config.accepts_other_data)
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
             "the training data differ from those of '%s': the same number of %s, but different content; %s", checkpoint,
             unit, what_to_do);
     return EITP_OK;
+}
+
+/* True if samples may have another length: their number is the same, so the position in the data is too. */
+static int eitp__accepts_rows(const eitp_trainer *trainer, const eitp__state *mine) {
+    return trainer->plans.config.accepts_other_data &&
+           (uint64_t)mine->data_count == trainer->plans.task.samples[EITP_TRAINING];
+}
+
+/* Logs other data, which the trainer accepts. */
+static void eitp__log_other_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
+                                 const char *checkpoint) {
+    const char *unit = trainer->plans.task.unit ? trainer->plans.task.unit : "items";
+    if (eitp__data_hashes_differ(mine, theirs))
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING,
+                       "the training data differ from those of '%s': the same number of %s, but different content",
+                       checkpoint, unit);
+    if (trainer->plans.task.rows != theirs->info.rows)
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING, "block_size changed from %lld to %lld since '%s'",
+                       (long long)theirs->info.rows, (long long)trainer->plans.task.rows, checkpoint);
 }
 
 /* With dense rows, or a gradient that depends on it, the number of micro-batches per pass may change results. */
@@ -159,6 +178,8 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     if (status)
         return status;
     status = eitp__compare_samples(&current.info.config, &written->info.config, checkpoint, error);
+    if (eitp__accepts_rows(trainer, &current))
+        current.info.rows = written->info.rows;
     if (eitp__follows_shrinking(trainer, written) || eitp__splits_otherwise(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
     if (!status)
@@ -171,6 +192,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
         status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
     if (status)
         return status;
+    eitp__log_other_data(trainer, &current, written, checkpoint);
     eitp__log_numerics(trainer, &current.info, &written->info, checkpoint);
     if (!eitp__follows_shrinking(trainer, written) && eitp__splits_otherwise(trainer, written))
         eitp__log_split(trainer, written, checkpoint);

@@ -37,19 +37,23 @@ static void list_sizes(eitp_transformer_config *config, shape_size sizes[SHAPE_S
     }
 }
 
+static eitp_status check_size(const option_set *o, option_id id, int64_t size, const char *directory,
+                              eitp_error *error) {
+    if (!options_is_explicit(o, id) || options_integer(o, id) == size)
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_ARGUMENT, "--%s is %lld, but '%s' has %lld; it applies to --init",
+                        options_name(id), (long long)options_integer(o, id), directory, (long long)size);
+}
+
 eitp_status fit_check_shape(const option_set *o, const eitp_transformer_config *config, const char *directory,
                             eitp_error *error) {
     eitp_transformer_config copy = *config;
     shape_size sizes[SHAPE_SIZES];
+    eitp_status status = check_size(o, OPTION_VOCAB_SIZE, config->vocabulary, directory, error);
     list_sizes(&copy, sizes);
-    for (size_t i = 0; i < SHAPE_SIZES; i++) {
-        const option_id id = sizes[i].option;
-        if (options_is_explicit(o, id) && options_integer(o, id) != *sizes[i].size)
-            return command_fail(error, EITP_ERROR_ARGUMENT, "--%s is %lld, but '%s' has %lld; it applies to --init",
-                                options_name(id), (long long)options_integer(o, id), directory,
-                                (long long)*sizes[i].size);
-    }
-    return EITP_OK;
+    for (size_t i = 0; i < SHAPE_SIZES && !status; i++)
+        status = check_size(o, sizes[i].option, *sizes[i].size, directory, error);
+    return status;
 }
 
 /* Replaces sizes of a named shape. The MLP keeps its size relative to the width. */

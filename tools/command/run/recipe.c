@@ -82,7 +82,9 @@ static void set_length(const training_run *r, eitp_recipe *recipe) {
     const eitp_trainer_config *recorded = &r->resumed.config;
     recipe->run.steps = steps >= epochs ? options_integer(o, OPTION_STEPS) : 0;
     recipe->trainer.last_sample = 0;
-    if (r->checkpoint && steps <= SOURCE_CHECKPOINT && epochs <= SOURCE_CHECKPOINT && recorded->schedule.steps) {
+    /* --drop-last changes the steps of the recorded epochs. */
+    if (r->checkpoint && steps <= SOURCE_CHECKPOINT && epochs <= SOURCE_CHECKPOINT && recorded->schedule.steps &&
+        !(options_is_explicit(o, OPTION_DROP_LAST) && recorded->last_sample)) {
         recipe->run.steps = recorded->schedule.steps;
         recipe->trainer.last_sample = recorded->last_sample;
     }
@@ -126,8 +128,8 @@ eitp_status recipe_describe(training_run *r, eitp_recipe *recipe, eitp_error *er
     recipe->memory.least = profile_takes_least(&r->options);
     recipe->data.input = files_input();
     recipe->data.holds_out_only = options_choice(&r->options, OPTION_EVAL) == 0;
-    recipe->data.rereads[EITP_TRAINING] = options_is_explicit(&r->options, OPTION_DATA);
-    recipe->data.rereads[EITP_VALIDATION] = options_is_explicit(&r->options, OPTION_VAL_DATA);
+    recipe->data.rereads[EITP_TRAINING] = r->rereads[0] ? 2 : options_is_explicit(&r->options, OPTION_DATA);
+    recipe->data.rereads[EITP_VALIDATION] = r->rereads[0] ? 2 : options_is_explicit(&r->options, OPTION_VAL_DATA);
     r->opening.data = options_text(&r->options, OPTION_DATA);
     recipe->progress = opening_show;
     recipe->progress_user = &r->opening;

@@ -9,6 +9,7 @@
 #include "run/directory.h"
 #include "run/record.h"
 #include "run/resume_changes.h"
+#include "run/resume_options.h"
 
 /* ---- The checkpoint ---- */
 
@@ -170,18 +171,6 @@ static void follow_shrinking(training_run *r) {
                     (long long)initial->grad_accum, (long long)initial->micro_batches_per_pass);
 }
 
-/* --init of another shape than the run's would be ignored. */
-static eitp_status check_init(const training_run *r, const option_set *recorded, eitp_error *error) {
-    const char *given = options_text(&r->options, OPTION_INIT);
-    if (!options_is_explicit(&r->options, OPTION_INIT) || !options_has(recorded, OPTION_INIT) ||
-        !strcmp(options_text(recorded, OPTION_INIT), given))
-        return EITP_OK;
-    return command_fail(error, EITP_ERROR_ARGUMENT,
-                        "'%s' was started with --init %s, not %s; leave --init out to resume it, or choose another "
-                        "--output-dir",
-                        r->checkpoint, options_text(recorded, OPTION_INIT), given);
-}
-
 /* Says which values of the checkpoint are not those of its run.json: eitp set has changed them. */
 static void report_changes(const training_run *r, const option_set *recorded) {
     static const option_id shape[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MICRO_BATCHES_PER_PASS};
@@ -224,7 +213,7 @@ static eitp_status take_recorded_options(training_run *r, eitp_error *error) {
     options_create(&recorded, r->options.name, r->options.command);
     status = record_read(&recorded, r->checkpoint, &found, error);
     if (!status)
-        status = check_init(r, &recorded, error);
+        status = found ? resume_compare_options(r, &recorded, error) : EITP_OK;
     if (!status) {
         report_changes(r, &recorded);
         keep_block_size(r, &recorded);

@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "options/profile.h"
 #include "output.h"
+#include "run/resume_options.h"
 
 /* ---- Samples per step ---- */
 
@@ -105,7 +106,7 @@ eitp_status changes_check(const training_run *r, eitp_error *error) {
     if (!status && !options_has(&r->options, OPTION_DATA))
         status = command_fail(error, EITP_ERROR_ARGUMENT,
                               "--data is required: no run.json in or next to '%s' names the data", r->checkpoint);
-    return status;
+    return status ? status : resume_check_data(r, error);
 }
 
 /* ---- Kernels ---- */

@@ -13,6 +13,7 @@
 #include "run/directory.h"
 #include "run/recipe.h"
 #include "run/resume_changes.h"
+#include "run/resume_options.h"
 #include "run/show_data.h"
 #include "task/task.h"
 
@@ -101,10 +102,13 @@ static eitp_status open_training(training_run *r, eitp_error *error) {
     eitp_recipe recipe;
     eitp_status status = recipe_describe(r, &recipe, error);
     const mode_t before = permissions_lower(&r->options, OPTION_DATA, r->directory);
+    if (r->rereads[0])
+        output_info("the data are read again with %s", r->rereads);
     if (options_has(&r->options, OPTION_VAL_DATA))
         permissions_lower(&r->options, OPTION_VAL_DATA, r->directory);
     if (!status)
         status = data_explain(eitp_training_open_run(&recipe, r->run, &r->training, error), error);
+    status = resume_name_rereads(r, status, error);
     permissions_restore(before);
     if (status)
         return status;
@@ -168,7 +172,7 @@ static void take_results(training_run *r) {
 static eitp_status create_trainer(training_run *r, eitp_error *error) {
     const eitp_status status = model_add_hint(eitp_training_prepare(r->training, error), error);
     if (status)
-        return status;
+        return resume_name_rereads(r, status, error);
     take_results(r);
     return run_add_info(r, error);
 }

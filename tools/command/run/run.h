@@ -14,6 +14,7 @@ typedef struct training_run {
     char *checkpoint;             /* that it resumes from; NULL: a new run */
     char *model_directory;        /* of --model; NULL: none */
     eitp_checkpoint_info resumed; /* of that checkpoint */
+    char rereads[256];            /* options by which a resumed run reads its data otherwise; "": none */
     const char *numerics;         /* that it is computed with further on; NULL: any */
     replaced_run replaced;
     eitp_transformer_config shape; /* of the model */

@@ -1,0 +1,134 @@
+#include "run/resume_options.h"
+
+#include "files.h"
+#include "options/table.h"
+#include "run/directory.h"
+
+/* ---- Comparing values ---- */
+
+static int same_texts(const option_value *a, const option_value *b) {
+    int same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = !strcmp(a->texts[i], b->texts[i]);
+    return same;
+}
+
+/* True unless the paths are known to lead to different places: a directory may have been moved since it was
+   recorded. */
+static int same_path(const option_value *a, const option_value *b) {
+    const char *first, *second;
+    if (!a->count || !b->count)
+        return a->count == b->count;
+    first = strrchr(a->texts[0], '/');
+    second = strrchr(b->texts[0], '/');
+    if (files_info(a->texts[0]).kind != EITP_PATH_MISSING && files_info(b->texts[0]).kind != EITP_PATH_MISSING)
+        return directory_is_same(a->texts[0], b->texts[0]);
+    return !strcmp(first ? first + 1 : a->texts[0], second ? second + 1 : b->texts[0]);
+}
+
+static int same_value(option_id id, const option_value *a, const option_value *b) {
+    const option_kind kind = option_of(id)->kind;
+    if (!a->count || !b->count || kind == KIND_TEXT || kind == KIND_LIST)
+        return same_texts(a, b);
+    if (kind == KIND_CHOICE)
+        return !strcmp(a->choice, b->choice);
+    return a->integer == b->integer && !(fabs(a->number - b->number) > 0);
+}
+
+/* ---- Options that are kept ---- */
+
+typedef struct kept_option {
+    option_id id;
+    int is_path;
+} kept_option;
+
+static const kept_option kept[] = {{OPTION_INIT, 0},         {OPTION_MODEL, 1},  {OPTION_ENCODER, 1},
+                                   {OPTION_LATENT_INPUT, 0}, {OPTION_FREEZE, 0}, {OPTION_TASK, 0}};
+
+/* The weights that adapters belong to are compared with those that they were trained on, and --task auto means the
+   task of the run. */
+static int is_compared_later(const training_run *r, const option_set *recorded, option_id id) {
+    if (id == OPTION_MODEL)
+        return r->resumed.lora.rank > 0;
+    return id == OPTION_TASK && (!options_choice(recorded, id) || !options_choice(&r->options, id));
+}
+
+static eitp_status refuse_change(const training_run *r, const option_set *recorded, option_id id, eitp_error *error) {
+    const char *was = options_text(recorded, id), *name = options_name(id);
+    if (!was)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' was started without --%s; leave it out to resume it, or choose another --output-dir",
+                            r->checkpoint, name);
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "'%s' was started with --%s %s, not %s; leave --%s out to resume it, or choose another "
+                        "--output-dir",
+                        r->checkpoint, name, was, options_text(&r->options, id), name);
+}
+
+static eitp_status check_kept(const training_run *r, const option_set *recorded, eitp_error *error) {
+    for (size_t i = 0; i < COMMAND_COUNT(kept); i++) {
+        const option_id id = kept[i].id;
+        const option_value *given = &r->options.values[id], *was = &recorded->values[id];
+        if (!options_is_explicit(&r->options, id) || is_compared_later(r, recorded, id))
+            continue;
+        if (kept[i].is_path ? !same_path(given, was) : !same_value(id, given, was))
+            return refuse_change(r, recorded, id, error);
+    }
+    return EITP_OK;
+}
+
+/* ---- Options that decide how the data are read ---- */
+
+static const option_id reading[] = {OPTION_VAL_FRACTION, OPTION_STRICT_UTF8,   OPTION_DATA_FORMAT,  OPTION_ENCODING,
+                                    OPTION_TEXT_COLUMN,  OPTION_PAIR_COLUMN,   OPTION_LABEL_COLUMN, OPTION_ON_BAD_ROW,
+                                    OPTION_DEDUP,        OPTION_CHAT_TEMPLATE, OPTION_CHAT_VALUES,  OPTION_TRAIN_ON,
+                                    OPTION_LABELS,       OPTION_BLOCK_SIZE};
+
+/* Texts that are to be read again must be there. */
+static eitp_status check_data(const training_run *r, option_id id, eitp_error *error) {
+    const option_value *data = &r->options.values[id];
+    for (size_t i = 0; i < data->count; i++) {
+        const int is_input = !strcmp(data->texts[i], "-");
+        if (is_input && !options_is_explicit(&r->options, id))
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "%s: the data of the run came from standard input, which cannot be read again; leave "
+                                "it out to continue with what they were packed into",
+                                r->rereads);
+        if (!is_input && files_info(data->texts[i]).kind == EITP_PATH_MISSING)
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "%s: the data would be read again, and '%s' is gone; leave it out to continue with "
+                                "what they were packed into, or name the data with --%s",
+                                r->rereads, data->texts[i], options_name(id));
+    }
+    return EITP_OK;
+}
+
+eitp_status resume_compare_options(training_run *r, const option_set *recorded, eitp_error *error) {
+    const option_set *o = &r->options;
+    r->rereads[0] = 0;
+    for (size_t i = 0; i < COMMAND_COUNT(reading); i++) {
+        const option_id id = reading[i];
+        const size_t used = strlen(r->rereads);
+        if (options_is_explicit(o, id) && !same_value(id, &o->values[id], &recorded->values[id]))
+            snprintf(r->rereads + used, sizeof r->rereads - used, "%s--%s", used ? ", " : "", options_name(id));
+    }
+    return check_kept(r, recorded, error);
+}
+
+eitp_status resume_check_data(const training_run *r, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!r->rereads[0])
+        return EITP_OK;
+    status = check_data(r, OPTION_DATA, error);
+    return status ? status : check_data(r, OPTION_VAL_DATA, error);
+}
+
+eitp_status resume_name_rereads(const training_run *r, eitp_status status, eitp_error *error) {
+    char *message;
+    if (!r->rereads[0] || (status != EITP_ERROR_ARGUMENT && status != EITP_ERROR_FORMAT))
+        return status;
+    message = command_copy(error->message);
+    snprintf(error->message, sizeof error->message, "the data were read again with %s: %s", r->rereads, message);
+    free(message);
+    return status;
+}
