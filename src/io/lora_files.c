@@ -224,9 +224,12 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, eitp_error *error) {
     eitp_status status = model && directory ? eitp__lora_read_with(model, directory, 1, EITP__READ_LOAD, NULL, error)
                                             : eitp__fail_null(error, "eitp_lora_load", "model and directory");
-    if (!status && eitp__lora_has_others(model->context, 1))
-        model->has_loaded_head = 1;
-    return status;
+    if (status || !eitp__lora_has_others(model->context, 1))
+        return status;
+    model->has_loaded_head = 1;
+    if (eitp_head_has_labels(model->config.head) || (model->lora.saved & EITP_LORA_SAVES_HEAD))
+        model->lacks_head = 0;
+    return EITP_OK;
 }
 
 /* ---- Parameters beside a model ---- */

@@ -347,6 +347,7 @@ typedef struct eitp__load {
     eitp__buffer random; /* names of parameters that were initialized */
     int has_head;        /* the head's were among those read */
     int ignores_head;    /* the directory has a head, but fresh_head is set */
+    int lacks_head;      /* it has none, although its config.json says so */
 } eitp__load;
 
 /* The variable of a parameter, and its pieces. */
@@ -476,17 +477,18 @@ static int eitp__names_head(const eitp__load *load) {
 }
 
 /* A new head is what fine-tuning begins with; one that was there, or should be, is worth a warning. */
-static void eitp__log_random(const eitp__load *load) {
+static void eitp__log_random(eitp__load *load) {
     const eitp_host *host = &load->model->host;
     const int size = (int)load->random.size;
     const char *names = load->random.data;
+    load->lacks_head = size && !load->ignores_head && eitp__names_head(load);
     if (!size || load->random.failed)
         return;
     if (load->ignores_head)
         eitp__log_line(host, EITP_LOG_WARNING,
                        "'%s': the head is not used; these parameters are random until they are trained: %.*s",
                        load->directory, size, names);
-    else if (eitp__names_head(load))
+    else if (load->lacks_head)
         eitp__log_line(host, EITP_LOG_WARNING,
                        "'%s': the weights lack parameters of the head in config.json, which are random: %.*s",
                        load->directory, size, names);
@@ -620,8 +622,10 @@ static eitp_status eitp__load_own_weights(eitp_model *model, const char *directo
     eitp__buffer_release(&load.random);
     if (!status)
         status = eitp__keep_own_members(model, directory, error);
-    if (!status)
+    if (!status) {
         model->has_loaded_head = load.has_head;
+        model->lacks_head = load.lacks_head;
+    }
     if (!status && model->labels && model->has_loaded_head)
         status = eitp_model_read_labels(model, directory, error);
     eitp__safetensors_close(collection);

@@ -185,6 +185,13 @@ EITP_API int eitp_model_labels_are_numbers(const eitp_model *model);
 EITP_API eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count,
                                            eitp_error *error);
 
+/*
+ * EITP_ERROR_FORMAT if parameters of the head are random because a directory lacked them although its config.json has
+ * that head, as eitp_model_load_weights_with warns: what such a model predicts means nothing until it is trained.
+ * Programs that evaluate or generate call this first; eitp_predictor_create and eitp_training_prepare do.
+ */
+EITP_API eitp_status eitp_model_check_head(const eitp_model *model, eitp_error *error);
+
 /* Size of the vocabulary, and maximum sequence length in tokens. */
 EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
 EITP_API int64_t eitp_model_positions(const eitp_model *model);

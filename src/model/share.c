@@ -33,6 +33,7 @@ static eitp_status eitp__share_copy(const eitp_model *model, eitp_context *conte
     copy->context = context;
     copy->config = model->config;
     copy->lora = model->lora;
+    copy->lacks_head = model->lacks_head;
     if (!status)
         status = eitp__share_text(copy, model->generation, &copy->generation, error);
     if (!status)

@@ -80,6 +80,18 @@ eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, i
     return EITP_OK;
 }
 
+eitp_status eitp_model_check_head(const eitp_model *model, eitp_error *error) {
+    const char *names[] = {"language head", "classifier", "pooler", "classifier"}; /* eitp_head */
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_check_head", "model");
+    return model->lacks_head
+               ? eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s': config.json has a %s, but the weights lack parameters of it, so that it is random; "
+                            "train it first",
+                            model->source, names[model->config.head])
+               : EITP_OK;
+}
+
 eitp_transformer_config eitp_model_config(const eitp_model *model) {
     eitp_transformer_config none = EITP__ZERO;
     return model ? model->config : none;

@@ -14,6 +14,7 @@ struct eitp_model {
     char *source;          /* the directory its weights were loaded from, or NULL */
     eitp__labels *labels;  /* of a classifier, or NULL */
     int has_loaded_head;   /* the weights of the head are those of a directory */
+    int lacks_head;        /* its head is random: the config.json of a directory has it, its weights do not */
     eitp__latent *latent;  /* NULL: none */
     char *generation;      /* members of its generation_config.json to write back, or NULL */
     char *other_keys;      /* and of its config.json */

@@ -192,6 +192,17 @@ static eitp_status eitp__load_start(eitp_training *training, void *user, eitp_er
     return status ? status : eitp_model_load_weights_with(training->model, directory, &config, error);
 }
 
+/* Adapters on top of a random language head would have to find it again: it must be trained and saved with them. */
+static eitp_status eitp__check_adapted_head(const eitp_training *training, eitp_error *error) {
+    const eitp_lora_config lora = eitp_model_lora_config(training->model);
+    if (!lora.rank || eitp_head_has_labels(training->shape.head) || (lora.saved & EITP_LORA_SAVES_HEAD) ||
+        !eitp_model_check_head(training->model, error))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the language head is random: the weights lack it; train it with the adapters (set "
+                      "lora_modules_to_save to lm_head), or train without adapters first");
+}
+
 /* Loads the weights that the adapters of a checkpoint belong to: of the directory that the recipe names, or they. */
 static eitp_status eitp__load_base(eitp_training *training, const char *checkpoint, eitp_error *error) {
     char named[4096];
@@ -218,6 +229,8 @@ EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eit
                                       error);
     else if (!checkpoint)
         status = eitp_model_initialize(training->model, training->recipe.trainer.seed, error);
+    if (!status && !checkpoint)
+        status = eitp__check_adapted_head(training, error);
     if (!status && !checkpoint && training->latent.size)
         status = eitp__training_fill_latent(training, error);
     if (!status && checkpoint && eitp_head_has_labels(training->shape.head))

@@ -163,7 +163,7 @@ static eitp_status eitp__load_trained(eitp_training *training, eitp_error *error
         status = eitp_lora_load(training->model, training->trained, error);
     if (!status && training->base && eitp_head_has_labels(training->shape.head))
         status = eitp_model_read_labels(training->model, training->trained, error);
-    return status;
+    return status || !training->samples ? status : eitp_model_check_head(training->model, error);
 }
 
 static eitp_status eitp__create_trained_task(eitp_training *training, eitp_error *error) {

@@ -101,6 +101,9 @@ static eitp_status eitp__predictor_check(const eitp_model *model, const eitp_pre
                           "embeddings",
                           config->prediction == EITP_PREDICT_SCORES ? "scores" : "scores of words",
                           config->prediction == EITP_PREDICT_SCORES ? "" : " of tokens", heads[head]);
+    if (eitp_head_has_labels(head) && config->prediction != EITP_PREDICT_EMBEDDINGS &&
+        eitp_model_check_head(model, error))
+        return EITP_ERROR_FORMAT;
     return eitp__predictor_check_lengths(model, config, error);
 }
 

@@ -81,6 +81,35 @@ cp qwen2-saved/checkpoint-6/adapter_model.safetensors copied/
 sed '/ensure_weight_tying/d' qwen2-saved/checkpoint-6/adapter_config.json >copied/adapter_config.json
 refuses 1 "copied/adapter_config.json: modules_to_save has the token embedding, which is also the model's head, and PEFT trains a copy" eval --model qwen2/checkpoint-6 --adapter copied --data text.txt
 
+# ---- A head that the weights lack ----
+
+cp -r qwen2/latest_model/ headless
+rm -f headless/manifest.json headless/trainer_state.json headless/run.json
+sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/; 1s/{/{"my_key": [1, {"a": null}],/' headless/config.json
+lacks="headless': config.json has a language head, but the weights lack parameters of it, so that it is random; train it first"
+refuses 1 "$lacks" eval --model headless --data text.txt --block-size 24
+refuses 1 "$lacks" generate --model headless --prompt eitp --tokens 3
+refuses 1 "$lacks" chat --model headless
+adapters="train --model headless --lora-rank 2 $steps --steps 1 --save-steps 1 $options --threads 1"
+refuses 1 "the language head is random: the weights lack it; train it with the adapters (--lora-modules-to-save lm_head)" $adapters --output-dir gone
+exits 0 "adapters with the head" $adapters --lora-modules-to-save lm_head --output-dir with-head
+exits 0 "are evaluated" eval --model headless --adapter with-head --data text.txt --block-size 24
+exits 0 "and merged" merge --model headless --adapter with-head --output-dir head-merged
+exits 0 "a model without its head is trained" train --model headless $steps --steps 1 --save-steps 1 $options --threads 1 --output-dir headed
+check "which is told" grep -q "^warning: '.*headless': the weights lack parameters of the head in config.json, which are random: lm_head.weight$" err
+exits 0 "and evaluated" eval --model headed --data text.txt --block-size 24
+
+# ---- Keys of config.json that eitp does not use ----
+
+for saved in headed/latest_model head-merged; do
+    check "an unknown key is kept: $saved" grep -q '^  "my_key": \[1, *{"a": null}\],$' $saved/config.json
+done
+exits 0 "a run goes on" train --resume headed --steps 2 --threads 1
+exits 0 "and its dropout is set" set headed dropout=0.2
+check "the key is kept" grep -q '^  "my_key": ' headed/latest_model/config.json
+exits 0 "and it goes on" train --resume headed --steps 3 --threads 1
+check "the key is kept again" grep -q '^  "my_key": ' headed/checkpoint-3/config.json
+
 # ---- Defaults ----
 
 exits 0 "the usual length" train --init llama.json --tokenizer "$root/tests/golden/splits/llama3.json" --data text.txt --steps 1 $options --output-dir usual-length

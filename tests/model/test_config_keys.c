@@ -172,10 +172,40 @@ static void other_keys_are_kept(void) {
     scratch_remove(again);
 }
 
+/* ---- A head that the weights lack ---- */
+
+static const char headless_case[] = "{\"model\": \"llama/qwen2-tied-lm\", \"removed\": [], "
+                                    "\"set\": {\"tie_word_embeddings\": false}}";
+
+static void a_missing_head_is_told(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_json_document *document;
+    eitp_context *context = open_context(NULL, "fp32"), *other = open_context(NULL, "fp32");
+    eitp_model *model, *whole;
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    REQUIRE_OK(eitp_json_parse(&host, headless_case, strlen(headless_case), &document, &error_), error_);
+    write_case(eitp_json_root(document), directory);
+    eitp_json_release(document);
+    REQUIRE_OK(eitp_model_load(context, directory, &model, &error_), error_);
+    CHECK_THAT(strstr(last_warning, "lack parameters of the head in config.json, which are random: lm_head.weight"),
+               "%s", last_warning);
+    CHECK(eitp_model_check_head(model, &error_) == EITP_ERROR_FORMAT);
+    CHECK_THAT(strstr(error_.message, "config.json has a language head, but the weights lack"), "%s", error_.message);
+    REQUIRE_OK(eitp_model_load(other, GOLDEN "llama/qwen2-tied-lm", &whole, &error_), error_);
+    CHECK(!eitp_model_check_head(whole, &error_) && eitp_model_check_head(NULL, &error_) == EITP_ERROR_ARGUMENT);
+    eitp_model_destroy(whole);
+    eitp_model_destroy(model);
+    eitp_context_destroy(other);
+    eitp_context_destroy(context);
+    scratch_remove(directory);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(keys_count_as_in_transformers),
         TEST(other_keys_are_kept),
+        TEST(a_missing_head_is_told),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -9,6 +9,7 @@ static const struct {
     {"but problem is EITP_PROBLEM_SINGLE_LABEL", "but a text has one; --labels several trains with any number"},
     {"unless problem is EITP_PROBLEM_REGRESSION", "unless they are numbers to predict"},
     {"train a new head (fresh_head) or use its labels", "use data with its labels"},
+    {"(set lora_modules_to_save to lm_head)", "(--lora-modules-to-save lm_head)"},
     {"set labels in eitp_transformer_config", "use data with the model's labels"},
     {"set segments in eitp_transformer_config", "use a model with as many token types"},
     {"number the labels of the data as the model does, or rename the model's with eitp_model_set_labels",

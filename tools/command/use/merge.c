@@ -22,6 +22,8 @@ static eitp_status merging_fill(void *user, const char *directory, eitp_error *e
     options_set_text(&m->options, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
     status = trained_model_read(&m->options, t, error);
     if (!status)
+        status = eitp_model_check_head(t->model, error);
+    if (!status)
         status = eitp_model_merge_lora(t->model, error);
     if (!status && t->tokenizer)
         eitp_model_set_special_tokens(t->model, eitp_tokenizer_special(t->tokenizer, EITP_BEGIN_OF_TEXT),

@@ -133,5 +133,6 @@ const char *trained_model_checkpoint(const trained_model *m) {
 
 eitp_status trained_model_check_language(const trained_model *m, eitp_error *error) {
     const eitp_transformer_config config = eitp_model_config(m->model);
-    return model_check_language(&config, m->base, error);
+    const eitp_status status = model_check_language(&config, m->base, error);
+    return status ? status : eitp_model_check_head(m->model, error);
 }
