@@ -31,7 +31,7 @@ eitp_status eitp_chat_create(const eitp_tokenizer *tokenizer, eitp_chat **out, e
     chat->tokenizer = tokenizer;
     status = eitp__chat_template_parse(&tokenizer->host, text, size, &chat->text, error);
     if (!status)
-        status = eitp__chat_find_end_of_turn(chat, &chat->end_of_turn, error);
+        status = eitp__chat_find_end_of_turn(chat, error);
     if (status) {
         eitp_chat_destroy(chat);
         return status;

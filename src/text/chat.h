@@ -85,15 +85,15 @@ EITP_API eitp_status eitp_chat_render(const eitp_chat *chat, const char *convers
                                       eitp_error *error);
 
 /*
- * Encodes what eitp_chat_render makes of a conversation, without adding special tokens: the template has those that
- * the model expects. Stores the first `capacity` ids in `ids`, 1 in `trained` for those that the model is trained on
- * and 0 for the others, and fills in *report: if report->count > capacity, the rest is missing. Either array may be
- * NULL. `config` may be NULL for the defaults.
+ * Encodes what eitp_chat_render makes of a conversation, without adding special tokens: the template has those that the
+ * model expects. Stores the first `capacity` ids in `ids`, 1 in `trained` for those that the model is trained on and 0
+ * for the others, and fills in *report: if report->count > capacity, the rest is missing. Either array may be NULL.
+ * `config` may be NULL for the defaults.
  *
  * The answers are what {% generation %} blocks of the template mark, as in transformers; in a template without them,
- * what a loop over the messages writes for those of the assistant, without what add_generation_prompt writes, and up to
- * the special token that ends a turn. A token that is partly in an answer is trained on. EITP_ERROR_UNSUPPORTED if the
- * template has neither.
+ * what a loop over the messages writes for those of the assistant, without the header that it writes before each, and
+ * up to the special token that ends a turn. A token that is partly in an answer is trained on. EITP_ERROR_UNSUPPORTED
+ * if the template has neither, or a header depends on the answer (docs/conversations.md).
  */
 EITP_API eitp_status eitp_chat_encode(const eitp_chat *chat, const char *conversation, size_t size,
                                       const eitp_chat_config *config, int32_t *ids, unsigned char *trained,

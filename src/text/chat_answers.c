@@ -3,27 +3,11 @@
 
 /* ---- Answers in the text ---- */
 
-EITP__PRIVATE int eitp__chat_is_blank(const char *text, size_t size) {
-    size_t i = 0;
-    while (i < size && strchr(" \t\r\n", text[i]) && text[i])
-        i++;
-    return i == size;
-}
-
-/* The messages in order: true for answers. */
-static int eitp__message_number_is_answer(const eitp_json *messages, size_t number) {
-    const eitp_json *message = messages->first_child;
-    for (size_t i = 0; i < number && message; i++)
-        message = message->next;
-    return message && eitp__message_is_answer(message);
-}
-
-static eitp_status eitp__add_answer(eitp__chat_work *work, size_t begin, size_t end, eitp_error *error) {
+static eitp_status eitp__add_answer(eitp__chat_work *work, const eitp__chat_answer *answer, eitp_error *error) {
     const size_t size = sizeof *work->answers;
     if (!eitp__reserve(work->host, (void **)&work->answers, &work->answer_capacity, work->answer_count + 1, size))
         return eitp__fail_memory(error, (work->answer_count + 1) * size, "the answers of a conversation");
-    work->answers[work->answer_count].begin = begin;
-    work->answers[work->answer_count++].end = end;
+    work->answers[work->answer_count++] = *answer;
     return EITP_OK;
 }
 
@@ -32,49 +16,80 @@ static eitp_status eitp__find_marked_answers(eitp__chat_work *work, eitp_error *
     const eitp__chat_spans *spans = &work->rendered.spans;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < spans->count && !status; i++) {
+        eitp__chat_answer answer = EITP__ZERO;
+        answer.begin = spans->spans[i].begin;
+        answer.end = spans->spans[i].end;
         if (spans->spans[i].kind == EITP__CHAT_SPAN_GENERATION)
-            status = eitp__add_answer(work, spans->spans[i].begin, spans->spans[i].end, error);
+            status = eitp__add_answer(work, &answer, error);
     }
     return status;
 }
 
-/* What is written for a message: the spans of it that follow on one another, from number *at on, which is set to that
-   of the next one. */
-static eitp__chat_range eitp__message_range(const eitp__chat_spans *all, size_t *at) {
-    const eitp__chat_span *spans = all->spans;
-    eitp__chat_range range;
-    size_t i = *at;
-    range.begin = spans[i].begin;
-    range.end = spans[i].end;
-    for (i++; i < all->count && spans[i].kind == EITP__CHAT_SPAN_MESSAGE && spans[i].message == spans[*at].message &&
-              spans[i].begin == range.end;
-         i++)
-        range.end = spans[i].end;
-    *at = i;
-    return range;
+static int eitp__answer_is_blank(const eitp__chat_work *work, const eitp__chat_answer *answer) {
+    return eitp__chat_is_blank(work->rendered.text.data + answer->begin, answer->end - answer->begin);
 }
 
-/* What loops over the messages write for answers, without the generation prompt. */
+/* True if the generation prompt begins the answer. */
+static int eitp__begins_with_prompt(const eitp__chat_work *work, const eitp__chat_answer *answer) {
+    const size_t size = work->prompt.size;
+    return size && answer->end - answer->begin >= size &&
+           !memcmp(work->rendered.text.data + answer->begin, work->prompt.data, size);
+}
+
+/* True if a message says something other than calls of tools. */
+static int eitp__has_text(const eitp__chat_work *work, const eitp__chat_answer *answer) {
+    const eitp_json *message = work->conversation.messages->first_child;
+    for (size_t i = 0; i < answer->message; i++)
+        message = message->next;
+    const eitp_json *content = eitp_json_member(message, "content"), *calls = eitp_json_member(message, "tool_calls");
+    return content && (content->kind == EITP_JSON_STRING ? content->text_size > 0 : content->kind != EITP_JSON_NULL) &&
+           (!calls || !calls->first_child);
+}
+
+/*
+ * Leaves out the header of an answer. The generation prompt is the header where it begins the answer. Elsewhere it is
+ * what comes before the content; but white space alone, in a template without a generation prompt, is what a model has
+ * to generate. An answer whose content is not written, as of calls of tools, begins where the text of the messages
+ * before it ends.
+ */
+static eitp_status eitp__cut_header(const eitp__chat_work *work, eitp__chat_answer *answer, eitp_error *error) {
+    const char *text = work->rendered.text.data + answer->begin;
+    int is_found = 1;
+    eitp_status status = EITP_OK;
+    if (eitp__answer_is_blank(work, answer))
+        answer->begin = answer->end;
+    else if (eitp__begins_with_prompt(work, answer))
+        answer->begin += work->prompt.size;
+    else if (answer->has_content && (work->prompt.size || !eitp__chat_is_blank(text, answer->content - answer->begin)))
+        answer->begin = answer->content;
+    else if (!answer->has_content && work->prompt.size)
+        status = eitp__chat_skip_prompt(work, answer, &is_found, error);
+    else if (!answer->has_content)
+        is_found = !eitp__has_text(work, answer);
+    if (status || is_found)
+        return status;
+    return eitp__fail(
+        error, EITP_ERROR_UNSUPPORTED,
+        "message %zu: the chat template does not tell which text is the assistant's: what it writes before "
+        "an answer is not the generation prompt, or depends on the answer; put {%% generation %%} and "
+        "{%% endgeneration %%} around the assistant's text, or train on everything",
+        answer->message + 1);
+}
+
+/* What loops over the messages write for answers, without their headers. */
 static eitp_status eitp__find_written_answers(eitp__chat_work *work, eitp_error *error) {
-    const eitp__chat_spans *spans = &work->rendered.spans;
-    const char *text = work->rendered.text.data;
+    int needs_contents = !work->chat->ends_plainly;
     eitp_status status = eitp__chat_find_prompt(work, error);
-    for (size_t i = 0; i < spans->count && !status;) {
-        const size_t message = spans->spans[i].message;
-        const int is_message = spans->spans[i].kind == EITP__CHAT_SPAN_MESSAGE;
-        eitp__chat_range range;
-        size_t same = 0;
-        if (!is_message || !eitp__message_number_is_answer(work->conversation.messages, message)) {
-            i++;
-            continue;
-        }
-        range = eitp__message_range(spans, &i);
-        while (same < work->prompt.size && range.begin + same < range.end &&
-               text[range.begin + same] == work->prompt.data[same])
-            same++;
-        if (!eitp__chat_is_blank(text + range.begin, range.end - range.begin))
-            status = eitp__add_answer(work, range.begin + same, range.end, error);
+    eitp__chat_answer answer;
+    for (size_t at = 0;
+         !status && eitp__chat_next_answer(work->conversation.messages, &work->rendered, &at, &answer);) {
+        needs_contents |= !eitp__answer_is_blank(work, &answer) && !eitp__begins_with_prompt(work, &answer);
+        status = eitp__add_answer(work, &answer, error);
     }
+    if (!status && needs_contents && work->answer_count)
+        status = eitp__chat_find_contents(work, error);
+    for (size_t i = 0; i < work->answer_count && !status; i++)
+        status = eitp__cut_header(work, &work->answers[i], error);
     return status;
 }
 
@@ -84,11 +99,12 @@ EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_work *work, eitp_ch
     for (const eitp_json *message = work->conversation.messages->first_child; message; message = message->next)
         report->answers += (size_t)eitp__message_is_answer(message);
     *are_marked = work->answer_count > 0;
-    if (!status && !*are_marked)
+    if (status || work->config->targets == EITP_CHAT_EVERYTHING)
+        return status;
+    if (!*are_marked)
         status = eitp__find_written_answers(work, error);
     /* Of what was written into a variable first, the place in the text is unknown. */
-    if (!status && report->answers && (!work->answer_count || work->rendered.spans.hidden) &&
-        work->config->targets != EITP_CHAT_EVERYTHING)
+    if (!status && report->answers && (!work->answer_count || work->rendered.spans.hidden))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "the chat template does not tell which text is the assistant's; put {%% generation %%} and "
                           "{%% endgeneration %%} around it, or train on everything");
@@ -176,6 +192,47 @@ static size_t eitp__cut_after_turn(const eitp__chat_work *work, size_t first, si
     return end;
 }
 
+/* The tokens of an answer end with the first one after its content that ends a turn, which may be part of the text that
+   follows. */
+static eitp_status eitp__find_turn_end(const eitp__chat_work *work, const eitp__chat_answer *answer, size_t first,
+                                       size_t *after, eitp_error *error) {
+    const size_t end = *after;
+    size_t place;
+    eitp_status status;
+    *after = eitp__cut_after_turn(work, first, end);
+    if (!answer->has_content || work->chat->end_of_turn < 0)
+        return EITP_OK;
+    status = eitp__place_in_tokens(work, answer->content_end, &place, error);
+    for (size_t i = eitp__token_at(work, place); !status && i < work->count && i <= end; i++) {
+        if (work->ids[i] != work->chat->end_of_turn)
+            continue;
+        *after = i + 1;
+        break;
+    }
+    return status;
+}
+
+/* Marks the tokens of an answer. A token that is partly in it is trained on, but not one that its header ends with. */
+static eitp_status eitp__mark_answer(eitp__chat_work *work, const eitp__chat_answer *answer, int is_marked,
+                                     eitp_error *error) {
+    size_t begin, end, first, after;
+    eitp_status status = eitp__place_in_tokens(work, answer->begin, &begin, error);
+    if (!status)
+        status = eitp__place_in_tokens(work, answer->end, &end, error);
+    if (status || begin >= end)
+        return status;
+    first = eitp__token_at(work, begin);
+    after = eitp__token_at(work, end - 1) + 1;
+    after = after < work->count ? after : work->count;
+    if (!is_marked) {
+        status = eitp__find_turn_end(work, answer, first, &after, error);
+        first += work->offsets[first] < begin && eitp__chat_is_special(work->chat->tokenizer, work->ids[first]);
+    }
+    if (!status && first < after)
+        memset(work->trained + first, 1, after - first);
+    return status;
+}
+
 static eitp_status eitp__mark_answers(eitp__chat_work *work, int are_marked, eitp_error *error) {
     const int takes_last = work->config->targets == EITP_CHAT_LAST_ANSWER;
     eitp_status status = EITP_OK;
@@ -183,21 +240,8 @@ static eitp_status eitp__mark_answers(eitp__chat_work *work, int are_marked, eit
         return EITP_OK;
     for (size_t i = takes_last && work->answer_count ? work->answer_count - 1 : 0; i < work->answer_count && !status;
          i++) {
-        size_t begin, end, first, after;
-        if (work->answers[i].begin >= work->answers[i].end)
-            continue;
-        status = eitp__place_in_tokens(work, work->answers[i].begin, &begin, error);
-        if (!status)
-            status = eitp__place_in_tokens(work, work->answers[i].end, &end, error);
-        if (status || begin >= end)
-            continue;
-        first = eitp__token_at(work, begin);
-        after = eitp__token_at(work, end - 1) + 1;
-        after = after < work->count ? after : work->count;
-        if (!are_marked)
-            after = eitp__cut_after_turn(work, first, after);
-        if (first < after)
-            memset(work->trained + first, 1, after - first);
+        if (work->answers[i].begin < work->answers[i].end)
+            status = eitp__mark_answer(work, &work->answers[i], are_marked, error);
     }
     return status;
 }

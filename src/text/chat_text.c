@@ -3,12 +3,12 @@
 #include "text/chat_work.h"
 #include "text/special_tokens.h"
 
-static void eitp__chat_output_init(eitp__chat_output *output, const eitp_host *host) {
+EITP__PRIVATE void eitp__chat_output_init(eitp__chat_output *output, const eitp_host *host) {
     memset(output, 0, sizeof *output);
     eitp__buffer_init(&output->text, host);
 }
 
-static void eitp__chat_output_release(eitp__chat_output *output) {
+EITP__PRIVATE void eitp__chat_output_release(eitp__chat_output *output) {
     eitp__chat_spans_release(output->text.host, &output->spans);
     eitp__buffer_release(&output->text);
 }
@@ -80,9 +80,8 @@ static eitp_status eitp__read_chat_values(const eitp__chat_work *work, eitp_json
     return status ? eitp__fail_member(error, status, "values for the chat template") : EITP_OK;
 }
 
-/* Renders messages into an empty output. */
-static eitp_status eitp__chat_render(const eitp__chat_work *work, const eitp_json *messages, int adds_prompt,
-                                     eitp__chat_output *output, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__chat_render(const eitp__chat_work *work, const eitp_json *messages, int adds_prompt,
+                                            eitp__chat_output *output, eitp_error *error) {
     eitp__chat_variable variables[EITP__CHAT_VARIABLES];
     eitp__chat_context context = EITP__ZERO;
     eitp_json_document *values;
@@ -136,19 +135,39 @@ static eitp_status eitp__render_probe(const eitp__chat_work *work, const eitp_js
     return status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
 }
 
-/* Where the generation prompt begins in the text of a question that ends with it: after the question, or where it
-   differs from the text without it in a template that does not write messages in a loop. */
-static size_t eitp__prompt_place(const eitp__chat_output *with, const eitp__chat_output *without) {
-    size_t place = 0;
-    for (size_t i = 0; i < with->spans.count; i++) {
-        if (with->spans.spans[i].kind == EITP__CHAT_SPAN_MESSAGE && with->spans.spans[i].end > place)
-            place = with->spans.spans[i].end;
+/* The beginning of the added token that a place in a text is inside of; else the place. */
+static size_t eitp__before_token(const eitp_tokenizer *tokenizer, const eitp__buffer *text, size_t place) {
+    const eitp__added_tokens *added = &tokenizer->added[EITP__ADDED_RAW];
+    for (size_t i = 0; i < added->count; i++) {
+        const eitp__added_token *token = &added->tokens[i];
+        for (size_t back = 1; back < token->size && back <= place; back++) {
+            if (text->size - (place - back) >= token->size &&
+                !memcmp(text->data + (place - back), token->bytes, token->size))
+                return place - back;
+        }
     }
-    if (place)
-        return place;
-    while (place < with->text.size && place < without->text.size && with->text.data[place] == without->text.data[place])
-        place++;
     return place;
+}
+
+/* Where the text of the last message ends; 0 if the template does not write messages in a loop. */
+static size_t eitp__messages_end(const eitp__chat_output *output) {
+    size_t end = 0;
+    for (size_t i = 0; i < output->spans.count; i++) {
+        if (output->spans.spans[i].kind == EITP__CHAT_SPAN_MESSAGE && output->spans.spans[i].end > end)
+            end = output->spans.spans[i].end;
+    }
+    return end;
+}
+
+/* Where the generation prompt begins in the text of a question that ends with it: after the question, or where it
+   differs from the text without it if that is before. */
+static size_t eitp__prompt_place(const eitp_tokenizer *tokenizer, const eitp__chat_output *with,
+                                 const eitp__chat_output *without) {
+    const size_t place = eitp__messages_end(without);
+    size_t same = 0;
+    while (same < with->text.size && same < without->text.size && with->text.data[same] == without->text.data[same])
+        same++;
+    return place && place <= same ? place : eitp__before_token(tokenizer, &with->text, same);
 }
 
 EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_error *error) {
@@ -161,7 +180,7 @@ EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_err
     if (!status)
         status = eitp__render_probe(work, messages, 1, 1, &with, error);
     if (!status && with.text.size) {
-        const size_t place = eitp__prompt_place(&with, &without);
+        const size_t place = eitp__prompt_place(work->chat->tokenizer, &with, &without);
         eitp__buffer_add(&work->prompt, with.text.data + place, with.text.size - place);
     }
     if (!status && work->prompt.failed)
@@ -171,27 +190,45 @@ EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_err
     return status;
 }
 
+EITP__PRIVATE int eitp__chat_is_blank(const char *text, size_t size) {
+    size_t i = 0;
+    while (i < size && strchr(" \t\r\n", text[i]) && text[i])
+        i++;
+    return i == size;
+}
+
 EITP__PRIVATE int eitp__chat_is_special(const eitp_tokenizer *tokenizer, int32_t id) {
     return (tokenizer->vocabulary.tokens[id].flags & (EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL)) != 0;
 }
 
-/* The first special token in a text of at most a few tokens; -1: none. */
-static eitp_status eitp__first_special(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *id,
-                                       eitp_error *error) {
+/* The first special token in what follows an answer, or -1. *is_plain: it is within the first `own` bytes, which are
+   white space else. */
+static eitp_status eitp__read_end(const eitp_tokenizer *tokenizer, const char *text, size_t size, size_t own,
+                                  int32_t *id, int *is_plain, eitp_error *error) {
     int32_t ids[64];
-    size_t count = 0;
+    size_t count = 0, end = 0;
     const eitp_status status = eitp_tokenizer_encode(tokenizer, text, size, ids, EITP__COUNT(ids), &count, error);
     *id = -1;
-    for (size_t i = 0; i < count && i < EITP__COUNT(ids) && *id < 0; i++)
-        *id = eitp__chat_is_special(tokenizer, ids[i]) ? ids[i] : -1;
+    *is_plain = 1;
+    for (size_t i = 0; i < count && i < EITP__COUNT(ids); i++) {
+        const char *bytes = (const char *)eitp__token_bytes(tokenizer, (size_t)ids[i]);
+        const size_t length = tokenizer->vocabulary.tokens[ids[i]].size;
+        end += length;
+        if (*id < 0 && eitp__chat_is_special(tokenizer, ids[i])) {
+            *id = ids[i];
+            *is_plain &= end <= own;
+        } else if (end <= own) {
+            *is_plain &= eitp__chat_is_blank(bytes, length);
+        }
+    }
     return status;
 }
 
-/* Finds the first special token after the answer of the probe. */
-static eitp_status eitp__find_end_after(const eitp__chat_work *work, int32_t *id, eitp_error *error) {
+/* Reads what the template writes after the answer of the probe. */
+static eitp_status eitp__find_end_after(const eitp__chat_work *work, eitp_chat *chat, eitp_error *error) {
     static const char answer[] = "probe";
     eitp__chat_output output;
-    size_t end = 0;
+    size_t end = 0, own;
     eitp_status status;
     eitp__chat_output_init(&output, work->host);
     status = eitp__render_probe(work, work->conversation.messages, 2, 0, &output, error);
@@ -199,22 +236,25 @@ static eitp_status eitp__find_end_after(const eitp__chat_work *work, int32_t *id
         if (!memcmp(output.text.data + i, answer, sizeof answer - 1))
             end = i + sizeof answer - 1;
     }
+    own = eitp__messages_end(&output);
     if (!status && end)
-        status = eitp__first_special(work->chat->tokenizer, output.text.data + end, output.text.size - end, id, error);
+        status = eitp__read_end(chat->tokenizer, output.text.data + end, output.text.size - end,
+                                own > end ? own - end : 0, &chat->end_of_turn, &chat->ends_plainly, error);
     eitp__chat_output_release(&output);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_find_end_of_turn(const eitp_chat *chat, int32_t *id, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__chat_find_end_of_turn(eitp_chat *chat, eitp_error *error) {
     const eitp_chat_config config = EITP__ZERO;
     eitp__chat_work work;
     eitp_status status;
-    *id = -1;
+    chat->end_of_turn = -1;
+    chat->ends_plainly = 1;
     eitp__chat_work_init(&work, chat, &config);
     status =
         eitp__conversation_parse(work.host, eitp__chat_probe, sizeof eitp__chat_probe - 1, &work.conversation, error);
     if (!status)
-        status = eitp__find_end_after(&work, id, error);
+        status = eitp__find_end_after(&work, chat, error);
     eitp__chat_work_release(&work);
     return status;
 }

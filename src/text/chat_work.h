@@ -11,6 +11,7 @@ struct eitp_chat {
     const eitp_tokenizer *tokenizer;
     eitp__chat_template *text;
     int32_t end_of_turn;
+    int ends_plainly; /* nothing but white space is written for an answer around the token that ends its turn */
 };
 
 /* What a template writes, and where it wrote what. */
@@ -19,10 +20,13 @@ typedef struct eitp__chat_output {
     eitp__chat_spans spans;
 } eitp__chat_output;
 
-/* A part of a text or of its tokens: [begin, end). */
-typedef struct eitp__chat_range {
+/* A part of the text that is written for an answer: [begin, end). */
+typedef struct eitp__chat_answer {
+    size_t message; /* number in the conversation */
     size_t begin, end;
-} eitp__chat_range;
+    size_t content, content_end; /* if has_content: where its content is in the text */
+    int has_content;
+} eitp__chat_answer;
 
 /* A conversation while it is encoded. */
 typedef struct eitp__chat_work {
@@ -32,7 +36,7 @@ typedef struct eitp__chat_work {
     eitp__conversation conversation;
     eitp__chat_output rendered;
     eitp__buffer prompt; /* what add_generation_prompt writes */
-    eitp__chat_range *answers;
+    eitp__chat_answer *answers;
     size_t answer_count, answer_capacity;
     int32_t *ids; /* of the whole text */
     size_t count, id_capacity;
@@ -46,15 +50,36 @@ typedef struct eitp__chat_work {
 EITP__PRIVATE void eitp__chat_work_init(eitp__chat_work *work, const eitp_chat *chat, const eitp_chat_config *config);
 EITP__PRIVATE void eitp__chat_work_release(eitp__chat_work *work);
 
+EITP__PRIVATE void eitp__chat_output_init(eitp__chat_output *output, const eitp_host *host);
+EITP__PRIVATE void eitp__chat_output_release(eitp__chat_output *output);
+
+/* Renders messages into an empty output, with the tools of the conversation. */
+EITP__PRIVATE eitp_status eitp__chat_render(const eitp__chat_work *work, const eitp_json *messages, int adds_prompt,
+                                            eitp__chat_output *output, eitp_error *error);
+
 /* Parses a conversation and renders it. */
 EITP__PRIVATE eitp_status eitp__chat_begin(eitp__chat_work *work, const char *conversation, size_t size,
                                            eitp_error *error);
 
+/* Stores the next part of the output that is written for one of the assistant's messages, from span *at on, which is
+   set to the span after it; false if there is none. Spans that follow on one another are one part. */
+EITP__PRIVATE int eitp__chat_next_answer(const eitp_json *messages, const eitp__chat_output *output, size_t *at,
+                                         eitp__chat_answer *answer);
+
+/* Finds the contents of work->answers in the text, where the template writes them once and as they are, and nothing
+   else depends on them. */
+EITP__PRIVATE eitp_status eitp__chat_find_contents(eitp__chat_work *work, eitp_error *error);
+
+/* Lets an answer begin after what the template writes for the messages before it with a generation prompt; *is_found is
+   0 if the text does not begin so. */
+EITP__PRIVATE eitp_status eitp__chat_skip_prompt(const eitp__chat_work *work, eitp__chat_answer *answer, int *is_found,
+                                                 eitp_error *error);
+
 /* Sets work->prompt to what add_generation_prompt adds to a question. */
 EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_error *error);
 
-/* Finds the token that ends a turn: the first special one after an answer; -1: none. */
-EITP__PRIVATE eitp_status eitp__chat_find_end_of_turn(const eitp_chat *chat, int32_t *id, eitp_error *error);
+/* Sets chat->end_of_turn, the first special token after an answer or -1, and chat->ends_plainly. */
+EITP__PRIVATE eitp_status eitp__chat_find_end_of_turn(eitp_chat *chat, eitp_error *error);
 
 /* Finds the answers in the text; *are_marked is 1 if the template marks them. Sets report->answers. */
 EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_work *work, eitp_chat_report *report, int *are_marked,

@@ -98,7 +98,7 @@ static void conversations_are_those_of_transformers(void) {
             count++;
         }
     }
-    CHECK_THAT(count == 272, "%zu", count);
+    CHECK_THAT(count == 354, "%zu", count);
     eitp_json_release(document);
 }
 
@@ -290,6 +290,57 @@ static void templates_that_hide_answers_are_refused(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
+/* Trains on a question and its answer, of which the marks are 1 for the last `trained` tokens; or fails. */
+static eitp_status train_on(const char *text, const char *row, size_t *trained) {
+    unsigned char marks[MOST_IDS];
+    eitp_chat_report report = EITP__ZERO;
+    eitp_tokenizer *tokenizer;
+    eitp_chat *chat = NULL;
+    eitp_status status = open_with(text, &chat, &tokenizer);
+    if (!status)
+        status = eitp_chat_encode(chat, row, strlen(row), NULL, NULL, marks, MOST_IDS, &report, &error_);
+    for (*trained = 0; *trained < report.count && marks[report.count - 1 - *trained]; ++*trained) {
+    }
+    CHECK(status || *trained == report.trained);
+    eitp_chat_destroy(chat);
+    eitp_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+/* What a template writes before an answer is its generation prompt, or found by rendering other answers. */
+static void headers_that_depend_on_answers_are_refused(void) {
+#define ROW(answer) "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", " answer "}]}"
+#define PROMPT "{% if add_generation_prompt %}>{% endif %}"
+    static const char spoken[] = ROW("\"content\": \"zz\""), called[] = ROW("\"tool_calls\": [1]");
+    static const char listed[] = ROW("\"content\": [{\"type\": \"text\", \"text\": \"zz\"}]");
+    static const struct {
+        const char *text, *row;
+        size_t trained; /* 0: refused */
+    } cases[] = {
+        {"{% for m in messages %}#{{ m.content }}{% endfor %}" PROMPT, spoken, 2},
+        {"{% for m in messages %}#{{ m.content }}{% endfor %}", spoken, 2},
+        {"{% for m in messages %}#{{ m.content | trim }}!{% endfor %}", spoken, 3},
+        {"{% for m in messages %}#{{ m.content[0].text or m.content }}{% endfor %}", listed, 2},
+        {"{% for m in messages %}#{{ m.content | length }}{{ m.content }}{% endfor %}" PROMPT, spoken, 0},
+        {"{% for m in messages %}#{{ m.content | length }}{{ m.content }}{% endfor %}", spoken, 0},
+        {"{% for m in messages %}#{{ m.content }}{{ m.content }}{% endfor %}" PROMPT, spoken, 0},
+        {"{% for m in messages %}#{{ m.content | upper }}{% endfor %}" PROMPT, spoken, 0},
+        {"{% for m in messages %}{{ 'q#' if m.tool_calls else m.content }}{% endfor %}", called, 2},
+        {"{% for m in messages %}{{ 'q#' if m.tool_calls else m.content }}{% endfor %}" PROMPT, called, 0},
+        {"{% for m in messages %}{{ 'q#' if m.tool_calls else m.content }}{% endfor %}{% if messages[1] and not "
+         "messages[1].tool_calls %}>{% endif %}",
+         called, 2},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        size_t trained;
+        const eitp_status status = train_on(cases[i].text, cases[i].row, &trained);
+        CHECK_THAT(status == (cases[i].trained ? EITP_OK : EITP_ERROR_UNSUPPORTED), "case %zu: %s", i, error_.message);
+        CHECK_THAT(status || trained == cases[i].trained, "case %zu: %zu", i, trained);
+        CHECK_THAT(!status || strstr(error_.message, "message 2: the chat template does not tell"), "%s",
+                   error_.message);
+    }
+}
+
 static void templates_are_saved_with_tokenizers(void) {
     const eitp_host host = eitp_host_default();
     const char *text = eitp_chat_template_named("chatml"), *kept;
@@ -371,6 +422,7 @@ int main(int argc, char **argv) {
         TEST(bad_rows_are_refused),
         TEST(targets_and_length_are_the_callers),
         TEST(templates_that_hide_answers_are_refused),
+        TEST(headers_that_depend_on_answers_are_refused),
         TEST(templates_are_saved_with_tokenizers),
         TEST(templates_are_found_in_configurations),
         TEST(failures_leave_nothing),

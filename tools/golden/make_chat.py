@@ -3,7 +3,7 @@
 
     python3 tools/golden/make_chat.py [DIRECTORY]
 
-Conversations by five chat templates, with tokenizers of tests/golden/splits and tests/golden/byte_fallback: their text, ids, and what the assistant says.
+Conversations by five chat templates, and by those of chat_families.py with a tokenizer of bytes, with tokenizers of tests/golden/splits and tests/golden/byte_fallback: their text, ids, and what the assistant says.
 Each template is there twice: with {% generation %} blocks, from which transformers finds that, and without.
 
     pip install transformers==5.23.0
@@ -13,6 +13,9 @@ import argparse
 import json
 import pathlib
 
+from chat_families import FAMILIES, special_tokens
+from make_vocabularies import LEVEL, spelling
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -80,6 +83,21 @@ TOOLS = [
 ]
 
 
+FAMILY_CONVERSATIONS = [
+    say("Hi there", "Hello.", "More?", "Fine \u00e9."),
+    say("a", "  b\n c ", "d", "A probe A", system="Be short."),
+    say("one", "", "two", "x"),
+]
+FAMILY_TOOLS = say("How is it?") + [
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "content": "rain"},
+    {"role": "tool", "content": "wind"},
+    {"role": "assistant", "content": "It rains."},
+    {"role": "user", "content": "Still?"},
+    {"role": "assistant", "content": "Yes."},
+]
+
+
 # The begin and the end of a text, and the templates that fit the special tokens.
 TOKENIZERS = {
     "splits/qwen2": ("<|endoftext|>", "<|endoftext|>", TEMPLATES),
@@ -113,6 +131,23 @@ def case(name, split, tokenizer, conversation):
     }
 
 
+def bytes_tokenizer():
+    """The tokenizer.json of a tokenizer without merges, with the special tokens of the families."""
+    usual = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    added = [{"id": 256 + i, "content": token, **usual} for i, token in enumerate(special_tokens())]
+    model = {"type": "BPE", "vocab": {spelling(byte): byte for byte in range(256)}, "merges": []}
+    return json.dumps({"added_tokens": added, "pre_tokenizer": LEVEL, "decoder": LEVEL, "model": model}, separators=(",", ":"))
+
+
+def family_cases(content):
+    for name, (special, _) in FAMILIES.items():
+        tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=Tokenizer.from_str(content), bos_token=special[0], eos_token=special[1], extra_special_tokens={}
+        )
+        for messages in FAMILY_CONVERSATIONS + ([FAMILY_TOOLS] if "tool" in TEMPLATES[name] else []):
+            yield case(name, "chat/bytes", tokenizer, {"messages": messages})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", nargs="?", type=pathlib.Path, default=ROOT / "tests/golden/chat")
@@ -124,6 +159,10 @@ def main():
         for name in names:
             for conversation in CONVERSATIONS + (TOOLS if name == "tools" else []):
                 cases.append(case(name, split, tokenizer, conversation))
+    TEMPLATES.update({name: template for name, (_, template) in FAMILIES.items()})
+    content = bytes_tokenizer()
+    (directory / "bytes.json").write_text(content + "\n")
+    cases += family_cases(content)
     text = {"templates": {}, "cases": cases}
     for name, template in TEMPLATES.items():
         text["templates"][name] = {

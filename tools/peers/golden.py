@@ -65,7 +65,7 @@ def compare(made, committed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "llama", "pytorch", "tokenizer", "words", "splits", "byte_fallback", "chat", "chat_templates"])
+    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "llama", "pytorch", "tokenizer", "words", "splits", "vocabularies", "byte_fallback", "chat", "chat_templates"])
     arguments = parser.parse_args()
     makers = {"ops": ("make_op.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2.py", "gpt2")}
     makers["bert"] = ("make_bert.py", "bert")
