@@ -102,6 +102,7 @@ INSTRUMENTED := $(SANITIZERS)
 FUZZ_LINK := tests/fuzz/main.c -lm
 endif
 # Targets read files: they need one kernel set.
+FUZZ_COMMAND := $(filter-out %/eitp.o,$(COMMAND_OBJECTS:$(BUILD)/%=$(BUILD)/fuzz/%))
 FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -I$(BUILD)/split -Isrc -I. -O1
 
 .DELETE_ON_ERROR:
@@ -235,6 +236,9 @@ $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags $(BUILD)/fuzz/flags | $(BUILD)/split/every
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) -MMD -MP -c $< -o $@
+# The command, for the target that calls it.
+$(FUZZ_COMMAND) $(BUILD)/fuzz/tests/fuzz/fuzz_readers.o: FUZZ := $(STANDARD) -I$(BUILD)/declarations -Itools/command -O1
+$(FUZZ_COMMAND) $(BUILD)/fuzz/tests/fuzz/fuzz_readers.o: $(BUILD)/declarations/eitp.h
 # Kernels and backends read no files: they are not instrumented.
 $(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter-out src/%,$(MODULES))): INSTRUMENTED :=
 
@@ -333,9 +337,14 @@ $(BUILD)/packed/cuda_kernels: $(CUDA_KERNELS:%.c=$(BUILD)/split/%.o) $(BUILD)/pa
 	$(call say,LINK,$@)
 	$(link_split)
 
+$(BUILD)/fuzz/libcommand.a: $(FUZZ_COMMAND)
+	$(call say,AR,$@)
+	$(archive)
+$(BUILD)/fuzz/tests/fuzz/fuzz_readers: $(BUILD)/fuzz/libcommand.a
 $(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/libeitp.a tests/fuzz/main.c
 	$(call say,LINK,$@)
-	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES))
+	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) $(LDFLAGS) $(filter %.o,$^) $(filter %/libcommand.a,$^) \
+	  $(filter %/libeitp.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES)) $(DLOPEN_LIBRARY)
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d $(BUILD)/*/*/*/*/*.d)
 

@@ -46,7 +46,7 @@ static void eitp__history_add_line(eitp_history *history, const char *line, size
     }
     if (!record.is_whole || record.step < summarized || !(record.is_event || record.is_evaluation))
         return;
-    for (const char *at = lines->data, *end = at + lines->size; at && at < end;) {
+    for (const char *at = lines->size ? lines->data : "", *end = at + lines->size; at < end;) {
         const char *feed = (const char *)memchr(at, '\n', (size_t)(end - at));
         if (!feed || ((size_t)(feed - at) == size && !memcmp(at, line, size)))
             return;
