@@ -55,6 +55,12 @@ check_defaults() {
         }' $(echo "$sources" | grep '^src/.*\.h$') || status=1
 }
 
+# In the command, a status that a function makes up itself comes with a message: it is what command_fail returns.
+check_messages() {
+    grep -nE 'return ([^;]*: )?EITP_ERROR_[A-Z_]+;' $(echo "$sources" | grep '^tools/command/.*\.c$') |
+        sed 's/$/ without a message; return command_fail(...)/' | grep . && status=1
+}
+
 # Private names of two modules that are equal, which separate modules hide.
 check_header() {
     ${CC:-cc} -std=c11 -fsyntax-only -DEITP_IMPLEMENTATION -x c eitp.h || status=1
@@ -101,6 +107,7 @@ else
     "$BUILD/amalgamate" --check || status=1
     check_header
     check_defaults
+    check_messages
     check_lines
     check_format
     check_measurements

@@ -71,6 +71,20 @@ check "answers" test "$(cat out)" = grey
 exits 0 "draw with min-p" chat --model chats --prompt "Colour of the rose?" --temperature 1 --min-p 0.9 --seed 3 $options
 check "answers" test "$(cat out)" = pink
 
+no_room="error: cannot write to standard output: No space left on device; the result is incomplete"
+if [ -c /dev/full ]; then
+    for form in "" --json; do
+        "$eitp" chat --model chats --prompt "Colour of the fog?" $form $options >/dev/full 2>err
+        check "a full disk: exit code of chat $form" test $? -eq 5
+        check "a full disk: chat $form says so, and nothing else" test "$(grep '^error' err)" = "$no_room"
+        "$eitp" generate --model chats --prompt "Colour" $form $options >/dev/full 2>err
+        check "a full disk: exit code of generate $form" test $? -eq 5
+        check "a full disk: generate $form says so, and nothing else" test "$(grep '^error' err)" = "$no_room"
+    done
+else
+    echo "SKIPPED conversations on a full disk: there is no /dev/full"
+fi
+
 # ---- Other forms, and what is refused ----
 
 printf '{"conversations": [{"from": "human", "value": "one"}, {"from": "gpt", "value": "two"}]}\n{"conversations": [{"from": "human", "value": "three"}, {"from": "gpt", "value": "four"}]}\n' >sharegpt.jsonl

@@ -58,8 +58,9 @@ check "SIGXCPU again and again: saved" test "$(ls -d repeated/checkpoint-* | wc 
 exits 0 "SIGXCPU again and again: resume" train --resume auto --output-dir repeated --threads 1
 same_run "SIGXCPU again and again" repeated
 
-# A second signal ends the process at once. Both come while it is halted, in either order.
-check "a second signal: a step" start_until 'step 2/' $slow --output-dir twice
+# A second signal ends the process at once. Both come while it is halted, in either order, in a run that neither saves nor
+# ends by itself, however late they come.
+check "a second signal: a step" start_until 'step 2/' $large --steps 100000000 --log-every 1 --output-dir twice
 kill -STOP $process
 kill -TERM $process
 kill -HUP $process

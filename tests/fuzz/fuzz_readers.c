@@ -1,7 +1,7 @@
 /*
- * Fuzzes the commands that look at runs: report, logs, doctor and monitor. An input is the files of an output directory,
- * separated by U+001E: run.json, summary.jsonl, metrics.jsonl, evaluations.jsonl, logs/supervisor.json. What is read
- * may be refused, by exit code 1.
+ * Fuzzes the commands that look at runs: report, logs, doctor and monitor. An input is the files of an output
+ * directory, separated by U+001E: run.json, summary.jsonl, metrics.jsonl, evaluations.jsonl, logs/supervisor.json. Exit
+ * code 1 refuses a run.
  */
 #include "command.h"
 

@@ -236,6 +236,12 @@ int output_flush(void) {
     return !output.failed;
 }
 
+static const char output_incomplete[] = "cannot write to standard output: %s; the result is incomplete";
+
+eitp_status output_check(eitp_error *error) {
+    return output_flush() ? EITP_OK : command_fail(error, EITP_ERROR_IO, output_incomplete, strerror(output.failed));
+}
+
 int output_finish(int code) {
     if (code == COMMAND_FINISHED)
         output_warnings();
@@ -245,6 +251,6 @@ int output_finish(int code) {
     output_clear_progress();
     if (!output.failed || output.failed == EPIPE || code != COMMAND_FINISHED)
         return code;
-    output_error("cannot write to standard output: %s; the result is incomplete", strerror(output.failed));
+    output_error(output_incomplete, strerror(output.failed));
     return COMMAND_IO;
 }

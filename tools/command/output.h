@@ -61,6 +61,9 @@ void output_result(const char *data, size_t size);
 /* Flushes standard output. Returns 0 if it or an earlier write failed. */
 int output_flush(void);
 
+/* The same as a status: EITP_ERROR_IO. */
+eitp_status output_check(eitp_error *error);
+
 /* At the end of the program: prints the warnings still held back if the command succeeded, flushes standard output, and
    returns `code`, or, if writing failed and the code is that of success, prints an error and returns COMMAND_IO. A pipe
    that nobody reads is no failure of a command that survives it (see process_survive_closed_pipes). */

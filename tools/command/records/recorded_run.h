@@ -68,7 +68,7 @@ void recorded_run_close(recorded_run *r);
 const eitp_json *recorded_at(const eitp_json *object, const char *path);
 
 /* The first member of an object, and the first item of an array; the others follow by `next`. NULL: another kind of
-   value. A record may have any value anywhere, so a reader of records begins with these rather than with first_child. */
+   value. A record may have any value anywhere, so its readers begin with these rather than with first_child. */
 const eitp_json *recorded_members(const eitp_json *object);
 const eitp_json *recorded_items(const eitp_json *array);
 

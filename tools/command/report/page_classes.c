@@ -39,7 +39,8 @@ static void add_metrics(page *p, const page_run *r) {
     headings[2] = command_format("Lowest loss, after step %lld", (long long)best->step);
     page_open_table(p, "Metrics of the validation, with standard errors", (const char *const *)headings,
                     best == last ? 2 : 3);
-    for (const eitp_json *member = recorded_members(last->record); member && count < MOST_METRICS; member = member->next) {
+    for (const eitp_json *member = recorded_members(last->record); member && count < MOST_METRICS;
+         member = member->next) {
         if (strcmp(member->name, "val_loss") && strcmp(member->name, "val_perplexity") && !is_metric(member))
             continue;
         text_format(&p->text, "<tr><th scope=\"row\">");

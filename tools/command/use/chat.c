@@ -201,7 +201,7 @@ static eitp_status answer(chatting *c, const char *text, size_t size, eitp_error
         remove_messages(c, c->count - 1, 1);
     else
         add_message(c, "assistant", c->answer.data, c->answer.size);
-    return output_flush() ? status : EITP_ERROR_IO;
+    return output_flush() ? status : output_check(error);
 }
 
 /* ---- Reading ---- */
