@@ -80,9 +80,9 @@ EITP_API eitp_load_config eitp_load_config_default(void);
  * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
  * pooler that the directory lacks is initialized at random, as in transformers: the log names its parameters, as a
  * warning if the directory's config.json has the model's head (see eitp_model_check_head), or fresh_head replaces one.
- * With a classifier the names of its labels are read too, if there are as many. EITP_ERROR_ARGUMENT if the directory has no weights, if
- * the model's head is tied and the weights have a head that differs from the token embedding, or if the weights have a
- * classifier with another number of labels.
+ * With a classifier the names of its labels are read too, if there are as many. EITP_ERROR_ARGUMENT if the directory
+ * has no weights, if the model's head is tied and the weights have a head that differs from the token embedding, or if
+ * the weights have a classifier with another number of labels.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
 EITP_API eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory,
