@@ -256,6 +256,8 @@ EITP_API const eitp_transformer_config *eitp_training_get_shape(const eitp_train
 /* What the model has besides, if it has a latent variable; size 0: it has none. */
 EITP_API eitp_latent_config eitp_training_get_latent(const eitp_training *training);
 EITP_API const eitp_fit *eitp_training_get_fit(const eitp_training *training);
+/* What the chosen configuration gave up for memory, once the training is planned; nothing with memory.least. */
+EITP_API eitp_fit_price eitp_training_get_price(const eitp_training *training);
 
 /* The directories that the model comes from. */
 typedef struct eitp_training_source {

@@ -142,11 +142,38 @@ EITP__PRIVATE void eitp__training_set_rates(const eitp_training *training, eitp_
         given->optimizer_config.weight_decay < 0 ? optimizer->weight_decay : given->optimizer_config.weight_decay;
 }
 
+EITP__PRIVATE eitp_status eitp__training_split(eitp_training *training, eitp_error *error) {
+    const eitp_run_config *run = &training->recipe.run;
+    const eitp_status status = training->kind->split(training, error);
+    if (!status && !training->validates && training->recipe.trainer.schedule.kind == EITP_SCHEDULE_PLATEAU)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "lr_schedule plateau requires validation data; set val_data or val_fraction");
+    if (!status && !training->validates && (run->keep_best || run->patience))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "keep_best and patience require validation data; set val_data or val_fraction");
+    if (!status && !training->validates && training->prompt_tokens)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "sample_prompt requires validation data, since texts are written at evaluations; set val_data "
+            "or val_fraction");
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__training_use_length(const void *user, int64_t length, eitp_error *error) {
+    eitp_training *training = (eitp_training *)(uintptr_t)user;
+    training->recipe.task.block_size = length;
+    if (!training->parts[EITP_TRAINING].is_labelled)
+        return eitp__training_split(training, error);
+    training->planned_length = length; /* rows were cut when they were packed */
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, eitp_error *error) {
     const eitp_memory_recipe *memory = &training->recipe.memory;
     const char *offload = memory->offload ? memory->offload : "none";
     eitp_fit *fit = &training->fit;
     const size_t known = fit->budget, known_of_device = fit->device_budget;
+    eitp_memory_info info = EITP__ZERO;
     eitp_status status;
     memset(fit, 0, sizeof *fit);
     fit->context = training->recipe.context;
@@ -160,9 +187,15 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     fit->create_task = eitp__create_planned;
     fit->user = training;
     fit->record_bytes = eitp__record_bytes;
+    fit->lengths = training->lengths;
+    fit->length_count = training->length_count;
+    fit->use_length = eitp__training_use_length;
     fit->create_more = training->prompt_tokens ? eitp__sample_texts_plan : NULL;
     eitp__keep_kernels(training, &fit->context);
-    status = eitp__describe_numbers(training, error);
+    status = eitp_memory_info_read(&training->host, &info, error);
+    fit->process = (size_t)info.resident;
+    if (!status)
+        status = eitp__describe_numbers(training, error);
     eitp__training_set_rates(training, &fit->trainer);
     if (!status)
         status = eitp__find_budget(training, known, &fit->budget, error);

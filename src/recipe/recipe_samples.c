@@ -306,5 +306,8 @@ EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, 
 }
 
 EITP__PRIVATE eitp_labelled_source eitp__part_samples(const eitp_training *training, eitp_split split) {
-    return eitp_labelled_part_source(training->parts[split].samples);
+    eitp_labelled_source source = eitp_labelled_part_source(training->parts[split].samples);
+    if (training->planned_length && source.max_length > training->planned_length)
+        source.max_length = training->planned_length;
+    return source;
 }

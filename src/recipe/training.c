@@ -111,23 +111,6 @@ eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **traini
 
 /* ---- Planning ---- */
 
-static eitp_status eitp__split_data(eitp_training *training, eitp_error *error) {
-    const eitp_run_config *run = &training->recipe.run;
-    const eitp_status status = training->kind->split(training, error);
-    if (!status && !training->validates && training->recipe.trainer.schedule.kind == EITP_SCHEDULE_PLATEAU)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "lr_schedule plateau requires validation data; set val_data or val_fraction");
-    if (!status && !training->validates && (run->keep_best || run->patience))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "keep_best and patience require validation data; set val_data or val_fraction");
-    if (!status && !training->validates && training->prompt_tokens)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "sample_prompt requires validation data, since texts are written at evaluations; set val_data "
-            "or val_fraction");
-    return status;
-}
-
 /* The planner names the configuration with the least memory where nothing fits. */
 static eitp_status eitp__choose_least(eitp_training *training, eitp_error *error) {
     eitp_fit nothing = training->fit;
@@ -142,38 +125,29 @@ static eitp_status eitp__choose_least(eitp_training *training, eitp_error *error
 }
 
 static eitp_status eitp__choose(eitp_training *training, eitp_error *error) {
-    return training->recipe.memory.least ? eitp__choose_least(training, error)
-                                         : eitp_fit_choose(&training->fit, &training->choice, NULL, error);
+    eitp_status status;
+    memset(&training->price, 0, sizeof training->price);
+    if (training->recipe.memory.least)
+        return eitp__choose_least(training, error);
+    status = eitp_fit_choose(&training->fit, &training->choice, NULL, error);
+    return status ? status : eitp_fit_find_price(&training->fit, &training->choice, &training->price, error);
 }
 
 static eitp_status eitp__plan_stages(eitp_training *training, eitp_error *error) {
     static const eitp__stage stages[] = {
-        {NULL, eitp__split_data}, {"planning memory", eitp__training_describe_fit}, {NULL, eitp__choose}};
+        {NULL, eitp__training_split}, {"planning memory", eitp__training_describe_fit}, {NULL, eitp__choose}};
     return eitp__run_stages(training, stages, EITP__COUNT(stages), error);
 }
 
 /* ---- The size of windows ---- */
 
-/* Windows have at least EITP__SHORTEST_WINDOW tokens, if the model has the positions; an epoch of longer ones has at
-   least EITP__EPOCH_STEPS steps. */
-enum { EITP__SHORTEST_WINDOW = 64, EITP__EPOCH_STEPS = 64 };
+/* An epoch of windows longer than the shortest has at least so many steps. */
+enum { EITP__EPOCH_STEPS = 64 };
 
 static int eitp__has_enough_windows(const eitp_training *training) {
     const eitp_trainer_config *trainer = &training->recipe.trainer;
     const uint64_t step = (uint64_t)trainer->batch_size * (uint64_t)trainer->grad_accum;
     return training->parts[EITP_TRAINING].range.count / (uint64_t)training->rows / step >= EITP__EPOCH_STEPS;
-}
-
-static void eitp__log_window(const eitp_training *training, const char *reason) {
-    const int64_t positions = eitp_transformer_config_positions(&training->shape);
-    if (training->rows == positions)
-        eitp__log_line(&training->host, EITP_LOG_INFO,
-                       "block size: %lld tokens, all positions of the model; override with block_size",
-                       (long long)positions);
-    else
-        eitp__log_line(&training->host, EITP_LOG_INFO,
-                       "block size: %lld tokens of the model's %lld positions, because %s; override with block_size",
-                       (long long)training->rows, (long long)positions, reason);
 }
 
 /* True if neither the recipe nor a checkpoint sets the size of windows. Planning that has failed before may have left
@@ -184,56 +158,41 @@ static int eitp__is_window_open(const eitp_training *training) {
            !training->resumed.rows;
 }
 
-/* True if windows fit without recomputation too. The planner may have chosen it only because smaller passes are slower.
-   */
-static int eitp__fits_without_recompute(const eitp_training *training, const eitp_fit_candidate *shortest) {
-    eitp_fit fit = training->fit;
-    eitp_fit_candidate candidate;
-    fit.trainer.plan.recompute = EITP_RECOMPUTE_NONE;
-    return !eitp_fit_choose(&fit, &candidate, NULL, NULL) && eitp_fit_candidate_keeps(&candidate, shortest);
+/* Lists the sizes of which the data have enough windows, and the shortest. */
+static void eitp__list_windows(eitp_training *training) {
+    int64_t lengths[EITP_FIT_LENGTHS];
+    const size_t count = eitp_fit_lengths(eitp_transformer_config_positions(&training->shape), lengths);
+    training->length_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i + 1 == count ||
+            (!eitp__training_use_length(training, lengths[i], NULL) && eitp__has_enough_windows(training)))
+            training->lengths[training->length_count++] = lengths[i];
+    }
+    training->recipe.task.block_size = lengths[count - 1];
 }
 
-/* Plans with windows of this size. *suits: data and memory have room for them. `reason` tells what has not. */
-static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, const eitp_fit_candidate *shortest,
-                                     int *suits, const char **reason, eitp_error *error) {
-    eitp_status status;
-    training->recipe.task.block_size = size;
-    *suits = !eitp__split_data(training, NULL) && eitp__has_enough_windows(training);
-    *reason = "an epoch of longer windows has fewer than 64 steps";
-    if (!*suits)
-        return EITP_OK;
-    status = eitp__plan_stages(training, error);
-    *suits = !status && (eitp_fit_candidate_keeps(&training->choice, shortest) ||
-                         eitp__fits_without_recompute(training, shortest));
-    *reason = "longer windows would need recomputation, offloading or another optimizer to fit in memory";
-    return status == EITP_ERROR_MEMORY ? EITP_OK : status;
-}
-
-/* Plans with the longest windows that data and memory have room for: the model's positions, of models with many the
-   usual ones, or a half, a quarter, ... of them. */
-static eitp_status eitp__plan_window(eitp_training *training, eitp_error *error) {
-    const int64_t positions = eitp__usual_positions(training);
-    const int64_t least_size = EITP__SHORTEST_WINDOW, shortest = positions < least_size ? positions : least_size;
-    const char *reason = NULL, *next = "sequences are that long unless others are asked for";
-    eitp_fit_candidate least;
-    eitp_status status;
-    int suits = 0;
-    training->recipe.task.block_size = shortest;
-    status = eitp__plan_stages(training, error);
-    least = training->choice;
-    for (int64_t size = positions; !status && !suits && size > shortest; size /= 2) {
-        reason = next;
-        status = eitp__plan_longer(training, size, &least, &suits, &next, error);
-    }
-    if (!status && !suits && positions > shortest) {
-        reason = next;
-        training->recipe.task.block_size = shortest;
-        status = eitp__plan_stages(training, error);
-    }
-    training->chosen_window = training->recipe.task.block_size;
-    if (!status)
-        eitp__log_window(training, reason);
-    return status;
+/* Says how long windows are, and what keeps them from being longer. */
+static void eitp__log_window(const eitp_training *training) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    const eitp_fit_candidate *longer = &training->price.longer;
+    char reason[100], bytes[16];
+    if (longer->total)
+        snprintf(reason, sizeof reason, "%lld need %s%s", (long long)longer->length,
+                 eitp_format_bytes(longer->device ? longer->device : longer->total, bytes, sizeof bytes),
+                 longer->device ? " of the GPU's memory" : " of memory");
+    else
+        snprintf(reason, sizeof reason, "%s",
+                 training->rows < eitp__usual_positions(training)
+                     ? "an epoch of longer windows has fewer than 64 steps"
+                     : "sequences are that long unless others are asked for");
+    if (training->rows == positions)
+        eitp__log_line(&training->host, EITP_LOG_INFO,
+                       "block size: %lld tokens, all positions of the model; override with block_size",
+                       (long long)positions);
+    else
+        eitp__log_line(&training->host, EITP_LOG_INFO,
+                       "block size: %lld tokens of the model's %lld positions, because %s; override with block_size",
+                       (long long)training->rows, (long long)positions, reason);
 }
 
 static eitp_status eitp__refuse_trained(eitp_error *error) {
@@ -249,9 +208,17 @@ eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chos
         return eitp__refuse_trained(error);
     if (!training->is_planned)
         training->fit.budget = training->fit.device_budget = 0; /* as they are now */
-    if (!training->is_planned)
-        status =
-            eitp__is_window_open(training) ? eitp__plan_window(training, error) : eitp__plan_stages(training, error);
+    if (!training->is_planned) {
+        const int is_open = eitp__is_window_open(training);
+        training->length_count = 0;
+        training->planned_length = 0;
+        if (is_open)
+            eitp__list_windows(training);
+        status = eitp__plan_stages(training, error);
+        training->chosen_window = is_open ? training->recipe.task.block_size : 0;
+        if (!status && is_open)
+            eitp__log_window(training);
+    }
     training->is_planned |= !status;
     if (!status && chosen)
         *chosen = training->choice;
@@ -506,6 +473,11 @@ const eitp_task *eitp_training_get_task(const eitp_training *training) {
 
 eitp_trainer *eitp_training_get_trainer(eitp_training *training) {
     return training ? training->trainer : NULL;
+}
+
+eitp_fit_price eitp_training_get_price(const eitp_training *training) {
+    const eitp_fit_price none = EITP__ZERO;
+    return training && training->is_planned ? training->price : none;
 }
 
 const eitp_fit *eitp_training_get_fit(const eitp_training *training) {

@@ -48,13 +48,17 @@ struct eitp_training {
     uint64_t kept_tokens;              /* of training data that has grown since the checkpoint; 0: all */
     const char *stage;                 /* what is being done */
     int validates;
-    int64_t rows;          /* of a sample, at most */
-    int64_t chosen_window; /* the size of windows that planning has chosen; 0: none */
+    int64_t rows;                      /* of a sample, at most */
+    int64_t chosen_window;             /* the size of windows that planning has chosen; 0: none */
+    int64_t lengths[EITP_FIT_LENGTHS]; /* that planning chooses from, the longest first */
+    size_t length_count;               /* 0: the size of windows is set */
+    int64_t planned_length;            /* samples are planned as if cut to it; 0: as they are */
     char isa[EITP__ISA_SIZE];
     eitp_fit fit;
     int is_planned, is_prepared, has_begun;
     int discards_data; /* what was packed for a run that was refused is not wanted again */
     eitp_fit_candidate choice;
+    eitp_fit_price price; /* of the choice */
     eitp_context *context;
     eitp_model *model;
     eitp_task task;
@@ -306,6 +310,12 @@ EITP__PRIVATE void eitp__training_log_data(const eitp_training *training);
 EITP__PRIVATE eitp_status eitp__training_add_info(eitp_training *training, eitp_error *error);
 
 /* ---- Memory ---- */
+
+/* Divides the data into what is trained on and what is held out, and checks what that allows. */
+EITP__PRIVATE eitp_status eitp__training_split(eitp_training *training, eitp_error *error);
+
+/* Plans with sequences of this length from now on: eitp_fit.use_length, whose user is the training. */
+EITP__PRIVATE eitp_status eitp__training_use_length(const void *user, int64_t length, eitp_error *error);
 
 /* Describes the run to the planner. */
 EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, eitp_error *error);

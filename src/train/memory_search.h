@@ -1,7 +1,6 @@
 /*
- * The search of the memory planner. Moves make a candidate smaller, a measure computes its memory and time, and the
- * fastest candidate within the budget is kept. The planner searches before a run, eitp_trainer_shrink during one, each
- * with its own moves and measure.
+ * The search of eitp_trainer_shrink, and for the micro-batches of a pass. Moves make a candidate smaller, a measure
+ * computes its memory and time, and the fastest candidate within the budget is kept.
  */
 #ifndef EITP_MEMORY_SEARCH_H
 #define EITP_MEMORY_SEARCH_H
@@ -11,7 +10,7 @@
 
 /* A configuration of a run, with its memory and time. */
 typedef struct eitp__run_candidate {
-    int64_t batch_size, grad_accum, evaluation_samples; /* used by eitp_trainer_shrink only */
+    int64_t batch_size, grad_accum, evaluation_samples;
     eitp_fit_candidate fit;
 } eitp__run_candidate;
 
@@ -22,17 +21,14 @@ typedef struct eitp__search {
     /* Fills in a candidate's memory and time: at least `total`, `seconds` and `recomputed` of `fit`. */
     eitp_status (*measure)(void *user, eitp__run_candidate *candidate, eitp_error *error);
     void *user;
-    size_t budget, device_budget; /* the largest `total` and `device` that fit, in bytes; 0: no limit */
+    size_t budget; /* the largest `total` that fits, in bytes; 0: no limit */
     eitp__run_candidate latest;
     eitp__run_candidate best;     /* the fastest that fits; best.fit.fits is 0 before one does */
     eitp__run_candidate smallest; /* smallest.fit.total is 0 before a measurement */
 } eitp__search;
 
-typedef struct eitp__move {
-    /* Makes a candidate smaller. Returns 0 if that is impossible, or cannot beat the candidates measured so far. */
-    int (*make)(const eitp__search *search, eitp__run_candidate *candidate);
-    int attempts; /* tries to make one candidate fit, each replacing the last; 0: each is a candidate of its own */
-} eitp__move;
+/* Makes a candidate smaller. Returns 0 if that is impossible, or cannot beat the candidates measured so far. */
+typedef int (*eitp__move)(const eitp__search *search, eitp__run_candidate *candidate);
 
 /* Measures `start` and every candidate that the moves make. The moves after one are tried on each of its candidates. */
 EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__move *moves, size_t count,

@@ -188,11 +188,6 @@ int eitp_fit_admits(const eitp_fit *fit, const eitp_fit_candidate *candidate) {
            (!fit->device_budget || candidate->device <= fit->device_budget);
 }
 
-int eitp_fit_candidate_keeps(const eitp_fit_candidate *candidate, const eitp_fit_candidate *other) {
-    return candidate && other && candidate->optimizer == other->optimizer && candidate->offload <= other->offload &&
-           (!candidate->recomputed || other->recomputed);
-}
-
 eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error) {
     if (!fit || !candidate || !fit->create_task)
         return eitp__fail_null(error, "eitp_fit_measure", "fit, fit->create_task and candidate");
@@ -240,52 +235,23 @@ static eitp_status eitp__fail_fit(const eitp_fit *fit, const eitp_fit_candidate 
                : eitp__fail_budget("the run", smallest->total, fit->budget, error);
 }
 
-static eitp_status eitp__measure_candidate(void *user, eitp__run_candidate *candidate, eitp_error *error) {
-    return eitp_fit_measure((const eitp_fit *)user, &candidate->fit, error);
+/* The memory that has the arena: a device's own, or that of the process. */
+static size_t eitp__size_of(const eitp_fit_candidate *candidate) {
+    return candidate->device ? candidate->device : candidate->total;
 }
 
-/* The bytes by which the memory that has the arena exceeds its budget. */
-static size_t eitp__excess(const eitp_fit *fit, const eitp_fit_candidate *candidate) {
-    const size_t bytes = candidate->device ? candidate->device : candidate->total;
-    const size_t budget = candidate->device ? fit->device_budget : fit->budget;
-    return budget && bytes > budget ? bytes - budget : 0;
+static size_t eitp__budget_of(const eitp_fit *fit, const eitp_fit_candidate *candidate) {
+    return candidate->device ? fit->device_budget : fit->budget;
 }
 
-/* A candidate cannot run if the bytes that recomputation cannot reduce exceed the budget. */
-static eitp_status eitp__measure_hopeful(void *user, eitp__run_candidate *candidate, eitp_error *error) {
-    const eitp_fit *fit = (const eitp_fit *)user;
-    eitp_fit_candidate *needs = &candidate->fit;
-    eitp_status status = eitp_fit_measure(fit, needs, error);
-    if (needs->plan.memory == fit->trainer.plan.memory && eitp__excess(fit, needs) > needs->arena + needs->workspace)
-        needs->total = EITP__CANNOT_RUN;
-    return status;
+/* The part that every configuration with its optimizer and offloading has. */
+static size_t eitp__state_bytes(const eitp_fit_candidate *candidate) {
+    return candidate->parameters + candidate->states;
 }
 
-/* Lowers the memory of a pass by the excess of the latest candidate, unless that recomputes all it can. */
-static int eitp__recompute_excess(const eitp__search *search, eitp__run_candidate *candidate) {
-    const eitp_fit_candidate *latest = &search->latest.fit;
-    const size_t excess = eitp__excess((const eitp_fit *)search->user, latest);
-    const size_t pass = latest->arena + latest->workspace;
-    const int is_minimal = latest->plan.memory && pass > latest->plan.memory;
-    *candidate = search->latest;
-    candidate->fit.plan.memory = excess < pass ? pass - excess : EITP_MINIMUM_MEMORY;
-    return !latest->fits && excess && latest->plan.recompute == EITP_RECOMPUTE_AUTO && !is_minimal &&
-           latest->total != EITP__CANNOT_RUN;
-}
-
-static int eitp__is_fixed_per_pass(const eitp__search *search) {
-    return ((const eitp_fit *)search->user)->trainer.micro_batches_per_pass != 0;
-}
-
-/* Where recomputation cannot help, fewer micro-batches per pass only add stored gradients. */
-static int eitp__fewer_if_hopeful(const eitp__search *search, eitp__run_candidate *candidate) {
-    return !eitp__is_fixed_per_pass(search) && search->latest.fit.total != EITP__CANNOT_RUN &&
-           eitp__fewer_per_pass(search, candidate);
-}
-
-static int eitp__one_per_pass(const eitp__search *search, eitp__run_candidate *candidate) {
-    candidate->fit.micro_batches_per_pass = 1;
-    return !eitp__is_fixed_per_pass(search) && search->latest.fit.micro_batches_per_pass > 1;
+/* The part of a candidate's memory that recomputation cannot reduce. */
+static size_t eitp__fixed_bytes(const eitp_fit_candidate *candidate) {
+    return eitp__size_of(candidate) - candidate->arena - candidate->workspace;
 }
 
 /* True if the optimizer may be chosen: it runs in the requested precision, and differs there from those before it. */
@@ -302,56 +268,216 @@ static int eitp__is_eligible(const eitp_fit *fit, eitp_optimizer optimizer) {
     return optimizer != EITP_ADAMW8_SR && (!requested || strcmp(requested, "fp16"));
 }
 
-/* The next optimizer that is as faithful as one that fits, and could recompute less. */
-static int eitp__next_optimizer(const eitp__search *search, eitp__run_candidate *candidate) {
-    const eitp_fit *fit = (const eitp_fit *)search->user;
-    const eitp_fit_candidate *best = &search->best.fit;
-    for (int i = (int)candidate->fit.optimizer + 1; i < EITP_OPTIMIZER_COUNT; i++) {
-        const eitp_optimizer next = candidate->fit.optimizer = (eitp_optimizer)i;
-        if (best->fits &&
-            (!best->recomputed || eitp_optimizer_get(next)->fidelity != eitp_optimizer_get(best->optimizer)->fidelity))
-            return 0;
-        if (eitp__is_eligible(fit, next))
-            return 1;
+enum { EITP__OFFLOADS = EITP_OFFLOAD_ALL + 1, EITP__FIDELITIES = EITP_DIFFERENT_ALGORITHM + 1 };
+
+/* The configurations of one length and one place of the variables, of which the fastest that fits is taken. */
+typedef struct eitp__fit_search {
+    const eitp_fit *fit;
+    int is_hopeless[EITP__OFFLOADS][EITP_OPTIMIZER_COUNT]; /* weights and state alone exceed the budget */
+    int64_t length;
+    eitp_offload offload;
+    int to_memory;           /* offloaded variables are in other memory, not in a file */
+    double floor;            /* seconds that no configuration of the fidelity counts as faster than; 0: unknown */
+    eitp_fit_candidate best; /* best.fits is 0 before one fits */
+} eitp__fit_search;
+
+static void eitp__consider(eitp__fit_search *search, eitp_fit_candidate *candidate, double floor) {
+    if (candidate->seconds < floor)
+        candidate->seconds = floor;
+    if (candidate->fits && (!search->best.fits || candidate->seconds < search->best.seconds))
+        search->best = *candidate;
+}
+
+/* True if nothing that takes this time or more can become the best. */
+static int eitp__is_beaten(const eitp__fit_search *search, double seconds) {
+    return search->best.fits && search->best.seconds <= seconds;
+}
+
+/*
+ * The numbers of micro-batches per pass to try after one: halves of the trainer's choice, `first`, and then the whole
+ * step in one pass, which stores no gradients. 0: no more.
+ */
+static int64_t eitp__next_per_pass(const eitp_fit *fit, int64_t first, int64_t per_pass) {
+    if (fit->trainer.micro_batches_per_pass || per_pass > first)
+        return 0;
+    if (per_pass > 1)
+        return per_pass / 2;
+    return first < fit->trainer.grad_accum ? fit->trainer.grad_accum : 0;
+}
+
+/*
+ * Measures a configuration that keeps as much as the trainer's plan allows. `first` is the trainer's choice of
+ * micro-batches per pass, 0 to have it made. A larger pass that cannot be built has EITP__CANNOT_RUN.
+ */
+static eitp_status eitp__measure_kept(const eitp__fit_search *search, eitp_optimizer optimizer, int64_t first,
+                                      int64_t per_pass, eitp_fit_candidate *kept, eitp_error *error) {
+    eitp_status status;
+    *kept = eitp_fit_candidate_default();
+    kept->optimizer = optimizer;
+    kept->micro_batches_per_pass = per_pass;
+    kept->plan = search->fit->trainer.plan;
+    kept->offload = search->offload;
+    kept->length = search->length;
+    status = eitp_fit_measure(search->fit, kept, error);
+    if (!status || !first || per_pass <= first || status == EITP_ERROR_MEMORY || status == EITP_ERROR_INTERRUPTED)
+        return status;
+    kept->total = EITP__CANNOT_RUN;
+    kept->fits = 0;
+    return EITP_OK;
+}
+
+/* Measures the same with a limit of memory for a pass. */
+static eitp_status eitp__measure_limited(const eitp__fit_search *search, const eitp_fit_candidate *kept, size_t memory,
+                                         eitp_fit_candidate *limited, eitp_error *error) {
+    *limited = *kept;
+    limited->plan.memory = memory;
+    return eitp_fit_measure(search->fit, limited, error);
+}
+
+/*
+ * Limits of a pass between its least memory and that of a pass that recomputes nothing. They do not depend on the
+ * budget, which decides only which of them fit: what the greedy choice of recomputed values does between two limits
+ * cannot make a larger budget slower.
+ */
+enum { EITP__MEMORY_LEVELS = 16 };
+
+static eitp_status eitp__search_levels(eitp__fit_search *search, const eitp_fit_candidate *kept,
+                                       const eitp_fit_candidate *least, eitp_error *error) {
+    const size_t low = least->arena + least->workspace, high = kept->arena + kept->workspace;
+    const size_t budget = eitp__budget_of(search->fit, least);
+    const size_t room = budget ? low + (budget - eitp__size_of(least)) : SIZE_MAX;
+    const size_t part = high > low ? (high - low) / EITP__MEMORY_LEVELS : 0;
+    eitp_fit_candidate candidate;
+    eitp_status status = EITP_OK;
+    for (size_t level = EITP__MEMORY_LEVELS - 1; level && part && !status; level--) {
+        if (low + level * part > room)
+            continue;
+        if (eitp__is_beaten(search, kept->seconds))
+            break;
+        status = eitp__measure_limited(search, kept, low + level * part, &candidate, error);
+        if (!status)
+            eitp__consider(search, &candidate, kept->seconds);
     }
-    return 0;
+    return status;
 }
 
-/* Since a file wears the disk, of any optimizer only compact ones are then tried. */
-static int eitp__more_offload(const eitp__search *search, eitp__run_candidate *candidate) {
-    const eitp_fit *fit = (const eitp_fit *)search->user;
-    candidate->fit.offload = (eitp_offload)(candidate->fit.offload + 1);
-    if (fit->any_optimizer && eitp__is_eligible(fit, EITP_ADAMW8))
-        candidate->fit.optimizer = EITP_ADAMW8;
-    return !search->best.fit.fits && fit->any_offload && candidate->fit.offload <= EITP_OFFLOAD_ALL;
+/* Considers one that keeps everything, and if it does not fit those that recompute. */
+static eitp_status eitp__search_recompute(eitp__fit_search *search, eitp_fit_candidate *kept, eitp_error *error) {
+    const size_t budget = eitp__budget_of(search->fit, kept);
+    eitp_fit_candidate least;
+    eitp_status status;
+    eitp__consider(search, kept, search->floor);
+    if (kept->fits || kept->total == EITP__CANNOT_RUN || kept->plan.recompute != EITP_RECOMPUTE_AUTO ||
+        eitp__is_beaten(search, kept->seconds) || (budget && eitp__fixed_bytes(kept) > budget))
+        return EITP_OK;
+    status = eitp__measure_limited(search, kept, EITP_MINIMUM_MEMORY, &least, error);
+    if (status)
+        return status;
+    eitp__consider(search, &least, kept->seconds);
+    return least.fits ? eitp__search_levels(search, kept, &least, error) : EITP_OK;
 }
 
-/* Memory of the host wears nothing: all that one optimizer can offload comes before a less faithful one. */
-static int eitp__more_offload_to_memory(const eitp__search *search, eitp__run_candidate *candidate) {
-    candidate->fit.offload = (eitp_offload)(candidate->fit.offload + 1);
-    return !search->best.fit.fits && ((const eitp_fit *)search->user)->any_offload &&
-           candidate->fit.offload <= EITP_OFFLOAD_ALL;
+static eitp_status eitp__search_optimizer(eitp__fit_search *search, eitp_optimizer optimizer, eitp_error *error) {
+    int64_t first = 0, per_pass = search->fit->trainer.micro_batches_per_pass;
+    int *is_hopeless = &search->is_hopeless[search->offload][optimizer];
+    eitp_status status = EITP_OK;
+    if (*is_hopeless)
+        return EITP_OK;
+    do {
+        eitp_fit_candidate kept;
+        status = eitp__measure_kept(search, optimizer, first, per_pass, &kept, error);
+        first = first ? first : kept.micro_batches_per_pass;
+        search->floor = search->floor > 0 ? search->floor : kept.seconds;
+        *is_hopeless =
+            eitp__budget_of(search->fit, &kept) && eitp__state_bytes(&kept) > eitp__budget_of(search->fit, &kept);
+        if (!status && !*is_hopeless)
+            status = eitp__search_recompute(search, &kept, error);
+        per_pass = eitp__next_per_pass(search->fit, first, kept.micro_batches_per_pass);
+    } while (!status && per_pass && !*is_hopeless && !eitp__is_beaten(search, search->floor));
+    return status;
 }
 
-/* The last two moves are the same. */
-static const eitp__move eitp__fit_moves[][4] = {
-    {{eitp__more_offload, 0}, {eitp__next_optimizer, 0}, {eitp__fewer_if_hopeful, 0}, {eitp__recompute_excess, 4}},
-    {{eitp__next_optimizer, 0},
-     {eitp__more_offload_to_memory, 0},
-     {eitp__fewer_if_hopeful, 0},
-     {eitp__recompute_excess, 4}}};
+/* True if an optimizer may be used with this offloading. Since a file wears the disk, of any optimizer only compact
+   ones may, where the precision has them. */
+static int eitp__may_offload(const eitp__fit_search *search, eitp_optimizer optimizer) {
+    return !search->offload || search->to_memory || !search->fit->any_optimizer || optimizer >= EITP_ADAMW8 ||
+           !eitp__is_eligible(search->fit, EITP_ADAMW8);
+}
 
-/* Measures the candidates that recompute all they can: the greedy search can miss a budget that they keep. */
-static eitp_status eitp__search_smallest(eitp__search *search, eitp_error *error) {
-    static const eitp__move moves[] = {{eitp__one_per_pass, 0}};
-    const eitp_fit *fit = (const eitp_fit *)search->user;
-    eitp__run_candidate start = search->latest;
-    start.fit.micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
-    start.fit.plan = fit->trainer.plan;
-    if (start.fit.plan.recompute == EITP_RECOMPUTE_AUTO)
-        start.fit.plan.memory = EITP_MINIMUM_MEMORY;
-    search->measure = eitp__measure_candidate;
-    return eitp__search_run(search, moves, EITP__COUNT(moves), &start, error);
+/* Finds the best configuration of a fidelity. */
+static eitp_status eitp__search_fidelity(eitp__fit_search *search, eitp_fidelity fidelity, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    search->floor = 0;
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT && !status; i++) {
+        const eitp_optimizer optimizer = (eitp_optimizer)i;
+        if (eitp_optimizer_get(optimizer)->fidelity == fidelity && eitp__is_eligible(search->fit, optimizer) &&
+            eitp__may_offload(search, optimizer) && !(search->floor > 0 && eitp__is_beaten(search, search->floor)))
+            status = eitp__search_optimizer(search, optimizer, error);
+    }
+    return status;
+}
+
+static int eitp__offload_is_allowed(const eitp_fit *fit, int is_shortest, eitp_offload offload) {
+    return fit->any_offload ? offload == EITP_OFFLOAD_NONE || is_shortest : offload == fit->context.offload;
+}
+
+/* Finds the best configuration of a length, which is in use. */
+static eitp_status eitp__search_length(eitp__fit_search *search, int is_shortest, eitp_error *error) {
+    const eitp_fit *fit = search->fit;
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < EITP__OFFLOADS * EITP__FIDELITIES && !status && !search->best.fits; i++) {
+        const int fidelity = search->to_memory ? i / EITP__OFFLOADS : i % EITP__FIDELITIES;
+        search->offload = (eitp_offload)(search->to_memory ? i % EITP__OFFLOADS : i / EITP__FIDELITIES);
+        if (eitp__offload_is_allowed(fit, is_shortest, search->offload) &&
+            (is_shortest || !fit->any_optimizer || fidelity < EITP_APPROXIMATE))
+            status = eitp__search_fidelity(search, (eitp_fidelity)fidelity, error);
+    }
+    return status;
+}
+
+static eitp_status eitp__use_length(const eitp_fit *fit, int64_t length, eitp_error *error) {
+    return fit->length_count ? fit->use_length(fit->user, length, error) : EITP_OK;
+}
+
+/* Finds the configuration of an optimizer that takes the least memory; keeps *least if that takes less. */
+static eitp_status eitp__find_least(const eitp__fit_search *search, eitp_optimizer optimizer, eitp_fit_candidate *least,
+                                    eitp_error *error) {
+    int64_t first = 0, per_pass = search->fit->trainer.micro_batches_per_pass;
+    eitp_status status = EITP_OK;
+    do {
+        eitp_fit_candidate candidate;
+        status = eitp__measure_kept(search, optimizer, first, per_pass, &candidate, error);
+        first = first ? first : candidate.micro_batches_per_pass;
+        per_pass = eitp__next_per_pass(search->fit, first, candidate.micro_batches_per_pass);
+        if (!status && least->total && eitp__state_bytes(&candidate) >= eitp__size_of(least))
+            return EITP_OK;
+        if (status || candidate.total == EITP__CANNOT_RUN ||
+            (least->total && eitp__fixed_bytes(&candidate) >= eitp__size_of(least)))
+            continue;
+        if (candidate.plan.recompute == EITP_RECOMPUTE_AUTO) {
+            const eitp_fit_candidate kept = candidate;
+            status = eitp__measure_limited(search, &kept, EITP_MINIMUM_MEMORY, &candidate, error);
+        }
+        if (!status && (!least->total || eitp__size_of(&candidate) < eitp__size_of(least)))
+            *least = candidate;
+    } while (!status && per_pass);
+    return status;
+}
+
+/* Finds the configuration of the shortest length, which is in use, that takes the least memory. */
+static eitp_status eitp__find_smallest(eitp__fit_search *search, eitp_fit_candidate *smallest, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    memset(smallest, 0, sizeof *smallest);
+    for (int i = 0; i < EITP__OFFLOADS * EITP_OPTIMIZER_COUNT && !status; i++) {
+        /* Those that store the least come first, and rule out others. */
+        const eitp_optimizer optimizer = (eitp_optimizer)(EITP_OPTIMIZER_COUNT - 1 - i % EITP_OPTIMIZER_COUNT);
+        search->offload = (eitp_offload)(EITP_OFFLOAD_ALL - i / EITP_OPTIMIZER_COUNT);
+        if (eitp__offload_is_allowed(search->fit, 1, search->offload) && eitp__is_eligible(search->fit, optimizer) &&
+            eitp__may_offload(search, optimizer))
+            status = eitp__find_least(search, optimizer, smallest, error);
+    }
+    smallest->fits = eitp_fit_admits(search->fit, smallest);
+    return status;
 }
 
 /* Opens a device that has its own memory, for it to stay open between candidates. *context is NULL for others: of those
@@ -381,42 +507,114 @@ eitp_status eitp_fit_device_memory(const eitp_fit *fit, eitp_device_memory *memo
     return status;
 }
 
-static eitp_status eitp__choose_fit(const eitp_fit *fit, const eitp__move *moves, size_t count, eitp__search *search,
-                                    eitp_error *error) {
-    eitp__run_candidate start = EITP__ZERO;
-    eitp_status status;
-    search->measure = eitp__measure_hopeful;
-    search->user = (void *)(uintptr_t)fit;
-    search->budget = fit->budget;
-    search->device_budget = fit->device_budget;
-    start.fit.micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
-    start.fit.optimizer = fit->any_optimizer ? EITP_ADAMW : fit->trainer.optimizer_config.optimizer;
-    start.fit.plan = fit->trainer.plan;
-    start.fit.offload = fit->any_offload ? EITP_OFFLOAD_NONE : fit->context.offload;
-    status = eitp__search_run(search, moves, count, &start, error);
-    return status || search->best.fit.fits ? status : eitp__search_smallest(search, error);
+/* Fills in what a search begins with, and keeps a device open for it. */
+static eitp_status eitp__begin_search(const eitp_fit *fit, eitp_fit *request, eitp__fit_search *search,
+                                      eitp_context **device, eitp_error *error) {
+    eitp_status status = eitp__optimizer_check(fit->trainer.optimizer_config.optimizer, error);
+    if (!status)
+        status = eitp__open_device(fit, device, error);
+    *request = *fit;
+    memset(search, 0, sizeof *search);
+    search->fit = request;
+    search->offload = fit->any_offload ? EITP_OFFLOAD_NONE : fit->context.offload;
+    search->to_memory = *device && (*device)->offloaded.backend;
+    /* Read once: what measuring leaves in the C library's heap is available to the run. */
+    return status ? status : eitp__resident_bytes(fit, &request->process, error);
+}
+
+size_t eitp_fit_lengths(int64_t positions, int64_t lengths[EITP_FIT_LENGTHS]) {
+    enum { SHORTEST = 64, LONGEST = 2048 };
+    const int64_t longest = positions < LONGEST ? positions : (int64_t)LONGEST;
+    const int64_t shortest = longest < SHORTEST ? longest : (int64_t)SHORTEST;
+    size_t count = 0;
+    if (!lengths || positions < 1)
+        return 0;
+    for (int64_t length = longest; length > shortest; length /= 2)
+        lengths[count++] = length;
+    lengths[count++] = shortest;
+    return count;
 }
 
 eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
                             eitp_error *error) {
-    if (!fit || !chosen)
-        return eitp__fail_null(error, "eitp_fit_choose", "fit and chosen");
-    eitp_fit request = *fit;
-    eitp__search search = EITP__ZERO;
+    if (!fit || !chosen || (fit->length_count && (!fit->lengths || !fit->use_length)))
+        return eitp__fail_null(error, "eitp_fit_choose", "fit, chosen, and with lengths fit->use_length");
+    eitp_fit request;
+    eitp__fit_search search;
+    eitp_fit_candidate least = EITP__ZERO;
     eitp_context *device = NULL;
-    eitp_status status = eitp__open_device(fit, &device, error);
-    const int to_memory = device && device->offloaded.backend;
-    /* Read once: what measuring leaves in the C library's heap is available to the run. */
-    if (!status)
-        status = eitp__resident_bytes(fit, &request.process, error);
-    if (!status)
-        status =
-            eitp__choose_fit(&request, eitp__fit_moves[to_memory], EITP__COUNT(eitp__fit_moves[0]), &search, error);
+    const size_t lengths = fit->length_count ? fit->length_count : 1;
+    eitp_status status = eitp__begin_search(fit, &request, &search, &device, error);
+    for (size_t i = 0; i < lengths && !status && !search.best.fits; i++) {
+        search.length = fit->length_count ? fit->lengths[i] : 0;
+        status = eitp__use_length(fit, search.length, error);
+        if (!status)
+            status = eitp__search_length(&search, i == lengths - 1, error);
+    }
+    *chosen = least = search.best;
+    if (!status && !chosen->fits)
+        status = eitp__find_smallest(&search, &least, error);
     eitp_context_destroy(device);
-    *chosen = search.best.fit;
     if (smallest)
-        *smallest = search.smallest.fit;
-    return status || chosen->fits ? status : eitp__fail_fit(&request, &search.smallest.fit, error);
+        *smallest = least;
+    return status || chosen->fits ? status : eitp__fail_fit(&request, &least, error);
+}
+
+/* The optimizer that stores the least among those of at most this loss of fidelity; the trainer's if it is fixed. */
+static eitp_optimizer eitp__smallest_optimizer(const eitp_fit *fit, eitp_fidelity most) {
+    eitp_optimizer found = fit->trainer.optimizer_config.optimizer;
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
+        if (eitp__is_eligible(fit, (eitp_optimizer)i) && eitp_optimizer_get((eitp_optimizer)i)->fidelity <= most)
+            found = (eitp_optimizer)i;
+    }
+    return found;
+}
+
+static eitp_status eitp__price_longer(eitp__fit_search *search, const eitp_fit_candidate *chosen,
+                                      eitp_fit_candidate *longer, eitp_error *error) {
+    const eitp_fit *fit = search->fit;
+    size_t i = 0;
+    eitp_status status;
+    while (i < fit->length_count && fit->lengths[i] != chosen->length)
+        i++;
+    if (!i || i == fit->length_count)
+        return EITP_OK;
+    search->length = fit->lengths[i - 1];
+    status = eitp__use_length(fit, search->length, error);
+    if (!status)
+        status = eitp__find_least(search, eitp__smallest_optimizer(fit, EITP_SEED_NOISE), longer, error);
+    search->length = chosen->length;
+    return status ? status : eitp__use_length(fit, search->length, error);
+}
+
+static eitp_status eitp__price_kept(const eitp__fit_search *search, const eitp_fit_candidate *chosen,
+                                    eitp_fit_candidate *kept, eitp_error *error) {
+    *kept = *chosen;
+    kept->plan.memory = search->fit->trainer.plan.memory;
+    return eitp_fit_measure(search->fit, kept, error);
+}
+
+eitp_status eitp_fit_find_price(const eitp_fit *fit, const eitp_fit_candidate *chosen, eitp_fit_price *price,
+                                eitp_error *error) {
+    if (!fit || !chosen || !price)
+        return eitp__fail_null(error, "eitp_fit_find_price", "fit, chosen and price");
+    eitp_fit request;
+    eitp__fit_search search;
+    eitp_context *device = NULL;
+    const eitp_fidelity fidelity = eitp_optimizer_get(chosen->optimizer)->fidelity;
+    eitp_status status = eitp__begin_search(fit, &request, &search, &device, error);
+    memset(price, 0, sizeof *price);
+    if (!status)
+        status = eitp__price_longer(&search, chosen, &price->longer, error);
+    search.length = chosen->length;
+    if (!status && fit->any_optimizer && fidelity > EITP_SAME_BITS)
+        status = eitp__find_least(&search, eitp__smallest_optimizer(fit, (eitp_fidelity)(fidelity - 1)),
+                                  &price->faithful, error);
+    search.offload = chosen->offload;
+    if (!status && chosen->plan.recompute == EITP_RECOMPUTE_AUTO && chosen->recomputed)
+        status = eitp__price_kept(&search, chosen, &price->kept, error);
+    eitp_context_destroy(device);
+    return status;
 }
 
 /* ---- Prediction ---- */

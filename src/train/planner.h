@@ -19,13 +19,19 @@ typedef struct eitp_fit {
     eitp_status (*create_task)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
     const void *user;
     eitp_trainer_config trainer;
-    int any_optimizer; /* 1: any but EITP_DIFFERENT_ALGORITHM, closest to AdamW first; 0: the trainer's */
+    int any_optimizer; /* 1: any but EITP_DIFFERENT_ALGORITHM; 0: the trainer's */
     /*
      * 1: if nothing fits in memory, variables are offloaded, as few as possible. Since a file wears a disk, with
-     * any_optimizer only compact optimizers are considered then; before other memory than a file, all those of the same
-     * fidelity are. 0: context.offload.
+     * any_optimizer only compact optimizers are considered then. 0: context.offload.
      */
     int any_offload;
+    /*
+     * The lengths of sequences to choose from, the longest first, and the function that makes create_task use one.
+     * length_count 0: the length is that of the task.
+     */
+    const int64_t *lengths;
+    size_t length_count;
+    eitp_status (*use_length)(const void *user, int64_t length, eitp_error *error);
     /*
      * Creates what the run has at times besides its steps, such as a generator, in a context with the plans of the
      * steps, and destroys it: its memory counts, with the *bytes that it will have and that the context gives it none
@@ -50,6 +56,7 @@ typedef struct eitp_fit_candidate {
     int64_t micro_batches_per_pass; /* 0: the trainer's choice, which replaces it */
     eitp_plan_config plan;          /* of a pass */
     eitp_offload offload;
+    int64_t length; /* of eitp_fit.lengths, the one in use; 0: that of the task */
     /* Measured. */
     char precision[8];
     size_t parameters, gradients, states; /* variables in memory */
@@ -65,7 +72,7 @@ typedef struct eitp_fit_candidate {
     size_t checkpoint;
     double flops, recomputed_flops; /* per step */
     int recomputed;                 /* values that a pass recomputes */
-    double seconds;                 /* per step, at the nominal speed of the device */
+    double seconds;                 /* per step, at the nominal speed of the device; see eitp_fit_choose */
     double file_reads, file_writes; /* bytes per step, of offloaded variables */
     int fits;                       /* 1 if `total` and `device` are within their budgets */
 } eitp_fit_candidate;
@@ -85,17 +92,47 @@ EITP_API int eitp_fit_admits(const eitp_fit *fit, const eitp_fit_candidate *cand
  */
 EITP_API eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error);
 
-/* True if the candidate gives up nothing for memory that the other one keeps: its optimizer, variables in memory, and
-   values that are not recomputed. 0 for NULL. */
-EITP_API int eitp_fit_candidate_keeps(const eitp_fit_candidate *candidate, const eitp_fit_candidate *other);
+/* At most so many lengths are in the list of eitp_fit_lengths. */
+enum { EITP_FIT_LENGTHS = 8 };
 
 /*
- * Chooses the fastest candidate of the most faithful optimizer that fits the budget, without offloading if possible.
- * EITP_ERROR_MEMORY, naming the budget that would suffice, if none fits. *smallest, which may be NULL, is the candidate
- * with the smallest `device`, or if that is 0 the smallest `total`, among those that were measured.
+ * Lists the lengths that a model with so many positions is trained with if none is requested, for eitp_fit.lengths: all
+ * positions, at most 2048, and their halves, down to 64. Returns their number.
+ */
+EITP_API size_t eitp_fit_lengths(int64_t positions, int64_t lengths[EITP_FIT_LENGTHS]);
+
+/*
+ * Chooses the best configuration that fits the budget. Better is, in this order:
+ *
+ * 1. the longer sequences, of `lengths`;
+ * 2. the higher fidelity of the optimizer, with any_optimizer;
+ * 3. the shorter time of a step. Times are predicted for kernels at full speed, so what saves memory never counts as
+ *    faster than the first configuration of its fidelity that keeps everything in the trainer's own choice of passes;
+ *    of equal times, that of the optimizer closest to AdamW is taken.
+ *
+ * With any_optimizer, EITP_APPROXIMATE is for the shortest length only, so it is chosen only if nothing else fits.
+ * With any_offload, so are offloaded variables. In a file, they come after everything that fits in memory; in other
+ * memory, after everything of the same fidelity. A larger budget never gives a worse configuration: all are measured
+ * independently of it.
+ *
+ * The chosen length, or the shortest if nothing fits, is in use afterwards. EITP_ERROR_MEMORY, naming the budget that
+ * suffices, if nothing fits. *smallest, which may be NULL, is then the configuration with the smallest `device`, or if
+ * that is 0 the smallest `total`; else the chosen one.
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
                                      eitp_error *error);
+
+/* What a chosen configuration gave up, each with the configuration that would not, whose memory (`device`, or if that
+   is 0 `total`) is the budget that it takes. A member whose `total` is 0: nothing was given up. */
+typedef struct eitp_fit_price {
+    eitp_fit_candidate longer;   /* the next longer sequences */
+    eitp_fit_candidate faithful; /* an optimizer of the next higher fidelity, for sequences of the chosen length */
+    eitp_fit_candidate kept;     /* the chosen one, with nothing recomputed */
+} eitp_fit_price;
+
+/* Finds what `chosen` by eitp_fit_choose gave up. The chosen length is in use afterwards. */
+EITP_API eitp_status eitp_fit_find_price(const eitp_fit *fit, const eitp_fit_candidate *chosen, eitp_fit_price *price,
+                                         eitp_error *error);
 
 /*
  * Chooses config->pass_tokens if it is 0: EITP_PASS_TOKENS, halved as often as necessary for a predictor to take at

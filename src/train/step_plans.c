@@ -340,7 +340,7 @@ EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
 
 /* Chooses as many micro-batches as pay off, or fewer if the arena is too large. */
 static eitp_status eitp__choose_micro_batches_per_pass(eitp__step_plans *plans, eitp_error *error) {
-    static const eitp__move moves[] = {{eitp__fewer_per_pass, 0}};
+    static const eitp__move moves[] = {eitp__fewer_per_pass};
     eitp_trainer_config *config = &plans->config;
     const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__PASS_ROWS + rows - 1) / rows;
     eitp__search search = EITP__ZERO;

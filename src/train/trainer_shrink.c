@@ -104,7 +104,7 @@ static size_t eitp__other_plans_bytes(const eitp__step_plans *plans) {
 
 /* Finds the fastest configuration that frees enough, else the smallest; EITP__CANNOT_RUN if none is smaller. */
 static eitp_status eitp__search_smaller(const eitp_trainer *trainer, eitp__run_candidate *found, eitp_error *error) {
-    static const eitp__move moves[] = {{eitp__fewer_samples, 0}, {eitp__recompute_half, 0}};
+    static const eitp__move moves[] = {eitp__fewer_samples, eitp__recompute_half};
     const eitp__step_plans *plans = &trainer->plans;
     const eitp_plan_stats pass = eitp_trainer_statistics(trainer);
     const size_t bytes = eitp__bytes_now(trainer), arena = eitp__arena_needed(plans->task.context);

@@ -393,7 +393,8 @@ static void offloading_is_the_last_resort(void) {
           candidate.file_reads + candidate.file_writes == 0);
     fit.budget = smallest.total - 1;
     REQUIRE_OK(eitp_fit_choose(&fit, &candidate, NULL, &error_), error_);
-    CHECK(candidate.offload && candidate.total <= fit.budget && candidate.optimizer == EITP_ADAMW8);
+    CHECK(candidate.offload && candidate.total <= fit.budget &&
+          eitp_optimizer_get(candidate.optimizer)->fidelity == EITP_SEED_NOISE);
     CHECK(candidate.offloaded > 0 && candidate.file_reads >= candidate.file_writes && candidate.file_writes > 0);
     /* A requested offload is used, with the requested optimizer. */
     fit = small_fit("fp32");

@@ -99,6 +99,10 @@ void profile_adapt(option_set *o, const eitp_transformer_config *shape) {
         lower(o, OPTION_DATA_WORKERS, process_data_workers(), "one for every four processors");
 }
 
+const char *profile_name(const option_set *o) {
+    return profile_of(o)->name;
+}
+
 int profile_takes_least(const option_set *o) {
     return profile_of(o)->takes_least;
 }

@@ -19,6 +19,9 @@ void profile_lower_block_size(option_set *o, int64_t positions);
 /* The default that the profile has for an option with whole numbers; 0: none. */
 int64_t profile_integer(const option_set *o, option_id id);
 
+/* The name of the profile in force: a choice of --profile, "none" without one. */
+const char *profile_name(const option_set *o);
+
 /* True if the configuration with the least memory is used even if a faster one fits. */
 int profile_takes_least(const option_set *o);
 

@@ -29,42 +29,22 @@ static eitp_status describe_run(const option_set *o, const eitp_transformer_conf
     return status;
 }
 
-/* Chooses with one optimizer. A search is saved where its weights and states alone exceed the budget. */
-static eitp_status choose_with(const eitp_fit *fit, eitp_optimizer optimizer, eitp_fit_candidate *chosen,
-                               eitp_error *error) {
-    eitp_fit one = *fit;
-    size_t budget;
-    eitp_status status;
-    one.any_optimizer = 0;
-    one.trainer.optimizer_config.optimizer = optimizer;
-    memset(chosen, 0, sizeof *chosen);
-    chosen->optimizer = optimizer;
-    chosen->micro_batches_per_pass = one.trainer.micro_batches_per_pass;
-    chosen->plan.recompute = EITP_RECOMPUTE_NONE;
-    chosen->offload = one.context.offload;
-    status = eitp_fit_measure(&one, chosen, error);
-    budget = chosen->device ? fit->device_budget : fit->budget;
-    if (!status && !one.any_offload && budget && chosen->parameters + chosen->states > budget)
-        return command_fail(error, EITP_ERROR_MEMORY, "weights and optimizer state alone exceed the budget");
-    return status ? status : eitp_fit_choose(&one, chosen, NULL, error);
+/* Describes what a run takes: the configuration that train would choose, or if none fits the smallest. */
+static eitp_status describe_choice(const option_set *o, const advised_run *run, advice *found, eitp_error *error) {
+    eitp_fit_candidate smallest;
+    const eitp_status status = fit_search(o, &run->fit, &found->chosen, &smallest, error);
+    found->batch_size = run->fit.trainer.batch_size;
+    found->grad_accum = run->fit.trainer.grad_accum;
+    found->block_size = run->plan.block_size;
+    found->budget = run->fit.budget;
+    if (status == EITP_ERROR_MEMORY)
+        found->chosen = smallest;
+    if (!status || status == EITP_ERROR_MEMORY)
+        fit_describe(&run->fit, &found->chosen, found->configuration, sizeof found->configuration);
+    return status;
 }
 
-/* The first optimizer as exact as AdamW that fits, or the one that is requested. EITP_ERROR_MEMORY: none fits. */
-static eitp_status choose_exact(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
-    eitp_status status = EITP_ERROR_MEMORY;
-    if (!fit->any_optimizer)
-        return choose_with(fit, fit->trainer.optimizer_config.optimizer, chosen, error);
-    for (int i = 0; i < EITP_OPTIMIZER_COUNT && status; i++) {
-        if (eitp_optimizer_get((eitp_optimizer)i)->fidelity > EITP_SEED_NOISE)
-            continue;
-        status = choose_with(fit, (eitp_optimizer)i, chosen, error);
-        /* fp16 does not support every form of weights. */
-        if (status && status != EITP_ERROR_MEMORY && status != EITP_ERROR_UNSUPPORTED)
-            return status;
-    }
-    return status ? EITP_ERROR_MEMORY : EITP_OK;
-}
-
+/* A profile fits with an optimizer as exact as AdamW; the one that takes the least memory with any. */
 static eitp_status try_profile(option_set *o, const eitp_transformer_config *shape, size_t process, const char *profile,
                                advice *found, eitp_error *error) {
     advised_run run;
@@ -75,14 +55,10 @@ static eitp_status try_profile(option_set *o, const eitp_transformer_config *sha
     if (status)
         return status;
     found->profile = profile;
-    found->batch_size = run.fit.trainer.batch_size;
-    found->grad_accum = run.fit.trainer.grad_accum;
-    found->block_size = run.plan.block_size;
-    found->budget = run.fit.budget;
-    status = profile_takes_least(o) ? fit_choose_least(&run.fit, &found->chosen, error)
-                                    : choose_exact(&run.fit, &found->chosen, error);
-    if (!status)
-        fit_describe(&run.fit, &found->chosen, found->configuration, sizeof found->configuration);
+    status = describe_choice(o, &run, found, error);
+    if (!status && run.fit.any_optimizer && !profile_takes_least(o) &&
+        eitp_optimizer_get(found->chosen.optimizer)->fidelity > EITP_SEED_NOISE)
+        return command_fail(error, EITP_ERROR_MEMORY, "profile %s fits only with an approximation", profile);
     return status;
 }
 
@@ -113,7 +89,19 @@ eitp_status advice_choose_profile(option_set *o, const eitp_transformer_config *
     } while (status == EITP_ERROR_MEMORY && ++i < COMMAND_COUNT(from_the_largest));
     if (!has_budget)
         options_clear(o, OPTION_MEMORY_BUDGET);
-    return status;
+    return status == EITP_ERROR_MEMORY ? EITP_OK : status;
+}
+
+eitp_status advice_without_profile(const option_set *o, const eitp_transformer_config *shape, size_t process,
+                                   advice *found, eitp_error *error) {
+    advised_run run;
+    eitp_status status = describe_run(o, shape, process, &run, error);
+    if (status)
+        return status;
+    fit_open_lengths(&run.plan, &run.fit);
+    found->profile = "none";
+    status = describe_choice(o, &run, found, error);
+    return status == EITP_ERROR_MEMORY ? EITP_OK : status;
 }
 
 eitp_status advice_settle_profile(option_set *o, const eitp_transformer_config *shape, eitp_error *error) {
@@ -124,9 +112,9 @@ eitp_status advice_settle_profile(option_set *o, const eitp_transformer_config *
         if (status)
             return status;
         process_trim_memory(); /* so that the plan of the run finds the process as it was */
-        output_info("profile auto: %s (%lld x %lld x %lld), the largest that %s in %s (%s: %s)", found.profile,
+        output_info("profile auto: %s (%lld x %lld x %lld), the %s in %s (%s: %s)", found.profile,
                     (long long)found.batch_size, (long long)found.block_size, (long long)found.grad_accum,
-                    found.chosen.fits ? "fits" : "may fit",
+                    found.chosen.fits ? "largest that fits" : "smallest, which does not fit",
                     found.budget ? output_bytes((double)found.budget) : "memory of unknown size", found.configuration,
                     output_bytes((double)found.chosen.total));
     }

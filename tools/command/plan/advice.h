@@ -13,7 +13,7 @@ const char *advice_tier(double bytes, double gpu_bytes);
 
 /* The profile for a model, and what its run takes. */
 typedef struct advice {
-    const char *profile; /* full, safe or low-memory */
+    const char *profile; /* full, safe or low-memory; "none" without one */
     int64_t batch_size, block_size, grad_accum;
     size_t budget; /* 0: unknown */
     eitp_fit_candidate chosen;
@@ -29,6 +29,10 @@ typedef struct advice {
  */
 eitp_status advice_choose_profile(option_set *o, const eitp_transformer_config *shape, size_t process, advice *found,
                                   eitp_error *error);
+
+/* The same for a run without a profile, as `eitp plan` and `eitp train` choose it. */
+eitp_status advice_without_profile(const option_set *o, const eitp_transformer_config *shape, size_t process,
+                                   advice *found, eitp_error *error);
 
 /* Resolves --profile auto in this way, says which it is and why, and adapts the profile to model and machine. */
 eitp_status advice_settle_profile(option_set *o, const eitp_transformer_config *shape, eitp_error *error);

@@ -120,8 +120,8 @@ static void add_surroundings(text_buffer *t, const system_report *r) {
 static void add_models(text_buffer *t, const system_report *r) {
     text_format(
         t,
-        "\nWhat fits in %s, with the largest profile of full, safe and low-memory; LoRA: adapters of rank %d on\n"
-        "all linear layers, which alone are trained:\n  %-19s %-11s %-13s %10s  %s\n",
+        "\nWhat fits in %s, with the largest profile of full, safe and low-memory, or without one (none); LoRA:\n"
+        "adapters of rank %d on all linear layers, which alone are trained:\n  %-19s %-11s %-13s %10s  %s\n",
         r->budget ? output_bytes((double)r->budget) : "memory of unknown size", SYSTEM_LORA_RANK, "model", "profile",
         "batch x length", "memory", "configuration");
     for (size_t i = 0; i < r->model_count; i++) {
@@ -150,8 +150,15 @@ static void add_advice(text_buffer *t, const system_report *r) {
                        "with --init distilgpt2\n");
         return;
     }
-    text_format(t, "profile      %s for %s: the largest that fits; overrides the tier\n", model->advice.profile,
-                model->name);
+    if (model->profile_bytes)
+        text_format(t,
+                    "profile      none fits %s: low-memory, the smallest, needs %s; without a profile, as eitp plan "
+                    "chooses, %s is enough\n",
+                    model->name, output_bytes((double)model->profile_bytes),
+                    output_bytes((double)model->advice.chosen.total));
+    else
+        text_format(t, "profile      %s for %s: the largest that fits; overrides the tier\n", model->advice.profile,
+                    model->name);
     if (r->largest_batch)
         text_format(
             t,

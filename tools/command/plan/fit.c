@@ -196,6 +196,14 @@ static size_t record_bytes(const void *user, const eitp_task *task) {
     return eitp_run_record_bytes(&config, task);
 }
 
+/* See eitp_fit. */
+static eitp_status use_length(const void *user, int64_t length, eitp_error *error) {
+    fit_plan *plan = (fit_plan *)(uintptr_t)user;
+    (void)error;
+    plan->block_size = length;
+    return EITP_OK;
+}
+
 eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
                              fit_plan *plan, eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
@@ -216,6 +224,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     fit->context.offload = offload > 1 ? (eitp_offload)(offload - 1) : EITP_OFFLOAD_NONE;
     fit->create_task = create_task;
     fit->record_bytes = record_bytes;
+    fit->use_length = use_length;
     fit->user = plan;
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
     fit->trainer.optimizer_config.optimizer = fit_optimizer(o);
@@ -228,17 +237,34 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     return status ? status : read_budget(o, fit, error);
 }
 
-void fit_choose_window(fit_plan *plan, const eitp_fit *fit) {
-    const int64_t positions = eitp_transformer_config_positions(&plan->model), shortest = plan->block_size;
-    eitp_fit_candidate least, longer;
-    eitp_error ignored;
-    const int is_open = !eitp_fit_choose(fit, &least, NULL, &ignored);
-    for (int64_t size = positions; is_open && size > shortest; size /= 2) {
-        plan->block_size = size;
-        if (!eitp_fit_choose(fit, &longer, NULL, &ignored) && eitp_fit_candidate_keeps(&longer, &least))
-            return;
+void fit_open_lengths(fit_plan *plan, eitp_fit *fit) {
+    fit->lengths = plan->lengths;
+    fit->length_count = eitp_fit_lengths(eitp_transformer_config_positions(&plan->model), plan->lengths);
+}
+
+static size_t price_bytes(const eitp_fit_candidate *candidate) {
+    return candidate->device ? candidate->device : candidate->total;
+}
+
+const char *fit_describe_price(const eitp_fit_price *price, char *text, size_t size) {
+    char longer[40];
+    const char *names[3];
+    const eitp_fit_candidate *candidates[3];
+    size_t used = 0;
+    snprintf(longer, sizeof longer, "sequences of %lld tokens", (long long)price->longer.length);
+    names[0] = longer;
+    names[1] = eitp_optimizer_get(price->faithful.optimizer)->name;
+    names[2] = "nothing recomputed";
+    candidates[0] = &price->longer;
+    candidates[1] = &price->faithful;
+    candidates[2] = &price->kept;
+    *text = 0;
+    for (size_t i = 0; i < COMMAND_COUNT(names) && used < size; i++) {
+        if (candidates[i]->total)
+            used += (size_t)snprintf(text + used, size - used, "%s%s (%s)", used ? ", " : "", names[i],
+                                     output_bytes((double)price_bytes(candidates[i])));
     }
-    plan->block_size = shortest;
+    return text;
 }
 
 const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidate, char *text, size_t size) {
@@ -293,9 +319,20 @@ static void add_change(const eitp_fit *fit, int of_device, const char *name, dou
     ++*count;
 }
 
+/* Half their length, in a micro-batch of as many. */
+static void add_shorter(const eitp_fit *fit, int64_t length, int of_device, fit_change *changes, size_t *count) {
+    const int64_t half = (length + 1) / 2;
+    eitp_error ignored;
+    char name[48];
+    if (half == length || !fit->use_length || fit->use_length(fit->user, half, &ignored))
+        return;
+    snprintf(name, sizeof name, "--block-size %lld", (long long)half);
+    add_change(fit, of_device, name, 2, changes, count);
+    fit->use_length(fit->user, length, &ignored);
+}
+
 /* Half the sequences in a micro-batch, half their length, other optimizers, 16 bits, recomputing, a file. */
-static size_t list_changes(const eitp_fit *fit, int of_device, fit_change *changes) {
-    fit_plan shorter = *(const fit_plan *)fit->user;
+static size_t list_changes(const eitp_fit *fit, int64_t length, int of_device, fit_change *changes) {
     size_t count = 0;
     char name[48];
     eitp_fit other = *fit;
@@ -304,13 +341,7 @@ static size_t list_changes(const eitp_fit *fit, int of_device, fit_change *chang
         snprintf(name, sizeof name, "--batch-size %lld", (long long)other.trainer.batch_size);
         add_change(&other, of_device, name, 2, changes, &count);
     }
-    other = *fit;
-    if (shorter.block_size > 1) {
-        shorter.block_size = (shorter.block_size + 1) / 2;
-        other.user = &shorter;
-        snprintf(name, sizeof name, "--block-size %lld", (long long)shorter.block_size);
-        add_change(&other, of_device, name, 2, changes, &count);
-    }
+    add_shorter(fit, length, of_device, changes, &count);
     other = *fit;
     /* Another algorithm was chosen with a learning rate of its own. */
     if (!fit->any_optimizer &&
@@ -412,12 +443,41 @@ static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
     return kept;
 }
 
-static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_fit_candidate *smallest, eitp_error *error) {
+/* The bytes of `total` or more, of the GPU's memory or the process's, with which planning succeeds: the budget that is
+   named for them has been tried. */
+static size_t find_sufficient(const eitp_fit *fit, int of_device, size_t total) {
+    eitp_fit trial = *fit;
+    size_t *budget = of_device ? &trial.device_budget : &trial.budget;
+    for (int attempt = 0; attempt < 4; attempt++) {
+        eitp_fit_candidate chosen, smallest;
+        eitp_error ignored;
+        size_t needed;
+        *budget = (size_t)(fit_named_budget((double)total) * 1e6);
+        if (eitp_fit_choose(&trial, &chosen, &smallest, &ignored) != EITP_ERROR_MEMORY)
+            break;
+        needed = of_device ? smallest.device : smallest.total;
+        total = needed > *budget ? needed : *budget + 1;
+    }
+    return total;
+}
+
+/* "run", or with a profile "run with --profile low-memory". */
+static const char *run_text(const option_set *o, char *text, size_t size) {
+    if (profile_integer(o, OPTION_BATCH_SIZE))
+        snprintf(text, size, "run with --profile %s", profile_name(o));
+    else
+        snprintf(text, size, "run");
+    return text;
+}
+
+static eitp_status fail_to_fit(const option_set *o, const eitp_fit *fit, int64_t length,
+                               const eitp_fit_candidate *smallest, eitp_error *error) {
     fit_change changes[FIT_CHANGES];
     const int of_device = exceeds_device(fit, smallest);
-    const size_t total = of_device ? smallest->device : smallest->total;
-    size_t count = keep_smaller(changes, list_changes(fit, of_device, changes), total);
+    const size_t total = find_sufficient(fit, of_device, of_device ? smallest->device : smallest->total);
+    const size_t count = keep_smaller(changes, list_changes(fit, length, of_device, changes), total);
     text_buffer text = {NULL, 0, 0};
+    char run[60];
     eitp_status status;
     for (size_t i = 1; i < count; i++) {
         for (size_t j = i; j && is_cheaper(&changes[j], &changes[j - 1]); j--) {
@@ -429,21 +489,21 @@ static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_fit_candidate *sm
     for (size_t i = 0; i < count && i < 3; i++)
         text_format(&text, "%s %s (%s%.0fM)", i ? "," : "; or change", changes[i].name, changes[i].fits ? "fits: " : "",
                     fit_named_budget((double)changes[i].total));
+    run_text(o, run, sizeof run);
     if (of_device)
         status = command_fail(error, EITP_ERROR_MEMORY,
-                              "the run does not fit in %s of the GPU's memory; the smallest --gpu-memory-budget that "
+                              "the %s does not fit in %s of the GPU's memory; the smallest --gpu-memory-budget that "
                               "is enough is %.0fM%s",
-                              budget_text((double)fit->device_budget), fit_named_budget((double)total),
+                              run, budget_text((double)fit->device_budget), fit_named_budget((double)total),
                               text.data ? text.data : "");
     else
-        status = fit_fail(((const fit_plan *)fit->user)->options, "run", (double)total, (double)fit->budget,
-                          text.data ? text.data : "", error);
+        status = fit_fail(o, run, (double)total, (double)fit->budget, text.data ? text.data : "", error);
     text_release(&text);
     return status;
 }
 
-/* With a budget that nothing fits, the planner names the smallest configuration. */
-eitp_status fit_choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
+/* The configuration with the least memory, which may not fit: with a budget that nothing fits, the planner names it. */
+static eitp_status choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
     eitp_fit nothing = *fit;
     eitp_fit_candidate ignored;
     eitp_status status;
@@ -452,17 +512,26 @@ eitp_status fit_choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, ei
     if (status && status != EITP_ERROR_MEMORY)
         return status;
     chosen->fits = eitp_fit_admits(fit, chosen);
-    return EITP_OK;
+    return chosen->fits ? EITP_OK : EITP_ERROR_MEMORY;
 }
 
-eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
-    const fit_plan *plan = (const fit_plan *)fit->user;
-    eitp_fit_candidate smallest;
+eitp_status fit_search(const option_set *o, const eitp_fit *fit, eitp_fit_candidate *chosen,
+                       eitp_fit_candidate *smallest, eitp_error *error) {
     eitp_status status;
-    if (profile_takes_least(plan->options)) {
-        status = fit_choose_least(fit, chosen, error);
-        return status || chosen->fits ? status : fail_to_fit(fit, chosen, error);
-    }
-    status = eitp_fit_choose(fit, chosen, &smallest, error);
-    return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(fit, &smallest, error) : status;
+    if (!profile_takes_least(o))
+        return eitp_fit_choose(fit, chosen, smallest, error);
+    status = choose_least(fit, chosen, error);
+    *smallest = *chosen;
+    return status;
+}
+
+eitp_status fit_choose(const option_set *o, const eitp_fit *fit, const int64_t *length, eitp_fit_candidate *chosen,
+                       eitp_error *error) {
+    eitp_fit_candidate smallest;
+    eitp_fit shortest;
+    eitp_status status = fit_search(o, fit, chosen, &smallest, error);
+    shortest = *fit;
+    shortest.length_count = 0; /* it is in use */
+    return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(o, &shortest, *length, &smallest, error)
+                                                         : status;
 }

@@ -41,6 +41,7 @@ struct fit_plan {
     plan_task task;
     int64_t block_size; /* tokens of a sample, at most */
     int validates;
+    int64_t lengths[EITP_FIT_LENGTHS];
 };
 
 /*
@@ -51,15 +52,20 @@ struct fit_plan {
 eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
                              fit_plan *plan, eitp_fit *fit, eitp_error *error);
 
-/* Sets the size of windows of text to what train chooses for data that have enough of them: the longest with which
-   memory requires nothing more than with the shortest, which plan->block_size is. */
-void fit_choose_window(fit_plan *plan, const eitp_fit *fit);
+/* Leaves the size of windows of text to the planner, as train does for data that have enough of them. */
+void fit_open_lengths(fit_plan *plan, eitp_fit *fit);
+
+/* The configuration to use; of a profile that takes the least memory that one. EITP_ERROR_MEMORY if none fits:
+   *smallest is then the one that takes the least. */
+eitp_status fit_search(const option_set *o, const eitp_fit *fit, eitp_fit_candidate *chosen,
+                       eitp_fit_candidate *smallest, eitp_error *error);
 
 /*
- * The configuration to use. If none fits, the error names the smallest budget that is enough, and up to three changes,
- * the cheapest first, with the memory that each needs.
+ * The same. If none fits, the error names the smallest budget that is enough, which was tried, and up
+ * to three changes, the cheapest first, with the memory that each needs. *length is the length that create_task uses.
  */
-eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error);
+eitp_status fit_choose(const option_set *o, const eitp_fit *fit, const int64_t *length, eitp_fit_candidate *chosen,
+                       eitp_error *error);
 
 /* Fails because `total` bytes, the least for `what`, exceed the budget; says what would do: a --memory-budget, or a
    higher limit of the process. `changes` is appended. */
@@ -69,8 +75,9 @@ eitp_status fit_fail(const option_set *o, const char *what, double total, double
 /* The budget to name, in MB, for a process that takes `total` bytes. */
 double fit_named_budget(double total);
 
-/* The configuration with the least memory. It may not fit: see `fits`. */
-eitp_status fit_choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error);
+/* What a configuration gave up, and the memory that each would need: "sequences of 1024 tokens (1.2 GB), adamw
+   (1.6 GB)"; empty: nothing. */
+const char *fit_describe_price(const eitp_fit_price *price, char *text, size_t size);
 
 /* "adamw in bf16, 2 of 4 micro-batches per pass, 120 tensors recomputed (8 % more arithmetic)" */
 const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidate, char *text, size_t size);

@@ -33,6 +33,7 @@ typedef struct planning {
     fit_plan plan;
     eitp_fit fit;
     eitp_fit_candidate chosen;
+    eitp_fit_price price;           /* of it */
     eitp_fit_candidate *candidates; /* [count] */
     const char *names[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(variants)];
     size_t count;
@@ -105,7 +106,7 @@ static eitp_status prepare(planning *p, eitp_error *error) {
     if (!status)
         status = measure_process(p, error);
     if (!status && !options_has(&p->options, OPTION_BLOCK_SIZE))
-        fit_choose_window(&p->plan, &p->fit);
+        fit_open_lengths(&p->plan, &p->fit);
     return status;
 }
 
@@ -195,9 +196,11 @@ static void add_candidates(text_buffer *t, const planning *p, int fits) {
     if (fits)
         add_candidate(t, p, &p->chosen, '*',
                       p->chosen.recomputed ? "recompute what the budget requires" : "everything kept");
-    text_format(t, "  * chosen: the fastest that fits with the highest fidelity; another algorithm only if requested\n"
-                   "  - does not fit\n"
-                   "  batches: micro-batches per pass; time: predicted time of a step, relative to the first line\n");
+    text_format(
+        t, "  * chosen: the longest sequences, of these the highest fidelity, of that the fastest; another algorithm "
+           "only if requested\n"
+           "  - does not fit\n"
+           "  batches: micro-batches per pass; time: predicted time of a step, relative to the first line\n");
 }
 
 static void print_table(const planning *p, int fits, const eitp_error *error) {
@@ -215,6 +218,8 @@ static void print_table(const planning *p, int fits, const eitp_error *error) {
                     fit_describe(&p->fit, &p->chosen, text, sizeof text),
                     fidelities[eitp_optimizer_get(p->chosen.optimizer)->fidelity],
                     p->chosen.seconds / p->candidates[0].seconds);
+        if (*fit_describe_price(&p->price, text, sizeof text))
+            text_format(&t, "given up for want of memory: %s\n", text);
         add_components(&t, &p->chosen);
     } else {
         text_format(&t, "nothing fits: %s\n", error->message);
@@ -252,11 +257,34 @@ static void add_json_candidate(text_buffer *t, const eitp_fit_candidate *candida
     text_format(t, "%s}", candidate->fits ? "true" : "false");
 }
 
+/* What was given up, with the bytes that each would need; empty: nothing. */
+static void add_json_price(text_buffer *t, const eitp_fit_price *price) {
+    const struct {
+        const char *name;
+        const eitp_fit_candidate *candidate;
+    } parts[] = {{"longer", &price->longer}, {"faithful", &price->faithful}, {"kept", &price->kept}};
+    text_json_name(t, "given_up");
+    text_format(t, "{");
+    for (size_t i = 0; i < COMMAND_COUNT(parts); i++) {
+        const eitp_fit_candidate *c = parts[i].candidate;
+        if (!c->total)
+            continue;
+        text_json_name(t, parts[i].name);
+        text_format(t, "{");
+        text_json_member_integer(t, "block_size", c->length);
+        text_json_member_string(t, "optimizer", eitp_optimizer_get(c->optimizer)->name);
+        text_json_member_integer(t, "bytes", (int64_t)(c->device ? c->device : c->total));
+        text_format(t, "}");
+    }
+    text_format(t, "}");
+}
+
 static void print_json(const planning *p, int fits, const eitp_error *error) {
     text_buffer t = {NULL, 0, 0};
     text_format(&t, "{");
     text_json_member_integer(&t, "budget", (int64_t)p->fit.budget);
     text_json_member_integer(&t, "gpu_budget", (int64_t)p->fit.device_budget);
+    text_json_member_integer(&t, "block_size", p->plan.block_size);
     text_json_name(&t, "chosen");
     if (fits)
         add_json_candidate(&t, &p->chosen, p->chosen.recomputed ? "as needed" : "none");
@@ -264,6 +292,7 @@ static void print_json(const planning *p, int fits, const eitp_error *error) {
         text_format(&t, "null");
     if (!fits)
         text_json_member_string(&t, "why", error->message);
+    add_json_price(&t, &p->price);
     text_json_name(&t, "rungs");
     text_format(&t, "[");
     for (size_t i = 0; i < p->count; i++) {
@@ -284,7 +313,7 @@ static eitp_status add_line(planning *p, const char *name, text_buffer *t, eitp_
     int64_t tokens;
     eitp_status status = prepare(p, error);
     if (!status)
-        status = fit_choose(&p->fit, &p->chosen, error);
+        status = fit_choose(&p->options, &p->fit, &p->plan.block_size, &p->chosen, error);
     c = &p->fit.trainer;
     tokens = c->batch_size * c->grad_accum * p->plan.block_size;
     if (status == EITP_ERROR_MEMORY) {
@@ -380,10 +409,12 @@ static int plan_run(planning *p) {
     int json = (int)options_integer(&p->options, OPTION_JSON), fits;
     eitp_status status = prepare(p, &error);
     if (!status)
-        status = fit_choose(&p->fit, &p->chosen, &error);
+        status = fit_choose(&p->options, &p->fit, &p->plan.block_size, &p->chosen, &error);
     if (status && status != EITP_ERROR_MEMORY)
         return output_fail(&error);
     fits = !status;
+    if (fits && !profile_takes_least(&p->options) && eitp_fit_find_price(&p->fit, &p->chosen, &p->price, &other))
+        return output_fail(&other);
     if (measure_candidates(p, &other))
         return output_fail(&other);
     output_start();

@@ -107,11 +107,11 @@ static void examine_disk(const option_set *o, system_report *report) {
 
 /* Reads the options of `eitp plan` for a model, with the limits that check-system was given. */
 static eitp_status read_plan(const option_set *o, const system_report *report, const system_model *model,
-                             option_set *plan, eitp_error *error) {
+                             const char *profile, option_set *plan, eitp_error *error) {
     char *arguments[] = {command_format("--%s=%s", model->is_given ? "model" : "init", model->name),
                          command_format("--lora-rank=%d", model->has_adapters ? SYSTEM_LORA_RANK : 0),
                          command_copy("--lora-targets=all-linear"),
-                         command_copy("--profile=auto"),
+                         command_format("--profile=%s", profile),
                          command_copy("--quiet"),
                          command_format("--memory-budget=%llu", (unsigned long long)report->budget),
                          command_format("--threads=%lld", (long long)options_integer(o, OPTION_THREADS)),
@@ -132,10 +132,12 @@ static int trains_on_text(const eitp_transformer_config *shape, const char *dire
 }
 
 /* The options of `eitp plan` for a model, and its shape, of which all tokens are predicted, as eitp plan has it. */
-static eitp_status read_model(const option_set *o, const system_report *report, system_model *model, option_set *plan,
-                              eitp_transformer_config *shape, eitp_error *error) {
+static eitp_status read_model(const option_set *o, const system_report *report, system_model *model,
+                              const char *profile, option_set *plan, eitp_transformer_config *shape,
+                              eitp_error *error) {
     char *directory = NULL;
-    eitp_status status = read_plan(o, report, model, plan, error);
+    eitp_status status = read_plan(o, report, model, profile, plan, error);
+    profile_apply(plan);
     if (!status)
         status = fit_read_model(plan, &directory, shape, error);
     if (!status) {
@@ -156,9 +158,17 @@ static eitp_status examine_model(const option_set *o, system_report *report, con
     model->name = command_copy(name);
     model->is_given = is_given;
     model->has_adapters = has_adapters;
-    status = read_model(o, report, model, &plan, &shape, error);
+    status = read_model(o, report, model, "auto", &plan, &shape, error);
     if (!status)
         status = advice_choose_profile(&plan, &shape, (size_t)report->memory.resident, &model->advice, error);
+    options_release(&plan);
+    if (status || model->advice.chosen.fits)
+        return status;
+    /* No profile fits: the verdict is that of `eitp plan` without one. */
+    model->profile_bytes = model->advice.chosen.total;
+    status = read_model(o, report, model, "none", &plan, &shape, error);
+    if (!status)
+        status = advice_without_profile(&plan, &shape, (size_t)report->memory.resident, &model->advice, error);
     options_release(&plan);
     return status;
 }
@@ -213,17 +223,18 @@ static eitp_status look_closer(const option_set *o, system_report *report, eitp_
     option_set plan;
     fit_plan run;
     eitp_fit fit;
-    eitp_status status = read_model(o, report, model, &plan, &shape, error);
-    options_set_text(&plan, OPTION_PROFILE, model->advice.profile, SOURCE_COMMAND_LINE);
-    profile_apply(&plan);
+    eitp_status status = read_model(o, report, model, model->advice.profile, &plan, &shape, error);
     if (!status && model->advice.chosen.fits) {
         report->model = model;
+        options_set_integer(&plan, OPTION_BLOCK_SIZE, model->advice.block_size, SOURCE_DEFAULT);
         status =
             advice_largest_batch(&plan, &shape, (size_t)report->memory.resident, 64, &report->largest_batch, error);
     } else if (!status) {
         status = fit_from_options(&plan, &shape, NULL, isa, &run, &fit, error);
         fit.process = (size_t)report->memory.resident;
-        if (!status && fit_choose(&fit, &ignored, error))
+        run.validates = 1;
+        fit_open_lengths(&run, &fit);
+        if (!status && fit_choose(&plan, &fit, &run.block_size, &ignored, error))
             snprintf(report->why, sizeof report->why, "%s", error->message);
     }
     options_release(&plan);

@@ -7,7 +7,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* A model, and the largest profile with which it fits. */
+/* A model, and the largest profile with which it fits, or if none does what `eitp plan` chooses without one. */
 typedef struct system_model {
     char *name;       /* of the shape, or the path that was given */
     int is_given;     /* by --model or --init */
@@ -15,6 +15,7 @@ typedef struct system_model {
     int is_directory;
     int is_trained; /* eitp train trains it on text alone */
     advice advice;
+    size_t profile_bytes; /* that the smallest profile takes; 0: one fits */
 } system_model;
 
 /* Checkpoints that a run has at a time with its default --save-total-limit. */

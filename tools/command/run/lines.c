@@ -25,6 +25,7 @@ static void log_memory(const training_run *r) {
     const eitp_optimizer_info *optimizer = eitp_optimizer_get(r->choice.optimizer);
     char text[200];
     const size_t copy = run_copy_bytes(r);
+    const eitp_fit_price price = eitp_training_get_price(r->training);
     output_info(
         "memory: parameters %s, gradients %s, optimizer state %s, activations %s%s%s; total including the process %s",
         output_bytes((double)parameters), output_bytes((double)gradients), output_bytes((double)state),
@@ -33,15 +34,17 @@ static void log_memory(const training_run *r) {
     if (r->choice.device)
         output_info("memory of the GPU: %s", output_bytes((double)r->choice.device));
     output_info("configuration: %s", fit_describe(fit, &r->choice, text, sizeof text));
+    if (*fit_describe_price(&price, text, sizeof text))
+        output_info("given up for want of memory: %s", text);
     if (optimizer->fidelity == EITP_SAME_BITS || !fit->any_optimizer)
         return;
     if (profile_takes_least(&r->options))
         output_warning("the profile low-memory uses %s (%s) instead of adamw in full precision", optimizer->name,
                        optimizer->state);
     else
-        output_warning("adamw in full precision does not fit in %s: using %s (%s)",
-                       output_bytes((double)(r->choice.device ? fit->device_budget : fit->budget)), optimizer->name,
-                       optimizer->state);
+        output_warning("adamw in full precision does not fit in %s with sequences of %lld tokens: using %s (%s)",
+                       output_bytes((double)(r->choice.device ? fit->device_budget : fit->budget)),
+                       (long long)eitp_training_get_task(r->training)->rows, optimizer->name, optimizer->state);
 }
 
 /* What offloading moves in a step, and writes to the disk in all. */

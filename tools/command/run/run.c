@@ -121,17 +121,10 @@ static eitp_status open_training(training_run *r, eitp_error *error) {
 
 /* Nothing fits: says what to change, by the options. */
 static eitp_status advise(training_run *r, eitp_error *error) {
-    char isa[MODEL_ISA_SIZE];
-    fit_plan plan;
-    eitp_fit fit;
+    const eitp_recipe *recipe = eitp_training_get_recipe(r->training);
     eitp_fit_candidate ignored;
     eitp_error other;
-    eitp_status status = fit_from_options(&r->options, &r->shape, r->numerics, isa, &plan, &fit, &other);
-    plan.block_size = eitp_training_get_recipe(r->training)->task.block_size;
-    plan.validates = eitp_training_get_data(r->training, EITP_VALIDATION).tokens.count > 0;
-    if (!status)
-        status = fit_choose(&fit, &ignored, &other);
-    if (status)
+    if (fit_choose(&r->options, eitp_training_get_fit(r->training), &recipe->task.block_size, &ignored, &other))
         *error = other;
     return error->status;
 }
