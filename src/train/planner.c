@@ -336,10 +336,11 @@ static eitp_status eitp__measure_limited(const eitp__fit_search *search, const e
 
 /*
  * Limits of a pass between its least memory and that of a pass that recomputes nothing. They do not depend on the
- * budget, which decides only which of them fit: what the greedy choice of recomputed values does between two limits
- * cannot make a larger budget slower.
+ * budget, which decides only which of them fit. Recomputed values are chosen greedily, so a lower limit can be faster,
+ * but by less than this part: once a limit is slower by it, those below are slower too.
  */
 enum { EITP__MEMORY_LEVELS = 16 };
+#define EITP__GREEDY_LOSS 0.02
 
 static eitp_status eitp__search_levels(eitp__fit_search *search, const eitp_fit_candidate *kept,
                                        const eitp_fit_candidate *least, eitp_error *error) {
@@ -347,16 +348,19 @@ static eitp_status eitp__search_levels(eitp__fit_search *search, const eitp_fit_
     const size_t budget = eitp__budget_of(search->fit, least);
     const size_t room = budget ? low + (budget - eitp__size_of(least)) : SIZE_MAX;
     const size_t part = high > low ? (high - low) / EITP__MEMORY_LEVELS : 0;
+    double fastest = INFINITY, latest = 0;
     eitp_fit_candidate candidate;
     eitp_status status = EITP_OK;
     for (size_t level = EITP__MEMORY_LEVELS - 1; level && part && !status; level--) {
         if (low + level * part > room)
             continue;
-        if (eitp__is_beaten(search, kept->seconds))
+        if (eitp__is_beaten(search, kept->seconds) || latest > (1 + EITP__GREEDY_LOSS) * fastest)
             break;
         status = eitp__measure_limited(search, kept, low + level * part, &candidate, error);
         if (!status)
             eitp__consider(search, &candidate, kept->seconds);
+        latest = candidate.seconds;
+        fastest = latest < fastest ? latest : fastest;
     }
     return status;
 }
@@ -552,7 +556,7 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
             status = eitp__search_length(&search, i == lengths - 1, error);
     }
     *chosen = least = search.best;
-    if (!status && !chosen->fits)
+    if (!status && !chosen->fits && (smallest || error))
         status = eitp__find_smallest(&search, &least, error);
     eitp_context_destroy(device);
     if (smallest)

@@ -29,17 +29,22 @@ static eitp_status describe_run(const option_set *o, const eitp_transformer_conf
     return status;
 }
 
-/* Describes what a run takes: the configuration that train would choose, or if none fits the smallest. */
-static eitp_status describe_choice(const option_set *o, const advised_run *run, advice *found, eitp_error *error) {
+/* Describes what a run takes: the configuration that train would choose, or if none fits and it is asked for the
+   smallest. */
+static eitp_status describe_choice(const option_set *o, const advised_run *run, int asks_smallest, advice *found,
+                                   eitp_error *error) {
     eitp_fit_candidate smallest;
-    const eitp_status status = fit_search(o, &run->fit, &found->chosen, &smallest, error);
+    eitp_status status =
+        fit_search(o, &run->fit, &found->chosen, asks_smallest ? &smallest : NULL, asks_smallest ? error : NULL);
+    if (status && status != EITP_ERROR_MEMORY && !asks_smallest)
+        status = fit_search(o, &run->fit, &found->chosen, NULL, error); /* for its reason */
     found->batch_size = run->fit.trainer.batch_size;
     found->grad_accum = run->fit.trainer.grad_accum;
     found->block_size = run->plan.block_size;
     found->budget = run->fit.budget;
-    if (status == EITP_ERROR_MEMORY)
+    if (status == EITP_ERROR_MEMORY && asks_smallest)
         found->chosen = smallest;
-    if (!status || status == EITP_ERROR_MEMORY)
+    if (!status || (status == EITP_ERROR_MEMORY && asks_smallest))
         fit_describe(&run->fit, &found->chosen, found->configuration, sizeof found->configuration);
     return status;
 }
@@ -55,7 +60,7 @@ static eitp_status try_profile(option_set *o, const eitp_transformer_config *sha
     if (status)
         return status;
     found->profile = profile;
-    status = describe_choice(o, &run, found, error);
+    status = describe_choice(o, &run, profile_takes_least(o), found, error);
     if (!status && run.fit.any_optimizer && !profile_takes_least(o) &&
         eitp_optimizer_get(found->chosen.optimizer)->fidelity > EITP_SEED_NOISE)
         return command_fail(error, EITP_ERROR_MEMORY, "profile %s fits only with an approximation", profile);
@@ -100,7 +105,7 @@ eitp_status advice_without_profile(const option_set *o, const eitp_transformer_c
         return status;
     fit_open_lengths(&run.plan, &run.fit);
     found->profile = "none";
-    status = describe_choice(o, &run, found, error);
+    status = describe_choice(o, &run, 1, found, error);
     return status == EITP_ERROR_MEMORY ? EITP_OK : status;
 }
 

@@ -521,7 +521,8 @@ eitp_status fit_search(const option_set *o, const eitp_fit *fit, eitp_fit_candid
     if (!profile_takes_least(o))
         return eitp_fit_choose(fit, chosen, smallest, error);
     status = choose_least(fit, chosen, error);
-    *smallest = *chosen;
+    if (smallest)
+        *smallest = *chosen;
     return status;
 }
 
