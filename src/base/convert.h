@@ -63,6 +63,12 @@ static inline EITP__UNUSED uint16_t eitp__f32_to_bf16(float value) {
     return (uint16_t)eitp__round_bits(bits, 16);
 }
 
+/* True if a value of a 16-bit dtype that is rounded to nearest, whichever way ties go, stays finite. */
+static inline EITP__UNUSED int eitp__is_in_range(eitp_dtype dtype, float value) {
+    const uint32_t magnitude = eitp__bits_of_float(value) & 0x7fffffff;
+    return magnitude < (dtype == EITP_F16 ? 0x477ff000 : 0x7f7f8000u); /* 65520, and halfway from the largest BF16 */
+}
+
 /* The dtype that values of `dtype` are computed in: F32 for the 16-bit types, else the dtype itself. */
 static inline EITP__UNUSED eitp_dtype eitp__wide(eitp_dtype dtype) {
     return dtype == EITP_BF16 || dtype == EITP_F16 ? EITP_F32 : dtype;

@@ -88,20 +88,32 @@ EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *dire
 EITP_API eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory,
                                                   const eitp_load_config *config, eitp_error *error);
 
+/*
+ * The dtype of weights in files. EITP_SAVE_AS_LOADED: each parameter that was loaded has the dtype that it had there,
+ * if that was F16 or BF16, and F32 otherwise; others have the dtype of most of the file's weights, so those of a model
+ * that was not loaded are F32. The config.json of a model with weights of several dtypes names that of most of them.
+ */
+typedef enum eitp_save_dtype {
+    EITP_SAVE_AS_LOADED = 0,
+    EITP_SAVE_F32 = 1,
+    EITP_SAVE_BF16 = 2,
+    EITP_SAVE_F16 = 3
+} eitp_save_dtype;
+
 /* How eitp_model_save_with writes a model. Start from eitp_save_config_default(). */
 typedef struct eitp_save_config {
-    eitp_dtype dtype;    /* of the weights in the file: EITP_F32, EITP_F16 or EITP_BF16 */
+    eitp_save_dtype dtype;
     int32_t end_of_text; /* replaces the special tokens, as in eitp_transformer_config_write; -1: those of the model */
 } eitp_save_config;
 
-/* EITP_F32, and the model's special tokens. */
+/* EITP_SAVE_AS_LOADED, and the model's special tokens. */
 EITP_API eitp_save_config eitp_save_config_default(void);
 
 /*
  * Writes config.json, generation_config.json and model.safetensors, without adapters, to a directory, which is created
- * if missing. Other members of the generation_config.json that the weights were loaded with are kept. Each file is
- * replaced as a whole or not at all; for the directory as a whole see eitp_directory_create. EITP_ERROR_ARGUMENT for
- * another dtype.
+ * if missing. Weights are rounded to nearest, ties to even. Other members of the generation_config.json that the
+ * weights were loaded with are kept. Each file is replaced as a whole or not at all; for the directory as a whole see
+ * eitp_directory_create. EITP_ERROR_ARGUMENT for another dtype, and if it cannot represent a finite weight.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_error *error);
 EITP_API eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,

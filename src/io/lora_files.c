@@ -43,7 +43,7 @@ EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directo
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = &model->config;
     selection.adapters = &model->lora;
-    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, output, error);
+    status = eitp__variables_save(model->context, path, &selection, EITP_SAVE_F32, checksum, output, error);
     eitp__release_text(&model->host, path);
     return status;
 }
@@ -266,7 +266,7 @@ EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, int has_
     const eitp_host host = eitp_context_host(context);
     const eitp__selection selection = eitp__select_others(has_adapters);
     char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
-    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, output, error)
+    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_SAVE_F32, checksum, output, error)
                               : eitp__fail_memory(error, strlen(directory), "a path");
     eitp__release_text(&host, path);
     return status;

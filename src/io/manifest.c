@@ -412,6 +412,11 @@ EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const c
     return status;
 }
 
+EITP__PRIVATE int eitp__manifest_has_size(const eitp__manifest *manifest, const char *name, uint64_t size) {
+    const eitp__manifest_file *file = eitp__manifest_find(manifest, name);
+    return file && file->sum.size == size;
+}
+
 EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const char *path, const char *name,
                                                  const eitp__file_sum *sum, eitp_error *error) {
     eitp__manifest_file *file = eitp__manifest_find(manifest, name);

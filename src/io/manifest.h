@@ -59,6 +59,9 @@ typedef enum eitp__verified { EITP__VERIFY_TENSORS = 1, EITP__VERIFY_OTHERS = 2,
 EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const char *directory, eitp__verified verified,
                                                eitp_error *error);
 
+/* True if the manifest lists a file of this size. */
+EITP__PRIVATE int eitp__manifest_has_size(const eitp__manifest *manifest, const char *name, uint64_t size);
+
 /* Compares the sum of a file that was read for another purpose. Files that are not listed are not compared. */
 EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const char *path, const char *name,
                                                  const eitp__file_sum *sum, eitp_error *error);

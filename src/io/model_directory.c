@@ -1,8 +1,8 @@
 /* Hugging Face model directories. */
 #include "io/model_directory.h"
 #include "base/log.h"
-#include "io/pytorch.h"
 #include "io/variables.h"
+#include "io/weight_files.h"
 #include "model/lora.h"
 #include "model/parameters.h"
 #include "model/transformer.h"
@@ -14,37 +14,6 @@ static eitp_status eitp__is_file(const eitp_host *host, const char *path, int *i
     eitp_status status = eitp__path_info(host, path, &info, error);
     *is_file = !status && info.kind == EITP_PATH_FILE;
     return status;
-}
-
-/* The files that may have a directory's weights; the first of them that it has is read. */
-static const struct {
-    const char *name;
-    eitp_status (*open)(const eitp_host *host, const char *path, eitp__safetensors **collection, eitp_error *error);
-} eitp__weight_files[] = {
-    {"model.safetensors", eitp__safetensors_open},
-    {"model.safetensors.index.json", eitp__safetensors_open_index},
-    {"pytorch_model.bin", eitp__pytorch_open},
-    {"pytorch_model.bin.index.json", eitp__pytorch_open_index},
-};
-
-/* Opens a directory's weights. *collection is NULL if it has none. */
-static eitp_status eitp__open_weights(const eitp_host *host, const char *directory, eitp__safetensors **collection,
-                                      eitp_error *error) {
-    *collection = NULL;
-    for (size_t i = 0; i < EITP__COUNT(eitp__weight_files); i++) {
-        char *path;
-        int is_file;
-        eitp_status status = eitp__path_in(host, directory, eitp__weight_files[i].name, &path, error);
-        if (status)
-            return status;
-        status = eitp__is_file(host, path, &is_file, error);
-        if (!status && is_file)
-            status = eitp__weight_files[i].open(host, path, collection, error);
-        eitp__release_text(host, path);
-        if (status || is_file)
-            return status;
-    }
-    return EITP_OK;
 }
 
 /* The tensor with this name, with or without the architecture's prefix, which models without a head do without. */
@@ -194,7 +163,7 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
 static eitp_status eitp__apply_weights(const eitp_host *host, const char *directory, eitp_transformer_config *config,
                                        eitp_error *error) {
     eitp__safetensors *collection;
-    eitp_status status = eitp__open_weights(host, directory, &collection, error);
+    eitp_status status = eitp__weights_open(host, directory, &collection, error);
     if (!status && collection && eitp__is_tied(config))
         status = eitp__untie_own_head(host, directory, collection, config, error);
     if (!status && collection && config->head == EITP_HEAD_NONE)
@@ -392,6 +361,8 @@ static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter 
         if (!status)
             status = eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1, NULL,
                                                error);
+        if (!status)
+            eitp__variable_note_dtype(load->context, variable.name, &pieces[i], entry->dtype);
     }
     return status;
 }
@@ -604,7 +575,7 @@ static eitp_status eitp__load_own_weights(eitp_model *model, const char *directo
     eitp__load load = EITP__ZERO;
     eitp_status status;
     char *source = eitp__copy_text(&model->host, directory);
-    status = source ? eitp__open_weights(&model->host, directory, &collection, error)
+    status = source ? eitp__weights_open_exact(&model->host, directory, &collection, error)
                     : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -639,7 +610,7 @@ static eitp_status eitp__load_own_weights(eitp_model *model, const char *directo
 static eitp_status eitp__load_latent(eitp_model *model, const char *directory, const eitp_load_config *config,
                                      eitp_error *error) {
     eitp__model_file files[EITP__MODEL_FILES];
-    char *encoder = NULL, *path = NULL;
+    char *encoder = NULL, *path = NULL, *lower = NULL;
     eitp_status status = eitp__path_in(&model->host, directory, EITP__ENCODER_DIRECTORY, &encoder, error);
     eitp__model_files(model, files);
     if (!status)
@@ -647,9 +618,13 @@ static eitp_status eitp__load_latent(eitp_model *model, const char *directory, c
     if (!status)
         status = eitp__path_in(&model->host, directory, files[0].name, &path, error);
     if (!status)
+        status = eitp__weights_find_lower(&model->host, directory, files[0].name, &lower, error);
+    files[0].selection.lower = lower;
+    if (!status)
         status = eitp__variables_read_selected(model->context, path, &files[0].selection, EITP__READ_LOAD, NULL, error);
     eitp__release_text(&model->host, encoder);
     eitp__release_text(&model->host, path);
+    eitp__release_text(&model->host, lower);
     return status;
 }
 
@@ -802,7 +777,7 @@ EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp
     const eitp_load_config as_stored = eitp_load_config_default();
     eitp__safetensors *collection = NULL;
     eitp__load load = EITP__ZERO;
-    eitp_status status = eitp__open_weights(&model->host, model->source, &collection, error);
+    eitp_status status = eitp__weights_open_exact(&model->host, model->source, &collection, error);
     load.model = model;
     load.directory = model->source;
     load.config = &as_stored;

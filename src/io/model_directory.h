@@ -7,6 +7,7 @@
 #include "model/architecture.h"
 
 #define EITP__WEIGHTS_FILE "model.safetensors"
+#define EITP__OPTIMIZER_FILE "optimizer.safetensors" /* in a checkpoint, also with the lower planes of its weights */
 #define EITP__GENERATION_FILE "generation_config.json"
 
 /* Keeps, for eitp_model_save, the members of a directory's config.json that it does not write itself, and those of
@@ -41,7 +42,10 @@ enum { EITP__MODEL_FILES = 3 };
 EITP__PRIVATE int eitp__model_files(const eitp_model *model, eitp__model_file files[EITP__MODEL_FILES]);
 
 /* Writes the other files of eitp_model_save, and creates the directories. */
-EITP__PRIVATE eitp_status eitp__model_save_configs(eitp_model *model, const char *directory, eitp_dtype dtype,
+EITP__PRIVATE eitp_status eitp__model_save_configs(eitp_model *model, const char *directory, eitp_save_dtype dtype,
                                                    int32_t end_of_text, eitp_error *error);
+
+/* Makes EITP_SAVE_AS_LOADED save a model whose weights are not loaded as if they had had this dtype. */
+EITP__PRIVATE void eitp__model_presume_dtype(eitp_model *model, eitp_dtype dtype);
 
 #endif

@@ -36,7 +36,7 @@ static int eitp__is_not_adapter(const eitp_variable *variable) {
 
 eitp_save_config eitp_save_config_default(void) {
     eitp_save_config config = EITP__ZERO;
-    config.dtype = EITP_F32;
+    config.dtype = EITP_SAVE_AS_LOADED;
     config.end_of_text = -1;
     return config;
 }
@@ -73,6 +73,17 @@ EITP__PRIVATE int eitp__model_files(const eitp_model *model, eitp__model_file fi
     return 3;
 }
 
+EITP__PRIVATE void eitp__model_presume_dtype(eitp_model *model, eitp_dtype dtype) {
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config); i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        eitp_variable variable;
+        eitp__piece pieces[EITP__PIECES];
+        variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
+        eitp__variable_pieces(&variable, NULL, pieces);
+        eitp__variable_note_dtype(model->context, parameter.name, &pieces[0], (int)dtype);
+    }
+}
+
 /* The files of a model directory but the weights. */
 static eitp_status eitp__save_own_configs(eitp_model *model, const char *directory, eitp_dtype dtype,
                                           int32_t end_of_text, eitp_error *error) {
@@ -94,34 +105,56 @@ static eitp_status eitp__save_own_configs(eitp_model *model, const char *directo
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__model_save_configs(eitp_model *model, const char *directory, eitp_dtype dtype,
+EITP__PRIVATE eitp_status eitp__model_save_configs(eitp_model *model, const char *directory, eitp_save_dtype dtype,
                                                    int32_t end_of_text, eitp_error *error) {
     static const char *const names[2] = {EITP__DECODER_DIRECTORY, EITP__ENCODER_DIRECTORY};
     eitp_model *const parts[2] = {model, eitp_model_encoder(model)};
+    eitp__model_file files[EITP__MODEL_FILES];
+    eitp_dtype saved[EITP__MODEL_FILES];
     eitp_status status = EITP_OK;
+    for (int i = 0, count = eitp__model_files(model, files); i < count; i++)
+        saved[i] = eitp__selection_dtype(model->context, &files[i].selection, dtype);
     if (!model->latent)
-        return eitp__save_own_configs(model, directory, dtype, end_of_text, error);
+        return eitp__save_own_configs(model, directory, saved[0], end_of_text, error);
     for (int i = 0; i < 2 && !status; i++) {
         char *path;
         status = eitp__path_in(&model->host, directory, names[i], &path, error);
         if (!status)
-            status = eitp__save_own_configs(parts[i], path, dtype, i ? -1 : end_of_text, error);
+            status = eitp__save_own_configs(parts[i], path, saved[i + 1], i ? -1 : end_of_text, error);
         eitp__release_text(&model->host, path);
     }
     return status ? status : eitp__latent_config_write(model, directory, error);
 }
 
+/* Fails if a dtype cannot represent the weights of a file, before anything is written. */
+static eitp_status eitp__check_overflow(const eitp_model *model, const eitp__selection *selection,
+                                        eitp_save_dtype dtype, eitp_error *error) {
+    const char *name;
+    float value = 0;
+    const eitp_status status = eitp__selection_find_overflow(model->context, selection, dtype, &name, &value, error);
+    if (status || !name)
+        return status;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "'%s' has the value %g, which f16 cannot represent; save the weights as bf16 or f32", name,
+                      (double)value);
+}
+
 eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,
                                  eitp_error *error) {
     eitp__model_file files[EITP__MODEL_FILES];
-    eitp_status status;
+    eitp_status status = EITP_OK;
+    int count;
     if (!model || !directory || !config)
         return eitp__fail_null(error, "eitp_model_save_with", "model, directory and config");
-    if (config->dtype != EITP_F32 && config->dtype != EITP_F16 && config->dtype != EITP_BF16)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "weights cannot be saved as %s (choose from f32, f16, bf16)",
-                          eitp_dtype_name(config->dtype));
-    status = eitp__model_save_configs(model, directory, config->dtype, config->end_of_text, error);
-    for (int i = eitp__model_files(model, files) - 1; i >= 0 && !status; i--) {
+    if ((unsigned)config->dtype > EITP_SAVE_F16)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "unknown dtype %d to save weights as (choose from eitp_save_dtype)", (int)config->dtype);
+    count = eitp__model_files(model, files);
+    for (int i = 0; i < count && !status; i++)
+        status = eitp__check_overflow(model, &files[i].selection, config->dtype, error);
+    if (!status)
+        status = eitp__model_save_configs(model, directory, config->dtype, config->end_of_text, error);
+    for (int i = count - 1; i >= 0 && !status; i--) {
         char *path;
         status = eitp__path_in(&model->host, directory, files[i].name, &path, error);
         if (!status)

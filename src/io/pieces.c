@@ -179,15 +179,17 @@ EITP__PRIVATE eitp_status eitp__piece_read_block(const eitp_variable *variable, 
 }
 
 EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
-                                            const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
-                                            uint32_t *checksum, eitp_error *error) {
+                                            const eitp__piece *piece, eitp__plane plane,
+                                            eitp__safetensors_writer *writer, size_t index, uint32_t *checksum,
+                                            eitp_error *error) {
     eitp__piece_copy copy = EITP__ZERO;
     eitp_status status = eitp__piece_begin(&copy, context, variable, piece, error);
     for (int64_t first = 0; first < copy.rows && !status; first += copy.rows_at_once) {
         int64_t count = copy.rows - first < copy.rows_at_once ? copy.rows - first : copy.rows_at_once;
         status = eitp__piece_copy_rows(&copy, first, count, 0, error);
         if (!status)
-            status = eitp__safetensors_write_f32(writer, index, copy.values, count * copy.length, checksum, error);
+            status =
+                eitp__safetensors_write_plane(writer, index, plane, copy.values, count * copy.length, checksum, error);
     }
     eitp__piece_end(&copy);
     return status;

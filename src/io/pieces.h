@@ -52,7 +52,8 @@ EITP__PRIVATE eitp_status eitp__piece_read_block(const eitp_variable *variable, 
                                                  float *values, eitp_error *error);
 
 EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
-                                            const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
-                                            uint32_t *checksum, eitp_error *error);
+                                            const eitp__piece *piece, eitp__plane plane,
+                                            eitp__safetensors_writer *writer, size_t index, uint32_t *checksum,
+                                            eitp_error *error);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/checksum.h"
 #include "base/convert.h"
 #include "io/safetensors_header.h"
+#include "io/weight_planes.h"
 
 #define EITP__SAFETENSORS_CHUNK ((size_t)8 << 10)
 #define EITP__SAFETENSORS_CHECKED_CHUNK ((size_t)256 << 10) /* fits in the cache for its checksum */
@@ -70,6 +71,7 @@ EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection) {
     if (!collection)
         return;
     host = collection->host;
+    eitp__safetensors_close(collection->lower);
     eitp__worker_destroy(collection->worker);
     for (size_t i = 0; i < collection->part_count; i++) {
         eitp__safetensors_part *part = collection->parts[i];
@@ -81,6 +83,35 @@ EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection) {
     eitp__release(&host, collection->parts, collection->part_capacity * sizeof *collection->parts);
     eitp__release(&host, collection->entries, collection->entry_capacity * sizeof *collection->entries);
     eitp__release(&host, collection, sizeof *collection);
+}
+
+/* ---- Lower planes ---- */
+
+EITP__PRIVATE const eitp__safetensors_entry *eitp__safetensors_lower(const eitp__safetensors *collection,
+                                                                     const eitp__safetensors_entry *entry) {
+    char name[512];
+    if (!collection->lower || (entry->dtype != EITP_BF16 && entry->dtype != EITP_F16))
+        return NULL;
+    snprintf(name, sizeof name, "%s%s", eitp__lower_plane_prefix((eitp_dtype)entry->dtype), entry->name);
+    return eitp__safetensors_find(collection->lower, name);
+}
+
+/* Checks each lower plane that the collection joins. */
+static eitp_status eitp__check_lower(const eitp__safetensors *collection, const char *path, eitp_error *error) {
+    for (size_t i = 0; i < collection->entry_count; i++) {
+        const eitp__safetensors_entry *entry = &collection->entries[i];
+        const eitp__safetensors_entry *lower = eitp__safetensors_lower(collection, entry);
+        if (lower && (lower->dtype != (int)eitp__lower_plane_dtype((eitp_dtype)entry->dtype) ||
+                      lower->count != entry->count || entry->is_transposed))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%.100s' does not match '%s' in dtype or shape",
+                              path, lower->name, eitp__safetensors_path(collection, entry));
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_attach(eitp__safetensors *collection, const char *path, eitp_error *error) {
+    const eitp_status status = eitp__safetensors_open(&collection->host, path, &collection->lower, error);
+    return status ? status : eitp__check_lower(collection, path, error);
 }
 
 /* ---- Looking up and reading ---- */
@@ -235,6 +266,48 @@ EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collec
     return status;
 }
 
+/* Adds the remainders to values of BF16. */
+static eitp_status eitp__read_remainders(const eitp__safetensors *collection, const eitp__safetensors_entry *lower,
+                                         int64_t first, int64_t count, float *values, eitp_error *error) {
+    int16_t remainders[1024];
+    const int64_t most = (int64_t)EITP__COUNT(remainders);
+    eitp_status status = EITP_OK;
+    for (int64_t done = 0; done < count && !status; done += most) {
+        const int64_t part = count - done < most ? count - done : most;
+        status = eitp__safetensors_read(collection->lower, lower, first + done, part, remainders, NULL, error);
+        if (!status)
+            eitp__join_planes(values + done, remainders, (size_t)part);
+    }
+    return status;
+}
+
+/* Replaces values of F16 by those that they were rounded from. */
+static eitp_status eitp__read_master(const eitp__safetensors *collection, const eitp__safetensors_entry *lower,
+                                     int64_t first, int64_t count, const unsigned char *upper, float *values,
+                                     eitp_error *error) {
+    const eitp_status status = eitp__safetensors_read(collection->lower, lower, first, count, values, NULL, error);
+    for (int64_t i = 0; i < count && !status; i++) {
+        uint16_t bits;
+        memcpy(&bits, upper + (size_t)i * sizeof bits, sizeof bits);
+        if (eitp__f32_to_f16(values[i]) != bits)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: tensor '%.100s' does not have the values of the weights in F16",
+                              eitp__safetensors_path(collection->lower, lower), lower->name);
+    }
+    return status;
+}
+
+/* Completes values that were read from the upper plane of an entry. */
+static eitp_status eitp__read_lower(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                    int64_t first, int64_t count, const unsigned char *upper, float *values,
+                                    eitp_error *error) {
+    const eitp__safetensors_entry *lower = eitp__safetensors_lower(collection, entry);
+    if (!lower)
+        return EITP_OK;
+    return entry->dtype == EITP_BF16 ? eitp__read_remainders(collection, lower, first, count, values, error)
+                                     : eitp__read_master(collection, lower, first, count, upper, values, error);
+}
+
 EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *collection,
                                                      const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                      float *destination, uint32_t *crc, eitp_error *error) {
@@ -260,6 +333,9 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
         if (status)
             return status;
         eitp__convert_to_f32((eitp_dtype)entry->dtype, chunk, destination, (size_t)part);
+        status = eitp__read_lower(collection, entry, first, part, chunk, destination, error);
+        if (status)
+            return status;
         destination += part;
         first += part;
         count -= part;

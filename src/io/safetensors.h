@@ -60,6 +60,17 @@ EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__
 /* Adds a file and its entries, sorted by name. On failure too, what it adds belongs to the collection. */
 EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, const char *path, eitp_error *error);
 
+/*
+ * Opens the file with the lower planes of a collection's 16-bit tensors (io/weight_planes.h), which
+ * eitp__safetensors_read_f32 joins from then on. Tensors of the file that are no lower planes, or those of other
+ * weights, are ignored; one of another dtype or size than its upper plane needs is EITP_ERROR_FORMAT.
+ */
+EITP__PRIVATE eitp_status eitp__safetensors_attach(eitp__safetensors *collection, const char *path, eitp_error *error);
+
+/* The lower plane of an entry; NULL: the entry has its exact values. */
+EITP__PRIVATE const eitp__safetensors_entry *eitp__safetensors_lower(const eitp__safetensors *collection,
+                                                                     const eitp__safetensors_entry *entry);
+
 /* Closes the files and frees the entries and their names. NULL is harmless. */
 EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection);
 
@@ -78,8 +89,8 @@ EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *co
 
 /*
  * Reads elements [first, first + count) of an entry, unconverted, or converted from F16, BF16 or F64 to f32 through a
- * small buffer. `crc`, which may be NULL, is a running checksum of the bytes in the file (base/checksum.h), initially
- * 0; it must be NULL if the entry is transposed.
+ * small buffer, with their lower plane if one is attached. `crc`, which may be NULL, is a running checksum of the bytes
+ * in the file (base/checksum.h), initially 0; it must be NULL if the entry is transposed.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,

@@ -23,7 +23,8 @@ struct eitp__safetensors {
     eitp__safetensors_part **parts;
     size_t part_count;
     size_t part_capacity;
-    eitp__worker *worker; /* reads half of large tensors; NULL: none */
+    eitp__worker *worker;     /* reads half of large tensors; NULL: none */
+    eitp__safetensors *lower; /* the collection with the lower planes of 16-bit tensors; NULL: none */
     eitp__safetensors_entry *entries;
     size_t entry_count;
     size_t entry_capacity;

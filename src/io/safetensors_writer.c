@@ -280,6 +280,20 @@ EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writ
     return EITP_OK;
 }
 
+/* Fails if a finite value becomes infinite in the dtype of its tensor. */
+static eitp_status eitp__check_representable(const eitp__safetensors_writer *writer, const eitp__safetensors_slot *slot,
+                                             const float *values, size_t count, eitp_error *error) {
+    for (size_t i = 0; i < count && eitp__wide(slot->dtype) != slot->dtype; i++) {
+        if (isfinite(values[i]) && !eitp__is_in_range(slot->dtype, values[i]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s': tensor '%.100s' has the value %g, which %s cannot represent; save the weights as "
+                              "another dtype, such as f32",
+                              writer->path, writer->names.data + slot->name, (double)values[i],
+                              eitp_dtype_name(slot->dtype));
+    }
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *writer, size_t index, const float *data,
                                                       int64_t count, uint32_t *crc, eitp_error *error) {
     unsigned char chunk[EITP__SAFETENSORS_WRITE_CHUNK];
@@ -294,6 +308,9 @@ EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *
     if (!eitp__is_floating(slot->dtype))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s': cannot convert f32 to the dtype %s of tensor '%.100s'",
                           writer->path, eitp_dtype_name(slot->dtype), writer->names.data + slot->name);
+    status = eitp__check_representable(writer, slot, data, (size_t)count, error);
+    if (status)
+        return status;
     max_count = (int64_t)(sizeof chunk / slot->element_size);
     while (count) {
         int64_t part = count > max_count ? max_count : count;
@@ -305,6 +322,23 @@ EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *
         count -= part;
     }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_write_plane(eitp__safetensors_writer *writer, size_t index,
+                                                        eitp__plane plane, float *values, int64_t count, uint32_t *crc,
+                                                        eitp_error *error) {
+    eitp_status status = eitp__check_room(writer, index, count, error);
+    if (status)
+        return status;
+    if (plane == EITP__PLANE_LOWER && writer->slots[index].dtype == EITP_I16) {
+        eitp__keep_lower_plane(values, (size_t)count);
+        return eitp__safetensors_write(writer, index, values, count, crc, error);
+    }
+    if (plane == EITP__PLANE_UPPER && writer->slots[index].dtype == EITP_BF16) {
+        status = eitp__check_representable(writer, &writer->slots[index], values, (size_t)count, error);
+        eitp__keep_upper_plane(values, (size_t)count);
+    }
+    return status ? status : eitp__safetensors_write_f32(writer, index, values, count, crc, error);
 }
 
 static eitp_status eitp__check_whole(const eitp__safetensors_writer *writer, eitp_error *error) {

@@ -3,6 +3,7 @@
 #define EITP_SAFETENSORS_WRITER_H
 
 #include "base/write_behind.h"
+#include "io/weight_planes.h"
 
 /* A tensor to be written. */
 typedef struct eitp__safetensors_tensor {
@@ -32,13 +33,20 @@ EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const c
 
 /*
  * Writes the next `count` elements of tensors[index], unconverted, or converted from f32 to its dtype (F32, F64, F16,
- * BF16) through a small buffer. Pieces of different tensors may come in any order. `crc`, which may be NULL, is a
- * running checksum of the bytes in the file (base/checksum.h), initially 0.
+ * BF16) through a small buffer; a finite value beyond the range of a 16-bit dtype is EITP_ERROR_ARGUMENT. Pieces of
+ * different tensors may come in any order. `crc`, which may be NULL, is a running checksum of the bytes in the file
+ * (base/checksum.h), initially 0.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *writer, size_t index, const float *data,
                                                       int64_t count, uint32_t *crc, eitp_error *error);
+
+/* Writes a plane of the next `count` weights, which are overwritten (io/weight_planes.h): of a tensor with the dtype of
+   the lower plane, or of any floating-point one. */
+EITP__PRIVATE eitp_status eitp__safetensors_write_plane(eitp__safetensors_writer *writer, size_t index,
+                                                        eitp__plane plane, float *values, int64_t count, uint32_t *crc,
+                                                        eitp_error *error);
 
 /*
  * Checks that every tensor is complete. Without a queue of the caller's, waits until the file is synced and renamed to

@@ -61,7 +61,33 @@ typedef struct eitp__selection {
     const eitp_transformer_config *only, *without[2];
     const eitp_lora_config *adapters; /* NULL, or: what is trained whole beside them too, whatever `selects` says */
     int may_lack_states; /* reading: a variable without a parent that the file lacks keeps its value, which is logged */
+    int has_lower;       /* reading: the file also has lower planes of other files */
+    const char *lower;   /* reading: the file with the lower planes of this one; NULL: there is none */
 } eitp__selection;
+
+/* Part of a file to be written: a plane of some variables, floating-point ones as `dtype`. */
+typedef struct eitp__file_part {
+    const eitp__selection *selection;
+    eitp_save_dtype dtype;
+    eitp__plane plane; /* EITP__PLANE_LOWER: only of the tensors that need one */
+} eitp__file_part;
+
+/* The dtype of most weights of a selection in their file. */
+EITP__PRIVATE eitp_dtype eitp__selection_dtype(const eitp_context *context, const eitp__selection *selection,
+                                               eitp_save_dtype dtype);
+
+/* Adds the bytes of a selection in its file, headers included, and of its lower planes. */
+EITP__PRIVATE void eitp__selection_bytes(eitp_context *context, const eitp__selection *selection, eitp_save_dtype dtype,
+                                         uint64_t *bytes, uint64_t *lower_bytes);
+
+/* Finds a value that the dtype of its tensor cannot represent: *name is that of its variable, NULL: there is none. */
+EITP__PRIVATE eitp_status eitp__selection_find_overflow(eitp_context *context, const eitp__selection *selection,
+                                                        eitp_save_dtype dtype, const char **name, float *value,
+                                                        eitp_error *error);
+
+/* Remembers the dtype that a parameter has in a file, for EITP_SAVE_AS_LOADED. */
+EITP__PRIVATE void eitp__variable_note_dtype(eitp_context *context, const char *name, const eitp__piece *piece,
+                                             int dtype);
 
 /* eitp__variables_read of a selection, whose prefix must be "". */
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
@@ -70,12 +96,16 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
 
 /* eitp_variables_save of a selection. `output` may be NULL. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
-                                               const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp__file_output *output, eitp_error *error);
+                                               const eitp__selection *selection, eitp_save_dtype dtype,
+                                               uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 
-/* eitp_variables_save in F32. */
-EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
-                                                    uint32_t *checksum, eitp__file_output *output, eitp_error *error);
+/* The same of several parts. `checksum` leaves out lower planes. */
+EITP__PRIVATE eitp_status eitp__variables_save_parts(eitp_context *context, const char *path,
+                                                     const eitp__file_part *parts, size_t count, uint32_t *checksum,
+                                                     eitp__file_output *output, eitp_error *error);
+
+/* The variables of a role. */
+EITP__PRIVATE eitp__selection eitp__select_role(eitp_role role);
 
 /* Writes a shape as "[2, 3]" and returns `text`. */
 EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, char *text, size_t size);

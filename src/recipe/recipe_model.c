@@ -1,4 +1,5 @@
 /* The model and the tokenizer of a recipe. */
+#include "io/weight_files.h"
 #include "recipe/training.h"
 
 /* ---- Shape ---- */
@@ -33,9 +34,13 @@ static eitp_status eitp__read_named_shape(eitp_training *training, eitp_error *e
 
 static eitp_status eitp__read_stored_config(eitp_training *training, void *user, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
+    const char *directory = checkpoint ? checkpoint : training->model_directory;
+    const eitp_status status = eitp_model_config_read(&training->host, directory, &training->stored, error);
     (void)user;
-    return eitp_model_config_read(&training->host, checkpoint ? checkpoint : training->model_directory,
-                                  &training->stored, error);
+    /* Weights that cannot be opened are an error when they are loaded. */
+    if (!status && eitp__weights_dtype(&training->host, directory, &training->stored_dtype, NULL))
+        training->stored_dtype = EITP_F32;
+    return status;
 }
 
 /* A resumed run keeps its model, which init must still describe, if it can be read. */

@@ -1,4 +1,5 @@
 /* From a recipe to a configuration that fits in memory. */
+#include "io/model_directory.h"
 #include "recipe/training.h"
 #include "run/run_schedule.h"
 
@@ -45,6 +46,8 @@ static eitp_status eitp__create_planned(const void *user, eitp_context *context,
     eitp_training *training = (eitp_training *)(uintptr_t)user;
     eitp_model *model = NULL;
     eitp_status status = eitp__training_create_model(training, context, &model, error);
+    if (!status && training->stored_dtype != EITP_F32)
+        eitp__model_presume_dtype(model, training->stored_dtype);
     if (!status)
         status = training->kind->create(training, model, 1, task, error);
     if (status)

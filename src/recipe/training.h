@@ -38,6 +38,7 @@ struct eitp_training {
     double trained_fraction;      /* of its data */
     int has_own_head;             /* its adapters have a classifier, which the weights lack */
     eitp_transformer_config shape, stored; /* of the model; as its files have it, if it has any */
+    eitp_dtype stored_dtype;               /* of most weights there */
     const eitp__recipe_task *kind;
     eitp_tokenizer *tokenizer;         /* NULL: unknown */
     eitp_chat *chat;                   /* NULL unless the data are conversations */

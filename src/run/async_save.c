@@ -19,7 +19,7 @@ EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run) {
     uint64_t bytes, largest, free_bytes, limit;
     if (!run->config.async_save_bytes || is_last || run->saves.async_has_failed)
         return 0;
-    eitp__checkpoint_size(eitp__trainer_task(run->trainer), &bytes, &largest);
+    eitp__trainer_checkpoint_size(run->trainer, &bytes, &largest);
     if (bytes > run->config.async_save_bytes || !eitp__copy_has_memory(run, bytes))
         return 0;
     /* A save that waits removes old checkpoints from a disk that is full. */

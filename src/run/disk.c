@@ -86,7 +86,7 @@ static eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__disk_open_files(run, error);
     if (status || !eitp__path_space(&run->host, run->directory, &free_bytes, &limit))
         return status;
-    eitp__checkpoint_size(eitp__trainer_task(run->trainer), &size, &largest);
+    eitp__trainer_checkpoint_size(run->trainer, &size, &largest);
     if (largest > limit)
         return eitp__fail(error, EITP_ERROR_IO,
                           "a checkpoint has a file of %s, and the files of this process may have %s at most; raise the "
@@ -162,7 +162,7 @@ static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *err
     uint64_t total, largest, free_bytes, limit;
     char missing[32], needs[32], has[32];
     *text = 0;
-    eitp__checkpoint_size(eitp__trainer_task(run->trainer), &total, &largest);
+    eitp__trainer_checkpoint_size(run->trainer, &total, &largest);
     if (eitp__is_disk_full(error) && eitp__path_space(&run->host, run->directory, &free_bytes, &limit) &&
         free_bytes < total)
         snprintf(text, size, "; %s are missing: a checkpoint needs %s, and %s are free",

@@ -10,6 +10,8 @@ typedef struct eitp__variable {
     int64_t number;         /* of several children of a kind; 0: there is only one */
     int64_t first_child;    /* the index of the child that was declared last; -1: none */
     int64_t next_sibling;   /* that of the child of the same parent that was declared before; -1: none */
+    int is_loaded;          /* a file of weights was read into it */
+    eitp_dtype loaded_as;   /* its dtype in that file: EITP_BF16, EITP_F16, or EITP_F32 for any other */
     size_t name_length;     /* compared first, since names share long prefixes */
     void *data;             /* device memory; NULL until a plan uses it, and if it is offloaded */
     uint64_t offset;        /* of an offloaded variable: in the file; EITP__NO_OFFSET until a plan uses it */

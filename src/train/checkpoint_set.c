@@ -4,6 +4,7 @@
 #include "base/setting_table.h"
 #include "io/checkpoint.h"
 #include "io/model_directory.h"
+#include "io/weight_files.h"
 #include "model/transformer_config.h"
 #include "train/trainer_state.h"
 
@@ -201,11 +202,14 @@ static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const
                                         eitp_error *error) {
     eitp__labels *labels = NULL;
     char *keys = NULL;
-    eitp_status status = eitp__config_other_keys(edit->host, edit->config.architecture, directory, &keys, error);
+    eitp_dtype dtype;
+    eitp_status status = eitp__weights_dtype(edit->host, directory, &dtype, error);
+    if (!status)
+        status = eitp__config_other_keys(edit->host, edit->config.architecture, directory, &keys, error);
     if (!status && eitp_head_has_labels(edit->config.head))
         status = eitp__labels_read_file(edit->host, path, &labels, error);
     if (!status)
-        status = eitp__transformer_config_write(edit->host, path, &edit->config, labels, keys, -1, EITP_F32, error);
+        status = eitp__transformer_config_write(edit->host, path, &edit->config, labels, keys, -1, dtype, error);
     eitp__release_text(edit->host, keys);
     eitp__labels_release(labels);
     return status;

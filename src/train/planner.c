@@ -103,7 +103,7 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     candidate->records = fit->record_bytes ? fit->record_bytes(fit->user, &plans->task) : 0;
     candidate->process += candidate->total / EITP__PAGE_TABLES;
     candidate->total += candidate->records + candidate->process;
-    eitp__checkpoint_size(&plans->task, &checkpoint, &largest);
+    eitp__checkpoint_size(&plans->task, plans->config.save_dtype, &checkpoint, &largest);
     candidate->checkpoint = (size_t)checkpoint;
     candidate->fits = eitp_fit_admits(fit, candidate);
 }

@@ -200,6 +200,10 @@ typedef struct eitp_trainer_config {
     /* 0: a resume refuses other training data. 1: it goes on with them if they have as many items, and logs that they
        differ; if items are samples, these may have another length. */
     int accepts_other_data;
+    /* Dtype of the weights in checkpoints. A resume restores them exactly whatever it is: the optimizer's file has what
+       16 bits lack. If F16 cannot represent a weight, a checkpoint has all of them in F32, with a warning. Adapters are
+       F32: EITP_ERROR_ARGUMENT for another dtype. */
+    eitp_save_dtype save_dtype;
     eitp_objective_config objective; /* regularizers that are added to the task */
     /* Learning rate of a step, from 1, instead of `schedule`; may be NULL. */
     double (*rate)(void *user, int64_t step);
@@ -210,7 +214,7 @@ typedef struct eitp_trainer_config {
 
 /* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5
    for all layers, plateaus with PyTorch's factor 0.1, patience 10, threshold 1e-4 and no cooldown, shuffled windows, no
-   workers, prefetch 2. */
+   workers, prefetch 2, weights in files as loaded. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*

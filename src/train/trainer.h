@@ -67,8 +67,14 @@ typedef struct eitp__save_options {
     void *user;
 } eitp__save_options;
 
-/* About the size of a checkpoint of a task, and of its largest file, in bytes. */
-EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total, uint64_t *largest);
+/* About the size of a checkpoint of a task whose weights are saved as `dtype`, and of its largest file, in bytes. */
+EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, eitp_save_dtype dtype, uint64_t *total,
+                                         uint64_t *largest);
+
+static inline EITP__UNUSED void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total,
+                                                              uint64_t *largest) {
+    eitp__checkpoint_size(eitp__trainer_task(trainer), eitp__trainer_config(trainer)->save_dtype, total, largest);
+}
 
 /*
  * A save in two halves. eitp__save_begin takes everything from the trainer; what is in the queue, if there is one, is

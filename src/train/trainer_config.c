@@ -55,6 +55,10 @@ static const eitp_setting eitp__trainer_settings[] = {
                           "step at which the schedule ends"),
     EITP__TRAINER_SETTING(last_sample, "last_sample", UNSIGNED, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                           "samples after which training stops; 0: never"),
+    EITP__TRAINER_SETTING(save_dtype, "save_dtype", CHOICE, EITP_SAVE_AS_LOADED, 0, EITP_SAVE_F16,
+                          EITP_SETTING_OPTIONAL, ACCEPTED, "auto f32 bf16 f16",
+                          "dtype of weights in files, which a resume restores exactly; auto: that of each in the model "
+                          "that they come from, f32 for a new model and for adapters"),
     EITP__TRAINER_SETTING(max_grad_norm, "max_grad_norm", NUMBER, 0.5, 0, 1e30, 0, LOGGED, NULL,
                           "clip the gradient to this norm; 0: no clipping"),
     EITP__OBJECTIVE_SETTINGS(eitp_trainer_config, objective.),
@@ -132,6 +136,8 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "layer_lr_decay is %g, but the task has no model with blocks; set it to 1",
                             config->layer_lr_decay);
+    if (!status && config->save_dtype > EITP_SAVE_F32 && eitp_model_lora_config(task->model).rank > 0)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "save_dtype: adapters are saved as f32; set it to auto or f32");
     if (!status)
         status = eitp__objective_check_task(&config->objective, task, config->batch_size, error);
     return status ? status : eitp__check_optimizer(config, task->context, error);

@@ -231,22 +231,26 @@ static eitp_status eitp__check_sums(eitp__resumption *r, const char *path, const
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
-/* Reads the adapters, or a file of weights; `selection` NULL: the parameters of a task without a model. */
-static eitp_status eitp__resume_weights(eitp__resumption *r, const char *name, const eitp__selection *selection,
+/* Reads the adapters, or a file of weights with what the optimizer's file has of them; `given` NULL: the parameters of
+   a task without a model. */
+static eitp_status eitp__resume_weights(eitp__resumption *r, const char *name, const eitp__selection *given,
                                         int64_t expected, eitp__reading reading, eitp_error *error) {
     const eitp_task *task = &r->trainer->plans.task;
     const int has_adapters = eitp_model_lora_config(task->model).rank > 0;
     eitp__read_sums sums = EITP__ZERO;
+    eitp__selection selection = given ? *given : eitp__select_role(EITP_PARAMETER);
     char *path = eitp__join_path(&r->trainer->host, r->checkpoint, name);
-    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
+    char *lower = eitp__join_path(&r->trainer->host, r->checkpoint, EITP__OPTIMIZER_FILE);
+    eitp_status status = path && lower ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
+    selection.lower = lower;
     if (!status && has_adapters)
         status = eitp__lora_read(task->model, r->checkpoint, reading, &sums, error);
     else if (!status)
-        status = selection ? eitp__variables_read_selected(task->context, path, selection, reading, &sums, error)
-                           : eitp__variables_read(task->context, path, EITP_PARAMETER, reading, &sums, error);
+        status = eitp__variables_read_selected(task->context, path, &selection, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_sums(r, path, name, &sums, expected, error);
     eitp__release_text(&r->trainer->host, path);
+    eitp__release_text(&r->trainer->host, lower);
     return status;
 }
 

@@ -1,12 +1,15 @@
 /*
  * Saving: a checkpoint is a model directory with optimizer.safetensors, trainer_state.json and what the task saves. If
- * the model has adapters, they replace the frozen weights. What is trained besides is in parameters.safetensors.
+ * the model has adapters, they replace the frozen weights. What is trained besides is in parameters.safetensors. The
+ * upper plane of weights in 16 bits is in the model directory, the lower one in optimizer.safetensors
+ * (io/weight_planes.h).
  *
  * A save has two halves. The first takes everything from the trainer: the large files go through a queue, the small
  * ones to the disk. The second makes it a checkpoint. Between them, if the queue has room for all, steps may be made.
  */
 #include "base/convert.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "io/checkpoint.h"
 #include "io/lora_files.h"
 #include "io/model_directory.h"
@@ -23,6 +26,7 @@ struct eitp__save {
     eitp__draft draft;
     eitp__manifest manifest;   /* of the large files, which are summed as they are written */
     eitp__write_behind *queue; /* of the caller; NULL: each large file is complete when it is written */
+    eitp_save_dtype dtype;     /* of the weights */
 };
 
 /* ---- The files ---- */
@@ -33,17 +37,27 @@ static eitp_status eitp__save_list(eitp__save *save, const char *name, const eit
     return eitp__manifest_add(&save->manifest, name, &output->sum, error);
 }
 
-/* Writes the variables of a role. */
-static eitp_status eitp__save_variables(eitp__save *save, const char *name, eitp_role role, uint32_t *checksum,
-                                        eitp_error *error) {
+/* Writes a file of variables. */
+static eitp_status eitp__save_parts(eitp__save *save, const char *name, const eitp__file_part *parts, size_t count,
+                                    uint32_t *checksum, eitp_error *error) {
+    eitp_context *context = save->trainer->plans.task.context;
     eitp__file_output output = EITP__ZERO;
     char *path = eitp__join_path(&save->host, save->draft.partial, name);
     eitp_status status;
     output.queue = save->queue;
-    status = path ? eitp__variables_save_role(save->trainer->plans.task.context, path, role, checksum, &output, error)
+    status = path ? eitp__variables_save_parts(context, path, parts, count, checksum, &output, error)
                   : eitp__fail_memory(error, strlen(save->draft.partial), "a path");
     eitp__release_text(&save->host, path);
     return status ? status : eitp__save_list(save, name, &output, error);
+}
+
+/* Lists the files of weights that a checkpoint of the task has, unless it has adapters instead. */
+static int eitp__weights_of(const eitp_task *task, eitp__model_file files[EITP__MODEL_FILES]) {
+    if (task->model)
+        return eitp_model_lora_config(task->model).rank > 0 ? 0 : eitp__model_files(task->model, files);
+    files[0].name = EITP__WEIGHTS_FILE;
+    files[0].selection = eitp__select_role(EITP_PARAMETER);
+    return 1;
 }
 
 /* Writes the parameters that are saved beside the model, if there are any. */
@@ -85,27 +99,58 @@ static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eit
     return status;
 }
 
+/* Chooses the dtype of the weights: F32 if F16 cannot represent them, so that the checkpoint loses nothing. */
+static eitp_status eitp__save_choose_dtype(eitp__save *save, eitp_error *error) {
+    const eitp_trainer *trainer = save->trainer;
+    eitp__model_file files[EITP__MODEL_FILES];
+    eitp_status status = EITP_OK;
+    save->dtype = trainer->plans.config.save_dtype;
+    for (int i = 0, count = eitp__weights_of(&trainer->plans.task, files); i < count && !status; i++) {
+        const char *name;
+        float value = 0;
+        status = eitp__selection_find_overflow(trainer->plans.task.context, &files[i].selection, save->dtype, &name,
+                                               &value, error);
+        if (status || !name)
+            continue;
+        eitp__log_line(&save->host, EITP_LOG_WARNING,
+                       "the checkpoint of step %lld has its weights in f32: f16 cannot represent the value %g of '%s'",
+                       (long long)trainer->step, (double)value, name);
+        save->dtype = EITP_SAVE_F32;
+    }
+    return status;
+}
+
 /* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
 static eitp_status eitp__save_weights(eitp__save *save, uint32_t *checksum, eitp_error *error) {
     const eitp_task *task = &save->trainer->plans.task;
-    const char *directory = save->draft.partial;
     eitp__model_file files[EITP__MODEL_FILES];
-    eitp_status status;
-    if (!task->model)
-        return eitp__save_variables(save, EITP__WEIGHTS_FILE, EITP_PARAMETER, checksum, error);
-    status = eitp__model_save_configs(task->model, directory, EITP_F32, -1, error);
-    for (int i = 0, count = eitp__model_files(task->model, files); i < count && !status; i++) {
-        eitp__file_output output = EITP__ZERO;
-        char *path = eitp__join_path(&save->host, directory, files[i].name);
-        output.queue = save->queue;
-        status = path ? eitp__variables_save(task->context, path, &files[i].selection, EITP_F32, i ? NULL : checksum,
-                                             &output, error)
-                      : eitp__fail_memory(error, strlen(directory), "a path");
-        eitp__release_text(&save->host, path);
-        if (!status)
-            status = eitp__save_list(save, files[i].name, &output, error);
+    eitp_status status =
+        task->model ? eitp__model_save_configs(task->model, save->draft.partial, save->dtype, -1, error) : EITP_OK;
+    for (int i = 0, count = eitp__weights_of(task, files); i < count && !status; i++) {
+        eitp__file_part part;
+        part.selection = &files[i].selection;
+        part.dtype = save->dtype;
+        part.plane = EITP__PLANE_UPPER;
+        status = eitp__save_parts(save, files[i].name, &part, 1, i ? NULL : checksum, error);
     }
     return status;
+}
+
+/* Writes the optimizer's state, and the lower planes of the weights. */
+static eitp_status eitp__save_optimizer(eitp__save *save, uint32_t *checksum, eitp_error *error) {
+    const eitp__selection states = eitp__select_role(EITP_OPTIMIZER);
+    eitp__model_file files[EITP__MODEL_FILES];
+    eitp__file_part parts[EITP__MODEL_FILES + 1];
+    const int count = eitp__weights_of(&save->trainer->plans.task, files);
+    parts[0].selection = &states;
+    parts[0].dtype = EITP_SAVE_F32;
+    parts[0].plane = EITP__PLANE_ALONE;
+    for (int i = 0; i < count; i++) {
+        parts[i + 1].selection = &files[i].selection;
+        parts[i + 1].dtype = save->dtype;
+        parts[i + 1].plane = EITP__PLANE_LOWER;
+    }
+    return eitp__save_parts(save, EITP__OPTIMIZER_FILE, parts, (size_t)count + 1, checksum, error);
 }
 
 /* ---- The size of a checkpoint ---- */
@@ -118,10 +163,14 @@ static uint64_t eitp__variable_file_bytes(const eitp_variable *variable) {
     return header + elements * eitp_dtype_size(wide == EITP_F32 ? wide : variable->dtype);
 }
 
-EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total, uint64_t *largest) {
+EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, eitp_save_dtype dtype, uint64_t *total,
+                                         uint64_t *largest) {
     const uint64_t others = 65536; /* configuration, state, tokenizer, and incomplete blocks of the file system */
     const int has_adapters = task->model && eitp_model_lora_config(task->model).rank > 0;
     uint64_t weights = 0, beside = 0, optimizer = 0;
+    eitp__model_file files[EITP__MODEL_FILES];
+    for (int i = 0, count = eitp__weights_of(task, files); i < count; i++)
+        eitp__selection_bytes(task->context, &files[i].selection, dtype, &weights, &optimizer);
     for (size_t i = 0; i < eitp_variable_count(task->context); i++) {
         const eitp_variable variable = eitp_variable_at(task->context, i);
         const uint64_t bytes = eitp__variable_file_bytes(&variable);
@@ -129,9 +178,9 @@ EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total,
             optimizer += bytes;
         else if (variable.role == EITP_PARAMETER && variable.of_learner && task->model)
             beside += bytes;
-        else if (variable.role == EITP_PARAMETER && (!has_adapters || eitp__lora_is_adapter(variable.name)))
+        else if (variable.role == EITP_PARAMETER && has_adapters && eitp__lora_is_adapter(variable.name))
             weights += bytes;
-        else if (variable.role == EITP_PARAMETER && variable.trained)
+        else if (variable.role == EITP_PARAMETER && has_adapters && variable.trained)
             beside += bytes;
     }
     *total = weights + beside + optimizer + others;
@@ -153,6 +202,8 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
     char *path = eitp__join_path(&save->host, directory, EITP__STATE_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
+        status = eitp__save_choose_dtype(save, error);
+    if (!status)
         status = eitp__state_of(trainer, &state, error);
     if (!status && task->save)
         status = task->save(task->user, directory, error);
@@ -166,7 +217,7 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
     if (!status)
         status = eitp__save_others(save, &state.others_checksum, error);
     if (!status)
-        status = eitp__save_variables(save, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, &optimizer_checksum, error);
+        status = eitp__save_optimizer(save, &optimizer_checksum, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
@@ -182,7 +233,7 @@ EITP__PRIVATE eitp_status eitp__save_create_queue(const eitp_trainer *trainer, e
                                                   eitp_error *error) {
     const size_t files = EITP__MODEL_FILES + 2; /* weights, others and optimizer state */
     uint64_t bytes, largest;
-    eitp__checkpoint_size(&trainer->plans.task, &bytes, &largest);
+    eitp__checkpoint_size(&trainer->plans.task, trainer->plans.config.save_dtype, &bytes, &largest);
     return eitp__write_behind_create(&trainer->host, bytes, files, queue, error);
 }
 

@@ -8,7 +8,6 @@
 
 /* Files of a checkpoint. */
 #define EITP__STATE_FILE "trainer_state.json"
-#define EITP__OPTIMIZER_FILE "optimizer.safetensors"
 
 #define EITP__STATE_VERSION 5
 #define EITP__MOMENTUM_STATE_VERSION 4 /* earlier factored states have no first moment */

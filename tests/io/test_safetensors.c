@@ -721,9 +721,34 @@ static void opening_an_index_fails_cleanly(void) {
     CHECK_THAT(failures > 30, "%d", failures);
 }
 
+/* Every low half with signs and exponents of all kinds: the planes are exact, and the upper one is nearest. */
+static void planes_restore_every_weight(void) {
+    static const uint16_t halves[] = {0x0000, 0x0001, 0x007f, 0x0080, 0x3f80, 0x3f81, 0x7f7e, 0x8000, 0xbf7f, 0xff7e};
+    for (size_t h = 0; h < EITP__COUNT(halves); h++) {
+        static float values[1 << 16], upper[1 << 16], lower[1 << 16];
+        size_t different = 0, far_off = 0;
+        for (uint32_t i = 0; i < 1 << 16; i++)
+            upper[i] = lower[i] = values[i] = eitp__float_of_bits((uint32_t)halves[h] << 16 | i);
+        eitp__keep_upper_plane(upper, 1 << 16);
+        eitp__keep_lower_plane(lower, 1 << 16);
+        for (size_t i = 0; i < 1 << 16; i++) {
+            const float nearest = eitp__bf16_to_f32(eitp__f32_to_bf16(values[i]));
+            far_off += fabsf(upper[i] - values[i]) > fabsf(nearest - values[i]);
+        }
+        eitp__join_planes(upper, (const int16_t *)(const void *)lower, 1 << 16);
+        for (size_t i = 0; i < 1 << 16; i++)
+            different += eitp__bits_of_float(upper[i]) != eitp__bits_of_float(values[i]);
+        CHECK_THAT(!different && !far_off, "%04x: %zu and %zu", halves[h], different, far_off);
+    }
+    CHECK(eitp__is_in_range(EITP_F16, 65519.996f) && !eitp__is_in_range(EITP_F16, -65520.0f));
+    CHECK(eitp__is_in_range(EITP_BF16, eitp__float_of_bits(0x7f7f7fff)) &&
+          !eitp__is_in_range(EITP_BF16, eitp__float_of_bits(0xff7f8000)));
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(reads_what_the_official_library_writes),
+        TEST(planes_restore_every_weight),
         TEST(ranges_are_checked),
         TEST(refuses_invalid_headers),
         TEST(accepts_what_the_format_allows),

@@ -475,7 +475,7 @@ static void a_head_equal_to_the_embedding_stays_tied(void) {
         without_embedding.prefix = "";
         without_embedding.config = NULL;
         REQUIRE_OK(eitp__variables_save(context, scratch_path(directory, "model.safetensors"), &without_embedding,
-                                        EITP_F32, NULL, NULL, &error_),
+                                        EITP_SAVE_F32, NULL, NULL, &error_),
                    error_);
         eitp_model_destroy(model);
         eitp_context_destroy(context);
@@ -608,7 +608,62 @@ static eitp_status load_and_save(const eitp_host *host, const char *from, const 
     return status;
 }
 
-/* By default in F32 with the model's special tokens. */
+/* A tensor of a file of weights has this dtype. */
+static int has_dtype(const char *directory, const char *name, eitp_dtype dtype) {
+    const eitp_host host = eitp_host_default();
+    eitp__safetensors *file = NULL;
+    const eitp__safetensors_entry *entry = NULL;
+    int has;
+    CHECK(!eitp__safetensors_open(&host, scratch_path(directory, "model.safetensors"), &file, &error_));
+    if (file)
+        entry = eitp__safetensors_find(file, name);
+    has = entry && entry->dtype == (int)dtype;
+    eitp__safetensors_close(file);
+    return has;
+}
+
+/* Each tensor keeps the dtype that it was loaded in; config.json names that of most weights. What cannot be represented
+   is refused, and the file stays. */
+static void a_model_is_saved_as_loaded(void) {
+    static const char *const names[] = {"transformer.wte.weight", "transformer.ln_f.weight"};
+    const float large = -1e6f;
+    eitp_save_config save = eitp_save_config_default();
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_context *context;
+    eitp_model *model;
+    eitp__buffer config;
+    char directory[512];
+    golden g;
+    REQUIRE(scratch_make(directory));
+    REQUIRE(open_golden(&g, "tanh", "tanh", NULL));
+    for (size_t i = 0; i < eitp_variable_count(g.context); i++) {
+        eitp__piece piece;
+        memset(&piece, 0, sizeof piece);
+        piece.is_whole = 1;
+        if (strcmp(eitp_variable_at(g.context, i).name, names[1]) != 0)
+            eitp__variable_note_dtype(g.context, eitp_variable_at(g.context, i).name, &piece, EITP_BF16);
+    }
+    REQUIRE_OK(eitp_model_save(g.model, directory, &error_), error_);
+    close_golden(&g);
+    REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
+    REQUIRE_OK(eitp_model_load(context, directory, &model, &error_), error_);
+    REQUIRE_OK(eitp_model_save(model, directory, &error_), error_);
+    CHECK(has_dtype(directory, names[0], EITP_BF16) && has_dtype(directory, names[1], EITP_F32));
+    REQUIRE_OK(eitp_variable_write_f32(context, names[0], 5, &large, 1, &error_), error_);
+    save.dtype = EITP_SAVE_F16;
+    CHECK(eitp_model_save_with(model, directory, &save, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "'transformer.wte.weight' has the value -1e+06, which f16 cannot represent"),
+               "%s", error_.message);
+    CHECK(has_dtype(directory, names[0], EITP_BF16));
+    read_text(scratch_path(directory, "config.json"), &config);
+    CHECK(strstr(config.data, "\"dtype\": \"bfloat16\"") && strstr(config.data, "\"torch_dtype\": \"bfloat16\""));
+    eitp__buffer_release(&config);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    scratch_remove(directory);
+}
+
+/* By default in the dtypes of its files, with the model's special tokens. */
 static void a_model_is_saved_as_configured(void) {
     eitp_save_config save = eitp_save_config_default();
     const eitp_host host = eitp_host_default();
@@ -620,7 +675,7 @@ static void a_model_is_saved_as_configured(void) {
         const int32_t end = eitp_model_config(g.model).end.ids[0];
         eitp_transformer_config config;
         eitp__safetensors *file;
-        save.dtype = way == 2 ? EITP_BF16 : EITP_F32;
+        save.dtype = way == 2 ? EITP_SAVE_BF16 : EITP_SAVE_F32;
         save.end_of_text = way == 2 ? end - 1 : -1;
         if (way)
             REQUIRE_OK(eitp_model_save_with(g.model, directory, &save, &error_), error_);
@@ -629,12 +684,12 @@ static void a_model_is_saved_as_configured(void) {
         REQUIRE_OK(eitp_model_config_read(&host, directory, &config, &error_), error_);
         CHECK_THAT(config.end.count == 1 && config.end.ids[0] == (way == 2 ? end - 1 : end), "%d", config.end.ids[0]);
         REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "model.safetensors"), &file, &error_), error_);
-        CHECK(eitp__safetensors_at(file, 0)->dtype == (int)save.dtype);
+        CHECK(eitp__safetensors_at(file, 0)->dtype == (int)(way == 2 ? EITP_BF16 : EITP_F32));
         eitp__safetensors_close(file);
     }
-    save.dtype = EITP_F64;
+    save.dtype = (eitp_save_dtype)4;
     CHECK(eitp_model_save_with(g.model, directory, &save, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error_.message, "f64") && strstr(error_.message, "bf16"), "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "unknown dtype 4"), "%s", error_.message);
     CHECK(eitp_model_save_with(g.model, directory, NULL, &error_) == EITP_ERROR_ARGUMENT);
     close_golden(&g);
     scratch_remove(directory);
@@ -712,6 +767,7 @@ int main(int argc, char **argv) {
         TEST(a_head_that_differs_from_the_embedding_is_used),
         TEST(a_head_equal_to_the_embedding_stays_tied),
         TEST(special_tokens_are_kept),
+        TEST(a_model_is_saved_as_loaded),
         TEST(a_model_is_saved_as_configured),
         TEST(invalid_special_tokens_are_refused),
         TEST(loading_and_saving_survive_failures),

@@ -933,7 +933,7 @@ static eitp_status save_and_load(const eitp_host *host, const char *directory) {
     eitp_model *model = NULL;
     eitp_status status;
     config.layers = 1;
-    save.dtype = EITP_BF16;
+    save.dtype = EITP_SAVE_BF16;
     status = context ? eitp_model_create(context, &config, &model, &error_) : error_.status;
     if (!status)
         status = eitp_model_initialize(model, 1, &error_);

@@ -10,12 +10,12 @@ static MODEL_FILES_UNUSED eitp_status model_file_write(eitp_model *model, const 
                                                        eitp_error *error) {
     eitp__model_file files[EITP__MODEL_FILES];
     char path[700];
-    eitp_status status = eitp__model_save_configs(model, directory, EITP_F32, -1, error);
+    eitp_status status = eitp__model_save_configs(model, directory, EITP_SAVE_F32, -1, error);
     eitp__model_files(model, files);
     snprintf(path, sizeof path, "%s/%s", directory, files[0].name);
     return status ? status
-                  : eitp__variables_save(eitp_model_context(model), path, &files[0].selection, EITP_F32, checksum, NULL,
-                                         error);
+                  : eitp__variables_save(eitp_model_context(model), path, &files[0].selection, EITP_SAVE_F32, checksum,
+                                         NULL, error);
 }
 
 static MODEL_FILES_UNUSED eitp_status model_file_read(eitp_model *model, const char *path, eitp__reading reading,

@@ -58,6 +58,7 @@ typedef struct variant {
     double beta1;       /* 0: the default */
     eitp_plan_config plan;
     eitp_offload offload;
+    eitp_save_dtype save_dtype;
     int64_t data_workers, prefetch;                                       /* prefetch 0: the default */
     const eitp_objective_config *objective;                               /* NULL: none */
     eitp_status (*extend)(void *run, eitp_pass *pass, eitp_error *error); /* of the task; NULL: none */
@@ -173,6 +174,7 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     r->config.keep_gradients = v->keep_gradients;
     r->config.dense_rows = v->dense_rows;
     r->config.plan = v->plan;
+    r->config.save_dtype = v->save_dtype;
     r->config.optimizer_config.optimizer = v->optimizer;
     r->config.data_workers = v->data_workers;
     if (v->prefetch)

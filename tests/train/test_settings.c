@@ -419,7 +419,7 @@ static void defaults_are_real_values(void) {
     CHECK(eitp_masked_config_default().probability == 0.15 && eitp_masked_config_default().mask_token == -1);
     CHECK(fit.trainer.grad_accum == 4 && fit.context.host.allocator.allocate && !fit.budget);
     CHECK(eitp_fit_candidate_default().optimizer == EITP_ADAMW);
-    CHECK(eitp_save_config_default().dtype == EITP_F32 && eitp_save_config_default().end_of_text == -1);
+    CHECK(eitp_save_config_default().dtype == EITP_SAVE_AS_LOADED && eitp_save_config_default().end_of_text == -1);
     CHECK(eitp_generate_config_default().max_tokens == 64 && eitp_generate_config_default().sampling.temperature == 1);
 }
 

@@ -3,7 +3,8 @@
 #include "tests/support/shrinking.h"
 #include "tests/support/trainer_run.h"
 
-/* 12 steps in one go, against a save, new objects, a resume and the remaining steps; interrupted at several steps. */
+/* 12 steps in one go, against a save, new objects, a resume and the remaining steps; interrupted at several steps, with
+   weights in files of every dtype. */
 static void a_resumed_run_has_the_bits_of_an_uninterrupted_one(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -14,8 +15,11 @@ static void a_resumed_run_has_the_bits_of_an_uninterrupted_one(void) {
         uint32_t straight = train_variant(&v, directory, 12);
         static const int64_t cuts[] = {0, 1, 5, 11};
         for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+            static const eitp_save_dtype dtypes[] = {EITP_SAVE_AS_LOADED, EITP_SAVE_BF16, EITP_SAVE_F16,
+                                                     EITP_SAVE_BF16};
             char output[600], checkpoint[700];
             run r;
+            v.save_dtype = dtypes[c];
             snprintf(output, sizeof output, "%s/out-%d", directory, (int)c);
             snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-%d", output, (int)cuts[c]);
             REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
@@ -34,6 +38,112 @@ static void a_resumed_run_has_the_bits_of_an_uninterrupted_one(void) {
             end_run(&r);
         }
     }
+    scratch_remove(directory);
+}
+
+/* The dtype of each tensor in a checkpoint's weights. */
+static int weights_are(const char *checkpoint, eitp_dtype dtype) {
+    const eitp_host host = eitp_host_default();
+    eitp__safetensors *file = NULL;
+    int are = !eitp__safetensors_open(&host, scratch_path(checkpoint, "model.safetensors"), &file, &error_);
+    for (size_t i = 0; are && i < eitp__safetensors_count(file); i++)
+        are = eitp__safetensors_at(file, i)->dtype == (int)dtype;
+    eitp__safetensors_close(file);
+    return are;
+}
+
+/* What is not trained: the exact values come from the weights alone. */
+static uint32_t weights_of(const eitp_context *context) {
+    uint32_t crc = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        const eitp_variable variable = eitp_variable_at(context, i);
+        const int64_t count = (int64_t)(variable.size / eitp_dtype_size(variable.dtype));
+        float *values;
+        if (variable.role != EITP_PARAMETER)
+            continue;
+        values = (float *)malloc((size_t)count * sizeof *values);
+        CHECK(!eitp_variable_read_f32((eitp_context *)(uintptr_t)context, variable.name, 0, values, count, &error_));
+        crc = eitp__crc32c(crc, values, (size_t)count * sizeof *values);
+        free(values);
+    }
+    return crc;
+}
+
+static eitp_status read_weights(const char *directory, uint32_t *weights) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_model *model = NULL;
+    eitp_status status = eitp_context_create(&config, &context, &error_);
+    if (!status)
+        status = eitp_model_load(context, directory, &model, &error_);
+    if (!status)
+        *weights = weights_of(context);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    return status;
+}
+
+/* Whoever loads a checkpoint as a model has the exact weights, as long as the files are those that were saved. */
+static void a_checkpoint_is_read_as_a_model_with_its_exact_weights(void) {
+    static const eitp_save_dtype dtypes[] = {EITP_SAVE_F32, EITP_SAVE_BF16, EITP_SAVE_F16};
+    const eitp_host host = eitp_host_default();
+    const char *const checkpoint = "out/checkpoint-2";
+    char directory[512], path[700];
+    variant v = default_variant();
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(path, sizeof path, "%s/%s", directory, checkpoint);
+    for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
+        uint32_t exact, read = 0, rounded = 0;
+        uint64_t planned, largest, bytes = 0;
+        eitp_path_info info;
+        run r;
+        v.save_dtype = dtypes[i];
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        REQUIRE(step_many(&r, 2, NULL));
+        REQUIRE_OK(eitp_trainer_save(r.trainer, scratch_path(directory, "out"), &error_), error_);
+        exact = weights_of(r.context);
+        eitp__trainer_checkpoint_size(r.trainer, &planned, &largest);
+        end_run(&r);
+        CHECK_THAT(!read_weights(path, &read) && read == exact, "%d: %s", (int)i, error_.message);
+        CHECK(!eitp__path_info(&host, scratch_path(path, "optimizer.safetensors"), &info, &error_));
+        bytes += info.size;
+        CHECK(!eitp__path_info(&host, scratch_path(path, "model.safetensors"), &info, &error_));
+        bytes += info.size;
+        CHECK_THAT(bytes < planned && planned < bytes + bytes / 4 + 65536, "%d: %llu of %llu", (int)i,
+                   (unsigned long long)bytes, (unsigned long long)planned);
+        /* Without the optimizer's file it is a model in 16 bits. */
+        CHECK(!eitp__remove_tree(&host, scratch_path(path, "optimizer.safetensors"), &error_));
+        CHECK(!read_weights(path, &rounded) && (rounded == exact) == (i == 0));
+        CHECK(!eitp__remove_tree(&host, path, &error_));
+    }
+    scratch_remove(directory);
+}
+
+/* F16 cannot represent a weight: nothing is lost, and a resume has the same bits. */
+static void a_weight_beyond_f16_is_saved_in_f32(void) {
+    const eitp_host host = eitp_host_default();
+    const float large = 65520;
+    char directory[512], output[600], checkpoint[700];
+    variant v = default_variant();
+    uint32_t straight;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-1", output);
+    v.save_dtype = EITP_SAVE_F16;
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE(step_many(&r, 1, NULL));
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    CHECK(weights_are(checkpoint, EITP_F16));
+    REQUIRE_OK(eitp_variable_write_f32(r.context, "transformer.ln_f.bias", 3, &large, 1, &error_), error_);
+    straight = fingerprint(&r);
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    CHECK(weights_are(checkpoint, EITP_F32));
+    end_run(&r);
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+    CHECK(fingerprint(&r) == straight);
+    end_run(&r);
     scratch_remove(directory);
 }
 
@@ -343,6 +453,8 @@ static void the_newest_are_kept_by_step_number(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(a_resumed_run_has_the_bits_of_an_uninterrupted_one),
+        TEST(a_checkpoint_is_read_as_a_model_with_its_exact_weights),
+        TEST(a_weight_beyond_f16_is_saved_in_f32),
         TEST(a_resume_that_would_change_bits_is_refused),
         TEST(damage_is_detected),
         TEST(a_resume_that_is_refused_changes_nothing),

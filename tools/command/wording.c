@@ -40,6 +40,7 @@ static const struct {
     {"choose another name for their file", "choose another --offload-file"},
     {"lower batch_size or grad_accum", "lower --batch-size or --grad-accum"},
     {"keep_best:", "--keep-best:"},
+    {"save_dtype:", "--save-dtype:"},
     {"lr_schedule plateau requires validation data; set val_data or val_fraction",
      "--lr-schedule plateau requires validation data; set --val-data or --val-fraction"},
     {"keep_best and patience require validation data; set val_data or val_fraction",

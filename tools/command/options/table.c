@@ -226,6 +226,8 @@ static const option_row rows[] = {
     {"async-save", "", KIND_CHOICE, 0, 0, "auto", "auto no=false", OPTIONS_TRAIN, 1,
      "write checkpoints beside the next steps, from a copy, if the memory budget has room for one; no: training waits"},
     {"save-total-limit", "keep-checkpoints", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"save-dtype", "", KIND_SETTING, 0, 0, NULL, "auto=none f32=fp32=float32 bf16=bfloat16 f16=fp16=float16=half",
+     FITS | OPTIONS_MERGE, 1, ""},
     {"post-save-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,
      "shell command to run beside training after a checkpoint is written, such as a copy to another disk; its "
      "environment has EITP_CHECKPOINT and EITP_STEP; the end waits for it until Ctrl-C"},

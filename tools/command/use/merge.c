@@ -17,9 +17,11 @@ static eitp_status merging_check(const merging *m, eitp_error *error) {
 static eitp_status merging_fill(void *user, const char *directory, eitp_error *error) {
     merging *m = (merging *)user;
     trained_model *t = &m->trained;
+    eitp_save_config config = eitp_save_config_default();
     eitp_status status;
     /* Merging in 16 bits would round the weights once more. */
     options_set_text(&m->options, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
+    config.dtype = (eitp_save_dtype)options_choice(&m->options, OPTION_SAVE_DTYPE);
     status = trained_model_read(&m->options, t, error);
     if (!status)
         status = eitp_model_check_head(t->model, error);
@@ -30,7 +32,7 @@ static eitp_status merging_fill(void *user, const char *directory, eitp_error *e
                                       eitp_tokenizer_special(t->tokenizer, EITP_END_OF_TEXT),
                                       eitp_tokenizer_special(t->tokenizer, EITP_PADDING));
     if (!status)
-        status = eitp_model_save(t->model, directory, error);
+        status = eitp_model_save_with(t->model, directory, &config, error);
     return status || !t->tokenizer ? status : eitp_tokenizer_save(t->tokenizer, directory, error);
 }
 
