@@ -226,6 +226,7 @@ exits 0 "shorter texts" train --resume read --steps 3 --max-length 12 --threads 
 check "shorter texts: the data are read again" grep -q '^the data are read again with --block-size$' err
 check "shorter texts: logged" grep -q "^warning: block_size changed from 15 to 12 since 'read/checkpoint-2'" err
 check "shorter texts: the samples" grep -q '"sample_tokens": 12' read/run.json
+check "shorter texts: the data of before stay until there is a checkpoint" test "$(ls read/data | wc -l)" -eq 2
 check "shorter texts: recorded" grep -q '"block-size": 12' read/checkpoint-3/run.json
 exits 0 "shorter texts, resumed" train --resume read --steps 4 --threads 1
 check "shorter texts, resumed: they are the run's" sh -c '! grep -q "read again\|changed from 1[25]" err'
@@ -245,6 +246,13 @@ check "by epochs: --drop-last: whole steps" test -d epochs_dropped/checkpoint-5 
 mv rows.csv moved.csv
 refuses 1 "--dedup, --block-size: the data would be read again, and '.*rows.csv' is gone; leave it out to continue" train \
     --resume rows --steps 3 --max-length 12 --dedup
+exits 0 "a length above the positions" train --data moved.csv --task classify --init tiny.json --block-size 99 $usual \
+    --output-dir above
+mv moved.csv kept.csv
+for length in 99 64 0; do
+    exits 0 "a length above the positions: $length" train --resume above --steps 3 --threads 1 --block-size $length -q
+done
+mv kept.csv moved.csv
 exits 0 "the recorded value" train --resume rows-longer --steps 4 --threads 1 --max-length 16 -q
 cp -r rows moved
 exits 0 "data that were moved" train --resume moved --steps 3 --threads 1 --max-length 12 --data moved.csv -q

@@ -1,6 +1,7 @@
 #include "run/resume_options.h"
 
 #include "files.h"
+#include "model/hub.h"
 #include "options/table.h"
 #include "run/directory.h"
 
@@ -13,17 +14,31 @@ static int same_texts(const option_value *a, const option_value *b) {
     return same;
 }
 
-/* True unless the paths are known to lead to different places: a directory may have been moved since it was
-   recorded. */
-static int same_path(const option_value *a, const option_value *b) {
-    const char *first, *second;
-    if (!a->count || !b->count)
-        return a->count == b->count;
-    first = strrchr(a->texts[0], '/');
-    second = strrchr(b->texts[0], '/');
-    if (files_info(a->texts[0]).kind != EITP_PATH_MISSING && files_info(b->texts[0]).kind != EITP_PATH_MISSING)
-        return directory_is_same(a->texts[0], b->texts[0]);
-    return !strcmp(first ? first + 1 : a->texts[0], second ? second + 1 : b->texts[0]);
+static int same_name(const char *a, const char *b) {
+    const char *first = strrchr(a, '/'), *second = strrchr(b, '/');
+    return !strcmp(first ? first + 1 : a, second ? second + 1 : b);
+}
+
+static int exists(const char *path) {
+    return files_info(path).kind != EITP_PATH_MISSING;
+}
+
+/* True unless the paths are known to lead to different places: a directory may have been moved since it was recorded,
+   or be one of the hub's cache. */
+static int same_path(const option_value *given, const option_value *recorded) {
+    const char *is, *was;
+    char *cached;
+    int same;
+    if (!given->count || !recorded->count)
+        return given->count == recorded->count;
+    is = given->texts[0];
+    was = recorded->texts[0];
+    if (exists(is) && exists(was))
+        return directory_is_same(is, was);
+    cached = exists(is) ? NULL : hub_find(is);
+    same = same_name(is, was) || (cached && directory_is_same(cached, was));
+    free(cached);
+    return same;
 }
 
 static int same_value(option_id id, const option_value *a, const option_value *b) {
@@ -84,6 +99,27 @@ static const option_id reading[] = {OPTION_VAL_FRACTION, OPTION_STRICT_UTF8,   O
                                     OPTION_DEDUP,        OPTION_CHAT_TEMPLATE, OPTION_CHAT_VALUES,  OPTION_TRAIN_ON,
                                     OPTION_LABELS,       OPTION_BLOCK_SIZE};
 
+/* The length at which texts are cut: at most the model's positions. */
+static int64_t text_length(int64_t block_size, int64_t positions) {
+    return block_size && block_size < positions ? block_size : positions;
+}
+
+static int same_length(const training_run *r, const option_value *given, const option_value *recorded) {
+    const eitp_host host = command_host();
+    eitp_transformer_config shape;
+    int64_t positions;
+    eitp_error ignored;
+    if (!recorded->count || eitp_model_config_read(&host, r->checkpoint, &shape, &ignored))
+        return 0;
+    positions = eitp_transformer_config_positions(&shape);
+    return text_length(given->integer, positions) == text_length(recorded->integer, positions);
+}
+
+static int reads_alike(const training_run *r, const option_set *recorded, option_id id) {
+    const option_value *given = &r->options.values[id], *was = &recorded->values[id];
+    return id == OPTION_BLOCK_SIZE ? same_length(r, given, was) : same_value(id, given, was);
+}
+
 /* Texts that are to be read again must be there. */
 static eitp_status check_data(const training_run *r, option_id id, eitp_error *error) {
     const option_value *data = &r->options.values[id];
@@ -104,12 +140,11 @@ static eitp_status check_data(const training_run *r, option_id id, eitp_error *e
 }
 
 eitp_status resume_compare_options(training_run *r, const option_set *recorded, eitp_error *error) {
-    const option_set *o = &r->options;
     r->rereads[0] = 0;
     for (size_t i = 0; i < COMMAND_COUNT(reading); i++) {
         const option_id id = reading[i];
         const size_t used = strlen(r->rereads);
-        if (options_is_explicit(o, id) && !same_value(id, &o->values[id], &recorded->values[id]))
+        if (options_is_explicit(&r->options, id) && !reads_alike(r, recorded, id))
             snprintf(r->rereads + used, sizeof r->rereads - used, "%s--%s", used ? ", " : "", options_name(id));
     }
     return check_kept(r, recorded, error);
