@@ -232,6 +232,7 @@ static eitp_status eitp__run_info_format(const eitp_run *run, eitp__run_info *in
 static eitp_status eitp__sign_format(const eitp_run *run, eitp__run_info *info, const char *state, const char *message,
                                      eitp_error *error) {
     const eitp__process_identity *identity = &info->identity;
+    const int64_t step = eitp_trainer_steps_done(run->trainer);
     const eitp__buffer *all = &info->text;
     eitp__buffer *text = &info->file.text;
     eitp__buffer_clear(text);
@@ -241,7 +242,8 @@ static eitp_status eitp__sign_format(const eitp_run *run, eitp__run_info *info, 
         eitp__info_integer(text, "start_time", identity->start_time);
     eitp__info_text(text, "boot_id", identity->boot);
     eitp__info_text(text, "state", state);
-    eitp__info_integer(text, "step", (uint64_t)eitp_trainer_steps_done(run->trainer));
+    eitp__info_integer(text, "step", (uint64_t)step);
+    eitp__info_integer(text, "samples", eitp__trainer_samples(run->trainer, step));
     eitp__buffer_format(text, ", \"saved_step\": %lld, \"alive\": ", (long long)run->report.saved_step);
     eitp__record_write_time(text, eitp__time_of_day());
     eitp__info_text(text, "message", message);

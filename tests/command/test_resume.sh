@@ -105,6 +105,7 @@ longer whole_steps 592 --data few.txt --block-size 16 --batch-size 37 --grad-acc
 check "a longer run after a whole step: the bits of one that was longer from the start" same_checkpoints \
     whole_steps/checkpoint-6 whole_steps-straight/checkpoint-6
 longer rows 10 --data ten.csv --task classify --batch-size 16
+check "run.json has the samples that were read" grep -q '"process": {.*"samples": 60, ' rows/run.json
 longer workers 10 --data ten.csv --task classify --batch-size 4 --data-workers 2
 exits 0 "--drop-last" train --data ten.csv --task classify --batch-size 4 $few --drop-last --epochs 1 --output-dir dropped
 check "--drop-last: whole steps" test "$(items_of dropped)" -eq 8

@@ -151,6 +151,7 @@ static void it_describes_run_and_process(void) {
     object = eitp_json_member(object, "process");
     CHECK(!strcmp(text_of(object, "state"), "finished") && integer_of(object, "step") == STEPS);
     CHECK(integer_of(object, "saved_step") == STEPS && !eitp_json_member(object, "message"));
+    CHECK(integer_of(object, "samples") == STEPS * 4);
     object = eitp_json_member(eitp_json_root(f.document), "configuration");
     CHECK(integer_of(object, "steps") == STEPS && integer_of(object, "grad_accum") > 0);
     CHECK(!is_there(&f, ".eitp.reserve") && !is_there(&f, "run.json.tmp") && !f.warned);

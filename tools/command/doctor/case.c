@@ -128,6 +128,13 @@ static void measure_losses(doctor_case *c) {
 
 /* ---- Time ---- */
 
+/* The number of samples that were read. Steps at the end of a run may have had fewer than others. */
+static double samples_read(const doctor_case *c) {
+    const double step = recorded_number(c->run->run, "process.step");
+    const double missing = c->samples * step - recorded_number(c->run->run, "process.samples");
+    return c->samples * (double)c->run->step - (isfinite(missing) ? missing : 0);
+}
+
 static void measure_time(doctor_case *c) {
     static const char *const parts[] = {"perf/forward_time",      "perf/backward_time", "perf/optimizer_time",
                                         "perf/data_loading_time", "perf/transfer_time", "perf/other_time"};
@@ -141,7 +148,7 @@ static void measure_time(doctor_case *c) {
     c->checkpoint = case_total(c, "perf/checkpoint_time");
     c->evaluation = case_total(c, "perf/evaluation_time");
     c->samples = recorded_number(run, "plan.batch_size") * recorded_number(run, "plan.grad_accum");
-    c->epochs = c->samples * (double)c->run->step / recorded_number(run, "data.training_samples");
+    c->epochs = samples_read(c) / recorded_number(run, "data.training_samples");
     c->rows = recorded_number(run, "plan.batch_size") * recorded_number(run, "plan.micro_batches_per_pass") *
               recorded_number(run, "model.sample_tokens");
 }
