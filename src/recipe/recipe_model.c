@@ -137,10 +137,12 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
                           "lora_rank requires model: adapters are trained on top of existing weights");
     status = training->is_resumed || recipe->directory ? eitp__read_stored_shape(training, error)
                                                        : eitp__read_named_shape(training, error);
-    if (!status)
-        status = eitp__training_read_latent(training, error);
-    if (!status)
-        status = eitp__choose_task(training, error);
+    return status ? status : eitp__training_read_latent(training, error);
+}
+
+EITP__PRIVATE eitp_status eitp__training_set_shape(eitp_training *training, eitp_error *error) {
+    const eitp_model_recipe *recipe = &training->recipe.model;
+    eitp_status status = eitp__choose_task(training, error);
     if (!status)
         status = training->kind->set_shape(training, error);
     if (!status && recipe->dropout >= 0 && training->is_resumed)
@@ -260,6 +262,8 @@ eitp_status eitp_recipe_read_shape(const eitp_recipe *recipe, eitp_transformer_c
     training.parts[EITP_TRAINING].paths = &training.recipe.data.training;
     training.is_resumed = recipe->run.resume == EITP_RESUME_NAMED && recipe->run.checkpoint;
     status = eitp__training_read_shape(&training, error);
+    if (!status)
+        status = eitp__training_set_shape(&training, error);
     eitp__release_text(&training.host, training.model_directory);
     eitp__release_text(&training.host, training.encoder_directory);
     if (status)

@@ -176,8 +176,11 @@ EITP__PRIVATE int eitp__take_latent_shape(eitp_training *training, const char *n
 EITP__PRIVATE eitp_status eitp__training_read_latent(eitp_training *training, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__training_fill_latent(eitp_training *training, eitp_error *error);
 
-/* Reads the configuration of the model, chooses the task, and lets it complete the shape. */
+/* Reads the configuration of the model. */
 EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error);
+
+/* Chooses the task, if need be by the data, and lets it complete the shape. */
+EITP__PRIVATE eitp_status eitp__training_set_shape(eitp_training *training, eitp_error *error);
 
 /* Loads the tokenizer that the recipe names or the model has. */
 EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error);

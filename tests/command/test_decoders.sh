@@ -121,6 +121,15 @@ check "has its parameters" grep -q '"parameters": 538060032' out
 
 # ---- What is refused ----
 
+# Advice on rows of data is not given for other files.
+printf '{"model_type": "llama", %s, "rms_norm_eps": "small"}\n' "$shape" >kind.json
+mkdir broken && cp kind.json broken/config.json
+for command in "train --init kind.json --output-dir gone" "train --model broken --output-dir gone" "eval --model broken"; do
+    refuses 1 "json: line 1: 'rms_norm_eps' must be a number from 0 to 1, not a string$" $command --data text.txt
+done
+cp llama.json broken/config.json && printf '{"model": 3,\n}\n' >broken/tokenizer.json
+refuses 1 "tokenizer.json: .*line 2.*[^)]$" train --init llama.json --tokenizer broken --data text.txt --output-dir gone
+
 printf '{"model_type": "llama", %s, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}}\n' "$shape" >yarn.json
 refuses 1 "yarn.json: .*unsupported rope_type 'yarn' (supported: default, linear, llama3)" train --init yarn.json --data text.txt --output-dir gone
 printf '{"model_type": "gemma2", %s}\n' "$shape" >gemma2.json

@@ -21,10 +21,11 @@ static void show_packing(opening *o, const eitp_training_progress *progress) {
 int opening_show(void *user, const eitp_training_progress *progress) {
     opening *o = (opening *)user;
     char line[200];
+    o->reads_data = progress->unit || !strcmp(progress->stage, "reading the data");
     if (progress->unit) {
         show_packing(o, progress);
     } else {
-        const int reads = o->data && !strcmp(progress->stage, "reading the data");
+        const int reads = o->data && o->reads_data;
         snprintf(line, sizeof line, "%s%.120s%s ...", reads ? "reading '" : progress->stage, reads ? o->data : "",
                  reads ? "'" : "");
         output_progress(line);

@@ -9,6 +9,7 @@ EITP_BEGIN_DECLARATIONS
 typedef struct opening {
     const char *data;      /* what is read */
     double started, shown; /* when packing began, and its last line */
+    int reads_data;        /* data are being read, not the model or its tokenizer */
 } opening;
 
 /* eitp_recipe.progress, whose user is an opening. Ends on a signal that stops the command. */

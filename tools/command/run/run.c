@@ -107,7 +107,9 @@ static eitp_status open_training(training_run *r, eitp_error *error) {
     if (options_has(&r->options, OPTION_VAL_DATA))
         permissions_lower(&r->options, OPTION_VAL_DATA, r->directory);
     if (!status)
-        status = data_explain(eitp_training_open_run(&recipe, r->run, &r->training, error), error);
+        status = eitp_training_open_run(&recipe, r->run, &r->training, error);
+    if (r->opening.reads_data)
+        status = data_explain(status, error);
     status = resume_name_rereads(r, status, error);
     permissions_restore(before);
     if (status)
