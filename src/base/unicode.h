@@ -39,6 +39,15 @@ EITP__PRIVATE unsigned eitp__unicode_combining_class(uint32_t code_point);
 enum { EITP__UNICODE_PARTS = 4 };
 EITP__PRIVATE size_t eitp__unicode_decompose(uint32_t code_point, uint32_t parts[EITP__UNICODE_PARTS]);
 
+/* Stores the compatibility decomposition of a code point, or else the canonical one, and returns its length. */
+enum { EITP__UNICODE_COMPATIBLE_PARTS = 18 };
+EITP__PRIVATE size_t eitp__unicode_decompose_compatibly(uint32_t code_point,
+                                                        uint32_t parts[EITP__UNICODE_COMPATIBLE_PARTS]);
+
+/* True for a character of words: a letter, a mark, a decimal digit, a connector such as "_" (\w of regular
+   expressions; Unicode Technical Standard 18, annex C). */
+EITP__PRIVATE int eitp__unicode_is_word(uint32_t code_point);
+
 /* The composition of two code points (Normalization Form C); 0 if they do not compose. */
 EITP__PRIVATE uint32_t eitp__unicode_compose(uint32_t first, uint32_t second);
 

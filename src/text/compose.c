@@ -5,9 +5,11 @@
 /* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
 #define EITP__COMPOSED_MARKS ((size_t)4096)
 
-EITP__PRIVATE void eitp__composer_init(eitp__composer *composer, const eitp_host *host) {
+EITP__PRIVATE void eitp__composer_init(eitp__composer *composer, const eitp_host *host, eitp__unicode_form form) {
     memset(composer, 0, sizeof *composer);
     composer->host = host;
+    composer->composes = form == EITP__FORM_C || form == EITP__FORM_KC;
+    composer->is_compatible = form == EITP__FORM_KC || form == EITP__FORM_KD;
 }
 
 EITP__PRIVATE void eitp__composer_release(eitp__composer *composer) {
@@ -47,6 +49,8 @@ static void eitp__compose_marks(eitp__composer *composer) {
     if (!composer->mark_count)
         return;
     eitp__sort_marks(composer);
+    if (!composer->composes)
+        return;
     for (size_t i = 0; i < composer->mark_count; i++) {
         const uint32_t mark = composer->marks[i];
         const unsigned order = eitp__unicode_combining_class(mark);
@@ -85,8 +89,9 @@ static eitp_status eitp__compose_part(eitp__composer *composer, uint32_t code_po
         return EITP_OK;
     }
     eitp__compose_marks(composer);
-    composed =
-        composer->has_starter && !composer->mark_count ? eitp__unicode_compose(composer->starter, code_point) : 0;
+    composed = composer->composes && composer->has_starter && !composer->mark_count
+                   ? eitp__unicode_compose(composer->starter, code_point)
+                   : 0;
     if (!composed)
         eitp__composer_finish(composer, out);
     composer->has_starter = 1;
@@ -105,7 +110,7 @@ static void eitp__compose_ascii(eitp__composer *composer, const unsigned char *t
 EITP__PRIVATE eitp_status eitp__composer_add(eitp__composer *composer, const unsigned char *text, size_t size,
                                              eitp__buffer *out, eitp_error *error) {
     for (size_t i = 0; i < size;) {
-        uint32_t code_point, parts[EITP__UNICODE_PARTS];
+        uint32_t code_point, parts[EITP__UNICODE_COMPATIBLE_PARTS];
         size_t end = i, count;
         int valid;
         while (end < size && text[end] < 0x80)
@@ -116,7 +121,8 @@ EITP__PRIVATE eitp_status eitp__composer_add(eitp__composer *composer, const uns
             continue;
         }
         i += eitp__utf8_next(text + i, size - i, &code_point, &valid);
-        count = eitp__unicode_decompose(code_point, parts);
+        count = composer->is_compatible ? eitp__unicode_decompose_compatibly(code_point, parts)
+                                        : eitp__unicode_decompose(code_point, parts);
         for (size_t k = 0; k < count; k++) {
             eitp_status status = eitp__compose_part(composer, parts[k], out, error);
             if (status != EITP_OK)

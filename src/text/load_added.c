@@ -7,13 +7,10 @@
 static eitp_status eitp__check_added_token(const eitp_json *entry, unsigned *flags, eitp_error *error) {
     static const struct {
         const char *name;
-        unsigned flag; /* 0: unsupported */
+        unsigned flag;
     } members[] = {
-        {"single_word", 0},
-        {"lstrip", EITP__TOKEN_TAKES_LEFT},
-        {"rstrip", EITP__TOKEN_TAKES_RIGHT},
-        {"normalized", EITP__TOKEN_NORMALIZED},
-        {"special", EITP__TOKEN_SPECIAL},
+        {"single_word", EITP__TOKEN_WORD},      {"lstrip", EITP__TOKEN_TAKES_LEFT}, {"rstrip", EITP__TOKEN_TAKES_RIGHT},
+        {"normalized", EITP__TOKEN_NORMALIZED}, {"special", EITP__TOKEN_SPECIAL},
     };
     const eitp_json *content = eitp_json_member(entry, "content");
     *flags = EITP__TOKEN_ADDED;
@@ -29,10 +26,6 @@ static eitp_status eitp__check_added_token(const eitp_json *entry, unsigned *fla
         eitp_status status = eitp__json_get_boolean(entry, members[i].name, &value, error);
         if (status != EITP_OK)
             return status;
-        if (value && !members[i].flag)
-            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "line %zu: unsupported %s of the added token \"%.*s\"; it must be false", entry->line,
-                              members[i].name, eitp__excerpt_size(content->text_size), content->text);
         *flags |= value ? members[i].flag : 0;
     }
     /* Where another token has taken that white space, the library finds half a token. */
@@ -79,7 +72,7 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp_json 
     if (vocabulary->tokens[expected].flags & EITP__TOKEN_ADDED)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: duplicate added token \"%.*s\"; remove one of them",
                           entry->line, shown, content->text);
-    vocabulary->tokens[expected].flags |= (unsigned char)flags;
+    vocabulary->tokens[expected].flags |= (uint16_t)flags;
     return EITP_OK;
 }
 
@@ -123,7 +116,7 @@ static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp_json 
     if (!known || loader->bytes.size != content->text_size ||
         memcmp(loader->bytes.data, content->text, content->text_size))
         return EITP_OK;
-    loader->tokenizer->vocabulary.tokens[known - 1].flags |= (unsigned char)flags;
+    loader->tokenizer->vocabulary.tokens[known - 1].flags |= (uint16_t)flags;
     *id = (int64_t)known - 1;
     return EITP_OK;
 }

@@ -1,78 +1,6 @@
 /* BPE with byte fallback in a tokenizer.json, as Llama 2, Mistral and Gemma have it, and what is around it. */
 #include "text/loader.h"
 
-static int eitp__text_equals(const eitp_json *value, const char *text) {
-    return value && value->kind == EITP_JSON_STRING && value->text_size == strlen(text) && !strcmp(value->text, text);
-}
-
-/* Reads the type of an element of the part called `name`; an error if it has none. */
-static eitp_status eitp__element_type(const eitp_json *part, const char *name, const char **type, eitp_error *error) {
-    *type = NULL;
-    eitp_status status = eitp__json_get_text(part, "type", type, error);
-    if (status != EITP_OK)
-        return eitp__fail_prefix(error, status, "%s", name);
-    return *type ? EITP_OK
-                 : eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: type of the %s is missing", part->line, name);
-}
-
-/* Checks that "Replace" makes `to` of `from`. */
-static eitp_status eitp__check_replace(const eitp_json *part, const char *name, const char *from, const char *to,
-                                       eitp_error *error) {
-    if (eitp__text_equals(eitp_json_member(eitp_json_member(part, "pattern"), "String"), from) &&
-        eitp__text_equals(eitp_json_member(part, "content"), to))
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                      "line %zu: unsupported Replace of the %s; it must replace the string \"%s\" by \"%s\"",
-                      part->line, name, from, to);
-}
-
-/* ---- Normalizer ---- */
-
-static eitp_status eitp__load_normalizer_step(const eitp_json *part, int is_first, eitp__normalization *steps,
-                                              eitp_error *error) {
-    const char *type;
-    eitp_status status = eitp__element_type(part, "normalizer", &type, error);
-    if (status != EITP_OK)
-        return status;
-    if (!strcmp(type, "Replace") && !steps->replaces_space) {
-        steps->replaces_space = 1;
-        return eitp__check_replace(part, "normalizer", " ", EITP__SPACE_TEXT, error);
-    }
-    if (!strcmp(type, "Prepend") && is_first &&
-        eitp__text_equals(eitp_json_member(part, "prepend"), EITP__SPACE_TEXT)) {
-        steps->prepends_space = 1;
-        return EITP_OK;
-    }
-    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                      "line %zu: unsupported normalizer \"%.80s\" of BPE with byte fallback; it must be null, Replace "
-                      "of spaces by U+2581, or a Sequence of Prepend of U+2581 and that Replace",
-                      part->line, type);
-}
-
-static eitp_status eitp__load_spaces(const eitp_json *root, eitp__normalization *steps, eitp_error *error) {
-    const eitp_json *part = eitp_json_member(root, "normalizer"), *list;
-    const char *type;
-    if (eitp__is_absent(part))
-        return EITP_OK;
-    eitp_status status = eitp__element_type(part, "normalizer", &type, error);
-    if (status != EITP_OK)
-        return status;
-    if (strcmp(type, "Sequence") != 0) {
-        status = eitp__load_normalizer_step(part, 0, steps, error);
-    } else {
-        list = eitp_json_member(part, "normalizers");
-        if (!list || list->kind != EITP_JSON_ARRAY)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: normalizers of the normalizer must be an array",
-                              part->line);
-        for (const eitp_json *step = list->first_child; step && status == EITP_OK; step = step->next)
-            status = eitp__load_normalizer_step(step, step == list->first_child, steps, error);
-    }
-    if (status == EITP_OK && !steps->replaces_space)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "line %zu: unsupported normalizer without a Replace of spaces by U+2581", part->line);
-    return status;
-}
-
 /* ---- Pre-tokenizer ---- */
 
 /* Reads a Metaspace, pre-tokenizer or decoder: where it adds a space, and whether it splits. */
@@ -222,11 +150,10 @@ static eitp_status eitp__load_fallback_parts(eitp_tokenizer *tokenizer, const ei
     const eitp_json *part = eitp_json_member(root, "pre_tokenizer");
     eitp__buffer *kept = &tokenizer->kept[EITP__KEPT_PRE_TOKENIZER];
     int replaces;
-    eitp_status status = eitp__load_spaces(root, &tokenizer->normalization, error);
-    tokenizer->has_normalizer = tokenizer->normalization.replaces_space;
+    eitp_status status = eitp__load_normalizer(tokenizer, root, error);
     if (status == EITP_OK)
         status = eitp__load_space_splits(tokenizer, root, &replaces, error);
-    if (status == EITP_OK && !replaces && !tokenizer->has_normalizer)
+    if (status == EITP_OK && !replaces && !tokenizer->normalization.replaces_space)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "neither normalizer nor pre_tokenizer replaces spaces by U+2581; one of them must");
     if (status == EITP_OK)

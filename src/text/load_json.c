@@ -30,7 +30,7 @@ static eitp_status eitp__find_model(const eitp_json *root, int *kind, eitp_error
 /* What surrounds byte-level BPE: how text is normalized and cut. */
 typedef struct eitp__bytes_parts {
     eitp__split split;
-    int add_prefix_space, composes, ignores_merges;
+    int add_prefix_space, ignores_merges;
     const eitp_json *kept; /* the pre_tokenizer, if it is more than ByteLevel; else NULL */
 } eitp__bytes_parts;
 
@@ -140,9 +140,6 @@ static eitp_status eitp__check_bytes_parts(const eitp_json *root, eitp__bytes_pa
     const char *type;
     eitp_status status = eitp__check_bpe(eitp_json_member(root, "model"), &parts->ignores_merges, error);
     if (status == EITP_OK)
-        status = eitp__part_type(root, "normalizer", "NFC", &type, error);
-    parts->composes = status == EITP_OK && type != NULL;
-    if (status == EITP_OK)
         status = eitp__check_pre_tokenizer(root, parts, error);
     if (status == EITP_OK)
         status = eitp__part_type(root, "decoder", "ByteLevel", &type, error);
@@ -182,44 +179,25 @@ static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp_json *root, s
     tokenizer->add_prefix_space = parts.add_prefix_space;
     tokenizer->split = parts.split;
     tokenizer->ignores_merges = parts.ignores_merges;
-    tokenizer->has_normalizer = tokenizer->normalization.composes = parts.composes;
     if (parts.kept)
         eitp__json_write_value(&tokenizer->kept[EITP__KEPT_PRE_TOKENIZER], parts.kept);
     if (tokenizer->kept[EITP__KEPT_PRE_TOKENIZER].failed)
         return eitp__fail_memory(error, 0, "the tokenizer's pre_tokenizer");
-    status = eitp__load_unknown_bytes(loader, model, error);
+    status = eitp__load_normalizer(tokenizer, root, error);
+    if (status == EITP_OK)
+        status = eitp__load_unknown_bytes(loader, model, error);
     return status == EITP_OK ? eitp__load_json_merges(loader, merges, error) : status;
-}
-
-/* A member that the library requires, too. */
-static eitp_status eitp__load_flag(const eitp_json *part, const char *name, int required, int *value,
-                                   eitp_error *error) {
-    eitp_status status = eitp__json_get_boolean(part, name, value, error);
-    if (status == EITP_OK && required && eitp__is_absent(eitp_json_member(part, name)))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s is missing", part->line, name);
-    return status;
 }
 
 /* The parts around WordPiece. */
 static eitp_status eitp__load_words_parts(eitp_tokenizer *tokenizer, const eitp_json *root, eitp_error *error) {
-    const eitp_json *normalizer = eitp_json_member(root, "normalizer"), *decoder = eitp_json_member(root, "decoder");
-    eitp__normalization *steps = &tokenizer->normalization;
+    const eitp_json *decoder = eitp_json_member(root, "decoder");
     const char *type;
     eitp_status status = eitp__part_type(root, "pre_tokenizer", "BertPreTokenizer", &type, error);
     if (status == EITP_OK && !type)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "pre_tokenizer is missing; it must be BertPreTokenizer");
     if (status == EITP_OK)
-        status = eitp__part_type(root, "normalizer", "BertNormalizer", &type, error);
-    tokenizer->has_normalizer = type != NULL;
-    steps->strip_accents = -1;
-    if (status == EITP_OK && type)
-        status = eitp__load_flag(normalizer, "clean_text", 1, &steps->clean_text, error);
-    if (status == EITP_OK && type)
-        status = eitp__load_flag(normalizer, "handle_chinese_chars", 1, &steps->handle_chinese_chars, error);
-    if (status == EITP_OK && type)
-        status = eitp__load_flag(normalizer, "strip_accents", 0, &steps->strip_accents, error);
-    if (status == EITP_OK && type)
-        status = eitp__load_flag(normalizer, "lowercase", 1, &steps->lowercase, error);
+        status = eitp__load_normalizer(tokenizer, root, error);
     if (status == EITP_OK)
         status = eitp__part_type(root, "decoder", "WordPiece", &type, error);
     tokenizer->decodes_words = type != NULL;

@@ -43,7 +43,7 @@ EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_er
     if (tokenizer->model != EITP__MODEL_WORDPIECE)
         return EITP_OK;
     eitp_status status = eitp__check_never_split(loader, error);
-    if (status == EITP_OK && tokenizer->has_normalizer)
+    if (status == EITP_OK && tokenizer->normalization.is_bert && !tokenizer->normalization.step_count)
         status = eitp__override_normalization(loader, &tokenizer->normalization, error);
     if (status == EITP_OK && memcmp(&before, &tokenizer->normalization, sizeof before))
         eitp__log_line(loader->host, EITP_LOG_WARNING,

@@ -58,9 +58,8 @@ static eitp_status eitp__load_words(eitp__loader *loader, const eitp__buffer *co
     if (status != EITP_OK)
         return status;
     eitp_tokenizer *tokenizer = loader->tokenizer;
-    const eitp__normalization steps = {1, 1, -1, 1, 0, 0, 0};
     tokenizer->has_normalizer = tokenizer->decodes_words = tokenizer->cleans_up = 1;
-    tokenizer->normalization = steps;
+    eitp__normalization_set_bert(&tokenizer->normalization);
     eitp__buffer_add_text(&tokenizer->wordpiece.prefix, "##");
     eitp__buffer_add_text(&tokenizer->kept[EITP__KEPT_DECODER],
                           "{\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}");

@@ -35,6 +35,43 @@ EITP__PRIVATE int eitp__is_absent(const eitp_json *value) {
     return !value || value->kind == EITP_JSON_NULL;
 }
 
+EITP__PRIVATE int eitp__text_equals(const eitp_json *value, const char *text) {
+    return value && value->kind == EITP_JSON_STRING && value->text_size == strlen(text) && !strcmp(value->text, text);
+}
+
+EITP__PRIVATE eitp_status eitp__element_type(const eitp_json *part, const char *name, const char **type,
+                                             eitp_error *error) {
+    *type = NULL;
+    eitp_status status = eitp__json_get_text(part, "type", type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "%s", name);
+    return *type ? EITP_OK
+                 : eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: type of the %s is missing", part->line, name);
+}
+
+EITP__PRIVATE eitp_status eitp__check_replace(const eitp_json *part, const char *name, const char *from, const char *to,
+                                              eitp_error *error) {
+    if (eitp__text_equals(eitp_json_member(eitp_json_member(part, "pattern"), "String"), from) &&
+        eitp__text_equals(eitp_json_member(part, "content"), to))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "line %zu: unsupported Replace of the %s; it must replace the string \"%s\" by \"%s\"",
+                      part->line, name, from, to);
+}
+
+EITP__PRIVATE eitp_status eitp__load_flag(const eitp_json *part, const char *name, int required, int *value,
+                                          eitp_error *error) {
+    eitp_status status = eitp__json_get_boolean(part, name, value, error);
+    if (status == EITP_OK && required && eitp__is_absent(eitp_json_member(part, name)))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s is missing", part->line, name);
+    return status;
+}
+
+EITP__PRIVATE const char *eitp__model_name(int model) {
+    static const char *const names[] = {"byte-level BPE", "WordPiece", "BPE with byte fallback"};
+    return names[model];
+}
+
 EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *text, size_t size) {
     eitp__buffer_clear(bytes);
     for (size_t i = 0; i < size;) {

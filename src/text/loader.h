@@ -31,6 +31,24 @@ EITP__PRIVATE int eitp__excerpt_size(size_t size);
 /* True if a value is missing or null. */
 EITP__PRIVATE int eitp__is_absent(const eitp_json *value);
 
+/* True for the string `text`. */
+EITP__PRIVATE int eitp__text_equals(const eitp_json *value, const char *text);
+
+/* Reads the type of an element of the part called `name`; an error if it has none. */
+EITP__PRIVATE eitp_status eitp__element_type(const eitp_json *part, const char *name, const char **type,
+                                             eitp_error *error);
+
+/* Checks that a "Replace" of the part called `name` makes `to` of `from`. */
+EITP__PRIVATE eitp_status eitp__check_replace(const eitp_json *part, const char *name, const char *from, const char *to,
+                                              eitp_error *error);
+
+/* Reads a boolean, which may be `required`, as by the library `tokenizers`. */
+EITP__PRIVATE eitp_status eitp__load_flag(const eitp_json *part, const char *name, int required, int *value,
+                                          eitp_error *error);
+
+/* What messages call EITP__MODEL_BPE, ... */
+EITP__PRIVATE const char *eitp__model_name(int model);
+
 /* Decodes a token as files spell it, in the alphabet for bytes. Returns EITP__TOKEN_VERBATIM if a character is not in
    the alphabet for bytes: then the bytes of the token are its own UTF-8. Else returns 0. */
 EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *text, size_t size);
@@ -77,6 +95,9 @@ EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const ei
    error. */
 EITP__PRIVATE eitp_status eitp__part_type(const eitp_json *root, const char *name, const char *type, const char **found,
                                           eitp_error *error);
+
+/* Reads the normalizer of a tokenizer.json. */
+EITP__PRIVATE eitp_status eitp__load_normalizer(eitp_tokenizer *tokenizer, const eitp_json *root, eitp_error *error);
 
 /* Checks what BPE of every kind has, and reads ignore_merges of the model. */
 EITP__PRIVATE eitp_status eitp__check_bpe(const eitp_json *model, int *ignores_merges, eitp_error *error);

@@ -6,40 +6,57 @@
 /* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
 #define EITP__MARK_LIMIT ((size_t)262144)
 
+EITP__PRIVATE void eitp__normalization_set_bert(eitp__normalization *steps) {
+    steps->is_bert = steps->clean_text = steps->handle_chinese_chars = steps->lowercase = 1;
+    steps->strip_accents = -1;
+}
+
 EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,
                                          const eitp__normalization *steps) {
     memset(normalizer, 0, sizeof *normalizer);
     normalizer->host = host;
     normalizer->steps = *steps;
-    eitp__composer_init(&normalizer->composer, host);
+    for (size_t i = 0; i < steps->step_count; i++) {
+        eitp__composer_init(&normalizer->first[i].composer, host, (eitp__unicode_form)steps->steps[i]);
+        eitp__buffer_init(&normalizer->first[i].out, host);
+    }
     if (steps->strip_accents < 0)
         normalizer->steps.strip_accents = steps->lowercase;
 }
 
 EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer) {
     eitp__release(normalizer->host, normalizer->marks, normalizer->mark_capacity * sizeof *normalizer->marks);
-    eitp__composer_release(&normalizer->composer);
+    for (size_t i = 0; i < normalizer->steps.step_count; i++) {
+        eitp__composer_release(&normalizer->first[i].composer);
+        eitp__buffer_release(&normalizer->first[i].out);
+    }
     normalizer->marks = NULL;
     normalizer->mark_count = normalizer->mark_capacity = 0;
 }
 
 EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer) {
-    eitp__composer_reset(&normalizer->composer);
+    for (size_t i = 0; i < normalizer->steps.step_count; i++)
+        eitp__composer_reset(&normalizer->first[i].composer);
     normalizer->mark_count = 0;
     normalizer->has_begun = 0;
 }
 
-/* Writes a character that has its place, in lower case where asked. */
-static void eitp__write_normal(const eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out) {
+static void eitp__write_lowercase(uint32_t code_point, eitp__buffer *out) {
     uint32_t letters[2];
-    size_t count = 1;
-    letters[0] = code_point;
-    if (normalizer->steps.lowercase)
-        count = eitp__unicode_lowercase(code_point, letters);
+    const size_t count = eitp__unicode_lowercase(code_point, letters);
     for (size_t i = 0; i < count; i++) {
         unsigned char bytes[4];
         eitp__buffer_add(out, bytes, eitp__utf8_encode(letters[i], bytes));
     }
+}
+
+/* Writes a character that has its place, in lower case where asked. */
+static void eitp__write_normal(const eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out) {
+    unsigned char bytes[4];
+    if (normalizer->steps.lowercase)
+        eitp__write_lowercase(code_point, out);
+    else
+        eitp__buffer_add(out, bytes, eitp__utf8_encode(code_point, bytes));
 }
 
 /* Writes the marks by their classes from the lowest on, and those of one class in the order of the text. */
@@ -131,17 +148,18 @@ EITP__PRIVATE void eitp__replace_spaces(const unsigned char *text, size_t size, 
     }
 }
 
-EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
-                                               eitp__buffer *out, eitp_error *error) {
-    if (normalizer->steps.composes)
-        return eitp__composer_add(&normalizer->composer, text, size, out, error);
-    if (normalizer->steps.replaces_space) {
-        if (normalizer->steps.prepends_space && size && !normalizer->has_begun)
-            eitp__buffer_add_text(out, EITP__SPACE_TEXT);
-        normalizer->has_begun |= size > 0;
-        eitp__replace_spaces(text, size, out);
-        return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+static void eitp__lower_text(const unsigned char *text, size_t size, eitp__buffer *out) {
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point;
+        int valid;
+        i += eitp__utf8_next(text + i, size - i, &code_point, &valid);
+        eitp__write_lowercase(code_point, out);
     }
+}
+
+/* BERT's normalizer. */
+static eitp_status eitp__clean_words(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                     eitp__buffer *out, eitp_error *error) {
     for (size_t i = 0; i < size;) {
         uint32_t code_point = text[i];
         int valid;
@@ -158,12 +176,60 @@ EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, con
         if (status != EITP_OK)
             return status;
     }
-    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+    return EITP_OK;
+}
+
+/* The last step. */
+static eitp_status eitp__normalize_last(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                        eitp__buffer *out, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (normalizer->steps.is_bert) {
+        status = eitp__clean_words(normalizer, text, size, out, error);
+    } else if (normalizer->steps.replaces_space) {
+        if (normalizer->steps.prepends_space && size && !normalizer->has_begun)
+            eitp__buffer_add_text(out, EITP__SPACE_TEXT);
+        normalizer->has_begun |= size > 0;
+        eitp__replace_spaces(text, size, out);
+    } else if (size) {
+        eitp__buffer_add(out, text, size);
+    }
+    return status == EITP_OK && out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : status;
+}
+
+/* Passes a chunk through all steps; those before `first` have ended. `ends`: the one at `first` ends too. */
+static eitp_status eitp__normalize_from(eitp__normalizer *normalizer, size_t first, int ends, const unsigned char *text,
+                                        size_t size, eitp__buffer *out, eitp_error *error) {
+    for (size_t i = first; i < normalizer->steps.step_count; i++) {
+        eitp__normalizer_step *step = &normalizer->first[i];
+        eitp_status status = EITP_OK;
+        eitp__buffer_clear(&step->out);
+        if (normalizer->steps.steps[i] == EITP__NORMALIZE_LOWERCASE)
+            eitp__lower_text(text, size, &step->out);
+        else
+            status = eitp__composer_add(&step->composer, text, size, &step->out, error);
+        if (ends && i == first)
+            eitp__composer_finish(&step->composer, &step->out);
+        if (status == EITP_OK && step->out.failed)
+            status = eitp__fail_memory(error, step->out.size, "the text being encoded");
+        if (status != EITP_OK)
+            return status;
+        text = (const unsigned char *)step->out.data;
+        size = step->out.size;
+    }
+    return eitp__normalize_last(normalizer, text, size, out, error);
+}
+
+EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                               eitp__buffer *out, eitp_error *error) {
+    return eitp__normalize_from(normalizer, 0, 0, text, size, out, error);
 }
 
 EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error) {
-    if (normalizer->steps.composes)
-        eitp__composer_finish(&normalizer->composer, out);
+    for (size_t i = 0; i < normalizer->steps.step_count; i++) {
+        eitp_status status = eitp__normalize_from(normalizer, i, 1, NULL, 0, out, error);
+        if (status != EITP_OK)
+            return status;
+    }
     eitp__flush_marks(normalizer, out);
     normalizer->has_begun = 0;
     return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;

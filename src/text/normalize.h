@@ -1,5 +1,5 @@
-/* Normalizers: BERT's, which cleans a text, isolates ideographs, strips accents and lowers case; Unicode's Form C; or
-   SentencePiece's, with U+2581 for spaces. */
+/* Normalizers: Unicode's forms and lower case, in any order; then BERT's, which cleans a text, isolates ideographs,
+   strips accents and lowers case, or SentencePiece's, with U+2581 for spaces. */
 #ifndef EITP_NORMALIZE_H
 #define EITP_NORMALIZE_H
 
@@ -7,27 +7,46 @@
 #include "base/status.h"
 #include "text/compose.h"
 
-/* The members of BertNormalizer in a tokenizer.json. */
+/* Steps that come first, in the order of eitp__unicode_form. */
+enum {
+    EITP__NORMALIZE_LOWERCASE = EITP__FORM_KD + 1, /* each character for itself */
+    EITP__NORMALIZE_KINDS
+};
+
+/* Largest number of these steps. */
+enum { EITP__NORMALIZE_STEPS = 8 };
+
 typedef struct eitp__normalization {
+    size_t step_count;
+    unsigned char steps[EITP__NORMALIZE_STEPS];
+    int is_bert;              /* then BertNormalizer of a tokenizer.json, with these members: */
     int clean_text;           /* removes control characters; white space becomes spaces */
     int handle_chinese_chars; /* spaces around ideographs */
     int strip_accents;        /* -1: as lowercase */
     int lowercase;
-    int composes;       /* Normalization Form C instead of these */
     int replaces_space; /* or U+2581 for each space */
     int prepends_space; /* and U+2581 before a text that is not empty */
 } eitp__normalization;
 
+/* BERT's normalizer for texts without case. */
+EITP__PRIVATE void eitp__normalization_set_bert(eitp__normalization *steps);
+
 /* Adds text to `out` with U+2581 for each space. */
 EITP__PRIVATE void eitp__replace_spaces(const unsigned char *text, size_t size, eitp__buffer *out);
+
+/* A step that comes first, and what it makes of a chunk. */
+typedef struct eitp__normalizer_step {
+    eitp__composer composer; /* unless it lowers case */
+    eitp__buffer out;
+} eitp__normalizer_step;
 
 /* Normalizes a text that arrives in chunks. */
 typedef struct eitp__normalizer {
     const eitp_host *host;
     eitp__normalization steps;
+    eitp__normalizer_step first[EITP__NORMALIZE_STEPS];
     uint32_t *marks; /* not yet written: marks are sorted by their canonical combining class up to the next letter */
     size_t mark_count, mark_capacity;
-    eitp__composer composer;
     int has_begun; /* text was added since the beginning */
 } eitp__normalizer;
 

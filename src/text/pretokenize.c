@@ -117,8 +117,10 @@ EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host
     splitter->sink = sink;
     splitter->user = user;
     splitter->min_full = EITP__SPLITTER_CHUNK;
-    for (size_t i = 0; i < added->count; i++)
+    for (size_t i = 0; i < added->count; i++) {
         splitter->begins_added[added->tokens[i].bytes[0]] = 1;
+        splitter->has_words |= added->tokens[i].is_word;
+    }
     eitp__splitter_reset(splitter);
 }
 
@@ -132,7 +134,7 @@ EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
     splitter->cursor = splitter->end = splitter->scanned = 1;
     splitter->full = splitter->min_full;
     splitter->at_segment_start = splitter->at_text_start = 1;
-    splitter->skips_space = 0;
+    splitter->skips_space = splitter->follows_word = 0;
     splitter->partial_size = 0;
 }
 
@@ -174,6 +176,31 @@ static const eitp__added_token *eitp__added_token_at(const eitp__splitter *split
     }
 }
 
+/* True if valid text begins, or ends, with a character of a word. */
+static int eitp__begins_with_word(const unsigned char *text, size_t size) {
+    uint32_t code_point;
+    int valid;
+    eitp__utf8_next(text, size, &code_point, &valid);
+    return eitp__unicode_is_word(code_point);
+}
+
+static int eitp__ends_with_word(const unsigned char *text, size_t size) {
+    size_t begin = size - 1;
+    while (begin && (text[begin] & 0xC0) == 0x80)
+        begin--;
+    return eitp__begins_with_word(text + begin, size - begin);
+}
+
+/* True if `token`, which begins at `scanned`, is a word of its own. *undecided: with more text it could be none. */
+static int eitp__is_own_word(const eitp__splitter *splitter, const eitp__added_token *token, int *undecided) {
+    const unsigned char *text = splitter->window + splitter->scanned;
+    const size_t before = splitter->scanned - splitter->cursor;
+    const size_t after = splitter->end - splitter->scanned - token->size;
+    *undecided = !after;
+    return !(before ? eitp__ends_with_word(text - before, before) : splitter->follows_word) &&
+           (!after || !eitp__begins_with_word(text + token->size, after));
+}
+
 /* Finds the next added token from `scanned` on, and moves `scanned` to its start, its possible start, or the end of the
    window. *bounded: the plain text before `scanned` certainly ends there. */
 static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, int final, int *bounded) {
@@ -184,8 +211,15 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
             int undecided;
             const eitp__added_token *token =
                 eitp__added_token_at(splitter, text, splitter->end - splitter->scanned, &undecided);
+            int is_taken = token != NULL;
+            if (token && token->is_word && !(undecided && !final))
+                is_taken = eitp__is_own_word(splitter, token, &undecided);
             if (undecided && !final)
                 return NULL;
+            if (token && !is_taken) { /* plain text, as in the library `tokenizers`, with any shorter token in it */
+                splitter->scanned += token->size;
+                continue;
+            }
             if (token) {
                 *bounded = 1;
                 return token;
@@ -196,12 +230,18 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
     return NULL;
 }
 
+/* Notes what is before the cursor: text[0 .. size). */
+static void eitp__splitter_note(eitp__splitter *splitter, const unsigned char *text, size_t size) {
+    if (splitter->has_words)
+        splitter->follows_word = eitp__ends_with_word(text, size);
+}
+
 /* Passes over white space before `end` that belongs to the added token before the cursor. */
 static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
     size_t length;
     while (splitter->skips_space && splitter->cursor < end) {
         if (eitp__class_at(splitter->window + splitter->cursor, end - splitter->cursor, &length) == EITP__UNICODE_SPACE)
-            splitter->cursor += length;
+            splitter->cursor += length, splitter->follows_word = 0;
         else
             splitter->skips_space = 0;
     }
@@ -236,6 +276,7 @@ static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end
         if (!size)
             break;
         splitter->cursor += size;
+        eitp__splitter_note(splitter, text, size);
         eitp_status status = splitter->sink(splitter->user, text, size, -1, error);
         if (status != EITP_OK)
             return status;
@@ -266,6 +307,7 @@ static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_
         splitter->at_segment_start = 1;
         splitter->at_text_start = 0;
         splitter->skips_space = token->takes_right;
+        eitp__splitter_note(splitter, token->bytes, token->size);
         status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
         if (status != EITP_OK)
             return status;

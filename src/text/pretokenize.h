@@ -35,6 +35,7 @@ typedef struct eitp__added_token {
     size_t size;
     int32_t id;
     unsigned char takes_left, takes_right; /* white space next to it belongs to it ("lstrip", "rstrip") */
+    unsigned char is_word;                 /* only where no character of a word is next to it ("single_word") */
 } eitp__added_token;
 
 typedef struct eitp__added_tokens {
@@ -82,6 +83,8 @@ typedef struct eitp__splitter {
     int at_segment_start;     /* the cursor is at the start of a text or after an added token */
     int at_text_start;        /* and no added token is before it */
     int skips_space;          /* white space at the cursor belongs to the added token before it */
+    int has_words;            /* an added token is_word */
+    int follows_word;         /* if so: the character before the cursor is one of a word */
     unsigned char partial[4]; /* an incomplete sequence at the end of the last chunk */
     size_t partial_size;
 } eitp__splitter;

@@ -42,9 +42,8 @@ typedef struct eitp_tokenizer eitp_tokenizer;
  * told by eitp_tokenizer_sequence_defaults.
  *
  * Anything this tokenizer cannot reproduce exactly is EITP_ERROR_UNSUPPORTED, and the message names it: other models,
- * normalizers, pre-tokenizers and post-processors, dropout, added tokens that match whole words only (single_word),
- * never_split of words that are not added tokens. A special token that is needed and not in the vocabulary is
- * EITP_ERROR_FORMAT.
+ * normalizers, pre-tokenizers and post-processors, dropout, never_split of words that are not added tokens. A special
+ * token that is needed and not in the vocabulary is EITP_ERROR_FORMAT.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);

@@ -47,7 +47,7 @@ EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, s
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the text of the vocabulary exceeds 4 GiB");
     token->offset = (uint32_t)vocabulary->bytes.size;
     token->size = (uint32_t)size;
-    token->flags = (unsigned char)(flags | EITP__TOKEN_PRESENT);
+    token->flags = (uint16_t)(flags | EITP__TOKEN_PRESENT);
     eitp__buffer_add(&vocabulary->bytes, bytes, size);
     return vocabulary->bytes.failed ? eitp__fail_memory(error, size, "the tokenizer's vocabulary") : EITP_OK;
 }
@@ -159,6 +159,7 @@ static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, int kin
         added->id = (int32_t)id;
         added->takes_left = (token->flags & EITP__TOKEN_TAKES_LEFT) != 0;
         added->takes_right = (token->flags & EITP__TOKEN_TAKES_RIGHT) != 0;
+        added->is_word = (token->flags & EITP__TOKEN_WORD) != 0;
         eitp_status status = EITP_OK;
         if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer)
             status = eitp__normalize_added(tokenizer, token, added, error);
@@ -214,6 +215,16 @@ static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
     return hash;
 }
 
+/* The first steps of the normalizer. Form C alone in byte-level BPE is hashed by eitp__hash_splits. */
+static uint64_t eitp__hash_steps(uint64_t hash, const eitp_tokenizer *tokenizer) {
+    const eitp__normalization *steps = &tokenizer->normalization;
+    if (tokenizer->model == EITP__MODEL_BPE && steps->step_count == 1 && steps->steps[0] == EITP__FORM_C)
+        return hash;
+    for (size_t i = 0; i < steps->step_count; i++)
+        hash = eitp__fnv_number(hash, steps->steps[i] + 1u);
+    return hash;
+}
+
 /* What byte-level BPE of GPT-2 lacks. */
 static uint64_t eitp__hash_splits(uint64_t hash, const eitp_tokenizer *tokenizer) {
     const uint32_t parts = (uint32_t)tokenizer->split << 2 | (uint32_t)(tokenizer->has_normalizer != 0) << 1 |
@@ -254,7 +265,8 @@ static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer)
 
 /* The flags of a token that encoding and decoding depend on. */
 static uint32_t eitp__hashed_flags(const eitp_tokenizer *tokenizer, const eitp__token *token) {
-    unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT;
+    unsigned mask =
+        EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT | EITP__TOKEN_WORD;
     if (tokenizer->has_normalizer)
         mask |= EITP__TOKEN_NORMALIZED;
     return token->flags & mask;
@@ -275,7 +287,7 @@ static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].right);
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].result);
     }
-    return eitp__hash_words(hash, tokenizer);
+    return eitp__hash_steps(eitp__hash_words(hash, tokenizer), tokenizer);
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error) {

@@ -26,7 +26,8 @@ enum {
     EITP__TOKEN_NORMALIZED = 16, /* an added token that is recognized in the normalized text */
     EITP__TOKEN_OUTSIDE = 32,    /* an added token that is not in the model's vocabulary */
     EITP__TOKEN_TAKES_LEFT = 64, /* an added token to which white space before it belongs */
-    EITP__TOKEN_TAKES_RIGHT = 128
+    EITP__TOKEN_TAKES_RIGHT = 128,
+    EITP__TOKEN_WORD = 256 /* an added token that is recognized where no character of a word is next to it */
 };
 
 /* How the pieces of a text become tokens. */
@@ -56,7 +57,7 @@ enum {
 
 typedef struct eitp__token {
     uint32_t offset, size; /* its bytes in eitp__vocabulary.bytes */
-    unsigned char flags;
+    uint16_t flags;
 } eitp__token;
 
 typedef struct eitp__vocabulary {
@@ -79,7 +80,7 @@ struct eitp_tokenizer {
     int ignores_merges; /* a piece that is a token is not made of merges */
     uint32_t *whole;    /* then tokens by text, open addressing: id + 1, or 0 if the slot is free */
     size_t whole_count; /* a power of two */
-    int has_normalizer; /* BERT's, with WordPiece; Form C, with BPE; U+2581 for spaces, with byte fallback */
+    int has_normalizer;
     eitp__normalization normalization;
     eitp__added_tokens added[2];  /* EITP__ADDED_RAW, EITP__ADDED_NORMALIZED */
     eitp__buffer added_text;      /* of the latter, normalized */
@@ -107,6 +108,9 @@ EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, s
 /* Once all tokens and merges are set: checks that spaces, or unknown words have a token, and builds the rest. Special
    tokens are those of the family. */
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
+
+/* Writes `"normalizer":...,\n` of a tokenizer.json. */
+EITP__PRIVATE void eitp__write_normalizer(const eitp_tokenizer *tokenizer, eitp__buffer *out);
 
 /* The name of a part of a tokenizer.json that is kept. */
 EITP__PRIVATE const char *eitp__kept_part_name(int part);

@@ -75,9 +75,10 @@ static const char *eitp__truth(int value) {
 
 static void eitp__write_token_flags(const eitp__token *token, eitp__buffer *out) {
     eitp__buffer_format(
-        out, ",\"single_word\":false,\"lstrip\":%s,\"rstrip\":%s,\"normalized\":%s,\"special\":%s",
-        eitp__truth(token->flags & EITP__TOKEN_TAKES_LEFT), eitp__truth(token->flags & EITP__TOKEN_TAKES_RIGHT),
-        eitp__truth(token->flags & EITP__TOKEN_NORMALIZED), eitp__truth(token->flags & EITP__TOKEN_SPECIAL));
+        out, ",\"single_word\":%s,\"lstrip\":%s,\"rstrip\":%s,\"normalized\":%s,\"special\":%s",
+        eitp__truth(token->flags & EITP__TOKEN_WORD), eitp__truth(token->flags & EITP__TOKEN_TAKES_LEFT),
+        eitp__truth(token->flags & EITP__TOKEN_TAKES_RIGHT), eitp__truth(token->flags & EITP__TOKEN_NORMALIZED),
+        eitp__truth(token->flags & EITP__TOKEN_SPECIAL));
 }
 
 static void eitp__write_added_tokens(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
@@ -129,8 +130,7 @@ static void eitp__write_bpe_model(const eitp_tokenizer *tokenizer, eitp__buffer 
 static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
     const char *prefix = eitp__truth(tokenizer->add_prefix_space);
     char part[160];
-    eitp__buffer_add_text(out, tokenizer->has_normalizer ? "\"normalizer\":{\"type\":\"NFC\"},\n"
-                                                         : "\"normalizer\":null,\n");
+    eitp__write_normalizer(tokenizer, out);
     snprintf(part, sizeof part,
              "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":true}", prefix);
     eitp__write_kept(tokenizer, EITP__KEPT_PRE_TOKENIZER, part, out);
@@ -147,17 +147,7 @@ static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spell
 
 /* BPE with byte fallback, with what is around it. */
 static void eitp__write_fallback(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
-    static const char replace[] =
-        "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" EITP__SPACE_TEXT "\"}";
-    const eitp__normalization *steps = &tokenizer->normalization;
-    if (steps->prepends_space)
-        eitp__buffer_format(
-            out,
-            "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"%s\"},"
-            "%s]},\n",
-            EITP__SPACE_TEXT, replace);
-    else
-        eitp__buffer_format(out, "\"normalizer\":%s,\n", steps->replaces_space ? replace : "null");
+    eitp__write_normalizer(tokenizer, out);
     eitp__write_kept(tokenizer, EITP__KEPT_PRE_TOKENIZER, "null", out);
     eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, "null", out);
     eitp__write_kept(tokenizer, EITP__KEPT_DECODER, "null", out);
@@ -170,16 +160,8 @@ static const char *eitp__accents(const eitp__normalization *steps) {
 
 /* WordPiece, with what is around it. */
 static void eitp__write_words(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
-    const eitp__normalization *steps = &tokenizer->normalization;
     const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
-    if (tokenizer->has_normalizer)
-        eitp__buffer_format(out,
-                            "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":%s,"
-                            "\"handle_chinese_chars\":%s,\"strip_accents\":%s,\"lowercase\":%s},\n",
-                            eitp__truth(steps->clean_text), eitp__truth(steps->handle_chinese_chars),
-                            eitp__accents(steps), eitp__truth(steps->lowercase));
-    else
-        eitp__buffer_add_text(out, "\"normalizer\":null,\n");
+    eitp__write_normalizer(tokenizer, out);
     eitp__buffer_add_text(out, "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\n");
     eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, "null", out);
     eitp__write_kept(tokenizer, EITP__KEPT_DECODER, "null", out);
@@ -209,9 +191,10 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
 }
 
 /* A special token in tokenizer_config.json: its text, or an object if white space belongs to it, or it is recognized in
-   normalized text. */
+   normalized text or as a word of its own. */
 static void eitp__write_special(const eitp_tokenizer *tokenizer, int32_t id, eitp__buffer *out) {
-    const unsigned unusual = EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT | EITP__TOKEN_NORMALIZED;
+    const unsigned unusual =
+        EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT | EITP__TOKEN_NORMALIZED | EITP__TOKEN_WORD;
     if (id < 0) {
         eitp__buffer_add_text(out, "null");
         return;

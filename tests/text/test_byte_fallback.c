@@ -348,8 +348,10 @@ static void other_parts_are_refused(void) {
         const char *normalizer, *pre_tokenizer, *decoder, *message;
     } cases[] = {
         {"null", "null", "null", "neither normalizer nor pre_tokenizer replaces spaces"},
-        {"{\"type\": \"NFKC\"}", "null", "null", "unsupported normalizer \"NFKC\""},
-        {PREPEND, "null", "null", "unsupported normalizer \"Prepend\""},
+        {"{\"type\": \"NFKC\"}", "null", "null", "neither normalizer nor pre_tokenizer replaces spaces"},
+        {"{\"type\": \"Precompiled\"}", "null", "null", "unsupported normalizer \"Precompiled\""},
+        {PREPEND, "null", "null", "without a Replace of spaces"},
+        {"{\"type\": \"Sequence\", \"normalizers\": [" PREPEND ", " PREPEND "]}", "null", "null", "U+2581, once"},
         {"{\"type\": \"Sequence\", \"normalizers\": [" PREPEND "]}", "null", "null", "without a Replace of spaces"},
         {"{\"type\": \"Sequence\", \"normalizers\": [" REPLACE ", " PREPEND "]}", "null", "null", "\"Prepend\""},
         {"{\"type\": \"Replace\", \"pattern\": {\"String\": \"b\"}, \"content\": \"c\"}", "null", "null",

@@ -178,7 +178,7 @@ static void compose(const char *text, size_t size, size_t part, eitp__buffer *ou
     const eitp_host host = eitp_host_default();
     const unsigned char *bytes = (const unsigned char *)text;
     eitp__composer composer;
-    eitp__composer_init(&composer, &host);
+    eitp__composer_init(&composer, &host, EITP__FORM_C);
     eitp__buffer_clear(out);
     for (size_t i = 0, end; i < size; i = end) {
         end = part < size - i ? i + part : size;
@@ -255,11 +255,18 @@ static eitp_status parse_with(const char *normalizer, const char *pre_tokenizer)
 #define SEQUENCE(first, second) "{\"type\": \"Sequence\", \"pretokenizers\": [" first ", " second "]}"
 #define DIGITS(individual) "{\"type\": \"Digits\", \"individual_digits\": " individual "}"
 
+#define FORM "{\"type\": \"NFD\"}"
+
 static void other_parts_are_refused(void) {
     static const struct {
         const char *normalizer, *pre_tokenizer, *message;
     } cases[] = {
-        {"{\"type\": \"NFKC\"}", LEVEL("true"), "unsupported normalizer \"NFKC\"; it must be null or NFC"},
+        {"{\"type\": \"Nmt\"}", LEVEL("true"), "unsupported normalizer \"Nmt\" of byte-level BPE"},
+        {"{\"type\": \"BertNormalizer\"}", LEVEL("true"), "unsupported normalizer \"BertNormalizer\" of byte-level"},
+        {"{\"type\": \"Prepend\"}", LEVEL("true"), "unsupported normalizer \"Prepend\" of byte-level BPE"},
+        {"{\"type\": \"Sequence\", \"normalizers\": [" FORM "," FORM "," FORM "," FORM "," FORM "," FORM "," FORM
+         "," FORM "," FORM "]}",
+         LEVEL("true"), "unsupported normalizer of more than 8"},
         {"null", LEVEL("false"), "unsupported use_regex false"},
         {"null", SEQUENCE(DIGITS("true"), LEVEL("false")), "unsupported use_regex false"},
         {"null", SEQUENCE(DIGITS("false"), LEVEL("true")), "unsupported individual_digits false"},

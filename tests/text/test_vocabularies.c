@@ -69,29 +69,107 @@ static eitp_tokenizer *save_and_load(const eitp_tokenizer *tokenizer) {
     return again;
 }
 
-static void ids_are_those_of_the_library(void) {
+static eitp_json_document *open_cases(void) {
     const eitp_host host = eitp_host_default();
     eitp_json_document *document = NULL;
-    size_t texts = 0;
-    REQUIRE_OK(eitp__json_read_strict_file(&host, GOLDEN, 1 << 20, &document, &error_), error_);
-    for (const eitp_json *row = eitp_json_root(document)->first_child; row; row = row->next) {
-        const char *name = eitp_json_member(row, "name")->text;
-        eitp_tokenizer *tokenizer = parse(eitp_json_member(row, "tokenizer")), *again;
-        REQUIRE(tokenizer);
-        again = save_and_load(tokenizer);
-        REQUIRE(again);
-        CHECK_THAT(eitp_tokenizer_fingerprint(tokenizer) == eitp_tokenizer_fingerprint(again), "%s", name);
-        for (const eitp_json *entry = eitp_json_member(row, "texts")->first_child; entry;
-             entry = entry->next, texts++) {
-            check_text(tokenizer, name, entry, 4096);
-            check_text(tokenizer, name, entry, 1);
-            check_text(again, name, entry, 5);
-        }
-        eitp_tokenizer_destroy(again);
-        eitp_tokenizer_destroy(tokenizer);
+    CHECK_THAT(!eitp__json_read_strict_file(&host, GOLDEN, 1 << 20, &document, &error_), "%s", error_.message);
+    return document;
+}
+
+static void check_case(const eitp_json *row, size_t *texts) {
+    const char *name = eitp_json_member(row, "name")->text;
+    eitp_tokenizer *tokenizer = parse(eitp_json_member(row, "tokenizer")), *again;
+    REQUIRE(tokenizer);
+    again = save_and_load(tokenizer);
+    REQUIRE(again);
+    CHECK_THAT(eitp_tokenizer_fingerprint(tokenizer) == eitp_tokenizer_fingerprint(again), "%s", name);
+    for (const eitp_json *entry = eitp_json_member(row, "texts")->first_child; entry; entry = entry->next, ++*texts) {
+        check_text(tokenizer, name, entry, 4096);
+        check_text(tokenizer, name, entry, 1);
+        check_text(again, name, entry, 5);
     }
+    eitp_tokenizer_destroy(again);
+    eitp_tokenizer_destroy(tokenizer);
+}
+
+static void ids_are_those_of_the_library(void) {
+    eitp_json_document *document = open_cases();
+    size_t texts = 0;
+    REQUIRE(document);
+    for (const eitp_json *row = eitp_json_member(eitp_json_root(document), "cases")->first_child; row; row = row->next)
+        check_case(row, &texts);
     eitp_json_release(document);
-    CHECK_THAT(texts == 53, "%zu", texts);
+    CHECK_THAT(texts == 232, "%zu", texts);
+}
+
+/* ---- Characters ---- */
+
+static void hash_byte(uint64_t *hash, unsigned char byte) {
+    *hash = (*hash ^ byte) * 0x100000001B3u;
+}
+
+static void check_hash(uint64_t hash, const eitp_json *expected) {
+    char text[32];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+    CHECK_THAT(!strcmp(text, expected->text), "%s: %s, the library's is %s", expected->name, text, expected->text);
+}
+
+/* What a step makes of each character between a letter, and an accent and a letter. */
+static uint64_t hash_form(unsigned char step) {
+    const eitp_host host = eitp_host_default();
+    uint64_t hash = 0xCBF29CE484222325u;
+    eitp__normalization steps = EITP__ZERO;
+    eitp__normalizer normalizer;
+    eitp__buffer out;
+    steps.step_count = 1;
+    steps.steps[0] = step;
+    eitp__buffer_init(&out, &host);
+    eitp__normalizer_init(&normalizer, &host, &steps);
+    for (uint32_t code_point = 0; code_point < 0x110000; code_point++) {
+        unsigned char text[8] = {'a'};
+        size_t size = 1;
+        if (code_point >= 0xD800 && code_point < 0xE000)
+            continue;
+        size += eitp__utf8_encode(code_point, text + 1);
+        memcpy(text + size, "\xCC\x81", 2);
+        text[size + 2] = 'b';
+        eitp__buffer_clear(&out);
+        CHECK(!eitp__normalizer_add(&normalizer, text, size + 3, &out, &error_));
+        CHECK(!eitp__normalizer_finish(&normalizer, &out, &error_));
+        for (size_t i = 0; i < out.size; i++)
+            hash_byte(&hash, (unsigned char)out.data[i]);
+    }
+    eitp__normalizer_release(&normalizer);
+    eitp__buffer_release(&out);
+    return hash;
+}
+
+static void forms_of_characters_are_those_of_the_library(void) {
+    static const struct {
+        const char *name;
+        unsigned char step;
+    } steps[] = {{"NFD", EITP__FORM_D},
+                 {"NFKC", EITP__FORM_KC},
+                 {"NFKD", EITP__FORM_KD},
+                 {"Lowercase", EITP__NORMALIZE_LOWERCASE}};
+    eitp_json_document *document = open_cases();
+    REQUIRE(document);
+    for (size_t i = 0; i < EITP__COUNT(steps); i++)
+        check_hash(hash_form(steps[i].step),
+                   eitp_json_member(eitp_json_member(eitp_json_root(document), "forms"), steps[i].name));
+    eitp_json_release(document);
+}
+
+static void characters_of_words_are_those_of_the_library(void) {
+    eitp_json_document *document = open_cases();
+    uint64_t hash = 0xCBF29CE484222325u;
+    REQUIRE(document);
+    for (uint32_t code_point = 0; code_point < 0x110000; code_point++) {
+        if (code_point < 0xD800 || code_point >= 0xE000)
+            hash_byte(&hash, eitp__unicode_is_word(code_point) ? '1' : '0');
+    }
+    check_hash(hash, eitp_json_member(eitp_json_root(document), "words"));
+    eitp_json_release(document);
 }
 
 /* ---- Bytes without a token ---- */
@@ -214,8 +292,12 @@ static void packing_warns_of_unknown_bytes(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(ids_are_those_of_the_library),    TEST(unknown_bytes_are_counted),
-        TEST(long_unknown_pieces_have_no_ids), TEST(impossible_unknowns_are_refused),
+        TEST(ids_are_those_of_the_library),
+        TEST(forms_of_characters_are_those_of_the_library),
+        TEST(characters_of_words_are_those_of_the_library),
+        TEST(unknown_bytes_are_counted),
+        TEST(long_unknown_pieces_have_no_ids),
+        TEST(impossible_unknowns_are_refused),
         TEST(packing_warns_of_unknown_bytes),
     };
     return RUN_TESTS(tests, argc, argv);

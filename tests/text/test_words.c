@@ -74,6 +74,7 @@ static void test_normalized_characters(void) {
     for (expected = expected->first_child; expected; expected = expected->next) {
         uint64_t hash = 0xCBF29CE484222325u;
         eitp__normalization steps = EITP__ZERO;
+        steps.is_bert = 1;
         eitp__normalizer normalizer;
         eitp__buffer out;
         char text[32];
@@ -103,13 +104,14 @@ static void test_normalized_characters(void) {
 
 /* Marks in canonical order, whole and character by character. */
 static void test_order_of_marks(void) {
-    const eitp__normalization steps = {0, 0, 1, 0, 0, 0, 0};
+    eitp__normalization steps = EITP__ZERO;
     eitp_json_document *document = golden_open();
     eitp__normalizer normalizer;
     eitp__buffer out;
     REQUIRE(document);
     const eitp_json *entries = eitp_json_member(eitp_json_root(document), "marks");
     CHECK(entries->count == 80);
+    steps.is_bert = steps.strip_accents = 1;
     eitp__buffer_init(&out, system_host());
     eitp__normalizer_init(&normalizer, system_host(), &steps);
     for (const eitp_json *entry = entries->first_child; entry; entry = entry->next) {
@@ -598,8 +600,12 @@ static void test_parts_refused(void) {
         {NORMALIZER, "{\"type\":\"BertPreTokenizer\"}", "null", MODEL, EITP_OK, ""},
         {"null", "{\"type\":\"BertPreTokenizer\"}", "{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}",
          MODEL, EITP_OK, ""},
-        {"{\"type\":\"Lowercase\"}", "{\"type\":\"BertPreTokenizer\"}", "null", MODEL, EITP_ERROR_UNSUPPORTED,
-         "normalizer \"Lowercase\""},
+        {"{\"type\":\"Lowercase\"}", "{\"type\":\"BertPreTokenizer\"}", "null", MODEL, EITP_OK, ""},
+        {"{\"type\":\"StripAccents\"}", "{\"type\":\"BertPreTokenizer\"}", "null", MODEL, EITP_ERROR_UNSUPPORTED,
+         "normalizer \"StripAccents\""},
+        {"{\"type\":\"Sequence\",\"normalizers\":[" NORMALIZER ",{\"type\":\"NFC\"}]}",
+         "{\"type\":\"BertPreTokenizer\"}", "null", MODEL, EITP_ERROR_UNSUPPORTED,
+         "normalizer \"NFC\" after the last step"},
         {"{\"type\":\"BertNormalizer\"}", "{\"type\":\"BertPreTokenizer\"}", "null", MODEL, EITP_ERROR_FORMAT,
          "clean_text is missing"},
         {NORMALIZER, "{\"type\":\"Whitespace\"}", "null", MODEL, EITP_ERROR_UNSUPPORTED, "\"Whitespace\""},
