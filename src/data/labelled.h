@@ -79,9 +79,9 @@ EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
  * second, each with its special tokens and cut to its own length. EITP_PROBLEM_TOKENS is then EITP_ERROR_ARGUMENT,
  * a tokenizer whose template gives a single text other segments than 0 EITP_ERROR_UNSUPPORTED.
  *
- * With config->chat the text of an example is the JSON of a conversation, which eitp_chat_encode makes tokens of. The
- * problem is EITP_PROBLEM_TOKENS, with one label, "trained". A conversation of which nothing would be trained on is
- * left out, and the log says how many are.
+ * With config->chat the text of an example is the JSON of a conversation, which eitp_chat_encode_weights makes tokens
+ * of. The problem is EITP_PROBLEM_TOKENS, with one label, "trained". A conversation of which nothing would be trained
+ * on is left out. The log says how many are, and how many have tools that the template does not read.
  *
  * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels do not fit the
  * problem or are unknown, or if it has no label where others do (with EITP_PROBLEM_UNKNOWN and without config->labels,
@@ -154,13 +154,14 @@ typedef struct eitp_labelled_arrays {
     const int32_t *labels;       /* EITP_PROBLEM_SINGLE_LABEL: [count] numbers; -1: the sample has none */
     const float *targets;        /* EITP_PROBLEM_MULTI_LABEL and EITP_PROBLEM_REGRESSION: [count, label_count] */
     const int32_t *token_labels; /* EITP_PROBLEM_TOKENS: [starts[count]] numbers; -1: the token has none */
+    const float *weights;        /* in the loss: [count], with EITP_PROBLEM_TOKENS [starts[count]]; NULL: 1 each */
 } eitp_labelled_arrays;
 
 /*
  * A source of samples in memory. *arrays and what it points to are not copied, and must outlive the users of the
  * source. Reads everything once to check it and to compute the hash. EITP_ERROR_ARGUMENT: a sample without ids, a
  * negative id, a label of a sample or a token outside [-1, label_count), a target that is not finite or, with
- * EITP_PROBLEM_MULTI_LABEL, neither 0 nor 1.
+ * EITP_PROBLEM_MULTI_LABEL, neither 0 nor 1, a weight that is negative or not finite.
  */
 EITP_API eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp_labelled_source *source,
                                                  eitp_error *error);

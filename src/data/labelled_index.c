@@ -13,6 +13,7 @@ EITP__PRIVATE void eitp__labelled_index_release(eitp__labelled_index *index) {
         return;
     eitp__release(index->host, index->entries, index->capacity * sizeof *index->entries);
     eitp__release(index->host, index->values, index->value_capacity * sizeof *index->values);
+    eitp__release(index->host, index->weights, index->weight_capacity * sizeof *index->weights);
     eitp__labelled_index_init(index, index->host);
 }
 
@@ -37,6 +38,24 @@ EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__l
         memcpy(index->values + index->value_count, values, value_count * sizeof *values);
     index->value_count += value_count;
     index->entries[index->count++] = entry;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_index_weigh(eitp__labelled_index *index, const float *weights, size_t count,
+                                                     eitp_error *error) {
+    const size_t first = index->weight_count, all = first + count;
+    const int is_first = !index->weights;
+    int differ = !is_first;
+    for (size_t i = 0; i < count && !differ; i++)
+        differ = weights[i] < 1 || weights[i] > 1;
+    index->weight_count = all;
+    if (!differ)
+        return EITP_OK;
+    if (!eitp__reserve(index->host, (void **)&index->weights, &index->weight_capacity, all, sizeof *index->weights))
+        return eitp__fail_memory(error, all * sizeof *index->weights, "the weights of a labelled file");
+    for (size_t i = 0; i < first && is_first; i++)
+        index->weights[i] = 1;
+    memcpy(index->weights + first, weights, count * sizeof *weights);
+    return EITP_OK;
 }
 
 static int eitp__compare_packed_values(const void *a, const void *b) {
@@ -104,12 +123,17 @@ static void eitp__drop_marked(eitp__labelled_index *index) {
             continue;
         if (count)
             memmove(index->values + values, index->values + entry.record.first_value, count * sizeof *index->values);
+        if (count && index->weights && index->weighs_values)
+            memmove(index->weights + values, index->weights + entry.record.first_value, count * sizeof *index->weights);
+        if (index->weights && !index->weighs_values)
+            index->weights[kept] = index->weights[i];
         entry.record.first_value = values;
         values += count;
         index->entries[kept++] = entry;
     }
     index->count = kept;
     index->value_count = values;
+    index->weight_count = index->weighs_values ? values : kept;
 }
 
 EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_sample_file_info *info,

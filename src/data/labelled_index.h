@@ -21,6 +21,9 @@ typedef struct eitp__labelled_index {
     /* Labels: their numbers in the table of labels, then their meaning; EITP__NO_LABEL for a token without one. */
     uint32_t *values;
     size_t value_count, value_capacity;
+    float *weights; /* of values with `weighs_values`, else of entries; NULL while all are 1 */
+    size_t weight_count, weight_capacity;
+    int weighs_values;
 } eitp__labelled_index;
 
 EITP__PRIVATE void eitp__labelled_index_init(eitp__labelled_index *index, const eitp_host *host);
@@ -33,6 +36,10 @@ EITP__PRIVATE eitp_status eitp__labelled_index_reserve(eitp__labelled_index *ind
 /* Adds an entry, whose first_value and value_count are set, in the room that was made. */
 EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__labelled_entry entry,
                                             const uint32_t *values, size_t value_count);
+
+/* Adds `count` weights, those of the entry that is added next: one, or one for each of its values. */
+EITP__PRIVATE eitp_status eitp__labelled_index_weigh(eitp__labelled_index *index, const float *weights, size_t count,
+                                                     eitp_error *error);
 
 /* Replaces the numbers of labels by their meaning. */
 EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, const eitp__label_meaning *meaning);

@@ -31,6 +31,10 @@ static eitp_status eitp__read_labelled_arrays(void *user, uint64_t number, eitp_
     sample->label = arrays->problem == EITP_PROBLEM_SINGLE_LABEL ? arrays->labels[number] : -1;
     if (sample->token_labels && arrays->problem == EITP_PROBLEM_TOKENS)
         memcpy(sample->token_labels, arrays->token_labels + first, (size_t)length * sizeof *sample->token_labels);
+    sample->weight = arrays->weights && arrays->problem != EITP_PROBLEM_TOKENS ? arrays->weights[number] : 1;
+    for (uint64_t i = 0; i < length && sample->token_weights; i++)
+        sample->token_weights[i] =
+            arrays->weights && arrays->problem == EITP_PROBLEM_TOKENS ? arrays->weights[first + i] : 1;
     if (sample->targets && eitp__has_targets(arrays))
         memcpy(sample->targets, arrays->targets + number * targets, targets * sizeof *sample->targets);
     return EITP_OK;
@@ -80,6 +84,24 @@ static eitp_status eitp__arrays_check_sample(const eitp_labelled_arrays *arrays,
     return eitp__has_targets(arrays) ? eitp__check_array_targets(arrays, number, error) : EITP_OK;
 }
 
+/* The first weight and the number of them. */
+static const float *eitp__array_weights(const eitp_labelled_arrays *arrays, uint64_t *count) {
+    const uint64_t first = arrays->problem == EITP_PROBLEM_TOKENS ? arrays->starts[0] : 0;
+    *count = arrays->problem == EITP_PROBLEM_TOKENS ? arrays->starts[arrays->count] - first : arrays->count;
+    return arrays->weights + first;
+}
+
+static eitp_status eitp__check_array_weights(const eitp_labelled_arrays *arrays, eitp_error *error) {
+    uint64_t count;
+    const float *weights = eitp__array_weights(arrays, &count);
+    for (uint64_t i = 0; i < count; i++) {
+        if (!(weights[i] >= 0 && weights[i] <= FLT_MAX))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "weight %llu must be finite and at least 0 (got %g)",
+                              (unsigned long long)i, (double)weights[i]);
+    }
+    return EITP_OK;
+}
+
 static eitp_status eitp__arrays_check(const eitp_labelled_arrays *arrays, eitp_error *error) {
     const int problem = (int)arrays->problem;
     if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_TOKENS)
@@ -98,7 +120,7 @@ static eitp_status eitp__arrays_check(const eitp_labelled_arrays *arrays, eitp_e
         if (status != EITP_OK)
             return status;
     }
-    return EITP_OK;
+    return arrays->weights ? eitp__check_array_weights(arrays, error) : EITP_OK;
 }
 
 static uint64_t eitp__arrays_hash(const eitp_labelled_arrays *arrays) {
@@ -115,6 +137,11 @@ static uint64_t eitp__arrays_hash(const eitp_labelled_arrays *arrays) {
         hash = eitp__fnv1a(hash, arrays->token_labels + first, (size_t)ids * sizeof *arrays->token_labels);
     else if (eitp__has_targets(arrays))
         hash = eitp__fnv1a(hash, arrays->targets, (size_t)targets * sizeof *arrays->targets);
+    if (arrays->weights) {
+        uint64_t count;
+        const float *weights = eitp__array_weights(arrays, &count);
+        hash = eitp__fnv1a(hash, weights, (size_t)count * sizeof *weights);
+    }
     return hash ? hash : 1;
 }
 
@@ -131,6 +158,7 @@ eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp
     source->problem = arrays->problem;
     source->label_count = arrays->label_count;
     source->labels = arrays->names;
+    source->has_weights = arrays->weights != NULL;
     source->hash = eitp__arrays_hash(arrays);
     source->read = eitp__read_labelled_arrays;
     for (uint64_t i = 0; i < arrays->count; i++) {

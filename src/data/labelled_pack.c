@@ -53,6 +53,7 @@ typedef struct eitp__labelled_packer {
     uint64_t examples;               /* read */
     uint64_t unknown_bytes;          /* of their texts: see eitp_encoder_unknown_bytes */
     uint64_t without_targets;        /* conversations that were left out, as nothing of them would be trained on */
+    uint64_t without_tools;          /* conversations whose tools the template leaves out */
     int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
     size_t id_capacity, segment_capacity, word_capacity;
 } eitp__labelled_packer;
@@ -249,15 +250,20 @@ static const uint32_t *eitp__labelled_token_values(const eitp__labelled_packer *
 
 /* ---- A conversation ---- */
 
-/* Encodes a conversation into packer->ids, and 1 or 0 for each into the first bytes of packer->segments. */
+/* The weights of the tokens of a conversation, in the place of their segments. */
+static float *eitp__labelled_weights(const eitp__labelled_packer *packer) {
+    return (float *)(void *)packer->segments;
+}
+
+/* Encodes a conversation into packer->ids, with the weight of each token. */
 static eitp_status eitp__labelled_encode_chat(eitp__labelled_packer *packer, const eitp_example *example,
                                               eitp_chat_report *report, eitp_error *error) {
     eitp_chat_config config = packer->config->chat_config;
     config.max_length = packer->forms[0].sequence.max_length;
     for (;;) {
-        unsigned char *trained = (unsigned char *)packer->segments;
-        eitp_status status = eitp_chat_encode(packer->config->chat, example->text.bytes, example->text.size, &config,
-                                              packer->ids, trained, packer->word_capacity, report, error);
+        eitp_status status =
+            eitp_chat_encode_weights(packer->config->chat, example->text.bytes, example->text.size, &config,
+                                     packer->ids, eitp__labelled_weights(packer), packer->word_capacity, report, error);
         if (status != EITP_OK || report->count <= packer->word_capacity)
             return status;
         status = eitp__labelled_reserve_tokens(packer, report->count, error);
@@ -266,12 +272,14 @@ static eitp_status eitp__labelled_encode_chat(eitp__labelled_packer *packer, con
     }
 }
 
-/* The values of the tokens: the only label, or none. */
+/* The values of the tokens: the only label, or none, whose weight does not matter and becomes 1. */
 static const uint32_t *eitp__labelled_chat_values(const eitp__labelled_packer *packer, size_t count) {
-    const unsigned char *trained = (const unsigned char *)packer->segments;
+    float *weights = eitp__labelled_weights(packer);
     uint32_t *values = (uint32_t *)(void *)packer->words;
-    for (size_t i = 0; i < count; i++)
-        values[i] = trained[i] ? 0 : EITP__NO_LABEL;
+    for (size_t i = 0; i < count; i++) {
+        values[i] = weights[i] > 0 ? 0 : EITP__NO_LABEL;
+        weights[i] = weights[i] > 0 ? weights[i] : 1;
+    }
     return values;
 }
 
@@ -279,6 +287,7 @@ static eitp_status eitp__labelled_pack_conversation(eitp__labelled_packer *packe
                                                     eitp_error *error) {
     eitp__labelled_entry entry = EITP__ZERO;
     eitp_chat_report report = EITP__ZERO;
+    const uint32_t *values;
     eitp_status status = eitp__labelled_encode_chat(packer, example, &report, error);
     if (status != EITP_OK)
         return status;
@@ -286,7 +295,11 @@ static eitp_status eitp__labelled_pack_conversation(eitp__labelled_packer *packe
         packer->without_targets++;
         return EITP_OK;
     }
+    packer->without_tools += report.unread_tools != 0;
+    values = eitp__labelled_chat_values(packer, report.count);
     status = eitp__labelled_index_reserve(&packer->index, report.count, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_index_weigh(&packer->index, eitp__labelled_weights(packer), report.count, error);
     if (status != EITP_OK)
         return status;
     entry.record.first = packer->writer.layout.info.token_count;
@@ -298,7 +311,7 @@ static eitp_status eitp__labelled_pack_conversation(eitp__labelled_packer *packe
     packer->labels.label_count += report.trained;
     status = eitp__sample_writer_add(&packer->writer, 0, packer->ids, report.count, &entry.record.crc, error);
     if (status == EITP_OK)
-        eitp__labelled_index_add(&packer->index, entry, eitp__labelled_chat_values(packer, report.count), report.count);
+        eitp__labelled_index_add(&packer->index, entry, values, report.count);
     return status;
 }
 
@@ -313,6 +326,7 @@ static eitp_status eitp__labelled_use_chat(eitp__labelled_packer *packer, eitp_e
                           "conversations have one tokenizer and no labels of their own: leave second, problem and "
                           "labels as they are");
     packer->conversations = *config;
+    packer->index.weighs_values = 1;
     packer->conversations.problem = EITP_PROBLEM_TOKENS;
     packer->conversations.labels = names;
     packer->conversations.label_count = EITP__COUNT(names);
@@ -447,7 +461,6 @@ static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, cons
     if (packer->form_count > 1)
         info->second_sequence = eitp__labelled_stored_sequence(&forms[1]);
     info->dedup = packer->config->dedup != 0;
-    info->trimmed_labels = !packer->config->chat;
     return status;
 }
 
@@ -480,9 +493,13 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
     if (packer->without_targets)
         eitp__log_line(packer->host, EITP_LOG_WARNING,
-                       "skipped %llu of %llu conversations, which have no answer in their first %ld tokens",
+                       "skipped %llu of %llu conversations, which have no answer to train on in their first %ld tokens",
                        (unsigned long long)packer->without_targets, (unsigned long long)packer->examples,
                        (long)packer->forms[0].sequence.max_length);
+    if (packer->without_tools)
+        eitp__log_line(packer->host, EITP_LOG_WARNING,
+                       "%llu of %llu conversations have tools, which the chat template never reads: they are left out",
+                       (unsigned long long)packer->without_tools, (unsigned long long)packer->examples);
     if (packer->without_targets == packer->examples)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "no conversation has an answer to train on; answers are messages with the role assistant");
@@ -493,7 +510,7 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
     if (status != EITP_OK)
         return status;
     info->problem = packer->meaning.problem;
-    info->trimmed_labels = info->trimmed_labels && info->problem;
+    info->row_rules = info->problem != EITP_PROBLEM_UNKNOWN;
     info->label_count = packer->meaning.label_count;
     eitp__labelled_index_set_values(&packer->index, &packer->meaning);
     status = eitp__labelled_index_repeats(&packer->index, info, error);

@@ -29,6 +29,13 @@ static eitp_status eitp__labelled_put(eitp__sample_writer *writer, const void *d
     return eitp__sample_writer_put(writer, data, size, error);
 }
 
+/* The bits of a weight. */
+static uint32_t eitp__weight_bits(float weight) {
+    uint32_t bits;
+    memcpy(&bits, &weight, sizeof bits);
+    return bits;
+}
+
 static eitp_status eitp__labelled_put_index(eitp__sample_writer *writer, const eitp__labelled_index *index,
                                             eitp_error *error) {
     unsigned char bytes[EITP__SAMPLE_RECORD_SIZE];
@@ -41,6 +48,10 @@ static eitp_status eitp__labelled_put_index(eitp__sample_writer *writer, const e
         eitp__put_number(bytes, EITP__SAMPLE_VALUE_SIZE, index->values[i]);
         status = eitp__labelled_put(writer, bytes, EITP__SAMPLE_VALUE_SIZE, error);
     }
+    for (size_t i = 0; i < writer->layout.weight_count && status == EITP_OK; i++) {
+        eitp__put_number(bytes, EITP__SAMPLE_VALUE_SIZE, eitp__weight_bits(index->weights[i]));
+        status = eitp__labelled_put(writer, bytes, EITP__SAMPLE_VALUE_SIZE, error);
+    }
     return status;
 }
 
@@ -48,6 +59,8 @@ EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__sample_writer *writ
                                                        const eitp__buffer *names, eitp_error *error) {
     static const unsigned char zeros[8] = EITP__ZERO;
     writer->layout.value_count = index->value_count;
+    writer->layout.weight_count = index->weights ? index->weight_count : 0;
+    writer->layout.info.has_weights = writer->layout.weight_count > 0;
     writer->layout.names_size = names->size;
     eitp__sample_layout_place(&writer->layout);
     eitp_status status = eitp__labelled_compact(writer, index, error);

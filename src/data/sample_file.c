@@ -255,6 +255,7 @@ eitp_labelled_source eitp_sample_file_labelled_source(const eitp_sample_file *fi
     source.problem = file->layout.info.problem;
     source.label_count = file->layout.info.label_count;
     source.labels = file->labels;
+    source.has_weights = file->layout.info.has_weights;
     source.hash = file->layout.info.content_hash ? file->layout.info.content_hash : 1;
     source.read = eitp__read_file_sample;
     return source;

@@ -45,6 +45,10 @@ typedef struct eitp_labelled_sample {
                           sample has, else 0; EITP_PROBLEM_REGRESSION: the numbers to predict */
     /* Room for max_length values; NULL: not wanted. EITP_PROBLEM_TOKENS: the label of each id; -1: it has none. */
     int32_t *token_labels;
+    /* Of a source with has_weights: the weight of the sample in the loss; with EITP_PROBLEM_TOKENS that of each id, for
+       which there is room for max_length values; NULL: not wanted. */
+    float weight;
+    float *token_weights;
 } eitp_labelled_sample;
 
 /* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
@@ -59,6 +63,7 @@ typedef struct eitp_labelled_source {
     eitp_problem problem;      /* what labels are; EITP_PROBLEM_UNKNOWN: samples have none */
     int64_t label_count;       /* labels, or numbers to predict */
     const char *const *labels; /* label_count names, by which a task finds the model's labels; NULL: they have none */
+    int has_weights;           /* nonzero: `read` stores weights, 0 or more; 0: all are 1 */
     uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
     /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
     eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
@@ -103,8 +108,8 @@ typedef struct eitp_sample_file_info {
     uint64_t repeated;             /* examples with the texts and labels of an earlier one */
     uint64_t ambiguous;            /* examples with texts that occur with different labels */
     int dedup;                     /* nonzero: repeated and ambiguous examples are not in the file */
-    int32_t trimmed_labels;        /* nonzero: labels are without the white space around them; 0: as earlier versions
-                                      have them, or there are none */
+    int32_t row_rules;             /* 1: labels are without the white space around them, and weights and calls of tools
+                                      in conversations were read; 0: by an earlier version, or there are no labels */
     int has_weights;               /* nonzero: samples, or tokens with EITP_PROBLEM_TOKENS, have weights in the loss */
     eitp_sequence_config sequence; /* how texts were encoded */
     /* Of labelled files in which each text is in the tokens of two tokenizers: segment 0 has those of the first one,

@@ -7,9 +7,9 @@
 enum { EITP__LLMC_MAGIC = 20240520, EITP__LLMC_VERSION = 1, EITP__LLMC_HEADER_SIZE = 1024 };
 enum { EITP__SAMPLE_AT_VERSION = 8, EITP__SAMPLE_AT_CRC = EITP__SAMPLE_HEADER_SIZE - 4 };
 
-/* Labelled files have the first version that can express them: 2 adds labels of tokens, 3 a second tokenizer, 4 labels
-   without the white space around them, and weights. */
-enum { EITP__LABELLED_TOKENS_VERSION = 2, EITP__LABELLED_SECOND_VERSION = 3, EITP__LABELLED_TRIMMED_VERSION = 4 };
+/* Labelled files have the first version that can express them: 2 adds labels of tokens, 3 a second tokenizer, 4
+   weights, and rules by which rows are read. */
+enum { EITP__LABELLED_TOKENS_VERSION = 2, EITP__LABELLED_SECOND_VERSION = 3, EITP__LABELLED_RULES_VERSION = 4 };
 
 /* A number of the header. */
 typedef struct eitp__sample_field {
@@ -29,8 +29,8 @@ typedef struct eitp__sample_field {
     EITP__SAMPLE_FIELD_SINCE(1, member, at, size, min, max, what)
 #define EITP__SECOND_FIELD(member, at, size, min, max, what)                                                           \
     EITP__SAMPLE_FIELD_SINCE(EITP__LABELLED_SECOND_VERSION, member, at, size, min, max, what)
-#define EITP__TRIMMED_FIELD(member, at, size, min, max, what)                                                          \
-    EITP__SAMPLE_FIELD_SINCE(EITP__LABELLED_TRIMMED_VERSION, member, at, size, min, max, what)
+#define EITP__RULES_FIELD(member, at, size, min, max, what)                                                            \
+    EITP__SAMPLE_FIELD_SINCE(EITP__LABELLED_RULES_VERSION, member, at, size, min, max, what)
 
 static const eitp__sample_field eitp__token_fields[] = {
     EITP__SAMPLE_FIELD(info.element_size, 12, 4, 2, 4, "size of an id"),
@@ -69,7 +69,7 @@ static const eitp__sample_field eitp__labelled_fields[] = {
     EITP__SAMPLE_FIELD(info.sequence.omit_special_tokens, 140, 4, 0, UINT32_MAX, "use of special tokens"),
     EITP__SAMPLE_FIELD(info.dedup, 144, 4, 0, UINT32_MAX, "use of repeated examples"),
     EITP__SAMPLE_FIELD(info.cut_words, 152, 8, 0, UINT64_MAX, "number of lost words"),
-    EITP__TRIMMED_FIELD(info.trimmed_labels, 148, 4, 0, 1, "form of labels"),
+    EITP__RULES_FIELD(info.row_rules, 148, 4, 0, 1, "set of row rules"),
     EITP__SECOND_FIELD(info.second_fingerprint, 160, 8, 0, UINT64_MAX, "fingerprint of the second tokenizer"),
     EITP__SECOND_FIELD(info.second_vocabulary, 168, 4, 0, INT32_MAX, "second vocabulary"),
     EITP__SECOND_FIELD(info.max_first, 172, 4, 0, INT32_MAX, "length of a first sequence"),
@@ -79,7 +79,7 @@ static const eitp__sample_field eitp__labelled_fields[] = {
     EITP__SECOND_FIELD(info.second_sequence.truncate_left, 188, 4, 0, UINT32_MAX, "second truncation"),
     EITP__SECOND_FIELD(info.second_sequence.omit_special_tokens, 192, 4, 0, UINT32_MAX,
                        "use of special tokens in second sequences"),
-    EITP__TRIMMED_FIELD(weight_count, 200, 8, 0, UINT64_MAX, "number of weights"),
+    EITP__RULES_FIELD(weight_count, 200, 8, 0, UINT64_MAX, "number of weights"),
 };
 
 /* A kind of file that eitp writes. */
@@ -99,7 +99,7 @@ static const eitp__sample_format *eitp__sample_format_of(eitp_sample_file_kind k
                                                  "labelled file",
                                                  "1 to 4",
                                                  "pack the examples again",
-                                                 EITP__LABELLED_TRIMMED_VERSION,
+                                                 EITP__LABELLED_RULES_VERSION,
                                                  eitp__labelled_fields,
                                                  EITP__COUNT(eitp__labelled_fields)};
     return kind == EITP_SAMPLE_FILE_LABELLED ? &labelled : &tokens;
@@ -190,8 +190,8 @@ static uint32_t eitp__sample_version_of(const eitp__sample_layout *layout) {
     const eitp_sample_file_info *info = &layout->info;
     if (info->kind != EITP_SAMPLE_FILE_LABELLED)
         return 1;
-    if (info->trimmed_labels || layout->weight_count)
-        return EITP__LABELLED_TRIMMED_VERSION;
+    if (info->row_rules || layout->weight_count)
+        return EITP__LABELLED_RULES_VERSION;
     if (info->second_vocabulary)
         return EITP__LABELLED_SECOND_VERSION;
     return info->problem == EITP_PROBLEM_TOKENS ? EITP__LABELLED_TOKENS_VERSION : 1;

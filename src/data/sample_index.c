@@ -50,6 +50,22 @@ EITP__PRIVATE eitp_status eitp__sample_read_values(const eitp_sample_file *file,
     return status;
 }
 
+/* Reads weights [first, first + count), at most EITP__SAMPLE_CHUNK / 4, and checks that they are finite and not
+   negative. */
+static eitp_status eitp__sample_read_weights(const eitp_sample_file *file, uint64_t first, size_t count,
+                                             uint32_t *weights, eitp_error *error) {
+    const uint32_t infinity = 0x7F800000u;
+    unsigned char bytes[EITP__SAMPLE_CHUNK];
+    const uint64_t offset = file->layout.weights + first * EITP__SAMPLE_VALUE_SIZE;
+    eitp_status status = eitp__sample_read_bytes(file, offset, bytes, count * EITP__SAMPLE_VALUE_SIZE, error);
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        weights[i] = (uint32_t)eitp__get_number(bytes + i * EITP__SAMPLE_VALUE_SIZE, EITP__SAMPLE_VALUE_SIZE);
+        if (weights[i] >= infinity)
+            return eitp__sample_fail_damaged(file, "the weight", first + i, error);
+    }
+    return status;
+}
+
 /* ---- The content hash ---- */
 
 /* Reads the ids of a sample and compares their checksum; `ids` NULL: only that. */
@@ -99,14 +115,19 @@ static eitp_status eitp__sample_check_records(const eitp_sample_file *file, int 
     return EITP_OK;
 }
 
-static eitp_status eitp__sample_check_values(const eitp_sample_file *file, uint64_t *hash, eitp_error *error) {
+/* Reads numbers of 4 bytes each: values or weights. */
+typedef eitp_status (*eitp__numbers_reader)(const eitp_sample_file *file, uint64_t first, size_t count,
+                                            uint32_t *numbers, eitp_error *error);
+
+static eitp_status eitp__sample_check_numbers(const eitp_sample_file *file, uint64_t all, eitp__numbers_reader read,
+                                              uint64_t *hash, eitp_error *error) {
     uint32_t values[EITP__SAMPLE_CHUNK / EITP__SAMPLE_VALUE_SIZE];
     unsigned char bytes[EITP__SAMPLE_VALUE_SIZE];
-    for (uint64_t first = 0; first < file->layout.value_count;) {
-        const uint64_t left = file->layout.value_count - first;
+    for (uint64_t first = 0; first < all;) {
+        const uint64_t left = all - first;
         const size_t count = left < EITP__COUNT(values) ? (size_t)left : EITP__COUNT(values);
-        eitp_status status = eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error)
-                                                         : eitp__sample_read_values(file, first, count, values, error);
+        eitp_status status =
+            eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error) : read(file, first, count, values, error);
         if (status != EITP_OK)
             return status;
         for (size_t i = 0; i < count; i++) {
@@ -138,7 +159,9 @@ EITP__PRIVATE eitp_status eitp__sample_index_hash(const eitp_sample_file *file, 
     *hash = EITP__FNV_START;
     eitp_status status = eitp__sample_check_records(file, reads_ids, hash, error);
     if (status == EITP_OK)
-        status = eitp__sample_check_values(file, hash, error);
+        status = eitp__sample_check_numbers(file, file->layout.value_count, eitp__sample_read_values, hash, error);
+    if (status == EITP_OK)
+        status = eitp__sample_check_numbers(file, file->layout.weight_count, eitp__sample_read_weights, hash, error);
     return status == EITP_OK ? eitp__sample_hash_names(file, hash, error) : status;
 }
 
@@ -217,6 +240,32 @@ static eitp_status eitp__sample_read_labels(const eitp_sample_file *file, const 
     return EITP_OK;
 }
 
+/* Reads the weight of the sample, or of its tokens if they are wanted; 1 in a file without weights. */
+static eitp_status eitp__sample_read_weight(const eitp_sample_file *file, uint64_t number,
+                                            const eitp__sample_record *record, eitp_labelled_sample *sample,
+                                            eitp_error *error) {
+    const int of_tokens = file->layout.info.problem == EITP_PROBLEM_TOKENS;
+    uint32_t bits[EITP__SAMPLE_CHUNK / EITP__SAMPLE_VALUE_SIZE];
+    eitp_status status = EITP_OK;
+    sample->weight = 1;
+    for (uint32_t i = 0; i < record->length && sample->token_weights; i++)
+        sample->token_weights[i] = 1;
+    if (!file->layout.weight_count || (of_tokens && !sample->token_weights))
+        return EITP_OK;
+    if (!of_tokens) {
+        status = eitp__sample_read_weights(file, number, 1, bits, error);
+        memcpy(&sample->weight, bits, sizeof sample->weight);
+        return status;
+    }
+    for (size_t done = 0; done < record->value_count && status == EITP_OK;) {
+        const size_t left = record->value_count - done, count = left < EITP__COUNT(bits) ? left : EITP__COUNT(bits);
+        status = eitp__sample_read_weights(file, record->first_value + done, count, bits, error);
+        memcpy(sample->token_weights + done, bits, count * sizeof *bits);
+        done += count;
+    }
+    return status;
+}
+
 static eitp_status eitp__sample_read_record(const eitp_sample_file *file, uint64_t number, eitp__sample_record *record,
                                             eitp_error *error) {
     unsigned char bytes[EITP__SAMPLE_RECORD_SIZE];
@@ -239,6 +288,8 @@ EITP__PRIVATE eitp_status eitp__sample_read(const eitp_sample_file *file, uint64
         status = eitp__sample_read_checked_ids(file, number, &record, sample->ids, second, error);
     if (status == EITP_OK)
         status = eitp__sample_read_labels(file, &record, sample, error);
+    if (status == EITP_OK)
+        status = eitp__sample_read_weight(file, number, &record, sample, error);
     if (status != EITP_OK)
         return status;
     sample->length = second ? record.boundary : record.length;

@@ -117,13 +117,15 @@ static void eitp__log_reuse(const eitp_training *training, const eitp__data_part
         eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", part->path);
 }
 
-/* Fails if the labels of a file are as they were written: an earlier version packed it. */
-static eitp_status eitp__check_labels_form(const eitp_training *training, const eitp_sample_file *file,
-                                           const char *path, eitp_error *error) {
+/* Fails if an earlier version has packed the labels of a file, with the white space around them, or a conversation
+   without its weights. */
+static eitp_status eitp__check_row_rules(const eitp_sample_file *file, const char *path, eitp_error *error) {
     const eitp_sample_file_info info = eitp_sample_file_get_info(file);
-    if (!info.problem || info.trimmed_labels || training->chat)
+    if (!info.problem || info.row_rules)
         return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: packed by an earlier version, with the white space around labels",
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "%s: packed by an earlier version, which read labels and weights "
+                      "differently",
                       path);
 }
 
@@ -135,7 +137,7 @@ EITP__PRIVATE int eitp__part_is_packed(const eitp_training *training, const eitp
         return 0;
     status = eitp_sample_file_open(&training->host, part->path, 0, &file, &why);
     if (!status)
-        status = eitp__check_labels_form(training, file, part->path, &why);
+        status = eitp__check_row_rules(file, part->path, &why);
     if (!status)
         status = eitp_sample_file_verify(file, &why);
     eitp_sample_file_close(file);

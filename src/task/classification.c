@@ -24,6 +24,7 @@ typedef struct eitp__classification {
     eitp_problem problem;
     int64_t labels;
     double label_smoothing;
+    int has_weights;                            /* of samples or tokens in the loss; 0: all are 1 */
     float *class_weights;                       /* [labels]; NULL: 1 each */
     char weights_name[EITP__WEIGHTS_NAME_SIZE]; /* the variable with a copy of them */
     eitp_task_metric metrics[EITP_MAX_TASK_METRICS];
@@ -71,13 +72,13 @@ static eitp_tensor *eitp__squared_losses(eitp_tensor *x, eitp_tensor *y) {
     return eitp_multiply(difference, difference);
 }
 
-/* The mean over labels of each sample. Of unused places the loss is 0. */
+/* The mean over labels of each sample, times its weight, which is 0 in unused places. */
 static eitp_tensor *eitp__target_losses(const eitp__classification *c, eitp_pass *pass, eitp_tensor *scores) {
     eitp_tensor *targets = eitp_pass_sample_input(pass, "targets", EITP_F32, 1, &c->labels, 0);
-    eitp_tensor *is_used = eitp_pass_sample_input(pass, "is used", EITP_F32, 0, NULL, 0);
+    eitp_tensor *weight = eitp_pass_sample_input(pass, "weight", EITP_F32, 0, NULL, 0);
     eitp_tensor *losses = c->problem == EITP_PROBLEM_MULTI_LABEL ? eitp__binary_losses(scores, targets)
                                                                  : eitp__squared_losses(scores, targets);
-    return eitp_multiply(eitp_mean(losses, 2u, 0), is_used);
+    return eitp_multiply(eitp_mean(losses, 2u, 0), weight);
 }
 
 static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_error *error) {
@@ -90,11 +91,15 @@ static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_
         eitp_tensor *labels = eitp_pass_row_input(pass, "labels", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
         scores = eitp_model_token_scores(c->model, hidden, &inputs);
         losses = eitp__class_losses(c, scores, labels);
+        if (c->has_weights)
+            losses = eitp_multiply(losses, eitp_pass_row_input(pass, "weights", EITP_F32, 0, NULL, 0));
         eitp_pass_set_targets(pass, labels, EITP__IGNORED_TARGET);
     } else if (c->problem == EITP_PROBLEM_SINGLE_LABEL) {
         eitp_tensor *label = eitp_pass_sample_input(pass, "label", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
         scores = eitp_model_scores(c->model, hidden, &inputs);
         losses = eitp__class_losses(c, scores, label);
+        if (c->has_weights)
+            losses = eitp_multiply(losses, eitp_pass_sample_input(pass, "weight", EITP_F32, 0, NULL, 0));
         eitp_pass_set_targets(pass, label, EITP__IGNORED_TARGET);
     } else {
         scores = eitp_model_scores(c->model, hidden, &inputs);
@@ -121,10 +126,11 @@ static eitp_status eitp__check_targets_read(const eitp__classification *c, uint6
     return EITP_OK;
 }
 
-/* Checks and stores the labels of a sample or its tokens, how many there are, and their weight in the mean. */
+/* Checks and stores the labels of a sample or its tokens, how many there are, and their weight in the mean; `weights`
+   NULL: of each of them 1. */
 static eitp_status eitp__store_labels(const eitp__classification *c, const eitp__label_map *map, uint64_t number,
-                                      const int32_t *labels, int64_t count, int32_t *values, eitp_sample *sample,
-                                      eitp_error *error) {
+                                      const int32_t *labels, const float *weights, int64_t count, int32_t *values,
+                                      eitp_sample *sample, eitp_error *error) {
     double weight = 0;
     sample->items[0] = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -135,9 +141,10 @@ static eitp_status eitp__store_labels(const eitp__classification *c, const eitp_
         const int32_t label = eitp__label_map_number(map, labels[i]);
         values[i] = label < 0 ? EITP__IGNORED_TARGET : label;
         sample->items[0] += label >= 0;
-        weight += c->class_weights && label >= 0 ? (double)c->class_weights[label] : 0;
+        if (label >= 0)
+            weight += (c->class_weights ? (double)c->class_weights[label] : 1) * (weights ? (double)weights[i] : 1);
     }
-    if (c->class_weights)
+    if (c->class_weights || weights)
         sample->weights[0] = weight;
     return EITP_OK;
 }
@@ -148,17 +155,28 @@ static eitp_status eitp__classification_read(void *user, eitp_split split, uint6
     const eitp__label_map *map = &c->maps[split];
     void **targets = sample->values + eitp__labelled_input_count(c->model);
     eitp_labelled_sample read = EITP__ZERO;
+    float *weights = c->has_weights || !eitp__has_classes(c->problem) ? (float *)targets[1] : NULL;
+    int64_t weight_count;
     eitp_status status;
     read.targets = eitp__has_classes(c->problem) ? NULL : (float *)targets[0];
     read.token_labels = c->problem == EITP_PROBLEM_TOKENS ? (int32_t *)targets[0] : NULL;
+    read.token_weights = c->problem == EITP_PROBLEM_TOKENS && c->sources[split].has_weights ? weights : NULL;
     status = eitp__labelled_read(&c->sources[split], c->model, number, sample, &read, error);
     if (status)
         return status;
+    weight_count = c->problem == EITP_PROBLEM_TOKENS ? read.length : 1;
+    for (int64_t i = 0; i < weight_count && weights && !read.token_weights; i++)
+        weights[i] = c->sources[split].has_weights ? read.weight : 1;
+    status = eitp__check_weights_read(weights, weights ? weight_count : 0, number, error);
+    if (status)
+        return status;
     if (c->problem == EITP_PROBLEM_TOKENS)
-        return eitp__store_labels(c, map, number, read.token_labels, read.length, read.token_labels, sample, error);
+        return eitp__store_labels(c, map, number, read.token_labels, weights, read.length, read.token_labels, sample,
+                                  error);
     if (c->problem == EITP_PROBLEM_SINGLE_LABEL)
-        return eitp__store_labels(c, map, number, &read.label, 1, (int32_t *)targets[0], sample, error);
-    *(float *)targets[1] = 1;
+        return eitp__store_labels(c, map, number, &read.label, weights, 1, (int32_t *)targets[0], sample, error);
+    if (c->has_weights)
+        sample->weights[0] = (double)weights[0];
     eitp__label_map_targets(map, read.targets);
     return eitp__check_targets_read(c, number, &read, error);
 }
@@ -502,6 +520,7 @@ static eitp_status eitp__classification_create(const eitp_classification_config 
     c->problem = config->training.problem;
     c->labels = config->model->config.labels;
     c->label_smoothing = config->label_smoothing;
+    c->has_weights = config->training.has_weights || config->validation.has_weights;
     if (eitp__results_bytes(c))
         c->results = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
     if (eitp__confusion_bytes(c))

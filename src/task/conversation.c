@@ -10,17 +10,20 @@ typedef struct eitp__conversations {
     const eitp_tokenizer *tokenizer;
     eitp_labelled_source sources[2]; /* of each eitp_split */
     int32_t end_of_turn;             /* -1: none */
+    int has_weights;                 /* of tokens in the loss; 0: all are 1 */
 } eitp__conversations;
 
 static eitp_status eitp__conversations_build(void *user, eitp_pass *pass, eitp_error *error) {
     const eitp__conversations *c = (const eitp__conversations *)user;
     const eitp_model_inputs inputs = eitp__labelled_inputs(pass, c->model);
     eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+    eitp_tensor *losses;
     eitp_pass_set_targets(pass, targets, EITP__IGNORED_TARGET);
-    eitp_pass_term(pass, "loss",
-                   eitp_model_losses(c->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass), targets,
-                                     EITP__IGNORED_TARGET),
-                   NULL);
+    losses = eitp_model_losses(c->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass), targets,
+                               EITP__IGNORED_TARGET);
+    if (c->has_weights)
+        losses = eitp_multiply(losses, eitp_pass_row_input(pass, "weights", EITP_F32, 0, NULL, 0));
+    eitp_pass_term(pass, "loss", losses, NULL);
     return eitp_graph_status(eitp_pass_graph(pass), error);
 }
 
@@ -29,9 +32,13 @@ static eitp_status eitp__conversations_read(void *user, eitp_split split, uint64
                                             eitp_error *error) {
     const eitp__conversations *c = (const eitp__conversations *)user;
     eitp_labelled_sample read = EITP__ZERO;
-    int32_t *targets = (int32_t *)sample->values[eitp__labelled_input_count(c->model)];
+    void **inputs = sample->values + eitp__labelled_input_count(c->model);
+    int32_t *targets = (int32_t *)inputs[0];
+    float *weights = c->has_weights ? (float *)inputs[1] : NULL;
+    double weight = 0;
     eitp_status status;
     read.token_labels = targets;
+    read.token_weights = c->sources[split].has_weights ? weights : NULL;
     status = eitp__labelled_read(&c->sources[split], c->model, number, sample, &read, error);
     if (status)
         return status;
@@ -41,8 +48,15 @@ static eitp_status eitp__conversations_read(void *user, eitp_split split, uint64
         const int is_target = i + 1 < read.length && targets[i + 1] >= 0;
         targets[i] = is_target ? read.ids[i + 1] : EITP__IGNORED_TARGET;
         sample->items[0] += is_target;
+        if (!weights)
+            continue;
+        weights[i] = !is_target ? 0 : read.token_weights ? weights[i + 1] : 1;
+        weight += (double)weights[i];
     }
-    return EITP_OK;
+    if (!weights)
+        return EITP_OK;
+    sample->weights[0] = weight;
+    return eitp__check_weights_read(weights, sample->rows, number, error);
 }
 
 static eitp_status eitp__conversations_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
@@ -110,6 +124,7 @@ eitp_status eitp_conversation_task(const eitp_conversation_config *config, eitp_
     c->sources[EITP_TRAINING] = config->training;
     c->sources[EITP_VALIDATION] = config->validation;
     c->end_of_turn = config->end_of_turn;
+    c->has_weights = config->training.has_weights || config->validation.has_weights;
     eitp__labelled_fill(c->sources, c->model, task);
     task->user = c;
     task->unit = EITP__TOKENS;

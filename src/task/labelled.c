@@ -5,6 +5,8 @@
 #include "model/transformer.h"
 #include "task/pass.h"
 
+#include <float.h>
+
 static int eitp__model_has_segments(const eitp_model *model) {
     return model->config.segments > 1;
 }
@@ -64,6 +66,17 @@ EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source
         status = eitp__check_ids_below("segment", read->segments, read->length, model->config.segments,
                                        "set segments in eitp_transformer_config", number, error);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__check_weights_read(const float *weights, int64_t count, uint64_t number,
+                                                   eitp_error *error) {
+    for (int64_t i = 0; i < count; i++) {
+        if (!(weights[i] >= 0 && weights[i] <= FLT_MAX))
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "sample %llu has a weight of %g; it must be finite and at least 0",
+                              (unsigned long long)number, (double)weights[i]);
+    }
+    return EITP_OK;
 }
 
 EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity) {

@@ -23,6 +23,10 @@ EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source
                                               uint64_t number, eitp_sample *sample, eitp_labelled_sample *read,
                                               eitp_error *error);
 
+/* Fails if a weight that a source has read is negative or not finite. */
+EITP__PRIVATE eitp_status eitp__check_weights_read(const float *weights, int64_t count, uint64_t number,
+                                                   eitp_error *error);
+
 /* Describes a source for eitp_task.identify. */
 EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity);
 

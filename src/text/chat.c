@@ -77,6 +77,7 @@ eitp_status eitp_chat_render(const eitp_chat *chat, const char *conversation, si
                              eitp_error *error) {
     const eitp_chat_config defaults = eitp_chat_config_default();
     eitp__chat_work work;
+    int unread;
     eitp_status status;
     if (!chat || !conversation || !length || (capacity && !text))
         return eitp__fail_null(error, "eitp_chat_render", "chat, conversation, length, and text with a capacity");
@@ -85,6 +86,8 @@ eitp_status eitp_chat_render(const eitp_chat *chat, const char *conversation, si
     status = eitp__check_chat_config(work.config, error);
     if (!status)
         status = eitp__chat_begin(&work, conversation, size, error);
+    if (!status)
+        status = eitp__chat_check_tools(&work, &unread, error);
     if (!status) {
         *length = work.rendered.text.size;
         if (capacity && *length)
@@ -94,42 +97,73 @@ eitp_status eitp_chat_render(const eitp_chat *chat, const char *conversation, si
     return status;
 }
 
+/* Where the tokens of a conversation go; each array may be NULL. */
+typedef struct eitp__chat_arrays {
+    int32_t *ids;
+    unsigned char *trained;
+    float *weights;
+    size_t capacity;
+} eitp__chat_arrays;
+
 /* Hands the first `capacity` tokens over. */
-static void eitp__report_tokens(const eitp__chat_work *work, int32_t *ids, unsigned char *trained, size_t capacity,
+static void eitp__report_tokens(const eitp__chat_work *work, const eitp__chat_arrays *arrays,
                                 eitp_chat_report *report) {
     const size_t most = work->config->max_length ? (size_t)work->config->max_length : work->count;
-    const size_t count = work->count < most ? work->count : most, stored = count < capacity ? count : capacity;
+    const size_t count = work->count < most ? work->count : most;
+    const size_t stored = count < arrays->capacity ? count : arrays->capacity;
     report->count = count;
     report->cut = work->count - count;
     report->unknown_bytes = work->unknown_bytes;
     for (size_t i = 0; i < count; i++)
         report->trained += work->trained[i];
-    if (ids && stored)
-        memcpy(ids, work->ids, stored * sizeof *ids);
-    if (trained && stored)
-        memcpy(trained, work->trained, stored);
+    if (arrays->ids && stored)
+        memcpy(arrays->ids, work->ids, stored * sizeof *work->ids);
+    if (arrays->trained && stored)
+        memcpy(arrays->trained, work->trained, stored);
+    for (size_t i = 0; arrays->weights && i < stored; i++)
+        arrays->weights[i] = work->weights ? work->weights[i] : work->trained[i];
 }
 
-eitp_status eitp_chat_encode(const eitp_chat *chat, const char *conversation, size_t size,
-                             const eitp_chat_config *config, int32_t *ids, unsigned char *trained, size_t capacity,
-                             eitp_chat_report *report, eitp_error *error) {
+static eitp_status eitp__encode_conversation(const eitp_chat *chat, const char *conversation, size_t size,
+                                             const eitp_chat_config *config, const eitp__chat_arrays *arrays,
+                                             eitp_chat_report *report, eitp_error *error) {
     const eitp_chat_config defaults = eitp_chat_config_default();
     eitp__chat_work work;
     int are_marked = 0;
     eitp_status status;
-    if (!chat || !conversation || !report)
-        return eitp__fail_null(error, "eitp_chat_encode", "chat, conversation and report");
     memset(report, 0, sizeof *report);
     eitp__chat_work_init(&work, chat, config ? config : &defaults);
     status = eitp__check_chat_config(work.config, error);
     if (!status)
         status = eitp__chat_begin(&work, conversation, size, error);
     if (!status)
+        status = eitp__chat_check_tools(&work, &report->unread_tools, error);
+    if (!status)
         status = eitp__chat_find_answers(&work, report, &are_marked, error);
     if (!status)
         status = eitp__chat_encode(&work, are_marked, error);
     if (!status)
-        eitp__report_tokens(&work, ids, trained, capacity, report);
+        status = eitp__chat_weigh(&work, error);
+    if (!status)
+        eitp__report_tokens(&work, arrays, report);
     eitp__chat_work_release(&work);
     return status;
+}
+
+eitp_status eitp_chat_encode(const eitp_chat *chat, const char *conversation, size_t size,
+                             const eitp_chat_config *config, int32_t *ids, unsigned char *trained, size_t capacity,
+                             eitp_chat_report *report, eitp_error *error) {
+    const eitp__chat_arrays arrays = {ids, trained, NULL, capacity};
+    if (!chat || !conversation || !report)
+        return eitp__fail_null(error, "eitp_chat_encode", "chat, conversation and report");
+    return eitp__encode_conversation(chat, conversation, size, config, &arrays, report, error);
+}
+
+eitp_status eitp_chat_encode_weights(const eitp_chat *chat, const char *conversation, size_t size,
+                                     const eitp_chat_config *config, int32_t *ids, float *weights, size_t capacity,
+                                     eitp_chat_report *report, eitp_error *error) {
+    const eitp__chat_arrays arrays = {ids, NULL, weights, capacity};
+    if (!chat || !conversation || !report)
+        return eitp__fail_null(error, "eitp_chat_encode_weights", "chat, conversation and report");
+    return eitp__encode_conversation(chat, conversation, size, config, &arrays, report, error);
 }

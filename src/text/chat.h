@@ -63,6 +63,7 @@ typedef struct eitp_chat_report {
     size_t cut;             /* tokens that were cut */
     size_t answers;         /* turns of the assistant */
     uint64_t unknown_bytes; /* see eitp_encoder_unknown_bytes */
+    int unread_tools; /* 1: the conversation has tools, no calls of them, and a template that does not read tools */
 } eitp_chat_report;
 
 /*
@@ -75,6 +76,10 @@ typedef struct eitp_chat_report {
  *   - {"instruction": "...", "input": "...", "output": "..."} (Alpaca): the input follows the instruction after an
  *     empty line. "system" may be a member.
  *   - {"question": "...", "context": "...", "answer": "..."}: the same with these names.
+ *
+ * A message, and the conversation itself, may have a "weight" in the loss, a number of at least 0; null and an empty
+ * text are 1. Calls of tools ("tool_calls", "function_call", and "tools" with calls) that the template does not read
+ * are EITP_ERROR_ARGUMENT.
  *
  * Stores the length in *length and the first `capacity` bytes in `text`, without a terminating zero; `text` may be NULL
  * if capacity is 0. EITP_ERROR_ARGUMENT, with the reason, if the conversation has none of the forms, or the template
@@ -98,6 +103,12 @@ EITP_API eitp_status eitp_chat_render(const eitp_chat *chat, const char *convers
 EITP_API eitp_status eitp_chat_encode(const eitp_chat *chat, const char *conversation, size_t size,
                                       const eitp_chat_config *config, int32_t *ids, unsigned char *trained,
                                       size_t capacity, eitp_chat_report *report, eitp_error *error);
+
+/* The same with the weight of each token in the loss: 0 of tokens that the model is not trained on, 1 of the others,
+   times the weights of their message and of the conversation. */
+EITP_API eitp_status eitp_chat_encode_weights(const eitp_chat *chat, const char *conversation, size_t size,
+                                              const eitp_chat_config *config, int32_t *ids, float *weights,
+                                              size_t capacity, eitp_chat_report *report, eitp_error *error);
 
 /* The token that ends an answer in the template: a special token after its text. -1 if there is none, and for NULL. */
 EITP_API int32_t eitp_chat_end_of_turn(const eitp_chat *chat);

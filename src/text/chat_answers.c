@@ -177,6 +177,23 @@ static size_t eitp__token_at(const eitp__chat_work *work, size_t place) {
     return low;
 }
 
+EITP__PRIVATE eitp_status eitp__chat_find_tokens(const eitp__chat_work *work, eitp__chat_range text,
+                                                 eitp__chat_range *tokens, eitp_error *error) {
+    size_t begin = 0, end = 0;
+    eitp_status status = EITP_OK;
+    tokens->begin = tokens->end = 0;
+    if (text.begin < text.end)
+        status = eitp__place_in_tokens(work, text.begin, &begin, error);
+    if (!status && text.begin < text.end)
+        status = eitp__place_in_tokens(work, text.end, &end, error);
+    if (status || begin >= end)
+        return status;
+    tokens->begin = eitp__token_at(work, begin);
+    tokens->end = eitp__token_at(work, end - 1) + 1;
+    tokens->end = tokens->end < work->count ? tokens->end : work->count;
+    return EITP_OK;
+}
+
 /* Leaves out white space after the special token that ends a turn: nothing generates it. */
 static size_t eitp__cut_after_turn(const eitp__chat_work *work, size_t first, size_t end) {
     size_t last = end;
@@ -213,23 +230,26 @@ static eitp_status eitp__find_turn_end(const eitp__chat_work *work, const eitp__
 }
 
 /* Marks the tokens of an answer. A token that is partly in it is trained on, but not one that its header ends with. */
-static eitp_status eitp__mark_answer(eitp__chat_work *work, const eitp__chat_answer *answer, int is_marked,
+static eitp_status eitp__mark_answer(eitp__chat_work *work, eitp__chat_answer *answer, int is_marked,
                                      eitp_error *error) {
-    size_t begin, end, first, after;
-    eitp_status status = eitp__place_in_tokens(work, answer->begin, &begin, error);
-    if (!status)
-        status = eitp__place_in_tokens(work, answer->end, &end, error);
-    if (status || begin >= end)
+    eitp__chat_range text, tokens;
+    size_t begin = 0;
+    eitp_status status;
+    text.begin = answer->begin;
+    text.end = answer->end;
+    status = eitp__chat_find_tokens(work, text, &tokens, error);
+    if (status || tokens.begin >= tokens.end)
         return status;
-    first = eitp__token_at(work, begin);
-    after = eitp__token_at(work, end - 1) + 1;
-    after = after < work->count ? after : work->count;
     if (!is_marked) {
-        status = eitp__find_turn_end(work, answer, first, &after, error);
-        first += work->offsets[first] < begin && eitp__chat_is_special(work->chat->tokenizer, work->ids[first]);
+        status = eitp__find_turn_end(work, answer, tokens.begin, &tokens.end, error);
+        if (!status)
+            status = eitp__place_in_tokens(work, answer->begin, &begin, error);
+        tokens.begin += work->offsets[tokens.begin] < begin &&
+                        eitp__chat_is_special(work->chat->tokenizer, work->ids[tokens.begin]);
+        answer->tokens = tokens;
     }
-    if (!status && first < after)
-        memset(work->trained + first, 1, after - first);
+    if (!status && tokens.begin < tokens.end)
+        memset(work->trained + tokens.begin, 1, tokens.end - tokens.begin);
     return status;
 }
 

@@ -30,6 +30,7 @@ EITP__PRIVATE void eitp__chat_work_release(eitp__chat_work *work) {
     eitp__release(work->host, work->ids, work->id_capacity * sizeof *work->ids);
     eitp__release(work->host, work->offsets, work->offset_capacity * sizeof *work->offsets);
     eitp__release(work->host, work->trained, work->trained_capacity);
+    eitp__release(work->host, work->weights, work->weight_capacity * sizeof *work->weights);
 }
 
 /* ---- Text ---- */

@@ -20,12 +20,18 @@ typedef struct eitp__chat_output {
     eitp__chat_spans spans;
 } eitp__chat_output;
 
+/* Bytes or tokens [begin, end). */
+typedef struct eitp__chat_range {
+    size_t begin, end;
+} eitp__chat_range;
+
 /* A part of the text that is written for an answer: [begin, end). */
 typedef struct eitp__chat_answer {
     size_t message; /* number in the conversation */
     size_t begin, end;
     size_t content, content_end; /* if has_content: where its content is in the text */
     int has_content;
+    eitp__chat_range tokens; /* that are trained on; empty before they are known, and if the template marks answers */
 } eitp__chat_answer;
 
 /* A conversation while it is encoded. */
@@ -45,6 +51,8 @@ typedef struct eitp__chat_work {
     size_t offset_capacity;
     unsigned char *trained; /* [count] */
     size_t trained_capacity;
+    float *weights; /* [count] of the tokens in the loss; NULL: 1 of those that are trained on */
+    size_t weight_capacity;
 } eitp__chat_work;
 
 EITP__PRIVATE void eitp__chat_work_init(eitp__chat_work *work, const eitp_chat *chat, const eitp_chat_config *config);
@@ -87,6 +95,19 @@ EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_work *work, eitp_ch
 
 /* Encodes the text, and marks the tokens of the answers. */
 EITP__PRIVATE eitp_status eitp__chat_encode(eitp__chat_work *work, int are_marked, eitp_error *error);
+
+/* The first token of a range of the text and the one after its last; both 0 if it has none. After the tokens are
+   known. */
+EITP__PRIVATE eitp_status eitp__chat_find_tokens(const eitp__chat_work *work, eitp__chat_range text,
+                                                 eitp__chat_range *tokens, eitp_error *error);
+
+/* Multiplies the tokens that are trained on by the weights of their messages and of the conversation; those of weight 0
+   are not trained on. */
+EITP__PRIVATE eitp_status eitp__chat_weigh(eitp__chat_work *work, eitp_error *error);
+
+/* Refuses calls of tools that the template does not read. *unread is 1 if the conversation has tools that it does not
+   read, and no calls. */
+EITP__PRIVATE eitp_status eitp__chat_check_tools(const eitp__chat_work *work, int *unread, eitp_error *error);
 
 /* True for white space alone; and for a token that is recognized in the text itself. */
 EITP__PRIVATE int eitp__chat_is_blank(const char *text, size_t size);

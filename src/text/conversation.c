@@ -3,6 +3,8 @@
 
 #include "base/settings.h"
 
+#include <float.h>
+
 /* ---- Parts of a row ---- */
 
 static int eitp__json_is(const eitp_json *value, eitp_json_kind kind) {
@@ -36,6 +38,20 @@ EITP__PRIVATE eitp_status eitp__fail_member(eitp_error *error, eitp_status statu
     if (status == EITP_ERROR_FORMAT && error)
         error->status = EITP_ERROR_ARGUMENT;
     return status == EITP_ERROR_FORMAT ? EITP_ERROR_ARGUMENT : status;
+}
+
+EITP__PRIVATE eitp_status eitp__read_weight(const eitp_json *object, double *weight, eitp_error *error) {
+    const eitp_json *member = eitp_json_member(object, "weight");
+    *weight = 1;
+    if (!member || member->kind == EITP_JSON_NULL || (member->kind == EITP_JSON_STRING && !member->text_size))
+        return EITP_OK;
+    if (member->kind != EITP_JSON_NUMBER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'weight' must be a number of at least 0");
+    if (!(member->number >= 0 && member->number <= FLT_MAX))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'weight' must be a number of at least 0 (got %.20s)",
+                          member->text);
+    *weight = member->number > 0 ? member->number : 0; /* no negative zero */
+    return EITP_OK;
 }
 
 static eitp_status eitp__expect_text(const eitp_json *value, const char *name, eitp_error *error) {
@@ -89,6 +105,7 @@ static eitp_status eitp__write_turns(const eitp__conversation_form *form, const 
     eitp__write_message(out, "system", eitp_json_member(row, "system"));
     for (turn = turns->first_child; turn; turn = turn->next) {
         const eitp_json *from = eitp_json_member(turn, "from"), *value = eitp_json_member(turn, "value");
+        const eitp_json *weight = eitp_json_member(turn, "weight");
         const char *role = eitp__message_role_of(from);
         number++;
         if (!eitp__json_is(from, EITP_JSON_STRING) || !eitp__json_is(value, EITP_JSON_STRING))
@@ -102,6 +119,10 @@ static eitp_status eitp__write_turns(const eitp__conversation_form *form, const 
                               number, from->text);
         eitp__write_role(out, role);
         eitp__json_write_text(out, value->text, value->text_size);
+        if (weight)
+            eitp__buffer_add_text(out, ",\"weight\":");
+        if (weight)
+            eitp__json_write_value(out, weight);
         eitp__buffer_add_text(out, "}");
     }
     return EITP_OK;
@@ -255,6 +276,7 @@ EITP__PRIVATE eitp_status eitp__fail_form(const eitp_host *host, const eitp_json
 /* ---- Conversations ---- */
 
 static eitp_status eitp__check_messages(const eitp_json *messages, eitp_error *error) {
+    double weight;
     size_t number = 0;
     if (!eitp__json_is(messages, EITP_JSON_ARRAY) || !messages->count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'messages' must be a list of at least one message");
@@ -267,6 +289,8 @@ static eitp_status eitp__check_messages(const eitp_json *messages, eitp_error *e
                               number);
         if (!eitp_json_member(message, "content") && !eitp_json_member(message, "tool_calls"))
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "message %zu has no 'content'", number);
+        if (eitp__read_weight(message, &weight, error))
+            return eitp__fail_prefix(error, EITP_ERROR_ARGUMENT, "message %zu", number);
     }
     return EITP_OK;
 }
@@ -327,6 +351,8 @@ EITP__PRIVATE eitp_status eitp__conversation_parse(const eitp_host *host, const 
         status = eitp__find_messages(host, conversation, error);
     if (!status)
         status = eitp__check_messages(conversation->messages, error);
+    if (!status)
+        status = eitp__read_weight(eitp_json_root(conversation->row), &conversation->weight, error);
     return status ? status : eitp__find_tools(host, conversation, error);
 }
 

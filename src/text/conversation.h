@@ -8,6 +8,7 @@
 typedef struct eitp__conversation {
     eitp_json_document *row, *made, *made_tools; /* as it was written; rewritten; tools that were a text */
     const eitp_json *messages, *tools;
+    double weight; /* of the row, in the loss */
 } eitp__conversation;
 
 /* Parses the JSON text of a conversation (eitp_chat_render). One that has none of the forms is EITP_ERROR_ARGUMENT.
@@ -15,6 +16,10 @@ typedef struct eitp__conversation {
 EITP__PRIVATE eitp_status eitp__conversation_parse(const eitp_host *host, const char *text, size_t size,
                                                    eitp__conversation *conversation, eitp_error *error);
 EITP__PRIVATE void eitp__conversation_release(eitp__conversation *conversation);
+
+/* Reads the weight that an object has in the loss: 1 if "weight" is missing, null or an empty text. Anything else but a
+   number of at least 0 is EITP_ERROR_ARGUMENT. */
+EITP__PRIVATE eitp_status eitp__read_weight(const eitp_json *object, double *weight, eitp_error *error);
 
 /* True if a message is one that the model says. */
 EITP__PRIVATE int eitp__message_is_answer(const eitp_json *message);

@@ -103,6 +103,49 @@ check "with a chat template they are conversations" grep -q 'packed 2 samples' e
 printf '[{"role": "x", "conversation": [{"role": "user", "content": "q"}]}]' >conversation.json
 refuses 1 "conversation.json: line 1: the row has the members role, conversation; .*; the nearest is conversations" train --model chats --data conversation.json --steps 1 $options --output-dir gone
 refuses 1 "conversation.json: line 1: the row has the members role, conversation; .*; the nearest is conversations" train --model chats --data conversation.json --data-format chat --steps 1 $options --output-dir gone
+# ---- Weights, and tools ----
+
+weighted="--val-fraction 0 --steps 2 --batch-size 2 --grad-accum 1 $options"
+turns() { # members of the first answer, and of the row
+    printf '{"conversations": [{"from": "human", "value": "one"}, {"from": "gpt", "value": "two"%s}, {"from": "human", "value": "three"}, {"from": "gpt", "value": "four"}]%s}\n' "$1" "$2"
+}
+{ turns '' ''; turns '' ''; } >equal.jsonl
+{ turns ', "weight": 1' ', "weight": null'; turns '' ', "weight": 1.0'; } >ones.jsonl
+{ turns ', "weight": 0' ''; turns '' ''; } >zero.jsonl
+{ turns ', "weight": 0.5' ''; turns '' ', "weight": 3'; } >uneven.jsonl
+{ turns ', "weight": 1' ', "weight": 0.25'; turns ', "weight": 1' ', "weight": 0.25'; } >scaled.jsonl
+for name in equal ones zero uneven scaled; do
+    exits 0 "weights: $name" train --model chats --data $name.jsonl $weighted --output-dir weighted-$name
+done
+weights() { # of two runs
+    cmp -s "weighted-$1/checkpoint-2/model.safetensors" "weighted-$2/checkpoint-2/model.safetensors"
+}
+check "weights of 1 change no bit" weights equal ones
+check "a weight of 0 is not trained on" sh -c "! cmp -s weighted-equal/checkpoint-2/model.safetensors weighted-zero/checkpoint-2/model.safetensors"
+check "others count" sh -c "! cmp -s weighted-equal/checkpoint-2/model.safetensors weighted-uneven/checkpoint-2/model.safetensors"
+check "a common factor changes no bit" weights equal scaled
+exits 0 "weights in passes" train --model chats --data uneven.jsonl --val-fraction 0 --steps 2 --batch-size 1 --grad-accum 2 --micro-batches-per-pass 1 --precision $precision --threads 1 --output-dir weighted-one
+exits 0 "in one pass" train --model chats --data uneven.jsonl --val-fraction 0 --steps 2 --batch-size 1 --grad-accum 2 --micro-batches-per-pass 2 $options --output-dir weighted-two
+check "change no bit" weights one two
+mkdir weighted-resumed && cp -r weighted-uneven/checkpoint-2 weighted-uneven/data weighted-resumed/
+exits 0 "weights after a resume" train --resume weighted-resumed/checkpoint-2 --steps 3 $options --output-dir weighted-resumed
+exits 0 "evaluation" eval --model chats --data zero.jsonl --json $options
+cp out expected
+{ printf '{"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two", "weight": 0}, {"role": "user", "content": "three"}, {"role": "assistant", "content": "four"}]}\n'; turns '' ''; } >messages.jsonl
+exits 0 "the same in messages" eval --model chats --data messages.jsonl --json $options
+check "is the same" cmp -s out expected
+exits 0 "show weights" train --model chats --data uneven.jsonl $weighted --show-data 1 --output-dir shown
+check "of the tokens that have one" test "$(grep -c '^\*.*"  weight 0.5$' out)" -eq 4
+exits 0 "evaluation without the weight" eval --model chats --data equal.jsonl --json $options
+check "differs" sh -c "! cmp -s out expected"
+{ turns ', "weight": -1' ''; turns '' ''; } >negative.jsonl
+refuses 1 "negative.jsonl: line 1: message 2: 'weight' must be a number of at least 0 (got -1)" train --model chats --data negative.jsonl $weighted --output-dir gone
+printf '{"messages": [{"role": "user", "content": "call it"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]}, {"role": "tool", "content": "2"}, {"role": "assistant", "content": "done"}], "tools": [{"name": "f"}]}\n' >calls.jsonl
+refuses 1 "calls.jsonl: line 1: message 2 has 'tool_calls', which the chat template never reads; use a template that writes calls of tools" train --model chats --data calls.jsonl $weighted --output-dir gone
+{ cat calls.jsonl; turns '' ', "tools": "[{\"name\": \"f\"}]"'; } >tools.jsonl
+exits 0 "tools without calls" train --model chats --data tools.jsonl --on-bad-row skip $weighted --output-dir tools
+check "are warned of" grep -q '^warning: 1 of 2 conversations have tools, which the chat template never reads: they are left out$' err
+
 printf '{"prompt": "%0600d", "completion": "two"}\n{"prompt": "three", "completion": "four"}\n' 0 >long.jsonl
 exits 0 "a conversation that is cut" train --model chats --data long.jsonl --val-fraction 0 --steps 1 $options --output-dir long
 check "is left out" grep -q 'skipped 1 of 2 conversations' err

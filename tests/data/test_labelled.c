@@ -1424,7 +1424,7 @@ static const lie lies[] = {
     {"header", 39, 1, 0x40, "but the file has"}, /* the same of values */
     {"header", 64, 4, 65537, "an impossible vocabulary"},
     {"header", 68, 4, 4, "index of sample 0 is damaged"},
-    {"header", 148, 4, 2, "an impossible form of labels"},
+    {"header", 148, 4, 2, "an impossible set of row rules"},
     {"header", 200, 8, 3, "an impossible number of weights"},
     {"header", 200, 8, 4, "but the file has"},
     {"header", 200, 8, UINT64_MAX, "an impossible number of weights"},

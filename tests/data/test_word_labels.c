@@ -365,7 +365,7 @@ static void test_versions(void) {
         eitp__buffer content;
         unsigned char *bytes;
         REQUIRE_OK(pack(&host, wordpiece, &config, i ? "b.csv" : "a.conll", &info, &error), error);
-        CHECK(info.trimmed_labels);
+        CHECK(info.row_rules);
         eitp__buffer_init(&content, &host);
         REQUIRE_OK(eitp__read_file(&host, at("a.lab"), 1 << 20, &content, &error), error);
         bytes = (unsigned char *)content.data;
@@ -376,7 +376,7 @@ static void test_versions(void) {
         CHECK(eitp__fnv1a(EITP__FNV_START, bytes, content.size) == (i ? 0x8485d0a8616b56b3u : 0xcf9518547a5e18cdu));
         REQUIRE_OK(eitp__write_file(&host, at("b.lab"), content.data, content.size, &error), error);
         REQUIRE_OK(eitp_sample_file_open(&host, at("b.lab"), 0, &file, &error), error);
-        CHECK(!eitp_sample_file_get_info(file).trimmed_labels && eitp_sample_file_verify(file, &error) == EITP_OK);
+        CHECK(!eitp_sample_file_get_info(file).row_rules && eitp_sample_file_verify(file, &error) == EITP_OK);
         CHECK(eitp_sample_file_get_info(file).content_hash == info.content_hash);
         eitp_sample_file_close(file);
         bytes[8] = i ? 5 : 1;

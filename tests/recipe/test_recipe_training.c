@@ -838,7 +838,8 @@ static void old_labels_are_packed_again(void) {
     make_labels_old(&f);
     open_and_close(&f);
     CHECK_THAT(
-        strstr(f.log, "packed by an earlier version, with the white space around labels; packing the texts again"),
+        strstr(f.log,
+               "packed by an earlier version, which read labels and weights differently; packing the texts again"),
         "%s", f.log);
     REQUIRE_OK(train(&f, STOP), error_);
     make_labels_old(&f);

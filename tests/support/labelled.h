@@ -16,12 +16,24 @@ typedef struct made_up {
     int64_t unlabelled_below;      /* samples below this have no label */
     float wrong_target;            /* of sample 5; 0: none */
     int32_t padding;               /* a token that stands between others; 0 or less: none */
+    float wrong_weight;            /* of sample 5 and its tokens; 0: none */
+    int64_t only;                  /* 1 + sample * LONGEST + token that alone has a weight, of 1; 0: all have one */
+    int has_ones;                  /* weights are 1 */
 } made_up;
 
 static unsigned noise(uint64_t number, int64_t place) {
     uint64_t state = (number + 1) * 6364136223846793005u + (uint64_t)place * 1442695040888963407u;
     state = (state ^ (state >> 31)) * 0xbf58476d1ce4e5b9u;
     return (unsigned)(state >> 40);
+}
+
+/* The weight of a sample or a token in the loss: 0, 0.75, 1.5 or 2.25, if nothing else is wanted. */
+static RUN_UNUSED float made_up_weight(const made_up *m, uint64_t number, int64_t place) {
+    if (number == 5 && (m->wrong_weight < 0 || m->wrong_weight > 0))
+        return m->wrong_weight;
+    if (m->only)
+        return m->only == 1 + (int64_t)number * LONGEST + place ? 1.0f : 0.0f;
+    return m->has_ones ? 1 : 0.75f * (float)(noise(number, place + 1000) % 4);
 }
 
 /* 1 to LONGEST tokens. The label says in which third of the vocabulary one of them is. */
@@ -50,6 +62,9 @@ static RUN_UNUSED eitp_status read_made_up(void *user, uint64_t number, eitp_lab
     }
     for (int k = 0; k < CLASSES && sample->targets; k++)
         sample->targets[k] = (float)(word >> k & 1);
+    sample->weight = made_up_weight(m, number, 0);
+    for (int64_t i = 0; i < sample->length && sample->token_weights; i++)
+        sample->token_weights[i] = made_up_weight(m, number, i);
     if (number == 5 && m->wrong_id)
         sample->ids[sample->length - 1] = m->wrong_id;
     if (number == 5 && m->wrong_label)
@@ -94,6 +109,7 @@ typedef struct encoder {
     made_up training, validation;
     eitp_classification_config classification;
     eitp_masked_config masked;
+    int has_weights; /* of samples or tokens */
 } encoder;
 
 /* The context and model of a variant. */
@@ -135,8 +151,9 @@ static RUN_UNUSED eitp_status begin_model(encoder *e, const variant *v, const ch
 
 /* Its task, for samples with labels of this kind; UNKNOWN: masked tokens. */
 static RUN_UNUSED eitp_status make_encoder_task(encoder *e, eitp_problem problem, eitp_error *error) {
-    const eitp_labelled_source training = made_up_source(&e->training, SAMPLES, problem);
-    const eitp_labelled_source validation = made_up_source(&e->validation, VALIDATION, problem);
+    eitp_labelled_source training = made_up_source(&e->training, SAMPLES, problem);
+    eitp_labelled_source validation = made_up_source(&e->validation, VALIDATION, problem);
+    training.has_weights = validation.has_weights = e->has_weights;
     e->classification.training = e->masked.training = training;
     e->classification.validation = e->masked.validation = validation;
     return problem ? eitp_classification_task(&e->classification, &e->r.task, error)

@@ -2,6 +2,14 @@
    rates by layer. */
 #include "tests/support/labelled.h"
 
+static int is_refused(eitp_status status, eitp_status wanted, const char *words) {
+    const int refused = status == wanted && strstr(error_.message, words);
+    if (!refused)
+        printf("    %s: '%s', not '%s'\n", eitp_status_name(status), error_.message, words);
+    memset(&error_, 0, sizeof error_);
+    return refused;
+}
+
 /* ---- Losses ---- */
 
 /* The scores of a sample of the validation data, computed by itself. */
@@ -60,6 +68,10 @@ static double loss_of(const encoder *e, const float *scores, const eitp_labelled
     }
     if (sample->label < 0 && e->classification.training.problem == EITP_PROBLEM_SINGLE_LABEL)
         loss = *weight = 0;
+    if (e->classification.validation.has_weights) {
+        loss *= (double)sample->weight;
+        *weight *= (double)sample->weight;
+    }
     return loss;
 }
 
@@ -85,7 +97,8 @@ static double expected_loss(encoder *e) {
 static const float uneven[CLASSES] = {0.25f, 3, 1.5f};
 
 /* The losses of a trainer's step, of its evaluation and of the formulas; samples are packed, or one at a time. */
-static void check_loss(const char *name, eitp_problem problem, double smoothing, const float *weights, int unlabelled) {
+static void check_loss_weighted(const char *name, eitp_problem problem, double smoothing, const float *weights,
+                                int unlabelled, int has_weights) {
     double norms[2];
     for (int merged = 0; merged < 2; merged++) {
         variant v = default_variant();
@@ -106,6 +119,7 @@ static void check_loss(const char *name, eitp_problem problem, double smoothing,
         CHECK(!eitp_model_initialize(e.r.model, 3, &error_));
         CHECK(!eitp_model_set_dropout(e.r.model, 0, 0, 0, &error_));
         e.r.model->config.classifier_dropout = 0;
+        e.has_weights = has_weights;
         REQUIRE_OK(make_encoder_task(&e, problem, &error_), error_);
         e.r.task.samples[EITP_TRAINING] = VALIDATION; /* the same samples */
         REQUIRE_OK(eitp_trainer_create(&e.r.task, &e.r.config, &e.r.trainer, &error_), error_);
@@ -123,6 +137,156 @@ static void check_loss(const char *name, eitp_problem problem, double smoothing,
         end_run(&e.r);
     }
     CHECK_THAT(fabs(norms[0] / norms[1] - 1) < 1e-5, "gradients %.9g and %.9g", norms[0], norms[1]);
+}
+
+static void check_loss(const char *name, eitp_problem problem, double smoothing, const float *weights, int unlabelled) {
+    check_loss_weighted(name, problem, smoothing, weights, unlabelled, 0);
+}
+
+/* The sum of weight times loss over the sum of weights, in a step as in an evaluation. */
+static void samples_have_weights(void) {
+    check_loss_weighted("bert-base", EITP_PROBLEM_SINGLE_LABEL, 0, NULL, 3, 1);
+    check_loss_weighted("bert-base", EITP_PROBLEM_SINGLE_LABEL, 0.1, uneven, 0, 1);
+    check_loss_weighted("distilbert-base", EITP_PROBLEM_MULTI_LABEL, 0, NULL, 0, 1);
+    check_loss_weighted("distilbert-base", EITP_PROBLEM_REGRESSION, 0, NULL, 0, 1);
+}
+
+/* The loss after a few steps on labels of tokens or texts, with weights or without. */
+static double trained_loss(eitp_problem problem, int has_weights, int has_ones, int pass, int threads) {
+    variant v = default_variant();
+    eitp_evaluation evaluation = EITP__ZERO;
+    encoder e;
+    v.threads = threads;
+    v.grad_accum = 4;
+    v.micro_batches_per_pass = pass;
+    if (begin_model(&e, &v, "bert-base",
+                    problem == EITP_PROBLEM_TOKENS ? EITP_HEAD_TOKEN_CLASSIFIER : EITP_HEAD_CLASSIFIER))
+        return NAN;
+    e.has_weights = has_weights;
+    e.training.has_ones = e.validation.has_ones = has_ones;
+    CHECK(!make_encoder_task(&e, problem, &error_));
+    CHECK(!eitp_trainer_create(&e.r.task, &e.r.config, &e.r.trainer, &error_));
+    CHECK(step_many(&e.r, 3, NULL));
+    CHECK_THAT(!eitp_trainer_evaluate(e.r.trainer, 0, &evaluation, &error_), "%s", error_.message);
+    end_run(&e.r);
+    return evaluation.loss;
+}
+
+static int same_bits(double a, double b) {
+    return !memcmp(&a, &b, sizeof a);
+}
+
+/* Neither passes nor threads change a bit, and weights of 1 none either. */
+static void weights_change_no_other_bit(void) {
+    static const eitp_problem problems[] = {EITP_PROBLEM_SINGLE_LABEL, EITP_PROBLEM_MULTI_LABEL, EITP_PROBLEM_TOKENS};
+    for (size_t i = 0; i < EITP__COUNT(problems); i++) {
+        const double loss = trained_loss(problems[i], 1, 0, 1, 1);
+        CHECK(same_bits(trained_loss(problems[i], 1, 0, 4, 1), loss));
+        CHECK(same_bits(trained_loss(problems[i], 1, 0, 2, 2), loss));
+        CHECK(same_bits(trained_loss(problems[i], 1, 1, 2, 1), trained_loss(problems[i], 0, 0, 2, 1)));
+        CHECK(!same_bits(trained_loss(problems[i], 0, 0, 2, 1), loss));
+    }
+}
+
+static void wrong_weights_are_refused(void) {
+    static const float wrong[] = {-1, INFINITY};
+    for (size_t i = 0; i < 2 * EITP__COUNT(wrong); i++) {
+        const eitp_problem problem = i & 1 ? EITP_PROBLEM_TOKENS : EITP_PROBLEM_REGRESSION;
+        const variant v = default_variant();
+        eitp_evaluation evaluation;
+        encoder e;
+        REQUIRE_OK(begin_model(&e, &v, "bert-base", i & 1 ? EITP_HEAD_TOKEN_CLASSIFIER : EITP_HEAD_CLASSIFIER), error_);
+        e.has_weights = 1;
+        e.validation.wrong_weight = wrong[i / 2];
+        REQUIRE_OK(make_encoder_task(&e, problem, &error_), error_);
+        CHECK(is_refused(eitp_evaluate(&e.r.task, EITP_VALIDATION, 4, 0, &evaluation, &error_), EITP_ERROR_FORMAT,
+                         "sample 5 has a weight of"));
+        end_run(&e.r);
+    }
+}
+
+/* ---- Conversations ---- */
+
+static eitp_status begin_conversations(encoder *e, const variant *v, int has_weights) {
+    eitp_conversation_config config = eitp_conversation_config_default();
+    eitp_status status = begin_model(e, v, "gpt2", EITP_HEAD_LANGUAGE);
+    config.model = e->r.model;
+    config.training = made_up_source(&e->training, SAMPLES, EITP_PROBLEM_TOKENS);
+    config.validation = made_up_source(&e->validation, VALIDATION, EITP_PROBLEM_TOKENS);
+    config.training.has_weights = config.validation.has_weights = has_weights;
+    return status ? status : eitp_conversation_task(&config, &e->r.task, &error_);
+}
+
+static eitp_evaluation evaluate_conversations(encoder *e) {
+    eitp_evaluation evaluation = EITP__ZERO;
+    CHECK_THAT(!eitp_evaluate(&e->r.task, EITP_VALIDATION, 4, 0, &evaluation, &error_), "%s", error_.message);
+    return evaluation;
+}
+
+/* The loss of each token by itself, the others having no weight, and what follows of all of them. */
+static void tokens_of_conversations_have_weights(void) {
+    const variant v = default_variant();
+    double sum = 0, plain = 0, weights = 0;
+    int64_t count = 0;
+    eitp_evaluation weighted, ones;
+    encoder e;
+    REQUIRE_OK(begin_conversations(&e, &v, 1), error_);
+    weighted = evaluate_conversations(&e);
+    e.validation.has_ones = 1;
+    ones = evaluate_conversations(&e);
+    e.validation.has_ones = 0;
+    for (int64_t number = 0; number < VALIDATION; number++) {
+        const int64_t length = 1 + (int64_t)(noise((uint64_t)number, 99) % LONGEST);
+        for (int64_t i = 1; i < length; i++) {
+            const double weight = (double)made_up_weight(&e.validation, (uint64_t)number, i);
+            double loss;
+            if (i % 3 == 2)
+                continue; /* it is not trained on */
+            e.validation.only = 1 + number * LONGEST + i;
+            loss = evaluate_conversations(&e).loss;
+            e.validation.only = 0;
+            sum += weight * loss;
+            weights += weight;
+            plain += loss;
+            count++;
+        }
+    }
+    CHECK_THAT(fabs(weighted.loss * weights / sum - 1) < 1e-6, "%.9f, not %.9f", weighted.loss, sum / weights);
+    CHECK_THAT(fabs(ones.loss * (double)count / plain - 1) < 1e-6, "%.9f", ones.loss);
+    CHECK(weighted.items == count && ones.items == count);
+    end_run(&e.r);
+    REQUIRE_OK(begin_conversations(&e, &v, 0), error_);
+    CHECK(same_bits(evaluate_conversations(&e).loss, ones.loss));
+    end_run(&e.r);
+}
+
+/* The loss after a few steps on conversations. */
+static double conversed_loss(int has_weights, int has_ones, int pass, int grad_accum, int threads) {
+    variant v = default_variant();
+    double loss = NAN;
+    encoder e;
+    v.threads = threads;
+    v.micro_batches_per_pass = pass;
+    v.batch_size = 8 / grad_accum;
+    v.grad_accum = grad_accum;
+    if (begin_conversations(&e, &v, has_weights))
+        return NAN;
+    e.training.has_ones = e.validation.has_ones = has_ones;
+    CHECK_THAT(!eitp_trainer_create(&e.r.task, &e.r.config, &e.r.trainer, &error_), "%s", error_.message);
+    CHECK(step_many(&e.r, 3, NULL));
+    loss = evaluate_conversations(&e).loss;
+    end_run(&e.r);
+    return loss;
+}
+
+/* Accumulation counts weights, not tokens; passes and threads change no bit. */
+static void weighted_conversations_train_alike(void) {
+    const double loss = conversed_loss(1, 0, 1, 4, 1);
+    CHECK(same_bits(conversed_loss(1, 0, 4, 4, 1), loss));
+    CHECK(same_bits(conversed_loss(1, 0, 2, 4, 2), loss));
+    CHECK_THAT(fabs(conversed_loss(1, 0, 1, 1, 1) / loss - 1) < 1e-5, "%.9f", loss);
+    CHECK(same_bits(conversed_loss(1, 1, 2, 4, 1), conversed_loss(0, 0, 2, 4, 1)));
+    CHECK(fabs(conversed_loss(0, 0, 2, 4, 1) / loss - 1) > 1e-4);
 }
 
 static void losses_are_those_of_transformers(void) {
@@ -338,14 +502,6 @@ static void runs_follow_a_metric(void) {
 }
 
 /* ---- Refusals ---- */
-
-static int is_refused(eitp_status status, eitp_status wanted, const char *words) {
-    const int refused = status == wanted && strstr(error_.message, words);
-    if (!refused)
-        printf("    %s: '%s', not '%s'\n", eitp_status_name(status), error_.message, words);
-    memset(&error_, 0, sizeof error_);
-    return refused;
-}
 
 static void what_does_not_fit_is_refused(void) {
     static const char *const other_names[] = {"low", "average", "high"};
@@ -783,6 +939,11 @@ static void layer_rates_need_layers(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(losses_are_those_of_transformers),
+        TEST(samples_have_weights),
+        TEST(weights_change_no_other_bit),
+        TEST(wrong_weights_are_refused),
+        TEST(tokens_of_conversations_have_weights),
+        TEST(weighted_conversations_train_alike),
         TEST(a_saved_model_has_the_labels_it_was_trained_for),
         TEST(fifty_steps_match_transformers),
         TEST(evaluations_are_judged),

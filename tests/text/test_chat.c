@@ -250,6 +250,83 @@ static void targets_and_length_are_the_callers(void) {
     close_fixture(&f);
 }
 
+/* ---- Weights ---- */
+
+#define TURN(role, text, more) "{\"role\": \"" role "\", \"content\": \"" text "\"" more "}"
+#define TURNS(weight, other, row)                                                                                      \
+    "{\"messages\": [" TURN("user", "q", other) ", " TURN("assistant", "a", weight) ", " TURN(                         \
+        "user", "q", "") ", " TURN("assistant", "b", "") "]" row "}"
+
+/* The sum of the weights of the tokens, and how many of them have one; -1: refused. */
+static double weigh(const fixture *f, const eitp_chat_config *config, const char *row, eitp_chat_report *report) {
+    static float weights[MOST_IDS];
+    double sum = 0;
+    size_t trained = 0;
+    if (eitp_chat_encode_weights(f->chat, row, strlen(row), config, NULL, weights, MOST_IDS, report, &error_))
+        return -1;
+    for (size_t i = 0; i < report->count; i++) {
+        sum += (double)weights[i];
+        trained += weights[i] > 0;
+    }
+    CHECK(trained == report->trained);
+    return sum;
+}
+
+/* Each answer is two tokens. */
+static void messages_and_rows_have_weights(void) {
+    static const struct {
+        const char *row;
+        double sum;
+        size_t trained;
+    } cases[] = {
+        {TURNS("", "", ""), 4, 4},
+        {TURNS(", \"weight\": 0", "", ""), 2, 2},
+        {TURNS(", \"weight\": 1", ", \"weight\": 0", ", \"weight\": 1"), 4, 4},
+        {TURNS(", \"weight\": 0.5", ", \"weight\": 7", ""), 3, 4},
+        {TURNS(", \"weight\": 3e0", "", ", \"weight\": 0.25"), 2, 4},
+        {TURNS(", \"weight\": null", "", ", \"weight\": \"\""), 4, 4},
+        {TURNS("", "", ", \"weight\": 0"), 0, 0},
+        {TURNS("", "", ", \"weight\": -0.0"), 0, 0},
+        {"{\"conversations\": [{\"from\": \"human\", \"value\": \"q\", \"weight\": 0}, {\"from\": \"gpt\", \"value\": "
+         "\"a\", \"weight\": 0}, {\"from\": \"human\", \"value\": \"q\"}, {\"from\": \"gpt\", \"value\": \"b\", "
+         "\"weight\": 2}]}",
+         4, 2},
+        {"{\"question\": \"q\", \"answer\": \"a\", \"weight\": 1.5}", 3, 2},
+    };
+    static const struct {
+        const char *row, *message;
+    } wrong[] = {
+        {TURNS(", \"weight\": -1", "", ""), "message 2: 'weight' must be a number of at least 0 (got -1)"},
+        {TURNS("", ", \"weight\": -0.5", ""), "message 1: 'weight' must be a number of at least 0 (got -0.5)"},
+        {TURNS(", \"weight\": true", "", ""), "message 2: 'weight' must be a number of at least 0"},
+        {TURNS("", "", ", \"weight\": -2"), "'weight' must be a number of at least 0 (got -2)"},
+        {TURNS("", "", ", \"weight\": \"much\""), "'weight' must be a number of at least 0"},
+        {TURNS("", "", ", \"weight\": 1e39"), "'weight' must be a number of at least 0 (got 1e39)"},
+        {TURNS(", \"weight\": 1e30", "", ", \"weight\": 1e30"), "message 2: the weight 1e+30 times that of the row"},
+    };
+    eitp_chat_config config = eitp_chat_config_default();
+    eitp_chat_report report;
+    size_t question = 0;
+    fixture f;
+    REQUIRE(open_fixture(&f));
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const double sum = weigh(&f, &config, cases[i].row, &report);
+        CHECK_THAT(fabs(sum - cases[i].sum) < 1e-9 && report.trained == cases[i].trained, "case %zu: %g of %zu", i, sum,
+                   report.trained);
+    }
+    for (size_t i = 0; i < EITP__COUNT(wrong); i++) {
+        CHECK(weigh(&f, &config, wrong[i].row, &report) < 0 && error_.status == EITP_ERROR_ARGUMENT);
+        CHECK_THAT(strstr(error_.message, wrong[i].message), "%s", error_.message);
+    }
+    config.targets = EITP_CHAT_EVERYTHING;
+    CHECK(weigh(&f, &config, TURNS("", ", \"weight\": 0", ""), &report) > 0);
+    CHECK(!eitp_tokenizer_encode(f.tokenizer, QUESTION, sizeof QUESTION - 1, NULL, 0, &question, &error_));
+    CHECK_THAT(report.count - report.trained == question, "%zu of %zu", report.trained, report.count);
+    config.targets = EITP_CHAT_LAST_ANSWER;
+    CHECK(fabs(weigh(&f, &config, TURNS(", \"weight\": 5", "", ", \"weight\": 3"), &report) - 6) < 1e-9);
+    close_fixture(&f);
+}
+
 /* ---- Templates ---- */
 
 static eitp_status open_with(const char *text, eitp_chat **chat, eitp_tokenizer **tokenizer) {
@@ -341,6 +418,88 @@ static void headers_that_depend_on_answers_are_refused(void) {
     }
 }
 
+/* A weight needs the place of its message. */
+static void weights_need_the_place_of_a_message(void) {
+    static const char row[] =
+        "{\"messages\": [" TURN("user", "q", "") ", " TURN("assistant", "a", ", \"weight\": 2") "]}";
+    eitp_chat_config config = eitp_chat_config_default();
+    eitp_chat_report report;
+    eitp_tokenizer *tokenizer;
+    eitp_chat *chat;
+    REQUIRE_OK(open_with("{{ messages[0].content }}{% generation %}{{ messages[1].content }}{% endgeneration %}", &chat,
+                         &tokenizer),
+               error_);
+    CHECK(eitp_chat_encode(chat, row, sizeof row - 1, &config, NULL, NULL, 0, &report, &error_) ==
+          EITP_ERROR_UNSUPPORTED);
+    CHECK_THAT(strstr(error_.message, "message 2 has a weight, and the chat template does not tell"), "%s",
+               error_.message);
+    eitp_chat_destroy(chat);
+    eitp_tokenizer_destroy(tokenizer);
+}
+
+/* ---- Tools ---- */
+
+#define LOOP(body) "{% for message in messages %}<|im_start|>{{ message.role }} " body "<|im_end|>{% endfor %}"
+#define CALL ", \"tool_calls\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {}}}]"
+#define TOOLS ", \"tools\": [{\"name\": \"f\"}]"
+#define ASKED(answer, row) "{\"messages\": [" TURN("user", "q", "") ", " answer "]" row "}"
+
+static void tools_that_a_template_ignores_are_refused(void) {
+    static const char plain[] = LOOP("{{ message.content }}");
+    static const char calls[] =
+        LOOP("{{ message.content }}{% for c in message.tool_calls %}{{ c.function.name }}{% endfor %}");
+    static const char both[] = "{{ tools | tojson if tools }}" LOOP(
+        "{{ message.content }}{{ message.tool_calls | tojson if message.tool_calls }}");
+    static const char dumped[] = LOOP("{{ message | tojson }}");
+    static const struct {
+        const char *text, *row;
+        const char *message; /* NULL: it is read */
+        int unread_tools;
+    } cases[] = {
+        {plain, ASKED(TURN("assistant", "a", ""), ""), NULL, 0},
+        {plain, ASKED(TURN("assistant", "", CALL), ""),
+         "message 2 has 'tool_calls', which the chat template never reads; use a template that writes calls of tools",
+         0},
+        {plain, ASKED("{\"role\": \"assistant\"" CALL "}", TOOLS), "message 2 has 'tool_calls'", 0},
+        {plain, ASKED(TURN("assistant", "a", ", \"function_call\": {\"name\": \"f\"}"), ""),
+         "message 2 has 'function_call', which", 0},
+        {plain, ASKED(TURN("assistant", "a", ", \"tool_calls\": []"), ""), NULL, 0},
+        {plain, ASKED(TURN("assistant", "a", ", \"tool_calls\": null"), TOOLS), NULL, 1},
+        {plain, ASKED(TURN("assistant", "a", ""), ", \"functions\": [{\"name\": \"f\"}]"), NULL, 1},
+        {plain, ASKED(TURN("assistant", "a", ""), ", \"tools\": []"), NULL, 0},
+        {plain,
+         "{\"conversations\": [{\"from\": \"human\", \"value\": \"q\"}, {\"from\": \"function_call\", \"value\": "
+         "\"f\"}], "
+         "\"tools\": \"[{\\\"name\\\": \\\"f\\\"}]\"}",
+         "the conversation calls its 'tools', which the chat template never reads", 0},
+        {plain,
+         "{\"conversations\": [{\"from\": \"human\", \"value\": \"q\"}, {\"from\": \"gpt\", \"value\": \"f\"}], "
+         "\"tools\": \"[{\\\"name\\\": \\\"f\\\"}]\"}",
+         NULL, 1},
+        {calls, ASKED(TURN("assistant", "a", CALL), ""), NULL, 0},
+        {calls, ASKED(TURN("assistant", "a", CALL), TOOLS), "the conversation calls its 'tools', which", 0},
+        {calls, ASKED(TURN("assistant", "a", ""), TOOLS), NULL, 1},
+        {both, ASKED(TURN("assistant", "a", CALL), TOOLS), NULL, 0},
+        {both, ASKED(TURN("assistant", "a", ""), TOOLS), NULL, 0},
+        {dumped, ASKED(TURN("assistant", "a", CALL), ""), NULL, 0},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const char *row = cases[i].row;
+        eitp_chat_report report;
+        eitp_tokenizer *tokenizer;
+        eitp_chat *chat;
+        eitp_status status;
+        REQUIRE_OK(open_with(cases[i].text, &chat, &tokenizer), error_);
+        status = eitp_chat_encode(chat, row, strlen(row), NULL, NULL, NULL, 0, &report, &error_);
+        CHECK_THAT(status == (cases[i].message ? EITP_ERROR_ARGUMENT : EITP_OK), "case %zu: %s", i, error_.message);
+        CHECK_THAT(!cases[i].message || strstr(error_.message, cases[i].message), "%s, not %s", error_.message,
+                   cases[i].message);
+        CHECK_THAT(status || report.unread_tools == cases[i].unread_tools, "case %zu", i);
+        eitp_chat_destroy(chat);
+        eitp_tokenizer_destroy(tokenizer);
+    }
+}
+
 static void templates_are_saved_with_tokenizers(void) {
     const eitp_host host = eitp_host_default();
     const char *text = eitp_chat_template_named("chatml"), *kept;
@@ -421,6 +580,9 @@ int main(int argc, char **argv) {
         TEST(rows_have_several_forms),
         TEST(bad_rows_are_refused),
         TEST(targets_and_length_are_the_callers),
+        TEST(messages_and_rows_have_weights),
+        TEST(weights_need_the_place_of_a_message),
+        TEST(tools_that_a_template_ignores_are_refused),
         TEST(templates_that_hide_answers_are_refused),
         TEST(headers_that_depend_on_answers_are_refused),
         TEST(templates_are_saved_with_tokenizers),

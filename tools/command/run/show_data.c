@@ -9,17 +9,20 @@ typedef struct data_shown {
     int64_t samples;                 /* of the file */
 } data_shown;
 
-static void show_token(const data_shown *shown, int64_t number, int32_t id, int is_trained, text_buffer *t) {
+/* `weight` is negative for a token that is not trained on. */
+static void show_token(const data_shown *shown, int64_t number, int32_t id, double weight, text_buffer *t) {
     const char *bytes = "";
     size_t size = 0;
-    text_format(t, "%c %6lld %8d  ", is_trained ? '*' : ' ', (long long)number, (int)id);
+    text_format(t, "%c %6lld %8d  ", weight >= 0 ? '*' : ' ', (long long)number, (int)id);
     if (shown->tokenizer && !eitp_tokenizer_token(shown->tokenizer, id, &bytes, &size, NULL))
         text_json_string(t, bytes, size);
+    if (weight >= 0 && (weight < 1 || weight > 1))
+        text_format(t, "  weight %g", weight);
     text_format(t, "\n");
 }
 
 static void show_sample(const data_shown *shown, int64_t number, const int32_t *ids, const int32_t *labels,
-                        int64_t count) {
+                        const float *weights, int64_t count) {
     text_buffer t = {NULL, 0, 0};
     int64_t trained = 0;
     for (int64_t i = 0; i < count && shown->has_marks; i++)
@@ -30,7 +33,7 @@ static void show_sample(const data_shown *shown, int64_t number, const int32_t *
         text_format(&t, ", %lld of them (*) trained on", (long long)trained);
     text_format(&t, "\n");
     for (int64_t i = 0; i < count; i++)
-        show_token(shown, i, ids[i], shown->has_marks && labels[i] >= 0, &t);
+        show_token(shown, i, ids[i], shown->has_marks && labels[i] >= 0 ? (double)weights[i] : -1, &t);
     output_result(t.data, t.size);
     text_release(&t);
 }
@@ -39,6 +42,7 @@ static eitp_status show_labelled(data_shown *shown, const eitp_sample_file *file
     const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     const size_t bytes = (size_t)info.max_length * sizeof(int32_t);
     int32_t *ids = (int32_t *)command_allocate(bytes), *labels = (int32_t *)command_allocate(bytes);
+    float *weights = (float *)command_allocate((size_t)info.max_length * sizeof *weights);
     eitp_status status = EITP_OK;
     shown->has_marks = info.problem == EITP_PROBLEM_TOKENS;
     shown->samples = (int64_t)info.sample_count;
@@ -47,10 +51,12 @@ static eitp_status show_labelled(data_shown *shown, const eitp_sample_file *file
         memset(&sample, 0, sizeof sample);
         sample.ids = ids;
         sample.token_labels = shown->has_marks ? labels : NULL;
+        sample.token_weights = weights;
         status = eitp_sample_file_read_sample(file, (uint64_t)i, &sample, error);
         if (!status)
-            show_sample(shown, i, ids, labels, sample.length);
+            show_sample(shown, i, ids, labels, weights, sample.length);
     }
+    free(weights);
     free(ids);
     free(labels);
     return status;
@@ -66,7 +72,7 @@ static eitp_status show_windows(data_shown *shown, const eitp_sample_file *file,
         status = eitp_sample_file_read_tokens(file, range.first + (uint64_t)(i * block_size), (uint64_t)block_size, ids,
                                               error);
         if (!status)
-            show_sample(shown, i, ids, NULL, block_size);
+            show_sample(shown, i, ids, NULL, NULL, block_size);
     }
     free(ids);
     return status;
