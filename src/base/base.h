@@ -156,7 +156,7 @@ typedef struct eitp_log_sink {
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
     EITP_FILE_REPLACE = 1, /* for reading and writing; new: an existing file or link is removed, a link not followed */
-    EITP_FILE_UPDATE = 2   /* for reading and writing; created, or kept if it exists */
+    EITP_FILE_UPDATE = 2   /* for reading and writing; created, or kept if it exists; a link is an error */
 } eitp_file_mode;
 
 typedef enum eitp_path_kind {

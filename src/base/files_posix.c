@@ -87,7 +87,7 @@ static int eitp__system_open(void *user, const char *path, eitp_file_mode mode, 
     else if (mode == EITP_FILE_REPLACE)
         code = eitp__create_descriptor(path, &descriptor);
     else
-        code = eitp__open_descriptor(path, O_RDWR | O_CREAT, &descriptor);
+        code = eitp__open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW, &descriptor);
     if (code)
         return code;
     if (mode == EITP_FILE_READ)

@@ -53,6 +53,9 @@ EITP_END_DECLARATIONS
 #ifndef O_CLOEXEC
 #define O_CLOEXEC __O_CLOEXEC
 #endif
+#ifndef O_NOFOLLOW
+#define O_NOFOLLOW __O_NOFOLLOW
+#endif
 #ifndef O_DIRECTORY
 #define O_DIRECTORY __O_DIRECTORY
 #endif

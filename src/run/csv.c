@@ -17,6 +17,7 @@ struct eitp_csv {
     size_t count;         /* number of columns */
     int has_begun;        /* it is known where to append */
     int has_header;
+    int has_lead; /* the file of records knows the header */
 };
 
 /* ---- Columns ---- */
@@ -284,12 +285,23 @@ static void eitp__csv_add_row(eitp_csv *csv, const eitp_record *record) {
     eitp__buffer_add_text(row, "\n");
 }
 
+/* A file that is opened again, empty, needs the header too. */
+static void eitp__csv_set_lead(eitp_csv *csv) {
+    eitp__buffer_clear(&csv->row);
+    eitp__csv_add_header(csv);
+    csv->has_lead = !csv->row.failed;
+    if (csv->has_lead)
+        eitp__record_file_set_lead(csv->file, csv->row.data, csv->row.size);
+}
+
 static eitp_status eitp__csv_record(void *user, const eitp_record *record, eitp_error *error) {
     eitp_csv *csv = (eitp_csv *)user;
     int evaluated = 0;
     const eitp_status status = csv->has_begun ? EITP_OK : eitp__csv_begin(csv, INT64_MAX, &evaluated, error);
     if (status)
         return status;
+    if (!csv->has_lead)
+        eitp__csv_set_lead(csv);
     eitp__buffer_clear(&csv->row);
     if (!csv->has_header)
         eitp__csv_add_header(csv);

@@ -1,6 +1,7 @@
 #include "run/record_file.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/worker.h"
 
 #if EITP__WITH_WORKER
@@ -27,6 +28,7 @@ typedef struct eitp__record_writer {
     eitp_host host;   /* its files are those below */
     eitp__file file;  /* of that host */
     char path[512];
+    char place[1024];         /* where the file is looked for again; "": nowhere */
     uint64_t whole, position; /* bytes of whole records in the file, and where the piece belongs */
     unsigned char piece[EITP__RECORD_PIECE];
 #if EITP__WITH_WORKER
@@ -56,9 +58,12 @@ struct eitp__record_file {
     eitp_error answer_error;
 
     int is_paused, is_stopping;
-    int is_in_call;              /* the thread calls a function of the host */
-    double called;               /* time since when */
-    int is_stalled;              /* that takes longer than wait_seconds, or a request did */
+    int is_in_call;    /* the thread calls a function of the host */
+    double called;     /* time since when */
+    int is_stalled;    /* that takes longer than wait_seconds, or a request did */
+    eitp__buffer lead; /* what a new file begins with */
+    int has_moved;     /* the file was removed, replaced or truncated by another program */
+    int has_said_so;
     eitp__record_writer *writer; /* of the thread; NULL: there is none */
 #if EITP__WITH_WORKER
     pthread_t thread;
@@ -153,6 +158,14 @@ static void eitp__writer_wait(void *user, double seconds) {
     }
 }
 
+/* The absolute path of the file, if it fits: the program may change its working directory. */
+static void eitp__writer_place(eitp__record_writer *writer, const eitp__record_file *file) {
+    const eitp_files *files = &file->host.files;
+    if (!files->absolute || !files->file_info ||
+        files->absolute(files->user, file->file.path, writer->place, sizeof writer->place))
+        writer->place[0] = 0;
+}
+
 static void eitp__writer_init(eitp__record_writer *writer, eitp__record_file *file) {
     memset(writer, 0, offsetof(eitp__record_writer, piece));
     writer->owner = file;
@@ -166,6 +179,7 @@ static void eitp__writer_init(eitp__record_writer *writer, eitp__record_file *fi
     writer->file.host = &writer->host;
     writer->file.handle = file->file.handle;
     writer->file.path = writer->path;
+    eitp__writer_place(writer, file);
 }
 
 /* ---- The queue ---- */
@@ -278,9 +292,96 @@ static void eitp__writer_note(eitp__record_writer *writer, size_t size, eitp_sta
     eitp__writer_unlock(writer);
 }
 
+/* Looks up the opened file and what is in its place. Returns 0 if that is unknown. */
+static int eitp__writer_look(eitp__record_writer *writer, eitp_path_info *own, eitp_path_info *found) {
+    const eitp_files *files = &writer->files;
+    int is_known = 0;
+    if (*writer->place && eitp__writer_enter(writer)) {
+        is_known =
+            !files->file_info(files->user, writer->file.handle, own) && !files->info(files->user, writer->place, found);
+        eitp__writer_leave(writer);
+    }
+    return is_known;
+}
+
+/* From now on records are written at the end of a file of `size` bytes, an empty one after the lead. */
+static eitp_status eitp__writer_restart(eitp__record_writer *writer, uint64_t size, eitp_error *error) {
+    eitp_status status;
+    size_t lead = 0;
+    eitp__writer_lock(writer);
+    if (writer->owner) {
+        writer->owner->whole = size;
+        writer->owner->partial = 0;
+        writer->owner->has_moved = 1;
+        lead = size || writer->owner->lead.size > EITP__RECORD_PIECE ? 0 : writer->owner->lead.size;
+        if (lead)
+            memcpy(writer->piece, writer->owner->lead.data, lead);
+    }
+    eitp__writer_unlock(writer);
+    status = lead ? eitp__file_write(&writer->file, 0, writer->piece, lead, error) : EITP_OK;
+    eitp__writer_lock(writer);
+    if (writer->owner && !status)
+        writer->owner->whole += lead;
+    eitp__writer_unlock(writer);
+    return status;
+}
+
+/* Opens what is in the file's place, or creates it. */
+static eitp_status eitp__writer_reopen(eitp__record_writer *writer, eitp_error *error) {
+    const eitp_files *files = &writer->files;
+    eitp_path_info opened = EITP__ZERO;
+    void *handle = NULL, *left = writer->file.handle;
+    int code = ECANCELED;
+    if (eitp__writer_enter(writer)) {
+        code = files->open(files->user, writer->place, EITP_FILE_UPDATE, &handle);
+        if (!code)
+            code = files->file_info(files->user, handle, &opened);
+        if (code && handle)
+            files->close(files->user, handle);
+        eitp__writer_leave(writer);
+    }
+    if (code)
+        return eitp__fail(error, EITP_ERROR_IO, "cannot open '%s' again: %s", writer->path, strerror(code));
+    eitp__writer_lock(writer);
+    writer->file.handle = handle;
+    if (writer->owner)
+        writer->owner->file.handle = handle;
+    eitp__writer_unlock(writer);
+    if (eitp__writer_enter(writer)) {
+        files->close(files->user, left);
+        eitp__writer_leave(writer);
+    }
+    return eitp__writer_restart(writer, opened.size, error);
+}
+
+/* Follows the file's path where another program has removed, moved or truncated the file, as logrotate does. */
+static eitp_status eitp__writer_follow(eitp__record_writer *writer, eitp_error *error) {
+    eitp_path_info own = EITP__ZERO, found = EITP__ZERO;
+    uint64_t size = 0;
+    if (!eitp__writer_look(writer, &own, &found))
+        return EITP_OK;
+    if (found.kind != EITP_PATH_FILE || found.identity != own.identity)
+        return eitp__writer_reopen(writer, error);
+    eitp__writer_lock(writer);
+    if (writer->owner)
+        size = writer->owner->whole + writer->owner->partial;
+    eitp__writer_unlock(writer);
+    return own.size < size ? eitp__writer_restart(writer, own.size, error) : EITP_OK;
+}
+
+static int eitp__writer_has_records(eitp__record_writer *writer) {
+    int has_records;
+    eitp__writer_lock(writer);
+    has_records = writer->owner && writer->owner->queued && !writer->owner->is_paused;
+    eitp__writer_unlock(writer);
+    return has_records;
+}
+
 static eitp_status eitp__writer_empty_queue(eitp__record_writer *writer, eitp_error *error) {
     eitp_status status = EITP_OK;
     size_t size;
+    if (eitp__writer_has_records(writer) && (status = eitp__writer_follow(writer, error)) != EITP_OK)
+        eitp__writer_note(writer, 0, status, error);
     while (!status && (size = eitp__writer_take(writer)) > 0) {
         status = eitp__file_write(&writer->file, writer->position, writer->piece, size, error);
         /* Readers should not find half a record. */
@@ -476,6 +577,18 @@ static eitp_status eitp__record_file_fail_stalled(const eitp__record_file *file,
                       eitp__clock() - since);
 }
 
+/* Records are not written through a link that somebody else may have planted, nor into anything but a file. */
+static eitp_status eitp__record_file_check(const eitp_host *host, const char *path, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    const eitp_status status = eitp__path_info(host, path, &info, error);
+    if (!status && info.is_link)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' is a symbolic link, which records are not written through; remove it", path);
+    if (!status && info.kind != EITP_PATH_FILE && info.kind != EITP_PATH_MISSING)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' exists and is not a file; remove it", path);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__record_file_open(const eitp_host *host, const char *path, eitp__record_file **file,
                                                  eitp_error *error) {
     eitp__record_file *created = (eitp__record_file *)eitp__allocate(host, sizeof *created);
@@ -487,15 +600,19 @@ EITP__PRIVATE eitp_status eitp__record_file_open(const eitp_host *host, const ch
     created->flush_seconds = 1;
     created->wait_seconds = 10;
     created->wrote = -HUGE_VAL;
+    eitp__buffer_init(&created->lead, &created->host);
     created->queue = (unsigned char *)eitp__allocate_uninitialized(host, EITP__RECORD_QUEUE);
-    status = created->queue ? eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error)
+    status = created->queue ? eitp__record_file_check(host, path, error)
                             : eitp__fail_memory(error, EITP__RECORD_QUEUE, "records");
+    if (!status)
+        status = eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error);
     if (!status)
         status = eitp__file_size(&created->file, &created->whole, error);
     if (!status)
         eitp__record_file_start(created);
     if (status) {
         eitp__file_close(&created->file, NULL);
+        eitp__buffer_release(&created->lead);
         eitp__release(host, created->queue, EITP__RECORD_QUEUE);
         eitp__release(host, created, sizeof *created);
         return status;
@@ -533,6 +650,27 @@ static int eitp__record_file_queue(eitp__record_file *file, const void *record, 
     return 1;
 }
 
+EITP__PRIVATE void eitp__record_file_set_lead(eitp__record_file *file, const void *lead, size_t size) {
+    eitp__writer_lock(file->writer);
+    eitp__buffer_clear(&file->lead);
+    eitp__buffer_add(&file->lead, lead, size);
+    eitp__writer_unlock(file->writer);
+}
+
+/* Warns once of a file that another program has changed. */
+static void eitp__record_file_say_moved(eitp__record_file *file) {
+    int is_news;
+    eitp__writer_lock(file->writer);
+    is_news = file->has_moved && !file->has_said_so;
+    file->has_said_so |= is_news;
+    eitp__writer_unlock(file->writer);
+    if (is_news)
+        eitp__log_line(&file->host, EITP_LOG_WARNING,
+                       "'%s' was removed or truncated by another program: records continue at its end, and those that "
+                       "were removed are not in it",
+                       file->file.path);
+}
+
 /* What the thread has met. */
 static eitp_status eitp__record_file_status(eitp__record_file *file, int is_queued, eitp_error *error) {
     if (file->is_in_call && eitp__clock() - file->called >= file->wait_seconds)
@@ -557,6 +695,7 @@ EITP__PRIVATE eitp_status eitp__record_file_append(eitp__record_file *file, cons
     eitp__writer_unlock(file->writer);
     if (!file->writer && eitp__record_due(file) <= 0)
         eitp__record_file_store(file);
+    eitp__record_file_say_moved(file);
     eitp__writer_lock(file->writer);
     status = eitp__record_file_status(file, is_queued, error);
     eitp__writer_unlock(file->writer);
@@ -652,6 +791,7 @@ EITP__PRIVATE void eitp__record_file_close(eitp__record_file *file) {
     host = file->host;
     if (!file->is_paused)
         eitp__record_file_request(file, 0, NULL);
+    eitp__record_file_say_moved(file);
     eitp__writer_lock(file->writer);
     is_late = file->answered != file->requested;
     eitp__writer_unlock(file->writer);
@@ -661,5 +801,6 @@ EITP__PRIVATE void eitp__record_file_close(eitp__record_file *file) {
     else
         eitp__release_text(&host, file->file.path);
     eitp__release(&host, file->queue, EITP__RECORD_QUEUE);
+    eitp__buffer_release(&file->lead);
     eitp__release(&host, file, sizeof *file);
 }

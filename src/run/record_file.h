@@ -6,6 +6,9 @@
  * failure it truncates the file to its last whole record, keeps the queue and tries again after 1 second, 2, 4 and so
  * on up to 32. A record that finds the queue full is dropped.
  *
+ * Where another program has removed, moved or truncated the file, as logrotate does, it is opened again by its path,
+ * and records continue at its end. A warning says so, once.
+ *
  * If threads are unavailable (EITP__WITH_WORKER), or the thread cannot be started, each record is written when it is
  * appended.
  */
@@ -22,12 +25,16 @@ typedef struct eitp__record_file eitp__record_file;
 /* Bytes of records, each with the 4 bytes of its length, that a queue holds. */
 #define EITP__RECORD_QUEUE ((size_t)1 << 20)
 
-/* Opens the file, or creates it, and appends to it. */
+/* Opens the file, or creates it, and appends to it. Refuses a symbolic link. */
 EITP__PRIVATE eitp_status eitp__record_file_open(const eitp_host *host, const char *path, eitp__record_file **file,
                                                  eitp_error *error);
 
 /* Bytes that a file takes, but not its thread's stack. */
 EITP__PRIVATE size_t eitp__record_file_bytes(void);
+
+/* What a file that is empty when it is opened again begins with, such as a line of names: at most 8192 bytes, which are
+   copied. */
+EITP__PRIVATE void eitp__record_file_set_lead(eitp__record_file *file, const void *lead, size_t size);
 
 /* Sets the least time between two writes (at first 1 second), and the longest time that the functions below wait for
    the thread (at first 10 seconds). */

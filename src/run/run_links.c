@@ -57,9 +57,14 @@ static int eitp__link_checkpoint(const eitp_run *run, const char *name, const ch
     return code;
 }
 
+typedef struct eitp__links {
+    int have_failed; /* which was reported */
+    int are_late;    /* the last attempt failed */
+} eitp__links;
+
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
     const eitp_files *files = &run->host.files;
-    int *have_failed = (int *)run->states[EITP__OBSERVER_LINKS]; /* which was reported */
+    eitp__links *links = (eitp__links *)run->states[EITP__OBSERVER_LINKS];
     int code, best_code;
     if (!files->link)
         return;
@@ -70,11 +75,12 @@ EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
     /* Before what they referred to is removed: otherwise a power failure may leave links to nothing. */
     if (!code)
         code = files->sync_directory(files->user, run->directory);
-    if (code && !*have_failed)
+    if (code && !links->have_failed)
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "the links %s and %s in '%s' cannot be made: %s; the run continues without them",
                          EITP__LATEST_LINK, EITP__BEST_LINK, run->directory, strerror(code));
-    *have_failed |= code != 0;
+    links->have_failed |= code != 0;
+    links->are_late = code != 0;
 }
 
 /* The links that are there, and lead to nothing. */
@@ -122,8 +128,15 @@ static void eitp__links_checkpoints_changed(eitp_run *run, void *state) {
     eitp__run_update_links(run);
 }
 
+/* What was in the way at the last save may be gone. */
+static void eitp__links_end(eitp_run *run, void *state) {
+    if (((const eitp__links *)state)->are_late)
+        eitp__run_update_links(run);
+}
+
 EITP__PRIVATE void eitp__links_observer(eitp__observer *observer) {
-    observer->state_size = sizeof(int);
+    observer->state_size = sizeof(eitp__links);
+    observer->end = eitp__links_end;
     observer->needs_checkpoints = 1;
     observer->begin = eitp__links_begin;
     observer->checkpoints_changed = eitp__links_checkpoints_changed;

@@ -113,4 +113,15 @@ else
     echo "SKIPPED too little memory: the shell has no ulimit -v"
 fi
 
+# ---- files in the output directory that are not the run's ----
+
+echo mine >victim
+for name in metrics.csv metrics.jsonl evaluations.jsonl; do
+    mkdir planted
+    ln -s ../victim "planted/$name"
+    refuses 1 "'planted/$name' is a symbolic link" $train --steps 1 --report-to jsonl,csv --output-dir planted
+    check "a planted $name: nothing is written through it" test "$(cat victim)" = mine
+    rm -r planted
+done
+
 finish

@@ -2,6 +2,9 @@
 #include "tests/support/faults.h"
 #include "tests/support/own_task.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #if EITP__WITH_WORKER
 #include <pthread.h>
 #endif
@@ -553,6 +556,74 @@ static void a_run_recovers_from_a_stall(void) {
 
 #endif
 
+/* ---- Other programs ---- */
+
+static void count_warning(void *user, eitp_log_level level, const char *message) {
+    *(int *)user += level == EITP_LOG_WARNING && strstr(message, "was removed or truncated") != NULL;
+}
+
+static int file_has(const char *path, const char *text) {
+    char content[100];
+    FILE *file = fopen(path, "rb");
+    const size_t size = file ? fread(content, 1, sizeof content, file) : 0;
+    if (file)
+        fclose(file);
+    return file && size == strlen(text) && !memcmp(content, text, size);
+}
+
+static void append_and_sync(eitp__record_file *file, const char *text) {
+    CHECK_THAT(!append(file, text) && !eitp__record_file_sync(file, &error_), "%s", error_.message);
+}
+
+/* As logrotate does: the file is moved, truncated in place, or replaced by another one. */
+static void a_file_that_others_change_is_followed(void) {
+    eitp_host host = eitp_host_default();
+    char directory[512], path[600], moved[600];
+    eitp__record_file *file = NULL;
+    int warnings = 0;
+    REQUIRE(scratch_make(directory));
+    snprintf(path, sizeof path, "%s", scratch_path(directory, "r"));
+    snprintf(moved, sizeof moved, "%s", scratch_path(directory, "r.1"));
+    host.log.user = &warnings;
+    host.log.write = count_warning;
+    REQUIRE_OK(eitp__record_file_open(&host, path, &file, &error_), error_);
+    eitp__record_file_set_lead(file, "names\n", 6);
+    append_and_sync(file, "a\n");
+    CHECK(file_has(path, "a\n") && !warnings);
+    CHECK(!rename(path, moved));
+    append_and_sync(file, "b\n");
+    CHECK(file_has(path, "names\nb\n") && file_has(moved, "a\n"));
+    CHECK(!truncate(path, 0));
+    append_and_sync(file, "c\n");
+    CHECK(file_has(path, "names\nc\n"));
+    CHECK(!rename(path, moved) && !eitp__write_file(&host, path, "x\n", 2, &error_));
+    append_and_sync(file, "d\n");
+    CHECK(file_has(path, "x\nd\n"));
+    CHECK(!unlink(path) && !append(file, "e\n"));
+    eitp__record_file_close(file);
+    CHECK(file_has(path, "names\ne\n"));
+    CHECK_THAT(warnings == 1, "%d warnings", warnings);
+    scratch_remove(directory);
+}
+
+static void a_link_is_refused(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], path[600], target[600];
+    eitp__record_file *file = NULL;
+    void *handle = NULL;
+    REQUIRE(scratch_make(directory));
+    snprintf(path, sizeof path, "%s", scratch_path(directory, "r"));
+    snprintf(target, sizeof target, "%s", scratch_path(directory, "target"));
+    CHECK(!eitp__write_file(&host, target, "x\n", 2, &error_) && !symlink("target", path));
+    CHECK(eitp__record_file_open(&host, path, &file, &error_) == EITP_ERROR_ARGUMENT && !file);
+    CHECK_THAT(strstr(error_.message, "is a symbolic link") != NULL, "%s", error_.message);
+    CHECK(host.files.open(host.files.user, path, EITP_FILE_UPDATE, &handle) == ELOOP);
+    CHECK(file_has(target, "x\n"));
+    CHECK(!unlink(path) && !mkfifo(path, 0600));
+    CHECK(eitp__record_file_open(&host, path, &file, &error_) == EITP_ERROR_ARGUMENT && !file);
+    scratch_remove(directory);
+}
+
 static const test_case tests[] = {
     TEST(records_are_appended),
     TEST(every_size_is_written_whole),
@@ -561,6 +632,8 @@ static const test_case tests[] = {
     TEST(what_fails_is_kept_and_written_later),
     TEST(a_full_queue_drops_records),
     TEST(every_call_may_fail),
+    TEST(a_file_that_others_change_is_followed),
+    TEST(a_link_is_refused),
 #if EITP__WITH_WORKER
     TEST(a_stalled_disk_is_reported_and_recovers),
     TEST(a_stall_is_waited_for_once),

@@ -980,6 +980,30 @@ static void links_to_nothing_are_removed(void) {
     scratch_remove(f.directory);
 }
 
+/* Refuses one link, to the last checkpoint. */
+static int links_refused;
+static int refuse_last_link(void *user, const char *target, const char *path) {
+    const eitp_host host = eitp_host_default();
+    if (!strcmp(target, "checkpoint-6") && links_refused < 2 && ++links_refused)
+        return EACCES;
+    return host.files.link(user, target, path);
+}
+
+/* A link that cannot be made at the last save is made when the run ends. */
+static void a_late_link_is_made_at_the_end(void) {
+    char target[64];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 2;
+    f.host.files.link = refuse_last_link;
+    links_refused = 0;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(links_refused == 2 && f.w.events[EITP_EVENT_WARNING] == 1);
+    read_link(f.output, "latest_model", target);
+    CHECK_THAT(!strcmp(target, "checkpoint-6"), "%s", target);
+    scratch_remove(f.directory);
+}
+
 static int refuse_link(void *user, const char *target, const char *path) {
     (void)user;
     (void)target;
@@ -1194,7 +1218,11 @@ static void lose_directory(int replaces) {
     eitp_run_close(f.w.run);
     end_run(&f.trained);
     read_records(&f, text, sizeof text);
-    CHECK_THAT(count_of(text, "\"loss\": ") == 2 && strstr(text, "{\"step\": 6, \"loss\""), "%s", text);
+    for (int step = 4; step <= 6; step++) {
+        char record[40];
+        snprintf(record, sizeof record, "{\"step\": %d, \"loss\"", step);
+        CHECK_THAT(count_of(text, record) == 1, "%s", text);
+    }
     r.after = 0;
     f.config.steps = 7;
     CHECK_THAT(!train(&f) && f.report.start_step == 6, "%s", error_.message);
@@ -1585,6 +1613,7 @@ static const test_case tests[] = {
     TEST(links_lead_to_the_best_and_the_latest),
     TEST(links_to_nothing_are_removed),
     TEST(links_to_damaged_checkpoints_are_repaired),
+    TEST(a_late_link_is_made_at_the_end),
     TEST(a_run_needs_no_links),
     TEST(a_program_saves_files_of_its_own),
     TEST(a_run_can_be_configured_after_it_is_created),
