@@ -246,7 +246,9 @@
  *                          nothing
  *   EITP_LOCK_FD           the number of an inherited descriptor that has the lock of the output directory (flock): a
  *                          supervisor that holds the lock lets the process in; set by eitp safe-train
- *   OMP_NUM_THREADS        the number of threads if the program asks for 0; default: one for each processor
+ *   OMP_NUM_THREADS        the number of threads if the program asks for 0; default: one for each processor that the
+ *                          process may use (eitp_processor_info.usable): affinity, OMP_PLACES and the quota of control
+ *                          groups, rounded up, count
  *   GOMP_SPINCOUNT         1000 makes idle threads of gcc's OpenMP sleep soon; the command sets it
  *   OMP_WAIT_POLICY        passive lets waiting threads sleep: much faster if other programs run on the same processors
  *

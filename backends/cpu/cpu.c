@@ -15,6 +15,7 @@
 typedef struct eitp__cpu {
     eitp__backend base;
     int threads;
+    char why[64]; /* there are fewer threads than processors, in parentheses; or empty */
     eitp__isa isa;
     eitp__kernel_table table;
     eitp__openblas_core openblas; /* if it computes products */
@@ -127,6 +128,25 @@ static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_
     return status ? status : eitp__register_openblas_kernels(&cpu->table, &cpu->openblas, error);
 }
 
+/* The default: what is set for OpenMP, or else what affinity and quota of the process allow. */
+static eitp_status eitp__choose_threads(eitp__cpu *cpu, eitp_error *error) {
+    eitp_processor_info info;
+    int is_chosen;
+    eitp_status status;
+    cpu->threads = eitp__thread_limit(&is_chosen);
+    if (is_chosen || !EITP__WITH_OPENMP)
+        return EITP_OK;
+    status = eitp_processor_info_read(&cpu->base.host, &info, error);
+    if (status)
+        return status;
+    cpu->threads = info.usable;
+    if (info.usable < info.allowed)
+        snprintf(cpu->why, sizeof cpu->why, " (quota of the control group: %g)", info.quota);
+    else if (info.usable < info.online)
+        snprintf(cpu->why, sizeof cpu->why, " (affinity: %d of %d processors)", info.allowed, info.online);
+    return EITP_OK;
+}
+
 /* Threads that wait for work are there before memory is taken for other things. */
 static void eitp__start_threads(eitp__cpu *cpu) {
     int threads = eitp__team_start(eitp__threads_within_limits(&cpu->base.host, cpu->threads));
@@ -155,7 +175,9 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
     cpu->base.interface = eitp__cpu_backend();
     cpu->base.host = *host;
     cpu->isa = isa;
-    cpu->threads = config->threads ? config->threads : eitp__thread_limit();
+    cpu->threads = config->threads;
+    if (!config->threads)
+        status = eitp__choose_threads(cpu, error);
     if (!EITP__WITH_OPENMP && cpu->threads > 1) {
         eitp__log_line(host, EITP_LOG_WARNING,
                        "this build has no OpenMP: 1 thread instead of %d; compile with -fopenmp", cpu->threads);
@@ -166,8 +188,10 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
 #endif
     for (int i = 0; i <= (int)isa; i++)
         eitp__cpu_sets[i].register_kernels(&cpu->table);
-    eitp__start_threads(cpu);
-    status = eitp__choose_products(cpu, config->products, error);
+    if (!status)
+        eitp__start_threads(cpu);
+    if (!status)
+        status = eitp__choose_products(cpu, config->products, error);
     if (status) {
         eitp__release(host, cpu, sizeof *cpu);
         return status;
@@ -188,8 +212,8 @@ static const char *eitp__matmul_set(const eitp__cpu *cpu) {
 
 static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    snprintf(text, size, "cpu, %d thread%s, kernels %s, matrix products %s (fp32) and %s (bf16)", cpu->threads,
-             cpu->threads == 1 ? "" : "s", eitp__isa_name(cpu->isa), eitp__matmul_set(cpu),
+    snprintf(text, size, "cpu, %d thread%s%s, kernels %s, matrix products %s (fp32) and %s (bf16)", cpu->threads,
+             cpu->threads == 1 ? "" : "s", cpu->why, eitp__isa_name(cpu->isa), eitp__matmul_set(cpu),
              cpu->table.kernels[EITP__SLOT_MATMUL][EITP_BF16].set);
 }
 

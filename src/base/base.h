@@ -348,9 +348,11 @@ EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 /* The processors of the machine and of this process; hardware threads count singly. */
 typedef struct eitp_processor_info {
     int online;   /* of the machine */
-    int allowed;  /* that this process may run on (affinity) */
+    int allowed;  /* that this process may run on: its affinity, or the places that OpenMP binds its threads to */
     double quota; /* processors' worth of time that its control groups (version 1 or 2) allow; 0: no limit */
-    int usable;   /* the lower of `allowed` and `quota` rounded up, at least 1: how many threads compute at a time */
+    /* The lower of `allowed` and `quota` rounded up, at least 1: how many threads compute at a time. With a quota of
+       1.5, two threads compute for three quarters of the time: more than one thread does. */
+    int usable;
 } eitp_processor_info;
 
 /*
@@ -358,6 +360,10 @@ typedef struct eitp_processor_info {
  * unknown, not errors: besides a NULL argument, only EITP_ERROR_MEMORY can happen. Without /proc `allowed` is `online`.
  */
 EITP_API eitp_status eitp_processor_info_read(const eitp_host *host, eitp_processor_info *info, eitp_error *error);
+
+/* Lets the calling thread run on all processors of OpenMP's places, if OpenMP binds it to one of them (OMP_PROC_BIND):
+   for a program that executes another one, which inherits its processors. Returns 1 if it was bound. */
+EITP_API int eitp_processors_unbind(void);
 
 EITP_END_DECLARATIONS
 

@@ -3,9 +3,13 @@
 
 #include "base/cgroups.h"
 #include "base/system_text.h"
+#include "base/threads.h"
 
 #include <math.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 /* Counts the bits of a mask of processors, as "f,ffffffff": hexadecimal words of 32. */
 static int eitp__count_mask(const char *mask) {
@@ -21,13 +25,17 @@ static int eitp__count_mask(const char *mask) {
     return count;
 }
 
-/* The number of processors that the process may run on; 0 if it is unknown. */
+/* The number of processors that the process may run on; 0 if it is unknown. Where OpenMP binds threads, /proc has the
+   place of one thread. */
 static eitp_status eitp__read_affinity(const eitp_host *host, int *allowed, eitp_error *error) {
     static const char name[] = "\nCpus_allowed:";
+    eitp__processor_set bound;
     eitp__buffer text;
     const char *line;
     eitp_status status;
-    *allowed = 0;
+    *allowed = eitp__bound_processors(&bound);
+    if (*allowed)
+        return EITP_OK;
     eitp__buffer_init(&text, host);
     status = eitp__read_system_text(host, "/proc/self/status", &text, error);
     line = !status && text.data ? strstr(text.data, name) : NULL;
@@ -58,4 +66,13 @@ eitp_status eitp_processor_info_read(const eitp_host *host, eitp_processor_info 
         found.usable = (int)ceil(found.quota);
     *info = found;
     return EITP_OK;
+}
+
+int eitp_processors_unbind(void) {
+#if defined(__linux__) && defined(SYS_sched_setaffinity)
+    eitp__processor_set bound;
+    return eitp__bound_processors(&bound) && !syscall(SYS_sched_setaffinity, 0, sizeof bound, &bound);
+#else
+    return 0;
+#endif
 }

@@ -16,12 +16,51 @@ EITP__PRIVATE int eitp__processor_count(void) {
 #endif
 }
 
-EITP__PRIVATE int eitp__thread_limit(void) {
+EITP__PRIVATE int eitp__thread_limit(int *is_chosen) {
 #if EITP__WITH_OPENMP
-    return omp_get_max_threads();
+    const char *named = getenv("OMP_NUM_THREADS");
+    const int threads = omp_get_max_threads();
+    *is_chosen = (named && *named) || threads != omp_get_num_procs();
+    return threads;
 #else
+    *is_chosen = 0;
     return 1;
 #endif
+}
+
+#if EITP__WITH_OPENMP
+
+/* Adds the processors of a place; returns how many were not in the set. */
+static int eitp__add_place(int place, eitp__processor_set *set) {
+    int numbers[1024], added = 0;
+    const int count = omp_get_place_num_procs(place);
+    if (count < 1 || count > (int)EITP__COUNT(numbers))
+        return 0;
+    omp_get_place_proc_ids(place, numbers);
+    for (int i = 0; i < count; i++) {
+        const int number = numbers[i];
+        unsigned char *byte;
+        if (number < 0 || number >= EITP__PROCESSOR_LIMIT)
+            continue;
+        byte = &set->bytes[number / 8];
+        added += !(*byte >> number % 8 & 1);
+        *byte = (unsigned char)(*byte | 1u << number % 8);
+    }
+    return added;
+}
+
+#endif
+
+EITP__PRIVATE int eitp__bound_processors(eitp__processor_set *set) {
+    int count = 0;
+    memset(set, 0, sizeof *set);
+#if EITP__WITH_OPENMP
+    if (omp_get_proc_bind() == omp_proc_bind_false)
+        return 0;
+    for (int i = 0; i < omp_get_num_places(); i++)
+        count += eitp__add_place(i, set);
+#endif
+    return count;
 }
 
 EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int thread), void *argument) {

@@ -5,11 +5,21 @@
 
 #include "base/platform.h"
 
+/* Processors by their numbers: bit n of the bytes, as the kernel of a little-endian machine has them. */
+enum { EITP__PROCESSOR_LIMIT = 8192 };
+typedef struct eitp__processor_set {
+    unsigned char bytes[EITP__PROCESSOR_LIMIT / 8];
+} eitp__processor_set;
+
+/* The processors of all places that OpenMP binds threads to, if it binds the calling thread to one of them
+   (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), and their number; 0: it does not. */
+EITP__PRIVATE int eitp__bound_processors(eitp__processor_set *set);
+
 /* Number of processors available to this process. */
 EITP__PRIVATE int eitp__processor_count(void);
 
-/* Largest number of threads in a team; 1 without OpenMP. */
-EITP__PRIVATE int eitp__thread_limit(void);
+/* Largest number of threads in a team; 1 without OpenMP. *is_chosen is 1 if OMP_NUM_THREADS or the program set it. */
+EITP__PRIVATE int eitp__thread_limit(int *is_chosen);
 
 /* Bytes of addresses that each further thread of a team takes for its stack; 0 without OpenMP. */
 EITP__PRIVATE size_t eitp__team_stack(void);

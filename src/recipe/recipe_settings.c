@@ -26,7 +26,7 @@
 static const eitp_setting eitp__context_settings[] = {
     EITP__TEXT_SETTING(eitp_context_config, , device, "device", "auto", ACCEPTED, "where to compute"),
     EITP__CONTEXT_SETTING(threads, "threads", INTEGER, 0, 0, 4096,
-                          "threads; results do not depend on it; 0: one per processor"),
+                          "threads; results do not depend on it; 0: as many as affinity and quota allow"),
     EITP__CONTEXT_SETTING(pin_memory, "pin_memory", FLAG, 1, 0, 1,
                           "page-lock the host's memory that a GPU copies from and to, for faster copies"),
     EITP__CONTEXT_SETTING(allow_tf32, "tf32", FLAG, 0, 0, 1,

@@ -54,7 +54,7 @@ typedef struct eitp_context_config {
     /* "cpu", "cuda", "cuda:1", "null", or "auto" (or NULL): the environment's EITP_BACKEND, else "cpu". Of several
        names, such as "cuda,cpu", the first that is available. */
     const char *device;
-    int threads; /* 0: one for each processor */
+    int threads; /* 0: one for each that the process may use: eitp_processor_info.usable */
     /* "ref", "avx2", "avx512", "avx512bf16", "amx"; NULL: the environment's EITP_ISA, else the best */
     const char *isa;
     const char *products; /* matrix products by "own" kernels or "openblas"; NULL: the environment's EITP_PRODUCTS */

@@ -105,6 +105,75 @@ else
     echo "SKIPPED affinity: taskset is missing, or there is no processor 0"
 fi
 
+# ---- threads ----
+
+# device_is TEXT: how the report describes the device.
+device_is() {
+    check "device: $1; not $(sed -n 's/^device  *//p' out)" grep -q "^device  *cpu, $1" out
+}
+
+# quota VERSION FILE NUMBER...: a machine whose control group has this quota, in files of their own.
+quota() {
+    rm -rf machine
+    mkdir -p machine/proc/self machine/sys/fs/cgroup/cpu/job machine/sys/fs/cgroup/job
+    if [ "$1" = v2 ]; then
+        echo "0::/job" >machine/proc/self/cgroup
+        echo "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw" >machine/proc/self/mountinfo
+        echo "$2 100000" >machine/sys/fs/cgroup/job/cpu.max
+    else
+        echo "4:cpu,cpuacct:/job" >machine/proc/self/cgroup
+        echo "31 23 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct" >machine/proc/self/mountinfo
+        echo 100000 >machine/sys/fs/cgroup/cpu/job/cpu.cfs_period_us
+        echo "$2" >machine/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us
+    fi
+}
+
+unset OMP_NUM_THREADS
+exits 0 "all processors" check-system --init tiny.json
+all=$(sed -n 's/^device  *cpu, \([0-9]*\) thread.*/\1/p' out)
+if [ "${all:-1}" -gt 1 ]; then
+    for version in v1 v2; do
+        quota $version 100000
+        EITP_SYSTEM_ROOT=machine exits 0 "$version: a quota of one" check-system --init tiny.json
+        device_is '1 thread (quota of the control group: 1), kernels '
+        EITP_SYSTEM_ROOT=machine exits 0 "$version: a quota of one, train" train --data text.txt --init tiny.json --block-size 16 \
+            --steps 1 --eval no --precision "$precision" --output-dir quota$version
+        check "$version: a quota of one, train: $(grep '^device' err)" grep -q '^device: cpu, 1 thread (quota of the control group: 1), ' err
+        quota $version 40000
+        EITP_SYSTEM_ROOT=machine exits 0 "$version: less than one" check-system --init tiny.json
+        device_is '1 thread (quota of the control group: 0.4), kernels '
+        quota $version 150000
+        EITP_SYSTEM_ROOT=machine exits 0 "$version: one and a half" check-system --init tiny.json
+        device_is '2 threads'
+        EITP_SYSTEM_ROOT=machine exits 0 "$version: threads that are given" check-system --init tiny.json --threads 3
+        device_is '3 threads, kernels '
+    done
+    quota v2 100000
+    OMP_NUM_THREADS=2 EITP_SYSTEM_ROOT=machine exits 0 "threads of OpenMP" check-system --init tiny.json
+    device_is '2 threads, kernels '
+    quota v2 max
+    EITP_SYSTEM_ROOT=machine exits 0 "no quota" check-system --init tiny.json
+    device_is "$all threads"
+    # A runtime that binds the thread that reads its mask leaves the others theirs.
+    for setting in OMP_PROC_BIND=true OMP_PROC_BIND=close OMP_PROC_BIND=spread OMP_PLACES=threads; do
+        (export "${setting?}" && "$eitp" check-system --init tiny.json) >out 2>err
+        device_is "$all threads"
+        check "$setting: processors; not $(grep ^processor out)" grep -q "^processor .*, $all usable" out
+        (export "${setting?}" GOMP_SPINCOUNT=1000 && "$eitp" check-system --init tiny.json) >out 2>err
+        device_is "$all threads"
+    done
+    if command -v taskset >/dev/null && taskset -c 0 true 2>/dev/null; then
+        (export OMP_PROC_BIND=true && taskset -c 0 "$eitp" check-system --init tiny.json) >out 2>err
+        device_is '1 thread (affinity: 1 of '
+        OMP_PROC_BIND=true "$eitp" safe-train --max-restarts 0 -- train --data text.txt --init tiny.json --block-size 16 --steps 1 \
+            --eval no --precision "$precision" --output-dir bound >out 2>err
+        check "safe-train, bound: $(grep -h '^device' out err bound/logs/*.log)" \
+            grep -qh "^.*device: cpu, $all threads" out err bound/logs/*.log
+    fi
+else
+    echo "SKIPPED the default number of threads: there is one processor"
+fi
+
 # ---- the command ----
 
 mkdir empty texts

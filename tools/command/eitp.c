@@ -108,6 +108,8 @@ static void limit_spinning(char **arguments) {
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
         return;
+    /* Bound to one place, it would find that place alone. */
+    eitp_processors_unbind();
     if (setenv("GOMP_SPINCOUNT", "1000", 1) == 0)
         execv("/proc/self/exe", arguments); /* a failure leaves the limit as it was */
 }
@@ -131,9 +133,11 @@ static int run_command(int count, char **arguments) {
 
 int main(int count, char **arguments) {
     process_begin();
-    /* safe-train computes nothing, and the programs that it starts keep their environment. */
+    /* safe-train computes nothing, and the programs that it starts keep their environment and all processors. */
     if (count < 2 || strcmp(arguments[1], "safe-train"))
         limit_spinning(arguments);
+    else
+        eitp_processors_unbind();
     process_ignore_file_limit();
     output_by_line();
     return output_finish(run_command(count, arguments));

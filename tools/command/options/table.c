@@ -417,7 +417,7 @@ static const option_row rows[] = {
      "where to compute; cuda,cpu: on a GPU, or if none can be used, on the processor; auto: on the processor"},
     {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
      RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
-     "threads; results do not depend on it; 0: one per processor"},
+     "threads; results do not depend on it; 0: as many as affinity and quota allow"},
     {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", CONFIGURED, 0,
      "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,
