@@ -17,8 +17,8 @@ static void eitp__weigh_tokens(eitp__chat_work *work, size_t begin, size_t end, 
         work->weights[k] = (float)(work->weights[k] * weight);
 }
 
-/* Multiplies what the template wrote for a message by its weight, and the token that ends its turn, which may be written
-   after it. */
+/* Multiplies what the template wrote for a message by its weight, and the token that ends its turn, which may follow
+   it. */
 static eitp_status eitp__weigh_message(eitp__chat_work *work, size_t number, double weight, eitp_error *error) {
     const eitp__chat_spans *spans = &work->rendered.spans;
     eitp_status status = EITP_OK;

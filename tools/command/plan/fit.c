@@ -506,13 +506,18 @@ static eitp_status fail_to_fit(const option_set *o, const eitp_fit *fit, int64_t
 static eitp_status choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
     eitp_fit nothing = *fit;
     eitp_fit_candidate ignored;
+    char needs[32], has[32];
     eitp_status status;
     nothing.budget = nothing.device_budget = 1;
     status = eitp_fit_choose(&nothing, &ignored, chosen, error);
     if (status && status != EITP_ERROR_MEMORY)
         return status;
     chosen->fits = eitp_fit_admits(fit, chosen);
-    return chosen->fits ? EITP_OK : EITP_ERROR_MEMORY;
+    if (chosen->fits)
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_MEMORY, "the run needs %s, and the budget is %s",
+                        eitp_format_bytes(chosen->total, needs, sizeof needs),
+                        eitp_format_bytes(fit->budget, has, sizeof has));
 }
 
 eitp_status fit_search(const option_set *o, const eitp_fit *fit, eitp_fit_candidate *chosen,
