@@ -111,9 +111,10 @@ EITP_API eitp_save_config eitp_save_config_default(void);
 
 /*
  * Writes config.json, generation_config.json and model.safetensors, without adapters, to a directory, which is created
- * if missing. Weights are rounded to nearest, ties to even. Other members of the generation_config.json that the
- * weights were loaded with are kept. Each file is replaced as a whole or not at all; for the directory as a whole see
- * eitp_directory_create. EITP_ERROR_ARGUMENT for another dtype, and if it cannot represent a finite weight.
+ * if missing. Weights are rounded to nearest, ties to even. Of the config.json and generation_config.json that the
+ * weights were loaded with, members that eitp does not use are kept. Each file is replaced as a whole or not at all;
+ * for the directory as a whole see eitp_directory_create. EITP_ERROR_ARGUMENT for another dtype, and if it cannot
+ * represent a finite weight.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_error *error);
 EITP_API eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,

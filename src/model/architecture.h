@@ -207,19 +207,24 @@ typedef struct eitp__config_key {
         {"problem_type", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                    \
         {"bos_token_id", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                    \
         {"eos_token_id", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                    \
-        {"pad_token_id", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL}, {"dtype", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL}, \
-        {"torch_dtype", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                       \
+        {"pad_token_id", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                    \
         {"quantization_config", EITP__NO_FIELD, EITP__KEY, "null"},                                                    \
         {"compression_config", EITP__NO_FIELD, EITP__KEY, "null"},                                                     \
         {"per_layer_config", EITP__NO_FIELD, EITP__KEY, "null"},                                                       \
+        {"transformers_weights", EITP__NO_FIELD, EITP__KEY, "null"},                                                   \
         {"pruned_heads", EITP__NO_FIELD, EITP__KEY_OR_NULL, "{}"},                                                     \
         {"is_encoder_decoder", EITP__NO_FIELD, EITP__KEY_OR_NULL, "false"},                                            \
+        {"dtype", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL}, {"torch_dtype", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},    \
         {"transformers_version", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                              \
         {"output_hidden_states", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                              \
         {"output_attentions", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                 \
         {"return_dict", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                       \
         {"chunk_size_feed_forward", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                           \
-        {"use_cache", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+        {"use_cache", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                         \
+        {"sep_token_id", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                      \
+        {"gradient_checkpointing", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                            \
+        {"fusion_config", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                     \
+        {"distributed_config", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
 
 /* A key of architectures with causal attention. */
 #define EITP__CAUSAL_KEY {"is_causal", EITP__NO_FIELD, EITP__KEY, "true"},

@@ -5,7 +5,8 @@
 #include "model/architecture.h"
 
 #define EITP__BERT_KEYS                                                                                                \
-    EITP__COMMON_KEYS{"is_decoder", EITP__NO_FIELD, EITP__KEY, "false"},                                               \
+    EITP__COMMON_KEYS{"is_causal", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                            \
+        {"is_decoder", EITP__NO_FIELD, EITP__KEY, "false"},                                                            \
         {"add_cross_attention", EITP__NO_FIELD, EITP__KEY, "false"},                                                   \
         {"position_embedding_type", EITP__NO_FIELD, EITP__KEY_OR_NULL, "absolute"},                                    \
         {"hidden_act", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},                                                       \

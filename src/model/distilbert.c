@@ -54,6 +54,7 @@ static const eitp__config_key eitp__distilbert_keys[] = {
     {"seq_classif_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, EITP__KEY, NULL},
     {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, EITP__KEY, NULL},
     {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},
+    {"is_causal", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
     {"sinusoidal_pos_embds", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
     {"qa_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
 };

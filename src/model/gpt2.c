@@ -69,6 +69,9 @@ static const eitp__config_key eitp__gpt2_keys[] = {
     {"summary_activation", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
     {"summary_proj_to_labels", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
     {"summary_first_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+    {"summary_last_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+    {"classifier_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
+    {"hidden_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
 };
 
 /* GPT-2's matrices have the same layout in files. */

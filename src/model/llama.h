@@ -29,6 +29,8 @@
         {"rope_parameters", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                 \
         {"rope_scaling", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                                    \
         {"original_max_position_embeddings", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},                                \
+        {"token_classification_bias", EITP__NO_FIELD, EITP__KEY, "true"},                                              \
+        {"hidden_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                    \
         {"partial_rotary_factor", EITP__NO_FIELD, EITP__KEY_OR_NULL, "1"},
 
 /* The biases of all linear layers of attention. */

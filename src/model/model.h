@@ -115,8 +115,10 @@ EITP_API int64_t eitp_transformer_config_positions(const eitp_transformer_config
 
 /*
  * Reads a Hugging Face config.json. A missing model_type means "gpt2". `architectures` gives the head: a class that
- * eitp does not know, or none, means the language head in GPT-2 and no head in the others. EITP_ERROR_UNSUPPORTED names
- * the model_type, or the member, that is not supported; EITP_ERROR_FORMAT names the member that is invalid.
+ * eitp does not know, or none, means the language head in GPT-2 and no head in the others. A member that changes what a
+ * model computes is followed as in transformers, or refused; docs/config-keys.md lists all of them. Unknown ones are
+ * ignored. EITP_ERROR_UNSUPPORTED names the model_type, or the member, that is not supported; EITP_ERROR_FORMAT names
+ * the member that is invalid, or missing where another one requires it.
  */
 EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
                                                   eitp_transformer_config *config, eitp_error *error);

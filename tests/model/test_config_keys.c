@@ -201,11 +201,93 @@ static void a_missing_head_is_told(void) {
     scratch_remove(directory);
 }
 
+/* ---- docs/config-keys.md ---- */
+
+/* The number of rows with which the tables of all architectures begin. */
+static size_t common_rows(void) {
+    const eitp_architecture *first = eitp__architecture_at(0), *architecture;
+    size_t count = first->key_count;
+    for (size_t a = 1; (architecture = eitp__architecture_at(a)); a++) {
+        size_t i = 0;
+        while (i < count && i < architecture->key_count && !strcmp(first->keys[i].name, architecture->keys[i].name))
+            i++;
+        count = i;
+    }
+    return count;
+}
+
+static const char *key_of_field(const eitp_architecture *architecture, eitp__field field) {
+    for (size_t i = 0; i < architecture->key_count; i++) {
+        if (architecture->keys[i].field == field && architecture->keys[i].form != EITP__KEY_ALIAS)
+            return architecture->keys[i].name;
+    }
+    return "";
+}
+
+static void describe_key(eitp__buffer *text, const eitp_architecture *architecture, const eitp__config_key *key) {
+    const int is_refused = key->field == EITP__NO_FIELD && key->only;
+    eitp__buffer_format(text, "| `%s` | ", key->name);
+    if (is_refused)
+        eitp__buffer_format(text, "refused unless `%s`%s", key->only,
+                            key->form == EITP__KEY_OR_NULL ? " or `null`" : "");
+    else if (key->form == EITP__KEY_ALIAS)
+        eitp__buffer_format(text, "followed, and overrides `%s`", key_of_field(architecture, key->field));
+    else if (key->form == EITP__KEY_IF_SET)
+        eitp__buffer_add_text(text, "followed in training; written if it is not the default");
+    else
+        eitp__buffer_add_text(text, key->form == EITP__KEY_UNUSED ? "no effect" : "followed");
+    eitp__buffer_add_text(text, " |\n");
+}
+
+/* Adds the rows of a table from one on; a key that sets two fields has one. */
+static void describe_keys(eitp__buffer *text, const eitp_architecture *architecture, size_t first, size_t count) {
+    eitp__buffer_add_text(text, "| key | eitp |\n|---|---|\n");
+    for (size_t i = first; i < count; i++) {
+        if (!i || strcmp(architecture->keys[i - 1].name, architecture->keys[i].name))
+            describe_key(text, architecture, &architecture->keys[i]);
+    }
+}
+
+/* The part of the document after its introduction is what the tables say. EITP_WRITE_DOCUMENT=1 writes it. */
+static void the_document_has_the_tables(void) {
+    static const char path[] = "docs/config-keys.md", begin[] = "## All architectures\n";
+    const eitp_host host = eitp_host_default();
+    const size_t common = common_rows();
+    const eitp_architecture *architecture;
+    eitp__buffer document, text;
+    char *tables;
+    eitp__buffer_init(&document, &host);
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, path, 1 << 20, &document, &error_), error_);
+    tables = strstr(document.data, begin);
+    REQUIRE(tables != NULL);
+    eitp__buffer_format(&text, "%s\n", begin);
+    describe_keys(&text, eitp__architecture_at(0), 0, common);
+    for (size_t a = 0; (architecture = eitp__architecture_at(a)); a++) {
+        eitp__buffer_format(&text, "\n## %s\n\n", architecture->model_type);
+        describe_keys(&text, architecture, common, architecture->key_count);
+    }
+    if (getenv("EITP_WRITE_DOCUMENT")) {
+        FILE *file = fopen(path, "wb");
+        REQUIRE(file != NULL);
+        fprintf(file, "%.*s%s", (int)(tables - document.data), document.data, text.data);
+        fclose(file);
+    } else {
+        CHECK_THAT(!strcmp(tables, text.data),
+                   "%s differs from the tables in src/model; write it with "
+                   "EITP_WRITE_DOCUMENT=1",
+                   path);
+    }
+    eitp__buffer_release(&document);
+    eitp__buffer_release(&text);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(keys_count_as_in_transformers),
         TEST(other_keys_are_kept),
         TEST(a_missing_head_is_told),
+        TEST(the_document_has_the_tables),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -4,7 +4,7 @@
     python3 tools/golden/make_config_keys.py [DIRECTORY]
 
 Each case sets and removes keys in the config.json of a committed golden model. cases.json has one case a line, with the loss of a
-float64 run of the weights, or the error that transformers raises. Where eitp must refuse a case, `refused` is a part of its message;
+float64 run of the weights to nine digits, or the error that transformers raises. Where eitp must refuse a case, `refused` is a part of its message;
 transformers then raises an error too, or computes what eitp does not.
 """
 
@@ -207,7 +207,7 @@ def evaluate(path, changes):
         case = {"model": path, "set": {key: value for key, value in changes.items() if value is not REMOVED}}
         case["removed"] = [key for key, value in changes.items() if value is REMOVED]
         try:
-            case["loss"] = loss_of(name, scratch, list(models).index(name))
+            case["loss"] = float(f"{loss_of(name, scratch, list(models).index(name)):.9g}")
         except Exception as error:
             case["error"] = type(error).__name__
     return case

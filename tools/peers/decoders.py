@@ -52,6 +52,10 @@ def rotary(draw):
     }
 
 
+def layer_types(shape, draw):
+    return [draw.choice(["full_attention", "sliding_attention"]) for _ in range(shape["num_hidden_layers"])]
+
+
 def draw_shape(kind, draw):
     key_heads, group, width = draw.choice([1, 2, 3]), draw.choice([1, 2, 3]), draw.choice([2, 4, 6, 10])
     heads = key_heads * group
@@ -77,14 +81,17 @@ def draw_shape(kind, draw):
         shape["sliding_window"] = draw.choice([None, 1, 5, 11])
     if kind.startswith("qwen"):
         shape.update(use_sliding_window=draw.random() < 0.6, sliding_window=draw.choice([3, 9]), max_window_layers=draw.choice([0, 1]))
+        if shape["use_sliding_window"] and draw.random() < 0.5:
+            shape["layer_types"] = layer_types(shape, draw)
     if kind == "gemma3":
-        full = draw.choice([2, 3])
         shape.update(sliding_window=draw.choice([2, 7]), query_pre_attn_scalar=draw.choice([3, 16]))
-        shape["layer_types"] = [
-            "full_attention" if (i + 1) % full == 0 else "sliding_attention" for i in range(shape["num_hidden_layers"])
-        ]
+        shape["layer_types"] = layer_types(shape, draw)
         local = {"rope_type": "default", "rope_theta": 50.0}
         shape["rope_parameters"] = {"full_attention": shape["rope_parameters"], "sliding_attention": local}
+    if kind in ("llama", "qwen3", "gemma3"):
+        shape["attention_bias"] = draw.random() < 0.5
+    if kind == "llama":
+        shape["mlp_bias"] = draw.random() < 0.5
     return shape
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Recompute the golden values elsewhere, and compare them with the committed ones.
 
-    python3 tools/peers/golden.py DIRECTORY [PART...]     parts: ops, gpt2, bert, tokenizer, words; all without one
+    python3 tools/peers/golden.py DIRECTORY [PART...]     parts: ops, gpt2, bert, llama, config_keys, ...; all without one
 
 The makers are tools/golden/make_*.py. With other versions or processors numbers may differ: in float64 by 1e-9, in float32
 by 1e-6, of the largest of their tensor. Everything else must be the same. Prints one line of JSON.
@@ -65,11 +65,12 @@ def compare(made, committed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "llama", "pytorch", "tokenizer", "words", "splits", "vocabularies", "byte_fallback", "chat", "chat_templates"])
+    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "llama", "config_keys", "pytorch", "tokenizer", "words", "splits", "vocabularies", "byte_fallback", "chat", "chat_templates"])
     arguments = parser.parse_args()
     makers = {"ops": ("make_op.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2.py", "gpt2")}
     makers["bert"] = ("make_bert.py", "bert")
     makers["llama"] = ("make_llama.py", "llama")
+    makers["config_keys"] = ("make_config_keys.py", "config_keys")
     makers["pytorch"] = ("make_pytorch.py", "pytorch")
     makers["tokenizer"] = ("make_tokenizer.py", "tokenizer")
     makers["words"] = ("make_words.py", "words")

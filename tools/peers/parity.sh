@@ -51,9 +51,10 @@ compare() { # name, script, arguments
     fi
 }
 
-for part in ops gpt2 bert llama pytorch tokenizer words splits byte_fallback chat chat_templates; do
+for part in ops gpt2 bert llama config_keys pytorch tokenizer words splits byte_fallback chat chat_templates; do
     compare golden-$part tools/peers/golden.py "$work/golden" $part
 done
+compare config-keys tools/peers/config_keys.py
 compare losses-fp32 tools/peers/losses.py --eitp "$BUILD/eitp"
 compare losses-bf16 tools/peers/losses.py --eitp "$BUILD/eitp" --precision bf16
 compare vae tools/peers/vae.py --eitp "$BUILD/eitp"
