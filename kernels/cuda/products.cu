@@ -285,6 +285,9 @@ DEVICE void add_products(const eitp__launch &l, const tile &t, shared<scalar> me
         }
 #endif
     }
+#if !SHIFTED
+    copy_async_wait<0>(); /* of steps after the last one: the sums go where they write zeros */
+#endif
 }
 
 /* Lane i has, in an mma, rows i / 4 and i / 4 + 8, and columns 2 (i % 4) and the next. */

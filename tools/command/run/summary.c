@@ -203,12 +203,13 @@ static void add_peak(text_buffer *line, const training *t, size_t planned) {
         text_format(line, "; peak memory %s of %s planned", output_bytes((double)peak), output_bytes((double)planned));
 }
 
-/* A plan is an upper bound: whoever relies on it should hear that it was not. */
+/* A plan is an upper bound: whoever relies on it should hear that it was not. What a GPU's driver takes of the process is
+   in no plan. */
 static void print_defect(const training *t, size_t planned) {
     text_buffer line = {NULL, 0, 0};
     const size_t peak = process_peak_memory();
     char *record;
-    if (peak <= planned || peak <= t->peak_before)
+    if (t->r->choice.device || peak <= planned || peak <= t->peak_before)
         return;
     record = files_join(t->r->directory, "run.json");
     text_format(&line, "training took %s more memory than planned, which is a bug in eitp: please report it with",
