@@ -203,8 +203,8 @@ static void add_peak(text_buffer *line, const training *t, size_t planned) {
         text_format(line, "; peak memory %s of %s planned", output_bytes((double)peak), output_bytes((double)planned));
 }
 
-/* A plan is an upper bound: whoever relies on it should hear that it was not. What a GPU's driver takes of the process is
-   in no plan. */
+/* A plan is an upper bound: whoever relies on it should hear that it was not. What a GPU's driver takes of the process
+   is in no plan. */
 static void print_defect(const training *t, size_t planned) {
     text_buffer line = {NULL, 0, 0};
     const size_t peak = process_peak_memory();
