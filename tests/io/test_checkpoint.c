@@ -170,7 +170,12 @@ static void files_are_summed_as_they_are_written(void) {
     static const struct {
         eitp_optimizer optimizer;
         int64_t rank;
-    } cases[] = {{EITP_ADAMW, 0}, {EITP_ADAMW8, 0}, {EITP_FACTORED, 0}, {EITP_ADAMW, 2}, {EITP_ADAMW8, 2}};
+        eitp_save_dtype dtype;
+    } cases[] = {{EITP_ADAMW, 0, EITP_SAVE_AS_LOADED},
+                 {EITP_ADAMW8, 0, EITP_SAVE_BF16},
+                 {EITP_FACTORED, 0, EITP_SAVE_F16},
+                 {EITP_ADAMW, 2, EITP_SAVE_AS_LOADED},
+                 {EITP_ADAMW8, 2, EITP_SAVE_AS_LOADED}};
     place p;
     REQUIRE(begin_place(&p) && write_text(p.directory));
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
@@ -178,6 +183,7 @@ static void files_are_summed_as_they_are_written(void) {
         run r;
         v.optimizer = cases[i].optimizer;
         v.lora_rank = cases[i].rank;
+        v.save_dtype = cases[i].dtype;
         REQUIRE_OK(make_run(&r, &p.host, &v, p.directory, &error_), error_);
         REQUIRE(step_many(&r, 1, NULL));
         REQUIRE_OK(eitp_trainer_save(r.trainer, p.directory, &error_), error_);

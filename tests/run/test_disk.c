@@ -226,7 +226,7 @@ static eitp_status make_trainer(fixture *f) {
     if (!status && f->prefers_higher)
         f->trained.trainer->plans.evaluator.pass.quantities[0].direction = EITP_HIGHER_IS_BETTER;
     if (!status)
-        eitp__checkpoint_size(&f->trained.trainer->plans.task, &f->size, &largest);
+        eitp__trainer_checkpoint_size(f->trained.trainer, &f->size, &largest);
     return status;
 }
 
@@ -367,7 +367,11 @@ static void the_size_of_a_checkpoint_is_known(void) {
         const char *precision;
         eitp_optimizer optimizer;
         int64_t rank;
-    } cases[] = {{"fp32", EITP_ADAMW, 0}, {"bf16", EITP_ADAMW8, 0}, {"bf16", EITP_FACTORED, 0}, {"fp32", EITP_SGD, 4}};
+        eitp_save_dtype dtype;
+    } cases[] = {{"fp32", EITP_ADAMW, 0, EITP_SAVE_F32},    {"bf16", EITP_ADAMW8, 0, EITP_SAVE_F16},
+                 {"bf16", EITP_FACTORED, 0, EITP_SAVE_F32}, {"fp32", EITP_SGD, 4, EITP_SAVE_AS_LOADED},
+                 {"fp32", EITP_ADAMW, 0, EITP_SAVE_F16},    {"bf16", EITP_ADAMW8_SR, 0, EITP_SAVE_BF16},
+                 {"fp32", EITP_SGD, 0, EITP_SAVE_BF16}};
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         variant v = default_variant();
         uint64_t size = 0, largest = 0, written;
@@ -377,9 +381,10 @@ static void the_size_of_a_checkpoint_is_known(void) {
         v.precision = cases[i].precision;
         v.optimizer = cases[i].optimizer;
         v.lora_rank = cases[i].rank;
+        v.save_dtype = cases[i].dtype;
         REQUIRE_OK(make_run(&f.trained, &f.host, &v, f.directory, &error_), error_);
         CHECK(step_many(&f.trained, 1, NULL));
-        eitp__checkpoint_size(&f.trained.trainer->plans.task, &size, &largest);
+        eitp__trainer_checkpoint_size(f.trained.trainer, &size, &largest);
         REQUIRE_OK(eitp_trainer_save(f.trained.trainer, f.output, &error_), error_);
         written = eitp__tree_bytes(&d.real, f.output);
         CHECK_THAT(size >= written && size < written + 120000 && largest < size, "%d: %d estimated, %d written", (int)i,

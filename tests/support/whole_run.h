@@ -287,6 +287,7 @@ static WHOLE_UNUSED eitp_status whole_make(const whole *w, whole_parts *p, eitp_
     config.grad_accum = 1;
     config.seed = 11;
     config.schedule.peak = 0.01;
+    config.save_dtype = EITP_SAVE_BF16;
     status = eitp_context_create(&context, &p->context, error);
     if (!status)
         status = eitp_tokenizer_create_bytes(&w->host, &p->tokenizer, error);

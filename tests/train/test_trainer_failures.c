@@ -11,6 +11,7 @@ static void every_failed_allocation_is_an_error(void) {
     faults f;
     int more = 1;
     REQUIRE(scratch_make(directory) && write_text(directory));
+    v.save_dtype = EITP_SAVE_F16;
     for (long n = 1; more && !test_failures_; n += n < 120 ? 1 : 23) {
         run r;
         eitp_status status;
@@ -37,7 +38,8 @@ typedef struct saved_run {
 } saved_run;
 
 static int begin_saved_run(saved_run *s) {
-    const variant v = default_variant();
+    variant v = default_variant();
+    v.save_dtype = EITP_SAVE_BF16;
     if (!scratch_make(s->directory) || !write_text(s->directory))
         return 0;
     snprintf(s->output, sizeof s->output, "%s/out", s->directory);
