@@ -340,7 +340,7 @@ static eitp_status eitp__measure_limited(const eitp__fit_search *search, const e
  * but by less than this part: once a limit is slower by it, those below are slower too.
  */
 enum { EITP__MEMORY_LEVELS = 16 };
-#define EITP__GREEDY_LOSS 0.02
+#define EITP__GREEDY_LOSS 0.1
 
 static eitp_status eitp__search_levels(eitp__fit_search *search, const eitp_fit_candidate *kept,
                                        const eitp_fit_candidate *least, eitp_error *error) {
