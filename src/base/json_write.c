@@ -3,7 +3,8 @@
 
 #include <float.h>
 
-/* Stores the escape of an ASCII character in `escape` and returns its length; 0 if it needs none. */
+/* Stores the escape of a character below U+00A0 in `escape` and returns its length; 0 if it needs none. Terminals obey
+   U+007F to U+009F, so these are escaped although JSON does not ask for it. */
 static size_t eitp__json_escape(unsigned char c, char escape[8]) {
     static const char names[] = "\"\\bfnrt", values[] = "\"\\\b\f\n\r\t";
     const char *found = c ? strchr(values, (char)c) : NULL;
@@ -12,7 +13,7 @@ static size_t eitp__json_escape(unsigned char c, char escape[8]) {
         escape[1] = names[found - values];
         return 2;
     }
-    return c < 0x20 ? (size_t)snprintf(escape, 8, "\\u%04x", c) : 0;
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) ? (size_t)snprintf(escape, 8, "\\u%04x", c) : 0;
 }
 
 /* `as_bytes`: bytes that are not UTF-8 become lone surrogates, one each. */
@@ -25,7 +26,7 @@ static void eitp__json_write_escaped(eitp__buffer *buffer, const char *text, siz
         uint32_t code;
         int valid;
         size_t length = eitp__utf8_next((const unsigned char *)text + at, size - at, &code, &valid), escaped = 0;
-        if (code < 0x80) {
+        if (valid && code < 0xA0) {
             escaped = eitp__json_escape((unsigned char)code, escape);
         } else if (!valid && as_bytes) {
             length = 1;

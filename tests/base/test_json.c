@@ -458,7 +458,8 @@ static void writes_text_that_reads_back(void) {
         {"", 0, "\"\""},
         {"plain", 5, "\"plain\""},
         {"a\"b\\c/d", 7, "\"a\\\"b\\\\c/d\""},
-        {"\b\f\n\r\t\x01\x1f\x7f", 8, "\"\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\""},
+        {"\b\f\n\r\t\x01\x1f\x7f", 8, "\"\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\""},
+        {"\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0", 8, "\"\\u0080\\u009b\\u009f\xc2\xa0\""},
         {"a\0b", 3, "\"a\\u0000b\""},
         {"\xc3\xa9\xf0\x9f\x98\x80", 6, "\"\xc3\xa9\xf0\x9f\x98\x80\""},
         /* Invalid UTF-8 becomes U+FFFD. */

@@ -49,6 +49,28 @@ supervisor_of() {
     sed -n 's/^ *"process": \([0-9]*\),.*/\1/p' "$1/logs/supervisor.json"
 }
 
+# ---- names with escape sequences ----
+
+# A title for the window, begun by ESC ] or by U+009D. Only the command's own sequences reach a terminal, ESC [ K and J.
+if script -qec true typescript >out 2>err; then
+    for begin in '\033]' '\302\235'; do
+        name=$(printf "${begin}0;title\007")
+        export eitp train name
+        script -qec '"$eitp" $train --steps 3 --eval no --output-dir "$name"' typescript >out
+        check "train to a terminal" test -f "$name/run.json"
+        script -qec '"$eitp" report "$name"' typescript >>out
+        check "the terminal shows the results" test "$(grep -c '0;title?/' out)" -ge 2
+        sed 's/\x1b\[[KJ]//g' out | LC_ALL=C tr -d '\n\r\40-\176' >control
+        check "the terminal gets no other sequences" test "$(wc -c <control)" -eq 0
+        exits 0 "logs of it as JSON" logs "$name" --json
+        check "JSON without control characters" test "$(LC_ALL=C tr -d '\n\40-\176' <out | wc -c)" -eq 0
+        check "records without control characters" test "$(LC_ALL=C tr -d '\n\40-\176' <"$name/metrics.jsonl" | wc -c)" -eq 0
+        rm -rf "$name"
+    done
+else
+    echo "SKIPPED names with escape sequences on a terminal: script(1) is missing"
+fi
+
 # ---- a run that has finished ----
 
 mkdir runs

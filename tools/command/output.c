@@ -90,15 +90,18 @@ void output_forget(void) {
     text_release(&output.held);
 }
 
-/* Makes text that may be from a damaged file printable as one line: a byte that is a control character, or not UTF-8,
-   becomes '?'. */
-static void output_make_printable(char *text, size_t size) {
+/* Makes text printable that may be from a damaged file, or the name of one: a byte that is not UTF-8, or of a control
+   character, becomes '?'. Those in `kept` stay. */
+static void output_make_printable(char *text, size_t size, const char *kept) {
     for (size_t i = 0; i < size;) {
         const int length = text_utf8_length(text + i, size - i);
         const unsigned char first = (unsigned char)text[i];
-        if (length < 1 || first < 0x20 || first == 0x7f)
-            text[i] = '?';
-        i += length > 1 ? (size_t)length : 1;
+        const size_t bytes = length > 1 ? (size_t)length : 1;
+        const int is_second_set = length == 2 && first == 0xC2 && (unsigned char)text[i + 1] < 0xA0; /* U+0080 on */
+        const int is_control = (first < 0x20 && !(first && strchr(kept, first))) || first == 0x7F || is_second_set;
+        if (length < 1 || is_control)
+            memset(text + i, '?', bytes);
+        i += bytes;
     }
 }
 
@@ -109,7 +112,7 @@ static void output_line(eitp_log_level level, const char *prefix, const char *me
     wording_translate(message, translated, sizeof translated);
     length = snprintf(line, sizeof line - 1, "%s%s", prefix, translated);
     size_t size = length < 0 ? 0 : (size_t)length < sizeof line - 1 ? (size_t)length : sizeof line - 2;
-    output_make_printable(line, size);
+    output_make_printable(line, size, "");
     line[size] = '\n';
     line[size + 1] = 0;
     if (!output.started && level < EITP_LOG_ERROR) {
@@ -183,13 +186,16 @@ int output_columns(FILE *stream) {
 }
 
 void output_progress(const char *line) {
+    char printable[sizeof output.shown];
     if (!output_is_terminal() || output.detail < OUTPUT_NORMAL)
         return;
-    if (output.progress && !strcmp(line, output.shown)) /* stages are reported many times a second */
+    snprintf(printable, sizeof printable, "%s", line);
+    output_make_printable(printable, strlen(printable), "");
+    if (output.progress && !strcmp(printable, output.shown)) /* stages are reported many times a second */
         return;
-    snprintf(output.shown, sizeof output.shown, "%s", line);
+    memcpy(output.shown, printable, sizeof printable);
     output.is_live = 0;
-    fprintf(stderr, "\r%.*s\033[K", (int)output_fitting_size(line, output_columns(stderr)), line);
+    fprintf(stderr, "\r%.*s\033[K", (int)output_fitting_size(output.shown, output_columns(stderr)), output.shown);
     fflush(stderr);
     output.progress = 1;
 }
@@ -203,7 +209,7 @@ void output_live(const char *line) {
     if (!line)
         return;
     snprintf(output.shown, sizeof output.shown, "%s", line);
-    output_make_printable(output.shown, strlen(output.shown));
+    output_make_printable(output.shown, strlen(output.shown), "");
     output_draw_live();
 }
 
@@ -224,10 +230,18 @@ static void output_keep_failure(int failed) {
         output.failed = errno ? errno : EIO;
 }
 
+/* A terminal gets no control characters, which paths and generated texts may have. */
 void output_result(const char *data, size_t size) {
+    char *printable = NULL;
     output_clear_progress();
+    if (size && isatty(STDOUT_FILENO)) {
+        printable = (char *)command_allocate(size);
+        memcpy(printable, data, size);
+        output_make_printable(printable, size, "\n\t");
+    }
     errno = 0;
-    output_keep_failure(fwrite(data, 1, size, stdout) != size || ferror(stdout));
+    output_keep_failure(fwrite(printable ? printable : data, 1, size, stdout) != size || ferror(stdout));
+    free(printable);
 }
 
 int output_flush(void) {

@@ -55,7 +55,8 @@ const char *output_bytes(double bytes);
 /* From now on each line of standard output is written when it ends. */
 void output_by_line(void);
 
-/* Writes to standard output; a failure to write is reported by output_finish. */
+/* Writes to standard output; a terminal gets '?' for control characters but line feeds and tabs. A failure to write is
+   reported by output_finish. */
 void output_result(const char *data, size_t size);
 
 /* Flushes standard output. Returns 0 if it or an earlier write failed. */

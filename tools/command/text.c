@@ -68,8 +68,10 @@ static void text_json_character(text_buffer *t, const char *data, int length) {
             return;
         }
     }
-    if ((unsigned char)*data < 0x20)
+    if ((unsigned char)*data < 0x20 || *data == 0x7F)
         text_format(t, "\\u%04x", (unsigned)(unsigned char)*data);
+    else if (length == 2 && (unsigned char)*data == 0xC2 && (unsigned char)data[1] < 0xA0)
+        text_format(t, "\\u%04x", (unsigned)(unsigned char)data[1]); /* a control character too */
     else
         text_add(t, data, (size_t)length);
 }
