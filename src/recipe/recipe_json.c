@@ -145,6 +145,15 @@ static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_
     }
 }
 
+EITP__PRIVATE eitp_status eitp__recipe_read_member(const eitp_host *host, const eitp_json *object,
+                                                   const eitp__recipe_walk *walk, eitp_recipe *recipe,
+                                                   eitp_error *error) {
+    const eitp_json *value = object ? object->first_child : NULL;
+    while (value && !eitp__setting_names_equal(walk->setting->name, value->name, value->name_size))
+        value = value->next;
+    return value && value->kind != EITP_JSON_NULL ? eitp__read_setting(host, walk, value, recipe, error) : EITP_OK;
+}
+
 /* Objects only group, however deep they are. */
 static eitp_status eitp__read_members(const eitp_host *host, const eitp_json *object, eitp_recipe *recipe,
                                       eitp_error *error) {

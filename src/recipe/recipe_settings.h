@@ -2,6 +2,7 @@
 #ifndef EITP_RECIPE_SETTINGS_H
 #define EITP_RECIPE_SETTINGS_H
 
+#include "base/json_tree.h"
 #include "base/memory.h"
 #include "recipe/recipe.h"
 
@@ -33,6 +34,11 @@ EITP__PRIVATE eitp_status eitp__recipe_copy(const eitp_host *host, const eitp_re
 
 /* Fails if the recipe has no host, because it was not started from eitp_recipe_default. */
 EITP__PRIVATE eitp_status eitp__recipe_check_host(const eitp_recipe *recipe, eitp_error *error);
+
+/* Reads the member of a JSON object that has the setting of the walk, if there is one, into the recipe. */
+EITP__PRIVATE eitp_status eitp__recipe_read_member(const eitp_host *host, const eitp_json *object,
+                                                   const eitp__recipe_walk *walk, eitp_recipe *recipe,
+                                                   eitp_error *error);
 
 /* Adds the settings that have a value as members of a JSON object. */
 EITP__PRIVATE void eitp__recipe_write(const eitp_recipe *recipe, eitp__buffer *text);

@@ -58,7 +58,7 @@ static void eitp__settle_block_size(eitp_training *training) {
 static eitp_status eitp__open_parts(eitp_training *training, eitp_error *error) {
     const eitp_status status = training->kind->open(training, error);
     if (status)
-        return status;
+        return eitp__training_name_reading(training, status, error);
     training->recipe.task.kind = training->kind->kind;
     if (training->parts[EITP_TRAINING].is_labelled)
         eitp__settle_block_size(training);
@@ -70,6 +70,7 @@ static eitp_status eitp__open_stages(eitp_training *training, eitp_error *error)
                                          {"preparing the directory", eitp__open_directory},
                                          {NULL, eitp__check_adapters},
                                          {"reading the model's configuration", eitp__training_read_shape},
+                                         {NULL, eitp__training_compare_reading},
                                          {"reading the data", eitp__training_set_shape},
                                          {"loading the tokenizer", eitp__training_load_tokenizer},
                                          {"reading the data", eitp__open_parts},
@@ -357,7 +358,8 @@ static eitp_status eitp__log_data(eitp_training *training, eitp_error *error) {
 }
 
 static eitp_status eitp__resume(eitp_training *training, eitp_error *error) {
-    return eitp_run_resume_trainer(training->run, training->trainer, error);
+    const eitp_status status = eitp_run_resume_trainer(training->run, training->trainer, error);
+    return eitp__training_name_reading(training, status, error);
 }
 
 /* Until there is a checkpoint of other data, the run may resume from the one before, which has its own. */

@@ -30,6 +30,7 @@ struct eitp_training {
     eitp_run *run;      /* owns the directory */
     int is_resumed;
     eitp_checkpoint_info resumed;
+    char read_otherwise[200];     /* settings by which the data are read otherwise than by the resumed run; "": none */
     char *model_directory;        /* of the weights that it starts from; NULL: random ones, or a checkpoint's */
     char *base;                   /* of the weights that the adapters of the checkpoint belong to */
     char *trained;                /* the checkpoint or model that is only used or evaluated; NULL: this is a training */
@@ -276,6 +277,12 @@ EITP__PRIVATE eitp_status eitp__sample_texts_plan(const void *user, const eitp_t
 EITP__PRIVATE eitp_status eitp__sample_texts_describe(void *user, const char **text, eitp_error *error);
 
 /* ---- Files of the output directory ---- */
+
+/* Compares how the recipe reads its data with what the run.json of the checkpoint records: if something differs, the
+   data are read again. After a failure to read them, the error names it. */
+EITP__PRIVATE eitp_status eitp__training_compare_reading(eitp_training *training, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__training_name_reading(const eitp_training *training, eitp_status status,
+                                                      eitp_error *error);
 
 /* Where texts that have this hash are packed into, a new text: "<output directory>/data/<hash>.<ending>". */
 EITP__PRIVATE char *eitp__packed_path(const eitp_training *training, uint64_t hash, const char *ending);

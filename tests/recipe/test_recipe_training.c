@@ -705,6 +705,66 @@ static void a_block_size_above_the_positions_is_lowered(void) {
     }
 }
 
+static void change_block_size(eitp_recipe *recipe) {
+    recipe->task.block_size = 4;
+}
+
+static void change_column(eitp_recipe *recipe) {
+    recipe->data.text_column = "label";
+    recipe->data.label_column = "text";
+}
+
+static void change_rows(eitp_recipe *recipe) {
+    recipe->data.dedup = 1;
+}
+
+static void lengthen_positions(eitp_recipe *recipe) {
+    recipe->task.block_size = 99;
+}
+
+/* A resumed run reads its data again if the recipe says so in another way: it goes on, or is refused by name. */
+static void settings_that_decide_samples_are_followed(void) {
+    static const struct {
+        void (*change)(eitp_recipe *recipe);
+        const char *log;      /* what the data are then; NULL: nothing differs */
+        const char *error[2]; /* NULL: it goes on */
+    } cases[] = {{change_block_size, "samples into 96 tokens, at most 4 each", {NULL, NULL}},
+                 {change_column, NULL, {"since text_column, label_column changed: ", "no label named"}},
+                 {change_rows, "packed 3 samples into", {"since dedup changed: ", "the training data differ"}},
+                 {lengthen_positions, NULL, {NULL, NULL}}};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        fixture f;
+        REQUIRE(begin(&f));
+        describe_classification(&f);
+        REQUIRE_OK(train(&f, STOP), error_);
+        cases[i].change(&f.recipe);
+        f.log[0] = 0;
+        CHECK_THAT((train(&f, 0) != EITP_OK) == (cases[i].error[0] != NULL), "%d: %s", (int)i, error_.message);
+        for (int e = 0; e < 2; e++)
+            CHECK_THAT(!cases[i].error[e] || strstr(error_.message, cases[i].error[e]), "%d: %s", (int)i,
+                       error_.message);
+        CHECK_THAT(cases[i].log ? !!strstr(f.log, cases[i].log) : !strstr(f.log, "samples into"), "%d: %s", (int)i,
+                   f.log);
+        CHECK_THAT(!strstr(f.log, "has changed or moved"), "%d: %s", (int)i, f.log);
+        end(&f);
+    }
+}
+
+static void settings_that_need_lost_data_are_refused(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    describe_classification(&f);
+    REQUIRE_OK(train(&f, STOP), error_);
+    REQUIRE(!remove(scratch_path(f.directory, "texts.csv")));
+    change_block_size(&f.recipe);
+    CHECK(train(&f, 0) != EITP_OK);
+    CHECK_THAT(strstr(error_.message, "since block_size changed: ") && strstr(error_.message, "texts.csv"), "%s",
+               error_.message);
+    lengthen_positions(&f.recipe);
+    CHECK_THAT(!train(&f, 0), "%s", error_.message);
+    end(&f);
+}
+
 static void a_wrong_value_is_refused(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -1237,6 +1297,8 @@ int main(int argc, char **argv) {
         TEST(a_task_needs_its_labels),
         TEST(a_model_and_data_are_needed),
         TEST(a_block_size_above_the_positions_is_lowered),
+        TEST(settings_that_decide_samples_are_followed),
+        TEST(settings_that_need_lost_data_are_refused),
         TEST(a_wrong_value_is_refused),
         TEST(a_directory_is_opened_once),
         TEST(labels_have_weights),

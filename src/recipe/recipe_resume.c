@@ -1,0 +1,95 @@
+/* A resumed recipe that reads its data otherwise than the run has recorded. */
+#include "base/files.h"
+#include "base/json.h"
+#include "base/setting_table.h"
+#include "recipe/training.h"
+
+/* Settings that decide what the samples of given data are. */
+static int eitp__decides_samples(const char *name) {
+    static const char *const names[] = {"val_fraction", "data_format", "encoding", "text_column", "pair_column",
+                                        "label_column", "on_bad_row",  "dedup",    "strict_utf8", "chat_template",
+                                        "chat_values",  "train_on",    "labels",   "block_size"};
+    size_t i = 0;
+    while (i < EITP__COUNT(names) && strcmp(names[i], name) != 0)
+        i++;
+    return i < EITP__COUNT(names);
+}
+
+/* A sample has no more tokens than the model has positions. */
+static void eitp__limit_block_size(const eitp_training *training, eitp_recipe *recipe) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    if (!recipe->task.block_size || recipe->task.block_size > positions)
+        recipe->task.block_size = positions;
+}
+
+static int eitp__values_equal(const eitp__recipe_walk *walk, const eitp_recipe *a, const eitp_recipe *b) {
+    const void *first = eitp__recipe_values(a, walk), *second = eitp__recipe_values(b, walk);
+    const char *is, *was;
+    if (walk->setting->kind != EITP_SETTING_TEXT)
+        return eitp__setting_equal(walk->setting, first, second);
+    is = eitp__setting_text(walk->setting, first);
+    was = eitp__setting_text(walk->setting, second);
+    return is == was || (is && was && !strcmp(is, was));
+}
+
+/* Lists the settings that differ from the recorded ones. Those with their defaults are the run's. */
+static void eitp__list_differences(const eitp_training *training, const eitp_recipe *recorded, char *names,
+                                   size_t size) {
+    const eitp_recipe defaults = eitp_recipe_default();
+    eitp_recipe recipe = training->recipe;
+    eitp__recipe_walk walk = EITP__ZERO;
+    if (recipe.task.block_size >= 0)
+        eitp__limit_block_size(training, &recipe);
+    while (eitp__recipe_next(&walk)) {
+        const size_t used = strlen(names);
+        if (eitp__decides_samples(walk.setting->name) && !eitp__values_equal(&walk, &recipe, &defaults) &&
+            !eitp__values_equal(&walk, &recipe, recorded))
+            snprintf(names + used, size - used, "%s%s", used ? ", " : "", walk.setting->name);
+    }
+}
+
+/* Reads what the run.json of the checkpoint records of them; *found is 0 without one. */
+static eitp_status eitp__read_recorded(const eitp_training *training, eitp_recipe *recorded, int *found,
+                                       eitp_error *error) {
+    const size_t limit = (size_t)1 << 24;
+    const eitp_host *host = &training->host;
+    char *path = eitp__join_path(host, eitp__training_checkpoint(training), "run.json");
+    eitp_json_document *document = NULL;
+    eitp__recipe_walk walk = EITP__ZERO;
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, 100, "a path");
+    *found = !status && eitp__recipe_is_file(host, path);
+    if (*found)
+        status = eitp__json_read_strict_file(host, path, limit, &document, error);
+    while (*found && !status && eitp__recipe_next(&walk)) {
+        if (eitp__decides_samples(walk.setting->name))
+            status = eitp__recipe_read_member(host, eitp_json_member(eitp_json_root(document), "configuration"), &walk,
+                                              recorded, error);
+    }
+    if (document)
+        eitp_json_release(document);
+    eitp__release_text(host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__training_name_reading(const eitp_training *training, eitp_status status,
+                                                      eitp_error *error) {
+    if (!status || !training->read_otherwise[0])
+        return status;
+    return eitp__fail_prefix(error, status, "the data were read again, since %s changed", training->read_otherwise);
+}
+
+EITP__PRIVATE eitp_status eitp__training_compare_reading(eitp_training *training, eitp_error *error) {
+    eitp_recipe recorded = eitp_recipe_default();
+    int found = 0;
+    eitp_status status = EITP_OK;
+    training->read_otherwise[0] = 0;
+    if (!training->is_resumed || training->trained || training->recipe.data.rereads[EITP_TRAINING])
+        return EITP_OK;
+    status = eitp__read_recorded(training, &recorded, &found, error);
+    if (!status && found)
+        eitp__list_differences(training, &recorded, training->read_otherwise, sizeof training->read_otherwise);
+    eitp_recipe_release(&recorded);
+    if (training->read_otherwise[0])
+        training->recipe.data.rereads[EITP_TRAINING] = training->recipe.data.rereads[EITP_VALIDATION] = 2;
+    return status;
+}
