@@ -14,6 +14,7 @@ typedef struct eitp_example {
     size_t word_count;
     const eitp_text *labels; /* label_count of them, as written: names, or numbers to predict; or one for each word */
     size_t label_count;      /* 0: none */
+    eitp_text weight;        /* in the loss, as written: a number of at least 0; empty, or bytes NULL: 1 */
     int labels_are_list;     /* they come from a list, so that an example may have several, or none of those it could */
     const char *path;        /* the file that it is from, for messages; NULL: none */
     uint64_t line, column;   /* its place there, from 1; 0: unknown */
@@ -47,7 +48,9 @@ typedef struct eitp_table_config {
      * text.
      */
     const char *pair_column, *label_column;
-    size_t row_limit; /* largest row in bytes; 0: the default. A larger one is bad. */
+    const char *weight_column; /* of the weight of a row in the loss; NULL: none, whatever columns are called. Only CSV,
+                                  TSV and JSONL have one. */
+    size_t row_limit;          /* largest row in bytes; 0: the default. A larger one is bad. */
 } eitp_table_config;
 
 /* The defaults of eitp_text_files_config, the usual columns, and rows of up to 16 MiB. */
@@ -64,6 +67,7 @@ typedef struct eitp_table_statistics {
     uint64_t bytes;         /* of the files */
     uint64_t bytes_total;   /* of all files, as of eitp_table_open, without "-" */
     uint64_t invalid_bytes; /* bytes that were not valid and became U+FFFD */
+    int has_weights; /* nonzero: a column is called weight, weights or sample_weight, and weight_column is NULL */
 } eitp_table_statistics;
 
 /* Copies the configuration, finds the files and checks that they exist; reads none of them. Close with

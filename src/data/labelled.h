@@ -83,12 +83,14 @@ EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
  * of. The problem is EITP_PROBLEM_TOKENS, with one label, "trained". A conversation of which nothing would be trained
  * on is left out. The log says how many are, and how many have tools that the template does not read.
  *
- * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels do not fit the
- * problem or are unknown, or if it has no label where others do (with EITP_PROBLEM_UNKNOWN and without config->labels,
- * examples without labels that come before the first one with labels are an error even with skip_bad). With
- * config->second it is also bad if it is a pair, if its words have labels of their own (by the rule of
- * EITP_PROBLEM_UNKNOWN above), or if the text has no tokens in one of the tokenizers. It is EITP_ERROR_FORMAT, with
- * file, line and column.
+ * The weight of an example is that of its sample in the loss, or of each token with EITP_PROBLEM_TOKENS.
+ *
+ * An example is bad if its weight is not a number of at least 0, if its texts have no tokens, if they are too long and
+ * must not be cut, if its labels do not fit the problem or are unknown, or if it has no label where others do (with
+ * EITP_PROBLEM_UNKNOWN and without config->labels, examples without labels that come before the first one with labels
+ * are an error even with skip_bad). With config->second it is also bad if it is a pair, if its words have labels of
+ * their own (by the rule of EITP_PROBLEM_UNKNOWN above), or if the text has no tokens in one of the tokenizers. It is
+ * EITP_ERROR_FORMAT, with file, line and column.
  *
  * Repeats are found by a 64-bit hash of the texts, before they are cut. With `dedup` the first of several examples with
  * the same texts and labels is kept; if their labels differ, none is.

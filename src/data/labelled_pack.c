@@ -2,10 +2,14 @@
 #include "data/labelled.h"
 
 #include "base/checksum.h"
+#include "base/json.h"
 #include "base/little_endian.h"
 #include "base/log.h"
 #include "base/setting_table.h"
+#include "base/unicode.h"
 #include "data/labelled_writer.h"
+
+#include <float.h>
 
 /* Bad examples that the log names, and tokens that there is room for before an example needs more. */
 enum { EITP__LOGGED_EXAMPLES = 10, EITP__FIRST_TOKENS = 16 };
@@ -337,6 +341,28 @@ static eitp_status eitp__labelled_use_chat(eitp__labelled_packer *packer, eitp_e
 
 /* ---- Writing ---- */
 
+/* Reads the weight of an example in the loss. */
+static eitp_status eitp__example_weight(const eitp_example *example, float *weight, eitp_error *error) {
+    const char *text = example->weight.bytes;
+    const size_t size = text ? eitp__utf8_trim(&text, example->weight.size) : 0;
+    double value = 1;
+    if (size && (!eitp__json_read_number(text, size, &value) || !(value >= 0 && value <= FLT_MAX)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the weight must be a number of at least 0 (got '%.*s')",
+                          (int)(size < 40 ? size : 40), text);
+    *weight = value > 0 ? (float)value : 0; /* no negative zero */
+    return EITP_OK;
+}
+
+/* Adds the weight of an example, which all its words have. */
+static eitp_status eitp__labelled_add_weight(eitp__labelled_packer *packer, float weight, int as_words, size_t length,
+                                             eitp_error *error) {
+    float *weights = eitp__labelled_weights(packer);
+    packer->index.weighs_values = as_words;
+    for (size_t i = 0; i < length && as_words; i++)
+        weights[i] = weight;
+    return eitp__labelled_index_weigh(&packer->index, as_words ? weights : &weight, as_words ? length : 1, error);
+}
+
 /* Writes the ids of an example, and sets their checksum. */
 static eitp_status eitp__labelled_put_ids(eitp__labelled_packer *packer, eitp__sample_record *record,
                                           eitp_error *error) {
@@ -354,9 +380,13 @@ static eitp_status eitp__labelled_put_ids(eitp__labelled_packer *packer, eitp__s
 static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, const eitp_example *example,
                                                eitp_error *error) {
     eitp__labelled_entry entry = EITP__ZERO;
+    float weight = 1;
     eitp_status status = eitp__labelled_check_second(packer, example, error);
     if (status != EITP_OK || packer->config->chat)
         return status != EITP_OK ? status : eitp__labelled_pack_conversation(packer, example, error);
+    status = eitp__example_weight(example, &weight, error);
+    if (status != EITP_OK)
+        return status;
     const int as_words = eitp__example_labels_are_of_words(&packer->labels, example);
     entry.is_pair = example->pair.bytes != NULL && !as_words;
     for (size_t i = 0; i < packer->form_count && status == EITP_OK; i++)
@@ -366,6 +396,8 @@ static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, co
     const size_t value_count = as_words ? entry.record.length : packer->labels.count;
     if (status == EITP_OK)
         status = eitp__labelled_index_reserve(&packer->index, value_count, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_add_weight(packer, weight, as_words, entry.record.length, error);
     if (status != EITP_OK)
         return status;
     entry.record.first = packer->writer.layout.info.token_count;

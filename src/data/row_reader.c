@@ -69,6 +69,9 @@ static void eitp__list_columns(const eitp__csv *csv, char *list, size_t size) {
         *at = (unsigned char)*at < ' ' ? ' ' : *at;
 }
 
+/* Names that people give to the weights of rows, which a table may also have for something else. */
+static const char *const eitp__weight_names[] = {"weight", "weights", "sample_weight"};
+
 /* Finds a name in the first line; *found is SIZE_MAX if it is not there. */
 static eitp_status eitp__find_name(const eitp__row_reader *rows, const char *name, size_t *found, eitp_error *error) {
     const size_t size = strlen(name);
@@ -102,7 +105,7 @@ static eitp_status eitp__fail_column(const eitp__row_reader *rows, const char *c
  * by numbers. Only the label may be missing, if it has its default name.
  */
 static eitp_status eitp__find_columns(eitp__row_reader *rows, eitp_error *error) {
-    static const char *const defaults[EITP__COLUMN_KINDS] = {"text", NULL, "label"};
+    static const char *const defaults[EITP__COLUMN_KINDS] = {"text", NULL, "label", NULL};
     const char *const *columns = rows->config.columns;
     int has_names = 0;
     for (size_t i = 0; i < EITP__COLUMN_KINDS; i++) {
@@ -126,6 +129,10 @@ static eitp_status eitp__find_columns(eitp__row_reader *rows, eitp_error *error)
             return eitp__fail_column(rows, column, error);
     }
     rows->has_row = !has_names;
+    for (size_t i = 0; i < EITP__COUNT(eitp__weight_names) && has_names && !columns[EITP__COLUMN_WEIGHT]; i++) {
+        size_t found = SIZE_MAX;
+        rows->has_weights |= !eitp__find_name(rows, eitp__weight_names[i], &found, NULL) && found != SIZE_MAX;
+    }
     return EITP_OK;
 }
 
@@ -174,6 +181,8 @@ static eitp_status eitp__read_csv(eitp__row_reader *rows, eitp_example *example,
     example->column = eitp__csv_column(csv, text);
     if (rows->fields[EITP__COLUMN_PAIR] != SIZE_MAX)
         example->pair = eitp__csv_value(csv, rows->fields[EITP__COLUMN_PAIR]);
+    if (rows->fields[EITP__COLUMN_WEIGHT] != SIZE_MAX)
+        example->weight = eitp__csv_value(csv, rows->fields[EITP__COLUMN_WEIGHT]);
     if (rows->fields[EITP__COLUMN_LABEL] == SIZE_MAX)
         return EITP_OK;
     rows->label = eitp__csv_value(csv, rows->fields[EITP__COLUMN_LABEL]);
@@ -194,8 +203,8 @@ static int eitp__words_are_texts(const eitp_example *example) {
     return 0;
 }
 
-/* At the end of the rows. A single one with a list of texts is a table that is written column by column. A member that
-   is named must be in some row; the default label need not be. */
+/* At the end of the rows. A .json file of a single one with a list of texts is a table that is written column by
+   column. A member that is named must be in some row; the default label need not be. */
 static eitp_status eitp__check_found(const eitp__row_reader *rows, eitp_error *error) {
     if (rows->has_texts && rows->count == 1)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -220,6 +229,20 @@ static eitp_status eitp__fail_no_text(const eitp__row_reader *rows, const char *
                       eitp__json_list_members(rows->json.object, members, sizeof members));
 }
 
+static eitp_status eitp__read_json_weight(eitp__row_reader *rows, eitp_text *weight, eitp_error *error) {
+    const eitp_json *object = rows->json.object, *value;
+    const char *name = rows->config.columns[EITP__COLUMN_WEIGHT];
+    for (size_t i = 0; i < EITP__COUNT(eitp__weight_names) && !name; i++)
+        rows->has_weights |= eitp_json_member(object, eitp__weight_names[i]) != NULL;
+    value = eitp_json_member(object, name);
+    rows->found[EITP__COLUMN_WEIGHT] |= value != NULL;
+    if (!value || value->kind != EITP_JSON_NUMBER)
+        return name ? eitp__json_rows_text(&rows->json, name, &value, weight, error) : EITP_OK;
+    weight->bytes = value->text;
+    weight->size = value->text_size;
+    return EITP_OK;
+}
+
 static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     const char *const *columns = rows->config.columns;
     const char *text = columns[EITP__COLUMN_TEXT] ? columns[EITP__COLUMN_TEXT] : "text";
@@ -237,7 +260,8 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
         return status;
     if (!value)
         return eitp__fail_no_text(rows, text, error);
-    rows->has_texts |= !rows->count && !columns[EITP__COLUMN_TEXT] && eitp__words_are_texts(example);
+    rows->has_texts |= !rows->count && !columns[EITP__COLUMN_TEXT] && eitp__is_json_name(rows->reader.path) &&
+                       eitp__words_are_texts(example);
     example->line = value->line;
     example->column = eitp__json_rows_column(&rows->json, value);
     if (pair) {
@@ -245,6 +269,8 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
         status = eitp__json_rows_text(&rows->json, pair, &value, &example->pair, error);
     }
     rows->found[EITP__COLUMN_LABEL] |= eitp_json_member(rows->json.object, label) != NULL;
+    if (status == EITP_OK)
+        status = eitp__read_json_weight(rows, &example->weight, error);
     return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
 }
 
@@ -357,6 +383,11 @@ static const struct {
                          {eitp__find_conll_columns, eitp__read_conll},
                          {NULL, eitp__read_conversation}};
 
+/* True if rows have columns by name. */
+static int eitp__has_columns(eitp_text_format format) {
+    return format == EITP_FORMAT_CSV || format == EITP_FORMAT_TSV || format == EITP_FORMAT_JSONL;
+}
+
 EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
                                                 const eitp__text_reading *how, const eitp__row_config *config,
                                                 eitp_error *error) {
@@ -370,6 +401,10 @@ EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const ei
     eitp__conll_init(&rows->conll, &rows->lines);
     eitp__buffer_init(&rows->text, host);
     status = eitp__text_reader_check(&rows->reader, error);
+    if (status == EITP_OK && config->columns[EITP__COLUMN_WEIGHT] && !eitp__has_columns(config->format))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "%s: neither CSV, TSV nor JSON Lines, so there is no column '%.60s' with weights", path,
+                            config->columns[EITP__COLUMN_WEIGHT]);
     if (status == EITP_OK && eitp__row_formats[config->format].open)
         status = eitp__row_formats[config->format].open(rows, error);
     if (status != EITP_OK)

@@ -10,7 +10,7 @@
 enum { EITP__ROW_LIMIT = 16 << 20 };
 
 /* What a column holds. */
-enum { EITP__COLUMN_TEXT, EITP__COLUMN_PAIR, EITP__COLUMN_LABEL, EITP__COLUMN_KINDS };
+enum { EITP__COLUMN_TEXT, EITP__COLUMN_PAIR, EITP__COLUMN_LABEL, EITP__COLUMN_WEIGHT, EITP__COLUMN_KINDS };
 
 /* What rows are made of. */
 typedef struct eitp__row_config {
@@ -36,7 +36,8 @@ typedef struct eitp__row_reader {
     uint64_t first_line;           /* of CSV and TSV: the line that decided on field_count */
     int has_row;                   /* the first line was read, and is a row */
     int found[EITP__COLUMN_KINDS]; /* members that a row of JSON Lines had */
-    int has_texts;                 /* the words of the first row of JSON Lines have spaces in them */
+    int has_weights;               /* a column may have the weights of rows, and is not named */
+    int has_texts;                 /* the words of the first row of a .json file have spaces in them */
     uint64_t count, skipped;       /* rows that were read and skipped */
 } eitp__row_reader;
 

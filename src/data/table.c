@@ -11,6 +11,8 @@ static const eitp_setting eitp__table_settings[] = {
                        "column of tables that has the second text of a pair"),
     EITP__TEXT_SETTING(eitp_table_config, , label_column, "label_column", NULL, REFUSED,
                        "column of tables that has the label"),
+    EITP__TEXT_SETTING(eitp_table_config, , weight_column, "weight_column", NULL, REFUSED,
+                       "column of tables that has the weight of a row in the loss"),
     EITP__SETTING(eitp_table_config, , row_limit, "row_limit", UNSIGNED, EITP__ROW_LIMIT, 1, EITP__LARGEST_COUNT, 0,
                   REFUSED, NULL, "largest row, in bytes"),
 };
@@ -31,7 +33,7 @@ eitp_table_config eitp_table_config_default(void) {
 struct eitp_table {
     eitp_host host;
     eitp__text_paths paths;
-    char *pair_column, *label_column; /* NULL: the default */
+    char *pair_column, *label_column, *weight_column; /* NULL: the default */
     size_t row_limit;
     eitp__row_reader rows; /* of the current file */
     char *label;           /* of the current file; NULL: none */
@@ -53,6 +55,8 @@ eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *conf
         status = eitp__copy_setting(host, config->pair_column, &table->pair_column, error);
     if (status == EITP_OK)
         status = eitp__copy_setting(host, config->label_column, &table->label_column, error);
+    if (status == EITP_OK)
+        status = eitp__copy_setting(host, config->weight_column, &table->weight_column, error);
     if (status != EITP_OK) {
         eitp_table_close(table);
         return status;
@@ -71,6 +75,7 @@ void eitp_table_close(eitp_table *table) {
     eitp__release_text(&host, table->label);
     eitp__release_text(&host, table->pair_column);
     eitp__release_text(&host, table->label_column);
+    eitp__release_text(&host, table->weight_column);
     eitp__release(&host, table, sizeof *table);
 }
 
@@ -134,6 +139,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     config.columns[EITP__COLUMN_TEXT] = table->paths.text_column;
     config.columns[EITP__COLUMN_PAIR] = table->pair_column;
     config.columns[EITP__COLUMN_LABEL] = table->label_column;
+    config.columns[EITP__COLUMN_WEIGHT] = table->weight_column;
     config.skip_bad = table->paths.skip_bad;
     config.row_limit = table->row_limit;
     status =
@@ -191,6 +197,7 @@ eitp_table_statistics eitp_table_get_statistics(const eitp_table *table) {
     statistics.rows += table->rows.count;
     statistics.skipped_rows += table->rows.skipped;
     statistics.bytes += table->rows.reader.used_bytes;
+    statistics.has_weights |= table->rows.has_weights;
     statistics.invalid_bytes += eitp__text_reader_invalid(&table->rows.reader);
     return statistics;
 }

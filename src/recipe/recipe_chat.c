@@ -8,6 +8,7 @@
 /* What the first row of the data is. */
 typedef struct eitp__first_row {
     int is_conversation;
+    int has_weight; /* it is a text with a member "weight" */
     eitp_error why; /* with EITP_ERROR_ARGUMENT: it is neither a conversation nor a text */
 } eitp__first_row;
 
@@ -17,6 +18,7 @@ static void eitp__judge_first_row(const eitp_host *host, const eitp_example *exa
     if (!eitp__json_parse_line(host, text->bytes, text->size, 1, &document, NULL)) {
         const eitp_json *root = eitp_json_root(document);
         row->is_conversation = eitp__has_conversation(root);
+        row->has_weight = !row->is_conversation && eitp_json_member(root, "weight") != NULL;
         if (!row->is_conversation && root->kind == EITP_JSON_OBJECT && !eitp_json_member(root, "text")) {
             eitp__fail_form(host, root, "text", &row->why);
             eitp__fail_prefix(&row->why, row->why.status, "%s: line %llu", example->path,
@@ -71,6 +73,10 @@ EITP__PRIVATE eitp_status eitp__find_conversations(eitp_training *training, eitp
         return EITP_OK;
     if (row.is_conversation)
         training->recipe.data.format = EITP_FORMAT_CHAT;
+    if (row.has_weight && !training->trained)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "'weight' of the rows of '%s' is not used: texts are cut into windows, which have no weight",
+                       training->parts[EITP_TRAINING].paths->texts[0]);
     if (!row.why.status || training->recipe.data.skip_bad)
         return EITP_OK;
     if (error)

@@ -97,7 +97,7 @@ static eitp_status eitp__choose_task(eitp_training *training, eitp_error *error)
         eitp__tokens_recipe(),      eitp__regression_recipe(), eitp__vae_recipe()};
     const eitp_task_kind kind =
         training->recipe.task.kind || !training->latent.size ? training->recipe.task.kind : EITP_TASK_VAE;
-    const int has_column = training->recipe.data.label_column != NULL;
+    const int has_column = training->recipe.data.label_column || training->recipe.data.weight_column;
     eitp__labels_found found;
     eitp_status status;
     training->kind = kinds[kind];
@@ -143,6 +143,11 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
 EITP__PRIVATE eitp_status eitp__training_set_shape(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *recipe = &training->recipe.model;
     eitp_status status = eitp__choose_task(training, error);
+    if (!status && training->recipe.data.weight_column && !eitp_head_has_labels(training->kind->head))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "weight_column is for labels: task is %s; rows of conversations have their weight in a "
+                            "member 'weight'",
+                            training->kind->name);
     if (!status)
         status = training->kind->set_shape(training, error);
     if (!status && recipe->dropout >= 0 && training->is_resumed)

@@ -9,6 +9,7 @@ EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, 
     table.texts = eitp__part_texts(training, split);
     table.pair_column = training->recipe.data.pair_column;
     table.label_column = training->recipe.data.label_column;
+    table.weight_column = training->recipe.data.weight_column;
     return table;
 }
 
@@ -77,7 +78,7 @@ EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp_
     eitp_table *table = NULL;
     int is_text, is_end = 0, is_missing = 0;
     eitp_status status = eitp__is_only_text(training, &is_text, error);
-    *found = config.label_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
+    *found = config.label_column || config.weight_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
     if (status || is_text)
         return status;
     for (size_t i = 0; i < config.texts.path_count; i++) {
@@ -167,6 +168,11 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
                        "packed %llu samples into %llu tokens, at most %lld each, in %.1f s: %s",
                        (unsigned long long)info.sample_count, (unsigned long long)info.token_count,
                        (long long)info.max_length, eitp__clock() - started, part->path);
+    if (!status && eitp_table_get_statistics(packing.table).has_weights && eitp_head_has_labels(training->kind->head))
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "'%s' has a column of weights, which is not used, since it may be something else; name it as "
+                       "weight_column if it has the weight of each row in the loss",
+                       rows.texts.paths[0]);
     eitp_table_close(packing.table);
     return status;
 }
@@ -179,7 +185,7 @@ static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_spl
     const int64_t numbers[] = {config->max_length, config->problem, config->label_count, config->drops_labels,
                                data->dedup};
     const int64_t more[] = {config->is_bare, config->second_max_length, (int64_t)(second >> 1)};
-    const char *const texts[] = {data->pair_column, data->label_column};
+    const char *const texts[] = {data->pair_column, data->label_column, data->weight_column};
     uint64_t hash = eitp__part_fingerprint(training, split);
     hash = eitp__fnv1a(hash, numbers, sizeof numbers);
     if (config->is_bare)

@@ -88,6 +88,34 @@ check "is the same" cmp -s found expected
 exits 0 "predict" predict --model old_labels --data val.csv $options
 check "names it so" sh -c "cut -f1 out | grep -qx 'mild '"
 
+# ---- Weights of rows ----
+
+awk -F, 'NR == 1 { print $0 ",weight"; next } { print $0 "," NR % 4 / 2 }' train.csv >weighted.csv
+awk -F, 'NR == 1 { print $0 ",weight"; next } { print $0 "," (NR % 2 ? "" : 1) }' train.csv >ones.csv
+exits 0 "a column of weights that is not named" train $small --data weighted.csv --eval no --steps 2 --output-dir unnamed_weights
+check "is not used, with a warning" grep -q "^warning: 'weighted.csv' has a column of weights, which is not used, since it may be something else; name it with --weight-column if it has the weight of each row in the loss" err
+check "changes nothing" cmp -s unspaced/checkpoint-2/model.safetensors unnamed_weights/checkpoint-2/model.safetensors
+exits 0 "weights of 1" train $small --data ones.csv --weight-column weight --eval no --steps 2 --output-dir ones
+check "change no bit" cmp -s unspaced/checkpoint-2/model.safetensors ones/checkpoint-2/model.safetensors
+exits 0 "other weights" train $small --data weighted.csv --weight-column weight --steps 2 --output-dir row_weights
+check "without a warning" sh -c "! grep -q 'column of weights' err"
+check "change something" sh -c "! cmp -s unspaced/checkpoint-2/model.safetensors row_weights/checkpoint-2/model.safetensors"
+check "are in run.json" grep -q '"weight-column": "weight"' row_weights/run.json
+loss() {
+    sed -n 's/.*"loss": \([0-9.]*\),.*/\1/p' out
+}
+exits 0 "eval of the run's data" eval --model row_weights --split all --json $options
+whole=$(loss)
+exits 0 "eval with weights" eval --model row_weights --data weighted.csv --weight-column weight --json $options
+check "the same loss" test "$(loss)" = "$whole"
+exits 0 "eval without weights" eval --model row_weights --data weighted.csv --json $options
+check "another one" test "$(loss)" != "$whole"
+exits 0 "resume" train --resume row_weights --steps 3 $options --output-dir row_weights
+printf 'text,label,weight\na,cold,1\nb,mild,-2\n' >negative.csv
+refuses 1 "negative.csv: line 3, column 1: the weight must be a number of at least 0 (got '-2')" train $small --data negative.csv --weight-column weight --output-dir gone
+refuses 1 "no column named 'w'" train $small --data weighted.csv --weight-column w --output-dir gone
+refuses 1 "weight-column is for labels: --task is mlm" train $small --task mlm --data weighted.csv --weight-column weight --output-dir gone
+
 # ---- What is trained for ----
 
 exits 0 "--task auto without labels" train $small --data words/vocab.txt --data-format lines --steps 2 --output-dir mlm --eval no

@@ -41,6 +41,9 @@ refuses 1 "other.json: line 1: no member named 'text' with a text (members: role
 lm="train --init tiny.json --block-size 4 --batch-size 1 --grad-accum 1 --steps 1 --threads 1 --val-fraction 0"
 refuses 1 "other.json: line 1: the row has the members role, conversation; it must have messages, or conversations, or prompt and completion, or instruction and output, or question and answer, or text; the nearest is conversations (--text-column NAME, or --data-format text" \
     $lm --data other.json --output-dir gone
+printf '{"text": "one two three", "weight": 2}\n' >heavy.jsonl
+exits 0 "a text with a weight" $lm --data heavy.jsonl --output-dir heavy
+check "which is not used, with a warning" grep -q "^warning: 'weight' of the rows of 'heavy.jsonl' is not used: texts are cut into windows" err
 exits 0 "bad rows of a .json file are skipped" $lm --data other.json --data rows.json --on-bad-row skip --output-dir skipped
 exits 0 "a text of .json files in a directory" $lm --data folder --output-dir texts-of-json
 check "is packed as it is" grep -q 'packed 1 document' err

@@ -68,6 +68,13 @@ check "is the same" same out lists
 exits 0 "training on lists" train $small --data val.jsonl $columns --steps 1 --output-dir lists_run
 check "is known by the data" grep -q '^task: tokens' err
 
+sed 's/}$/, "weight": 0.5}/' val.jsonl >halves.jsonl
+awk '{ sub(/}$/, ", \"weight\": " NR % 3 "}"); print }' val.jsonl >weighted.jsonl
+exits 0 "weights of a half" train $small --data halves.jsonl $columns --weight-column weight --steps 1 --output-dir halves
+check "change no bit" same lists_run/checkpoint-1/model.safetensors halves/checkpoint-1/model.safetensors
+exits 0 "several weights" train $small --data weighted.jsonl $columns --weight-column weight --steps 1 --output-dir row_weights
+check "change something" sh -c "! cmp -s lists_run/checkpoint-1/model.safetensors row_weights/checkpoint-1/model.safetensors"
+
 # ---- Labels as numbers ----
 
 cp -r run/best_model/ unnamed

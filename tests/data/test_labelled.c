@@ -31,6 +31,8 @@ static eitp_text text_of(const char *text) {
     return result;
 }
 
+static const char *const *row_weights; /* of the rows that are read; NULL: none */
+
 static eitp_status read_row(void *user, eitp_example *example, int *is_end, eitp_error *error) {
     rows *r = (rows *)user;
     const row *item = &r->items[r->next];
@@ -47,6 +49,7 @@ static eitp_status read_row(void *user, eitp_example *example, int *is_end, eitp
     }
     example->labels = r->labels;
     example->labels_are_list = item->is_list;
+    example->weight = text_of(row_weights ? row_weights[r->next] : NULL);
     example->path = "rows.csv";
     example->line = ++r->next + 1;
     example->column = 7;
@@ -630,6 +633,62 @@ static void test_similar_labels(void) {
         CHECK_THAT(!cases[i].warning || strstr(lines.last, cases[i].warning), "%s, not %s", lines.last,
                    cases[i].warning);
     }
+}
+
+/* ---- Weights ---- */
+
+/* The weights of the samples as "1 0.5". */
+static const char *weights_of(const eitp_labelled_source *source) {
+    static char text[256];
+    size_t used = 0;
+    text[0] = 0;
+    for (uint64_t i = 0; i < source->count; i++) {
+        eitp_labelled_sample sample = EITP__ZERO;
+        if (source->read(source->user, i, &sample, NULL))
+            return "failed";
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%g", i ? " " : "", (double)sample.weight);
+    }
+    return text;
+}
+
+/* They are kept with their samples; a file without any has the bytes of one whose examples have none. */
+static void test_weights_of_samples(void) {
+    static const row items[] = {{"one", NULL, {"a"}, 0}, {"two", NULL, {"b"}, 0}, {"one", NULL, {"a"}, 0},
+                                {"c", NULL, {"b"}, 0},   {"d e", NULL, {"a"}, 0}, {"f", NULL, {"b"}, 0}};
+    static const char *const weights[] = {NULL, " 0.5 ", "9", "", "0", "-0"};
+    static const char *const wrong[] = {"-1", "much", "1e39", "nan", "1 2"};
+    static const uint64_t picked[] = {3, 1};
+    const char *ones[2] = {NULL, NULL};
+    eitp_labelled_pack_config config = plain();
+    eitp_labelled_part *part;
+    eitp_labelled_source source;
+    eitp_sample_file *file;
+    eitp_sample_file_info info[2];
+    eitp_error error;
+    config.dedup = 1;
+    row_weights = weights;
+    file = packed(config, items, EITP__COUNT(items));
+    source = eitp_sample_file_labelled_source(file);
+    CHECK(source.has_weights && same_text(weights_of(&source), "1 0.5 1 0 0") && same_text(names_of(file), "a,b"));
+    CHECK(eitp_sample_file_get_info(file).has_weights && !eitp_sample_file_verify(file, &error));
+    REQUIRE_OK(eitp_labelled_part_create(file, picked, 2, &part, &error), error);
+    source = eitp_labelled_part_source(part);
+    CHECK(source.has_weights && same_text(weights_of(&source), "0 0.5"));
+    eitp_labelled_part_destroy(part);
+    eitp_sample_file_close(file);
+    row_weights = ones;
+    for (int i = 0; i < 2; i++) {
+        ones[0] = ones[1] = i ? "1.0" : NULL;
+        REQUIRE_OK(pack_on(host, wordpiece, config, items, 2, "a.lab", &info[i], &error), error);
+        CHECK(!info[i].has_weights);
+    }
+    CHECK(info[0].content_hash == info[1].content_hash);
+    for (size_t i = 0; i < EITP__COUNT(wrong); i++) {
+        ones[1] = wrong[i];
+        CHECK(pack_on(host, wordpiece, config, items, 2, "a.lab", NULL, &error) == EITP_ERROR_FORMAT &&
+              has(&error, "rows.csv: line 3, column 7: the weight must be a number of at least 0 (got '"));
+    }
+    row_weights = NULL;
 }
 
 static void test_refused_settings(void) {
@@ -1406,7 +1465,7 @@ static void test_damage_is_found(void) {
 
 /* A number of the file to change: in the header, in the record of sample 1, or the first value or name. */
 typedef struct lie {
-    const char *of; /* "header", "record", "value" or "name" */
+    const char *of; /* "header", "record", "value", "weight" or "name" */
     size_t at, size;
     uint64_t value;
     const char *words;
@@ -1458,6 +1517,7 @@ static void tell_lie(const lie *l, char *data, size_t size) {
     const uint64_t place = !strcmp(l->of, "header")   ? 0
                            : !strcmp(l->of, "record") ? layout.records + EITP__SAMPLE_RECORD_SIZE
                            : !strcmp(l->of, "value")  ? layout.values
+                           : !strcmp(l->of, "weight") ? layout.weights
                                                       : layout.names;
     eitp__put_number(bytes + place + l->at, l->size, l->value);
     const uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes + layout.records, size - (size_t)layout.records);
@@ -1478,6 +1538,22 @@ static void check_lies(const lie *told, size_t count) {
                    "case %zu", i);
         eitp__buffer_release(&content);
     }
+}
+
+/* Weights that are negative or not finite are damage. */
+static void test_damaged_weights(void) {
+    static const row items[] = {{"one", NULL, {"a"}, 0}, {"two", NULL, {"b"}, 0}};
+    static const char *const weights[] = {"3", "0.5"};
+    static const lie told[] = {{"weight", 0, 4, 0x80000000u, "the weight 0 is damaged"},
+                               {"weight", 4, 4, 0x7F800000u, "the weight 1 is damaged"},
+                               {"weight", 4, 4, 0xBF800000u, "the weight 1 is damaged"},
+                               {"header", 200, 8, 1, "an impossible number of weights"},
+                               {"header", 200, 8, 0, "but the file has"}};
+    eitp_error error;
+    row_weights = weights;
+    REQUIRE_OK(pack_on(host, wordpiece, plain(), items, 2, "a.lab", NULL, &error), error);
+    row_weights = NULL;
+    check_lies(told, EITP__COUNT(told));
 }
 
 /* Impossible numbers under right checksums. */
@@ -1763,6 +1839,8 @@ static const test_case tests[] = {
     TEST(test_many_labels),
     TEST(test_bad_examples_are_skipped),
     TEST(test_similar_labels),
+    TEST(test_weights_of_samples),
+    TEST(test_damaged_weights),
     TEST(test_refused_settings),
     TEST(test_progress_interrupts),
     TEST(test_repeats),

@@ -43,7 +43,7 @@ static void see_log(void *user, eitp_log_level level, const char *message) {
     snprintf(seen->last, sizeof seen->last, "%s", message);
 }
 
-/* What a table has, a line for each row: text, "+pair", "=label", "[list of labels]", "@line:column". */
+/* What a table has, a line for each row: text, "+pair", "*weight", "=label", "[list of labels]", "@line:column". */
 typedef struct table_read {
     eitp_host host;
     eitp_table_config config;
@@ -65,6 +65,8 @@ static void add_row(table_read *r, const eitp_example *example) {
     add_text(r->rows, "", example->text);
     if (example->pair.bytes)
         add_text(r->rows, "+", example->pair);
+    if (example->weight.bytes)
+        add_text(r->rows, "*", example->weight);
     strcat(r->rows, example->labels_are_list ? "[" : "");
     for (size_t i = 0; i < example->label_count; i++)
         add_text(r->rows, example->labels_are_list ? (i ? "," : "") : "=", example->labels[i]);
@@ -444,6 +446,31 @@ static void test_json_lists(void) {
     scratch_remove(scratch);
 }
 
+/* A column is one of weights only if it is named; one that may be is reported. */
+static void test_weights(void) {
+    table_read r = EITP__ZERO;
+    REQUIRE(scratch_make(scratch));
+    check_rows(&r, "a.csv", "text,weight,label\na,2,x\n", "a=x@2:1\n");
+    CHECK(r.statistics.has_weights);
+    check_rows(&r, "a.jsonl", "{\"text\":\"a\",\"sample_weight\":2}\n", "a@1:9\n");
+    CHECK(r.statistics.has_weights);
+    check_rows(&r, "a.jsonl", "{\"text\":\"a\",\"weigh\":2}\n", "a@1:9\n");
+    CHECK(!r.statistics.has_weights);
+    r.config.weight_column = "w";
+    check_rows(&r, "a.csv", "text,w,label,weight\na,2,x,7\nb,,y,8\n", "a*2=x@2:1\nb*=y@3:1\n");
+    CHECK(!r.statistics.has_weights);
+    check_rows(&r, "a.jsonl",
+               "{\"text\":\"a\",\"w\":0.50}\n{\"text\":\"b\",\"w\":null}\n{\"text\":\"c\",\"w\":\"3\"}\n",
+               "a*0.50@1:9\nb@2:9\nc*3@3:9\n");
+    check_refused(&r, "a.jsonl", "{\"text\":\"a\",\"w\":[1]}\n", EITP_ERROR_FORMAT,
+                  "line 1, column 17: 'w' must be a string (got a list)");
+    check_refused(&r, "a.jsonl", "{\"text\":\"a\"}\n", EITP_ERROR_ARGUMENT, "no row has a member named 'w'");
+    check_refused(&r, "a.csv", "text,label\na,x\n", EITP_ERROR_ARGUMENT, "line 1: no column named 'w'");
+    check_refused(&r, "a.txt", "a\n", EITP_ERROR_ARGUMENT,
+                  "neither CSV, TSV nor JSON Lines, so there is no column 'w' with weights");
+    scratch_remove(scratch);
+}
+
 /* What else a JSON file may hold: columns instead of rows, one object inside another, several texts on a line. */
 static void test_json_of_other_forms(void) {
     table_read r = EITP__ZERO;
@@ -451,6 +478,7 @@ static void test_json_of_other_forms(void) {
     check_refused(&r, "a.json", "{\"text\":[\"a b\",\"c\"],\"label\":[\"x\",\"y\"]}", EITP_ERROR_ARGUMENT,
                   "one object with a list of texts for each member; write an object for each text");
     check_rows(&r, "a.json", "{\"text\":[\"a b\",\"c\"]}\n{\"text\":[\"d\"]}\n", "a b c@1:9\nd@2:9\n");
+    check_rows(&r, "a.jsonl", "{\"text\":[\"a b\",\"c\"]}\n", "a b c@1:9\n");
     check_rows(&r, "a.json", "{\"text\":[\"a\",\"c\"],\"label\":[\"x\",\"y\"]}", "a c[x,y]@1:9\n");
     check_refused(&r, "a.json", "{\"text\":{\"0\":\"a\"}}", EITP_ERROR_FORMAT,
                   "line 1, column 9: 'text' must be a string (got an object)");
@@ -477,6 +505,7 @@ int main(int argc, char **argv) {
         TEST(test_jsonl),
         TEST(test_json_lists),
         TEST(test_json_of_other_forms),
+        TEST(test_weights),
         TEST(test_lines_and_folders),
         TEST(test_bad_rows_are_skipped),
         TEST(test_encodings_of_tables),

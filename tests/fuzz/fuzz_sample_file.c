@@ -29,6 +29,7 @@ static void check_ids(const eitp_labelled_sample *sample, const eitp_sample_file
 /* Reads samples of a source and checks what they promise. */
 static void use_source(const eitp_labelled_source *source, const eitp_sample_file_info *info, int32_t vocabulary_size) {
     static int32_t ids[MOST_IDS], segments[MOST_IDS], labels[MOST_IDS];
+    static float weights[MOST_IDS];
     float targets[MOST_LABELS];
     const int reads_targets = source->label_count <= MOST_LABELS, reads_ids = source->max_length <= MOST_IDS;
     for (int64_t i = 0; i < source->label_count && source->labels; i++)
@@ -39,6 +40,7 @@ static void use_source(const eitp_labelled_source *source, const eitp_sample_fil
         sample.segments = reads_ids ? segments : NULL;
         sample.targets = reads_targets ? targets : NULL;
         sample.token_labels = reads_ids ? labels : NULL;
+        sample.token_weights = reads_ids ? weights : NULL;
         if (source->read(source->user, i, &sample, NULL) != EITP_OK)
             continue;
         require(sample.length >= 1 && sample.length <= source->max_length);
@@ -46,6 +48,9 @@ static void use_source(const eitp_labelled_source *source, const eitp_sample_fil
         require((sample.label >= 0) == (source->problem == EITP_PROBLEM_SINGLE_LABEL));
         if (reads_ids)
             check_ids(&sample, info, vocabulary_size);
+        require(sample.weight >= 0 && isfinite(sample.weight));
+        for (int64_t k = 0; k < sample.length && reads_ids; k++)
+            require(weights[k] >= 0 && isfinite(weights[k]));
         for (int64_t k = 0; k < sample.length && reads_ids && source->problem == EITP_PROBLEM_TOKENS; k++)
             require(labels[k] >= -1 && labels[k] < source->label_count);
         for (int64_t k = 0; k < source->label_count && reads_targets && source->problem == EITP_PROBLEM_REGRESSION; k++)

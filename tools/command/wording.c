@@ -63,6 +63,8 @@ static const struct {
     {"name their column as label_column, or set task to lm or mlm",
      "name their column with --label-column, or train a language model with --task lm or mlm"},
     {"is label_column the column", "is --label-column the column"},
+    {"name it as weight_column if", "name it with --weight-column if"},
+    {"weight_column is for labels: task is", "--weight-column is for labels: --task is"},
     {"name their column as label_column, or predict them with eitp_predict",
      "name their column with --label-column, or use 'eitp predict'"},
     {"labels: the model's classifier", "--labels: the model's classifier"},

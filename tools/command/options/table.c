@@ -67,6 +67,8 @@ static const option_row rows[] = {
      "column of tables that has the second text of a pair (default: none)"},
     {"label-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
      "column of tables that has the label, or a list of labels (default: label; conll: the last)"},
+    {"weight-column", "sample-weight-column", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
+     "column of tables that has the weight of a row in the loss, a number of at least 0; empty: 1 (default: none)"},
     {"on-bad-row", "", KIND_SETTING, 0, 0, NULL, "stop=error=fail skip=warn", READS_TEXT, 1, ""},
     {"dedup", "deduplicate", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
