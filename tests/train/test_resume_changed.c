@@ -137,6 +137,48 @@ static void other_steps_are_refused(void) {
     scratch_remove(f.directory);
 }
 
+/* Resumes with a trainer that accepts other data. End the run in any case. */
+static eitp_status resume_accepting(fixture *f) {
+    eitp_host host = eitp_host_default();
+    eitp_status status;
+    host.log.user = &f->line;
+    host.log.write = remember;
+    status = make_run(&f->r, &host, &f->v, f->directory, &error_);
+    if (status)
+        return status;
+    eitp_trainer_destroy(f->r.trainer);
+    f->r.trainer = NULL;
+    f->r.config.accepts_other_data = 1;
+    status = eitp_trainer_create(&f->r.task, &f->r.config, &f->r.trainer, &error_);
+    memset(&f->line, 0, sizeof f->line);
+    return status ? status : eitp_trainer_resume(f->r.trainer, f->checkpoint, &error_);
+}
+
+/* Other data of the same size is refused, or accepted with a warning; windows of another length never are. */
+static void other_data_is_accepted_on_request(void) {
+    fixture f;
+    FILE *text;
+    REQUIRE(begin_fixture(&f) && train_and_save(&f, 1));
+    text = fopen(scratch_path(f.directory, "text.txt"), "r+b");
+    REQUIRE(text && fputs("A", text) >= 0 && !fclose(text));
+    CHECK(resume(&f) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "the same number of tokens, but different content"), "%s", error_.message);
+    end_run(&f.r);
+    CHECK_THAT(!resume_accepting(&f), "%s", error_.message);
+    CHECK_THAT(f.line.level == EITP_LOG_WARNING && strstr(f.line.text, "the training data differ from those of '"),
+               "%s", f.line.text);
+    CHECK(step_many(&f.r, 1, NULL) && save(&f));
+    end_run(&f.r);
+    REQUIRE_OK(resume(&f), error_);
+    CHECK_THAT(!f.line.text[0], "%s", f.line.text);
+    end_run(&f.r);
+    f.v.block_size = 31;
+    CHECK(resume_accepting(&f) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "block_size 32") != NULL, "%s", error_.message);
+    end_run(&f.r);
+    scratch_remove(f.directory);
+}
+
 /* Weights and moments are stored as f32: any precision resumes from any other, and back. */
 static void another_precision_continues(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16", "bf16", "fp32"};
@@ -194,6 +236,7 @@ int main(int argc, char **argv) {
         TEST(another_split_is_saved),
         TEST(a_split_that_changes_bits_is_a_warning),
         TEST(other_steps_are_refused),
+        TEST(other_data_is_accepted_on_request),
         TEST(another_precision_continues),
         TEST(other_kernels_continue),
     };
