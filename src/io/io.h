@@ -50,6 +50,11 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
 EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
                                             eitp_transformer_config *config, eitp_error *error);
 
+/* Reads the dtype of most weights in a model directory: EITP_BF16, EITP_F16, or EITP_F32 for any other and for a
+   directory without weights. */
+EITP_API eitp_status eitp_model_dtype_read(const eitp_host *host, const char *directory, eitp_dtype *dtype,
+                                           eitp_error *error);
+
 /*
  * Reads what the config.json of a directory says of a latent variable, and the encoder's configuration. The directory
  * of a model with one has config.json, with model_type "vae", its projections in model.safetensors, and two model

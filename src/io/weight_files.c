@@ -128,11 +128,13 @@ EITP__PRIVATE eitp_status eitp__weights_open_exact(const eitp_host *host, const 
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__weights_dtype(const eitp_host *host, const char *directory, eitp_dtype *dtype,
-                                              eitp_error *error) {
+eitp_status eitp_model_dtype_read(const eitp_host *host, const char *directory, eitp_dtype *dtype, eitp_error *error) {
     int64_t wide = 0, halves[2] = {0, 0};
     eitp__safetensors *collection = NULL;
-    eitp_status status = eitp__weights_open(host, directory, &collection, error);
+    eitp_status status;
+    if (!host || !directory || !dtype)
+        return eitp__fail_null(error, "eitp_model_dtype_read", "host, directory and dtype");
+    status = eitp__weights_open(host, directory, &collection, error);
     for (size_t i = 0; !status && collection && i < eitp__safetensors_count(collection); i++) {
         const eitp__safetensors_entry *entry = eitp__safetensors_at(collection, i);
         if (entry->dtype == EITP_BF16 || entry->dtype == EITP_F16)
@@ -141,6 +143,8 @@ EITP__PRIVATE eitp_status eitp__weights_dtype(const eitp_host *host, const char 
             wide += entry->count;
     }
     eitp__safetensors_close(collection);
+    if (status)
+        return status;
     *dtype = halves[0] > wide && halves[0] >= halves[1] ? EITP_BF16 : halves[1] > wide ? EITP_F16 : EITP_F32;
-    return status;
+    return EITP_OK;
 }

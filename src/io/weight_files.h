@@ -17,8 +17,4 @@ EITP__PRIVATE eitp_status eitp__weights_open_exact(const eitp_host *host, const 
 EITP__PRIVATE eitp_status eitp__weights_find_lower(const eitp_host *host, const char *directory, const char *name,
                                                    char **lower, eitp_error *error);
 
-/* The dtype of most weights in a directory: EITP_BF16, EITP_F16, or EITP_F32 for any other and for none. */
-EITP__PRIVATE eitp_status eitp__weights_dtype(const eitp_host *host, const char *directory, eitp_dtype *dtype,
-                                              eitp_error *error);
-
 #endif

@@ -38,7 +38,7 @@ static eitp_status eitp__read_stored_config(eitp_training *training, void *user,
     const eitp_status status = eitp_model_config_read(&training->host, directory, &training->stored, error);
     (void)user;
     /* Weights that cannot be opened are an error when they are loaded. */
-    if (!status && eitp__weights_dtype(&training->host, directory, &training->stored_dtype, NULL))
+    if (!status && eitp_model_dtype_read(&training->host, directory, &training->stored_dtype, NULL))
         training->stored_dtype = EITP_F32;
     return status;
 }

@@ -203,7 +203,7 @@ static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const
     eitp__labels *labels = NULL;
     char *keys = NULL;
     eitp_dtype dtype;
-    eitp_status status = eitp__weights_dtype(edit->host, directory, &dtype, error);
+    eitp_status status = eitp_model_dtype_read(edit->host, directory, &dtype, error);
     if (!status)
         status = eitp__config_other_keys(edit->host, edit->config.architecture, directory, &keys, error);
     if (!status && eitp_head_has_labels(edit->config.head))

@@ -57,6 +57,41 @@ exits 0 "bfloat16: resumed" train --resume auto --output-dir wide --steps 4 --th
 check "bfloat16: BF16" test "$(dtypes wide/checkpoint-4)" = "BF16 "
 refuses 1 "save-dtype" $tune --model bf16 --steps 2 --save-dtype int8 --output-dir gone
 
+# What changes a checkpoint leaves its weights and their dtype.
+cp -r whole changed
+exits 0 "set" set changed dropout=0
+check "set: config.json" grep -q '"dtype": "bfloat16"' changed/checkpoint-6/config.json
+exits 0 "set: the weights" eval --model changed/checkpoint-6 --data text.txt --block-size 16 --precision fp32 --threads 1 --json
+wanted=$(losses)
+exits 0 "set: the weights before" eval --model whole/checkpoint-6 --data text.txt --block-size 16 --precision fp32 --threads 1 --json
+check "set: the same weights" test -n "$wanted" -a "$(losses)" = "$wanted"
+
+# The copy of F16 weights in F32 is planned.
+for dtype in bf16 f16; do
+    exits 0 "plan of $dtype" plan --model $dtype --optimizer adamw --precision fp32 --block-size 16 --json
+    tr ',' '\n' <out | sed -n 's/.*"checkpoint": \([0-9]*\).*/\1/p' | head -1 >planned_$dtype
+done
+check "the checkpoint of f16 is larger" test "$(cat planned_f16)" -gt "$(cat planned_bf16)"
+
+# A decoder and an encoder in one checkpoint, each with its dtype.
+exits 0 "a tokenizer" tokenizer train --data text.txt --family roberta --vocab-size 300 --output words
+cat >roberta.json <<'END'
+{"model_type": "roberta", "vocab_size": 300, "max_position_embeddings": 66, "hidden_size": 16, "num_hidden_layers": 1,
+ "num_attention_heads": 2, "intermediate_size": 32}
+END
+exits 0 "an encoder" train --data text.txt --init roberta.json --tokenizer words --task mlm --steps 1 --block-size 16 --threads 1 \
+    --precision fp32 --save-dtype f16 --output-dir encoder
+vae="train --data text.txt --model bf16 --encoder encoder/checkpoint-1 --task vae --latent-size 4 --block-size 16 --batch-size 2 --threads 1
+    --precision fp32 --eval-steps 2 --lr-schedule constant"
+exits 0 "vae: straight" $vae --steps 4 --output-dir latent --json
+wanted=$(sed -n 's/.*"val_loss": \([0-9.]*\),.*/\1/p' out)
+exits 0 "vae: the first half" $vae --steps 2 --output-dir latent_cut
+exits 0 "vae: the second half" train --resume auto --output-dir latent_cut --steps 4
+check "vae: the same bits" same_checkpoints latent/checkpoint-4 latent_cut/checkpoint-4
+check "vae: dtypes" test "$(dtypes latent/checkpoint-4)$(dtypes latent/checkpoint-4/decoder)$(dtypes latent/checkpoint-4/encoder)" = "F32 BF16 F16 "
+exits 0 "vae: eval" eval --model latent --split validation --precision fp32 --threads 1 --json
+check "vae: the loss of the run's end" test -n "$wanted" -a "$(losses)" = "$wanted"
+
 # Files that were changed since are not joined with what they were saved with.
 exits 0 "half" $tune --model f16 --steps 2 --output-dir half
 cp -r half/checkpoint-2 other

@@ -515,6 +515,7 @@ static void files_with_null(void) {
     CHECK(names_null(eitp_model_load(context, NULL, &model, &error_), "directory"));
     CHECK(names_null(eitp_model_load(context, "x", NULL, &error_), "model"));
     CHECK(names_null(eitp_model_load_weights(NULL, "x", &error_), "model"));
+    CHECK(names_null(eitp_model_dtype_read(&host, NULL, NULL, &error_), "directory"));
     CHECK(names_null(eitp_model_save(NULL, "x", &error_), "model"));
     CHECK(names_null(eitp_lora_save(NULL, "x", NULL, &error_), "model"));
     CHECK(names_null(eitp_lora_load(NULL, "x", &error_), "model"));

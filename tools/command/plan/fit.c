@@ -77,12 +77,26 @@ static eitp_status read_config(void *shape, const char *directory, eitp_error *e
     return eitp_model_config_read(&host, directory, (eitp_transformer_config *)shape, error);
 }
 
+/* A run writes the weights of a model in F16 as such, with a copy in F32. */
+static void set_save_dtype(option_set *o, const char *directory) {
+    const eitp_host host = command_host();
+    eitp_dtype dtype;
+    eitp_error ignored;
+    if (!options_integer(o, OPTION_LORA_RANK) && !eitp_model_dtype_read(&host, directory, &dtype, &ignored) &&
+        dtype == EITP_F16)
+        options_set_text(o, OPTION_SAVE_DTYPE, "f16", SOURCE_DEFAULT);
+}
+
 eitp_status fit_read_model(option_set *o, char **directory, eitp_transformer_config *shape, eitp_error *error) {
     const char *model = options_text(o, OPTION_MODEL);
     eitp_error why;
     *directory = NULL;
-    if (model && files_info(model).kind == EITP_PATH_DIRECTORY)
-        return model_read_directory(model, directory, read_config, shape, error);
+    if (model && files_info(model).kind == EITP_PATH_DIRECTORY) {
+        const eitp_status status = model_read_directory(model, directory, read_config, shape, error);
+        if (!status)
+            set_save_dtype(o, *directory);
+        return status;
+    }
     if (model && !is_shape_file(model) && eitp_transformer_config_named(model, shape, &why))
         return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s', and %s", model, why.message);
     if (model)
