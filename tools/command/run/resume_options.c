@@ -147,7 +147,8 @@ eitp_status resume_compare_options(training_run *r, const option_set *recorded, 
         if (options_is_explicit(&r->options, id) && !reads_alike(r, recorded, id))
             snprintf(r->rereads + used, sizeof r->rereads - used, "%s--%s", used ? ", " : "", options_name(id));
     }
-    return check_kept(r, recorded, error);
+    /* Options that are only printed resume nothing. */
+    return options_integer(&r->options, OPTION_PRINT_CONFIG) ? EITP_OK : check_kept(r, recorded, error);
 }
 
 eitp_status resume_check_data(const training_run *r, eitp_error *error) {
