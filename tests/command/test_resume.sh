@@ -36,7 +36,8 @@ refuses 1 "of later steps" train --resume straight/checkpoint-8
 cp -r straight/checkpoint-12 other
 make_earlier other
 refuses 1 "trained with 4 samples per step (--batch-size 1, --grad-accum 4).* (got 3 and 4)" train --resume other --data text.txt --batch-size 3 --output-dir gone
-refuses 1 "the training data differ from those of 'other', which had [0-9]* tokens, and this run has [0-9]*; use the same data, or start from its weights with --model" train --resume other --data text.txt --data text.txt --output-dir gone
+sed 1d text.txt >shorter.txt
+refuses 1 "the training data differ from those of 'other', which had [0-9]* tokens, and this run has [0-9]*; use the same data, or start from its weights with --model" train --resume other --data shorter.txt --data text.txt --output-dir gone
 refuses 1 "no run.json" train --resume other --output-dir gone
 refuses 1 "no directory 'nowhere'" train --resume nowhere --output-dir gone
 printf 'x' | dd of=other/model.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
