@@ -114,13 +114,13 @@ static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transfor
 
 /* ---- Configurations ---- */
 
-/* Reads a file of JSON in a directory; *document is NULL if there is none. */
-static eitp_status eitp__read_json_in(const eitp_host *host, const char *directory, const char *name,
-                                      eitp_json_document **document, eitp_error *error) {
+/* Reads generation_config.json; *document is NULL if there is none. */
+static eitp_status eitp__read_generation_config(const eitp_host *host, const char *directory,
+                                                eitp_json_document **document, eitp_error *error) {
     enum { LIMIT = 16 << 20 };
     char *path;
     int is_file = 0;
-    eitp_status status = eitp__path_in(host, directory, name, &path, error);
+    eitp_status status = eitp__path_in(host, directory, EITP__GENERATION_FILE, &path, error);
     *document = NULL;
     if (!status)
         status = eitp__is_file(host, path, &is_file, error);
@@ -134,7 +134,7 @@ static eitp_status eitp__read_json_in(const eitp_host *host, const char *directo
 static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory,
                                                  eitp_transformer_config *config, eitp_error *error) {
     eitp_json_document *document;
-    eitp_status status = eitp__read_json_in(host, directory, EITP__GENERATION_FILE, &document, error);
+    eitp_status status = eitp__read_generation_config(host, directory, &document, error);
     if (!status && document)
         status = eitp__config_read_special_tokens(eitp_json_root(document), config, error);
     if (status && document)
@@ -227,20 +227,16 @@ static int eitp__generation_keeps(const eitp_architecture *architecture, const e
            strcmp(member->name, "pad_token_id");
 }
 
-/* Copies the members of a file that are written back into *kept, which is unchanged if there is no such file. */
+/* Replaces *kept by the members of an object that are written back, as text. */
 static eitp_status eitp__keep_members(const eitp_host *host, const eitp_architecture *architecture,
-                                      const char *directory, const char *name,
+                                      const eitp_json *object,
                                       int (*keeps)(const eitp_architecture *, const eitp_json *), char **kept,
                                       eitp_error *error) {
-    eitp_json_document *document;
     eitp__buffer members;
     char *copy = NULL;
-    eitp_status status = eitp__read_json_in(host, directory, name, &document, error);
-    const eitp_json *member = !status && document ? eitp_json_root(document)->first_child : NULL;
-    if (status || !document)
-        return status;
+    size_t size;
     eitp__buffer_init(&members, host);
-    for (; member; member = member->next) {
+    for (const eitp_json *member = object->first_child; member; member = member->next) {
         if (!member->name || !keeps(architecture, member))
             continue;
         eitp__buffer_add_text(&members, "  ");
@@ -249,29 +245,52 @@ static eitp_status eitp__keep_members(const eitp_host *host, const eitp_architec
         eitp__json_write_value(&members, member);
         eitp__buffer_add_text(&members, ",\n");
     }
-    eitp_json_release(document);
+    size = members.size;
     if (!members.failed)
-        copy = eitp__copy_bytes(host, members.data, members.size);
-    if (!copy)
-        status = eitp__fail_memory(error, members.size, name);
+        copy = eitp__copy_bytes(host, members.data, size);
     eitp__buffer_release(&members);
-    if (status)
-        return status;
+    if (!copy)
+        return eitp__fail_memory(error, size, "the keys of a configuration");
     eitp__release_text(host, *kept);
     *kept = copy;
     return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__config_other_keys(const eitp_host *host, const eitp_architecture *architecture,
-                                                  const char *directory, char **keys, eitp_error *error) {
-    return eitp__keep_members(host, architecture, directory, "config.json", eitp__config_keeps, keys, error);
+                                                  const char *path, char **keys, eitp_error *error) {
+    enum { LIMIT = 16 << 20 };
+    eitp_json_document *document = NULL;
+    int is_file = 0;
+    eitp_status status = eitp__is_file(host, path, &is_file, error);
+    if (status || !is_file)
+        return status;
+    status = eitp_json_read_file(host, path, LIMIT, &document, error);
+    if (!status)
+        status = eitp__keep_members(host, architecture, eitp_json_root(document), eitp__config_keeps, keys, error);
+    eitp_json_release(document);
+    return status;
+}
+
+static eitp_status eitp__keep_own_generation(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp_json_document *document;
+    eitp_status status = eitp__read_generation_config(&model->host, directory, &document, error);
+    if (!status && document)
+        status = eitp__keep_members(&model->host, model->config.architecture, eitp_json_root(document),
+                                    eitp__generation_keeps, &model->generation, error);
+    eitp_json_release(document);
+    return status;
 }
 
 static eitp_status eitp__keep_own_members(eitp_model *model, const char *directory, eitp_error *error) {
-    const eitp_architecture *architecture = model->config.architecture;
-    const eitp_status status = eitp__keep_members(&model->host, architecture, directory, EITP__GENERATION_FILE,
-                                                  eitp__generation_keeps, &model->generation, error);
-    return status ? status : eitp__config_other_keys(&model->host, architecture, directory, &model->other_keys, error);
+    char *path;
+    eitp_status status = eitp__keep_own_generation(model, directory, error);
+    if (!status)
+        status = eitp__path_in(&model->host, directory, "config.json", &path, error);
+    if (status)
+        return status;
+    status = eitp__config_other_keys(&model->host, model->config.architecture, path, &model->other_keys, error);
+    eitp__release_text(&model->host, path);
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__model_keep_members(eitp_model *model, const char *directory, eitp_error *error) {

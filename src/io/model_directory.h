@@ -14,10 +14,10 @@
    generation_config.json other than special tokens. With a latent variable they are those of encoder and decoder. */
 EITP__PRIVATE eitp_status eitp__model_keep_members(eitp_model *model, const char *directory, eitp_error *error);
 
-/* Copies the members of a directory's config.json that eitp__transformer_config_write does not write itself, as its
-   `kept`. The caller releases *keys, which is unchanged if there is no such file. */
+/* Copies the members of a config.json that eitp__transformer_config_write does not write itself, as its `kept`. The
+   caller releases *keys, which is unchanged if there is no such file. */
 EITP__PRIVATE eitp_status eitp__config_other_keys(const eitp_host *host, const eitp_architecture *architecture,
-                                                  const char *directory, char **keys, eitp_error *error);
+                                                  const char *path, char **keys, eitp_error *error);
 
 /* Says whether a parameter of the model is visited, and receives the next of its values. */
 typedef int (*eitp__parameter_choice)(void *user, const eitp_model *model, const eitp__parameter *parameter);

@@ -337,6 +337,9 @@ EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config);
 EITP__PRIVATE int64_t eitp__key_value_heads(const eitp_transformer_config *config);
 EITP__PRIVATE int64_t eitp__head_width(const eitp_transformer_config *config);
 
+/* True if the configuration says of each layer whether it has the window. */
+EITP__PRIVATE int eitp__lists_windows(const eitp_transformer_config *config);
+
 /* The tokens that a token of a layer attends to at most; 0: all before it. */
 EITP__PRIVATE int64_t eitp__layer_window(const eitp_transformer_config *config, int64_t layer);
 

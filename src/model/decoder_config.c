@@ -261,10 +261,8 @@ static void eitp__set_window_layers(const eitp_json *list, eitp_transformer_conf
         config->window_layers[layer / 64] |= bit << (layer % 64);
         windows += (int64_t)bit;
     }
-    if (windows || !config->window)
-        return;
-    config->window_first = config->layers;
-    config->window_period = 0;
+    if (!windows)
+        config->window = 0;
 }
 
 static eitp_status eitp__read_layer_types(const eitp_json *root, eitp_transformer_config *config, eitp_error *error) {

@@ -1,5 +1,7 @@
 /* The model and the tokenizer of a recipe. */
+#include "io/model_directory.h"
 #include "io/weight_files.h"
+#include "model/transformer.h"
 #include "recipe/training.h"
 
 /* ---- Shape ---- */
@@ -8,6 +10,10 @@
 static eitp_status eitp__resize_shape(const eitp_model_recipe *recipe, eitp_transformer_config *shape,
                                       eitp_error *error) {
     const int64_t width = shape->width;
+    if (recipe->layers && recipe->layers != shape->layers && eitp__lists_windows(shape))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "layers is %lld, but '%s' lists layer_types of %lld layers; leave one of them out",
+                          (long long)recipe->layers, recipe->shape, (long long)shape->layers);
     shape->vocabulary = recipe->vocabulary ? recipe->vocabulary : shape->vocabulary;
     shape->layers = recipe->layers ? recipe->layers : shape->layers;
     shape->heads = recipe->heads ? recipe->heads : shape->heads;
@@ -229,6 +235,16 @@ static eitp_status eitp__load_base(eitp_training *training, const char *checkpoi
     return status ? status : eitp__read_directory(training, path, &training->base, eitp__load_start, NULL, error);
 }
 
+/* Random weights of a shape. A file with it may have keys that eitp does not use, which are kept. */
+static eitp_status eitp__initialize_shape(eitp_training *training, eitp_error *error) {
+    const char *shape = training->recipe.model.shape;
+    eitp_status status = eitp_model_initialize(training->model, training->recipe.trainer.seed, error);
+    return status || !eitp__is_shape_file(&training->host, shape)
+               ? status
+               : eitp__config_other_keys(&training->host, training->shape.architecture, shape,
+                                         &training->model->other_keys, error);
+}
+
 /* A resume loads the weights with the rest of its state, except those that adapters belong to. */
 EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *recipe = &training->recipe.model;
@@ -240,7 +256,7 @@ EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eit
         status = eitp__read_directory(training, recipe->directory, &training->model_directory, eitp__load_start, NULL,
                                       error);
     else if (!checkpoint)
-        status = eitp_model_initialize(training->model, training->recipe.trainer.seed, error);
+        status = eitp__initialize_shape(training, error);
     if (!status && !checkpoint)
         status = eitp__check_adapted_head(training, error);
     if (!status && !checkpoint && training->latent.size)

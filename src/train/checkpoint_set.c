@@ -197,15 +197,15 @@ static eitp_status eitp__copy_entry(const eitp_host *host, const char *from, con
     return eitp__copy_file(host, from, to, piece, error);
 }
 
-/* Replaces the config.json of a directory. */
+/* Replaces the config.json of a directory, at `path`. */
 static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const char *directory, const char *path,
-                                        eitp_error *error) {
+                                         eitp_error *error) {
     eitp__labels *labels = NULL;
     char *keys = NULL;
     eitp_dtype dtype;
     eitp_status status = eitp_model_dtype_read(edit->host, directory, &dtype, error);
     if (!status)
-        status = eitp__config_other_keys(edit->host, edit->config.architecture, directory, &keys, error);
+        status = eitp__config_other_keys(edit->host, edit->config.architecture, path, &keys, error);
     if (!status && eitp_head_has_labels(edit->config.head))
         status = eitp__labels_read_file(edit->host, path, &labels, error);
     if (!status)

@@ -110,6 +110,13 @@ check "the key is kept" grep -q '^  "my_key": ' headed/latest_model/config.json
 exits 0 "and it goes on" train --resume headed --steps 3 --threads 1
 check "the key is kept again" grep -q '^  "my_key": ' headed/checkpoint-3/config.json
 
+printf '{"model_type": "llama", %s, "my_key": 0.5}\n' "$shape" >keyed.json
+exits 0 "a shape with an unknown key" train --init keyed.json --data text.txt --block-size 24 --steps 1 $options --output-dir keyed
+check "is saved with it" grep -q '^  "my_key": 0.5,$' keyed/latest_model/config.json
+printf '{"model_type": "qwen3", %s, "use_sliding_window": true, "sliding_window": 5, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}\n' "$shape" >listed.json
+refuses 1 "layers is 2, but 'listed.json' lists layer_types of 3 layers; leave one of them out" train --init listed.json --layers 2 --data text.txt --output-dir gone
+exits 0 "layers with a window in any order" train --init listed.json --data text.txt --block-size 24 --steps 1 $options --output-dir listed
+
 # ---- Defaults ----
 
 exits 0 "the usual length" train --init llama.json --tokenizer "$root/tests/golden/splits/llama3.json" --data text.txt --steps 1 $options --output-dir usual-length
