@@ -364,7 +364,9 @@ typedef struct eitp_run_config {
      * both descriptions; and for each spot evaluation, with those of the task's. docs/records.md has its format.
      */
     const char *report_to;
-    const char *log_dir;      /* directory of these files, created if missing; NULL: `directory` */
+    /* Directory in which the run gets a folder of its own for these files, so that several runs may share it; see
+       eitp_run_records_directory. Created if missing; NULL: the files are in `directory`. */
+    const char *log_dir;
     double log_flush_seconds; /* least time between two writes to each of them */
     double log_wait_seconds;  /* longest time that a save waits until they are written and synced */
     int64_t log_every; /* TensorBoard and CSV get step 1, every N-th and the last one, and all evaluations and events */
@@ -427,6 +429,9 @@ EITP_API void eitp_run_close(eitp_run *run);
 /* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. It changes, and the text
    is released, if the checkpoint proves to be damaged: see eitp_run_resume_trainer. */
 EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
+
+/* The directory of the files of eitp_run_config.report_to. It is valid until the configuration changes. */
+EITP_API const char *eitp_run_records_directory(const eitp_run *run);
 
 /*
  * Replaces the configuration before eitp_run_train, all but directory, resume and checkpoint: for programs that take

@@ -45,6 +45,7 @@ static void eitp__info_integer(eitp__buffer *text, const char *name, uint64_t va
 static void eitp__info_start(const eitp_run *run, eitp__buffer *text) {
     const eitp_context *context = eitp__trainer_task(run->trainer)->context;
     char *directory = eitp__absolute_path(&run->host, run->directory);
+    char *records = eitp__absolute_path(&run->host, eitp_run_records_directory(run));
     const time_t seconds = time(NULL);
     struct tm utc;
     char now[40] = "";
@@ -58,11 +59,13 @@ static void eitp__info_start(const eitp_run *run, eitp__buffer *text) {
     eitp__info_text(text, "numerics", eitp_context_numerics(context));
     eitp__info_text(text, "started", now);
     eitp__info_text(text, "directory", directory);
+    eitp__info_text(text, "records", records);
     eitp__info_integer(text, "first_step", (uint64_t)run->report.start_step + 1);
     if (run->report.steps)
         eitp__info_integer(text, "last_step", (uint64_t)run->report.steps);
     eitp__info_text(text, "resumed_from", run->checkpoint);
-    text->failed |= !directory;
+    text->failed |= !directory || !records;
+    eitp__release_text(&run->host, records);
     eitp__release_text(&run->host, directory);
 }
 
@@ -147,9 +150,9 @@ static eitp__info_member *eitp__info_find(eitp__run_info *info, const char *name
 }
 
 static eitp_status eitp__info_check(const eitp_run *run, const char *name, const char *value, eitp_error *error) {
-    static const char *const reserved[] = {"name",     "notes",   "version",   "build",       "device",
-                                           "numerics", "started", "directory", "first_step",  "last_step",
-                                           "machine",  "plan",    "process",   "resumed_from"};
+    static const char *const reserved[] = {"name",     "notes",   "version",   "build",        "device",
+                                           "numerics", "started", "directory", "first_step",   "last_step",
+                                           "machine",  "plan",    "process",   "resumed_from", "records"};
     const size_t size = strlen(name);
     eitp_status status;
     if (run->trainer)

@@ -11,6 +11,16 @@ EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
 
 /* ---- Which ---- */
 
+/* Where the reports are. */
+static const char *eitp__reports_directory(const eitp_run *run) {
+    const eitp__sinks *sinks = eitp__sinks_of(run);
+    return sinks->folder.path ? sinks->folder.path : run->directory;
+}
+
+const char *eitp_run_records_directory(const eitp_run *run) {
+    return run ? eitp__reports_directory(run) : NULL;
+}
+
 static void eitp__close_reports(eitp_run *run, eitp__report reports[EITP__REPORTS]) {
     for (int i = EITP__REPORTS - 1; i >= 0; i--)
         eitp__report_close(&reports[i], &run->host, run->stage != EITP__RUN_STARTED);
@@ -58,37 +68,77 @@ static int eitp__is_same_text(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-/* Closes the reports that a configuration lacks, and opens those that are new in it. */
-static eitp_status eitp__configure_reports(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+/* Opens the reports of a configuration in their folder, and takes it. */
+static eitp_status eitp__open_folder(eitp_run *run, eitp__log_directory *folder, const int wanted[EITP__REPORTS],
+                                     eitp__report reports[EITP__REPORTS], eitp_error *error) {
+    const eitp_status status = eitp__open_reports(run, folder->path, wanted, reports, error);
+    eitp_status taken = EITP_OK;
+    int is_wanted = 0;
+    for (int i = 0; i < EITP__REPORTS; i++)
+        is_wanted |= wanted[i];
+    if (!status && is_wanted)
+        taken = eitp__log_directory_take(folder, run->directory, error);
+    for (int i = EITP__REPORTS - 1; i >= 0 && taken; i--)
+        eitp__report_close(&reports[i], &run->host, 1);
+    return status ? status : taken;
+}
+
+/* Leaves the directory of records for another one, or for none. */
+static void eitp__leave_folder(eitp_run *run) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    if (run->stage != EITP__RUN_STARTED)
+        eitp__log_directory_forget(&sinks->folder);
+    eitp__close_reports(run, sinks->reports);
+    eitp__log_directory_release(&sinks->folder);
+    eitp__release_text(&run->host, sinks->log_dir);
+    sinks->log_dir = NULL;
+}
+
+/* Opens the reports of a configuration in another directory than before. */
+static eitp_status eitp__move_reports(eitp_run *run, const eitp_run_config *config, const int wanted[EITP__REPORTS],
+                                      eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
     eitp__report reports[EITP__REPORTS];
-    const int stay = eitp__is_same_text(config->log_dir, sinks->log_dir);
+    eitp__log_directory folder = EITP__ZERO;
     char *log_dir = config->log_dir ? eitp__copy_text(&run->host, config->log_dir) : NULL;
-    int wanted[EITP__REPORTS];
     eitp_status status = EITP_OK;
     memset(reports, 0, sizeof reports);
     if (config->log_dir && !log_dir)
         status = eitp__fail_memory(error, strlen(config->log_dir), "a path");
-    for (int i = 0; i < EITP__REPORTS; i++) {
-        wanted[i] = eitp__reports_have(config->report_to, (eitp__report_kind)i);
-        if (stay && wanted[i])
-            reports[i] = sinks->reports[i];
-    }
+    if (!status && log_dir)
+        status = eitp__log_directory_find(&folder, &run->host, log_dir, run->directory, error);
     if (!status)
-        status = eitp__open_reports(run, log_dir ? log_dir : run->directory, wanted, reports, error);
+        status = folder.path ? eitp__open_folder(run, &folder, wanted, reports, error)
+                             : eitp__open_reports(run, run->directory, wanted, reports, error);
     if (status) {
+        eitp__log_directory_release(&folder);
         eitp__release_text(&run->host, log_dir);
         return status;
     }
-    for (int i = EITP__REPORTS - 1; i >= 0; i--) {
-        if (!stay || !wanted[i])
-            eitp__report_close(&sinks->reports[i], &run->host, run->stage != EITP__RUN_STARTED);
-        sinks->reports[i] = reports[i];
-        eitp__report_configure(&sinks->reports[i], config);
-    }
-    eitp__release_text(&run->host, sinks->log_dir);
+    eitp__leave_folder(run);
+    memcpy(sinks->reports, reports, sizeof reports);
+    sinks->folder = folder;
     sinks->log_dir = log_dir;
     return EITP_OK;
+}
+
+/* Closes the reports that a configuration lacks, and opens those that are new in it. */
+static eitp_status eitp__configure_reports(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    int wanted[EITP__REPORTS];
+    eitp_status status;
+    for (int i = 0; i < EITP__REPORTS; i++)
+        wanted[i] = eitp__reports_have(config->report_to, (eitp__report_kind)i);
+    if (eitp__is_same_text(config->log_dir, sinks->log_dir))
+        status = eitp__open_reports(run, eitp__reports_directory(run), wanted, sinks->reports, error);
+    else
+        status = eitp__move_reports(run, config, wanted, error);
+    for (int i = EITP__REPORTS - 1; i >= 0 && !status; i--) {
+        if (!wanted[i])
+            eitp__report_close(&sinks->reports[i], &run->host, run->stage != EITP__RUN_STARTED);
+        eitp__report_configure(&sinks->reports[i], config);
+    }
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
@@ -138,11 +188,9 @@ EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error 
 }
 
 EITP__PRIVATE void eitp__sinks_close(eitp_run *run, void *state) {
-    eitp__sinks *sinks = (eitp__sinks *)state;
-    eitp__close_reports(run, sinks->reports);
+    (void)state;
+    eitp__leave_folder(run);
     eitp__release_sinks(run);
-    eitp__release_text(&run->host, sinks->log_dir);
-    sinks->log_dir = NULL;
 }
 
 /* ---- Records ---- */
@@ -181,8 +229,7 @@ static eitp_status eitp__open_details(eitp_run *run, eitp_error *error) {
     eitp_status status;
     if (!sinks->reports[EITP__REPORT_JSONL].path || report->path || !is_described)
         return EITP_OK;
-    status = eitp__report_open(report, &run->host, sinks->log_dir ? sinks->log_dir : run->directory,
-                               EITP__REPORT_EVALUATIONS, error);
+    status = eitp__report_open(report, &run->host, eitp__reports_directory(run), EITP__REPORT_EVALUATIONS, error);
     if (status)
         return status;
     eitp__report_configure(report, &run->config);

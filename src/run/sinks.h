@@ -2,6 +2,7 @@
 #ifndef EITP_SINKS_H
 #define EITP_SINKS_H
 
+#include "run/log_directory.h"
 #include "run/record_values.h"
 #include "run/reports.h"
 #include "run/run_loop.h"
@@ -36,11 +37,12 @@ typedef struct eitp__sinks {
     eitp_group_norms groups[EITP__RECORDED_GROUPS];
     eitp_layer_activations layers[EITP__RECORDED_GROUPS];
     eitp__report reports[EITP__REPORTS];
-    char *log_dir;         /* their directory, or NULL */
-    double began;          /* time when the sinks were resumed */
-    int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
-    int64_t spot_step;     /* the same of its spot evaluation */
-    int64_t detailed_step; /* both of evaluations.jsonl */
+    char *log_dir;              /* eitp_run_config.log_dir, or NULL */
+    eitp__log_directory folder; /* of this run in it */
+    double began;               /* time when the sinks were resumed */
+    int64_t recorded_step;      /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
+    int64_t spot_step;          /* the same of its spot evaluation */
+    int64_t detailed_step;      /* both of evaluations.jsonl */
     int64_t detailed_spot_step;
 } eitp__sinks;
 

@@ -64,7 +64,7 @@ check "no records: the same weights" same_checkpoints run/checkpoint-12 silent/c
 exits 0 "a resume" train $small --resume auto --steps 20 --eval-steps 4 --save-steps 4 --output-dir run
 check "it repeats nothing" test "$(steps_of run/evaluations.jsonl)" = "0 4 8 12 16 20 "
 exits 0 "another directory" train $small --steps 4 --eval-steps 4 --log-dir logs --output-dir elsewhere
-check "another directory" test -s logs/evaluations.jsonl -a ! -e elsewhere/evaluations.jsonl
+check "another directory" test -s logs/elsewhere-*/evaluations.jsonl -a ! -e elsewhere/evaluations.jsonl
 refuses 1 "--sample-prompt: a model that is trained for task classify does not generate text" train $small --sample-prompt a --output-dir gone
 
 # ---- A language model ----

@@ -225,11 +225,11 @@ exits 0 "--report-to tensorboard" $small --steps 1 --report-to tensorboard --out
 check "--report-to tensorboard: what is written" grep -q 'brain.Event:2' reported/tensorboard/events.out.tfevents.1*
 check "--report-to tensorboard: and nothing else" sh -c '! test -e reported/metrics.jsonl && ! grep -q ^warning err'
 exits 0 "--report-to all, --log-dir" $small --steps 25 --report-to all --log-dir logs/a --guide-tags --output-dir logged
-check "--log-dir: the files" test "$(ls logs/a | tr '\n' ' ')" = "metrics.csv metrics.jsonl summary.jsonl tensorboard "
+check "--log-dir: the files" test "$(ls logs/a/logged-* | tr '\n' ' ')" = "metrics.csv metrics.jsonl owner.json summary.jsonl tensorboard "
 check "--log-dir: not in the output directory" test ! -e logged/metrics.jsonl -a ! -e logged/tensorboard
-check "metrics.csv: every 10 steps" test "$(grep '^step,' logs/a/metrics.csv | cut -d, -f2 | tr '\n' ' ')" = "1 10 20 25 "
-check "metrics.jsonl: every step" test "$(grep -c '"loss": ' logs/a/metrics.jsonl)" -eq 25
-check "--guide-tags" grep -q 'Training/GradientNorm' logs/a/tensorboard/events.*
+check "metrics.csv: every 10 steps" test "$(grep '^step,' logs/a/logged-*/metrics.csv | cut -d, -f2 | tr '\n' ' ')" = "1 10 20 25 "
+check "metrics.jsonl: every step" test "$(grep -c '"loss": ' logs/a/logged-*/metrics.jsonl)" -eq 25
+check "--guide-tags" grep -q 'Training/GradientNorm' logs/a/logged-*/tensorboard/events.*
 exits 0 "--log-every" $small --steps 25 --report-to csv --log-every 5 --output-dir fives
 check "--log-every: CSV" test "$(grep -c '^step,' fives/metrics.csv)" -eq 6
 

@@ -6,6 +6,50 @@ train_straight
 exits 0 "another run" $train --steps 12 --save-steps 0 --eval-steps 5 --lr 1e-3 --run-name 'Lauf 試運転' --output-dir runs/other -q
 cp -r straight runs/straight
 
+# ---- one directory of records for several runs ----
+
+exits 0 "a first run" $train --steps 6 --eval no --log-dir shared --output-dir sharing/a/out -q
+exits 0 "a second run" $train --steps 4 --eval no --lr 1e-3 --log-dir shared --output-dir sharing/b/out -q
+for run in a:6 b:4; do
+    directory=sharing/${run%:*}/out
+    steps=${run#*:}
+    check "$run: its records" test "$(cat shared/*/metrics.jsonl | grep -c '"loss": ')" -eq 10
+    exits 0 "$run: logs" logs "$directory" --csv
+    check "$run: logs of it alone" test "$(lines out)" -eq $((steps + 1))
+    exits 0 "$run: report" report "$directory" --json
+    check "$run: its curve" sh -c "grep -q '\"loss\": {\"step\": \[[0-9,]*,$steps\],' out"
+done
+check "each folder has its owner" test "$(cat shared/*/owner.json | grep -c '/sharing/[ab]/out"}$')" -eq 2
+exits 0 "the first is resumed" train --resume auto --output-dir sharing/a/out --steps 8 --threads 1 -q
+check "the first continues in its folder" test "$(grep -c '"loss": ' shared/*/metrics.jsonl | sed 's/.*://' | sort | tr '\n' ' ')" = "4 8 "
+mv sharing/a sharing/moved
+exits 0 "it is moved and resumed" train --resume auto --output-dir sharing/moved/out --steps 9 --threads 1 -q
+check "a moved run continues in its folder" test "$(grep -c '"loss": ' shared/*/metrics.jsonl | sed 's/.*://' | sort | tr '\n' ' ')" = "4 9 "
+exits 0 "logs of the moved run" logs sharing/moved/out --csv
+check "logs of the moved run: all of it" test "$(lines out)" -eq 10
+# A copy beside its original has no part in the records of that.
+cp -r sharing/b sharing/copy
+exits 0 "a copy is resumed" train --resume auto --output-dir sharing/copy/out --steps 5 --threads 1 -q
+check "a copy has a folder of its own" test "$(grep -c '"loss": ' shared/*/metrics.jsonl | sed 's/.*://' | sort | tr '\n' ' ')" = "1 4 9 "
+# While one trains, its folder is locked; another run has its own.
+check "at once: a step" start_until 'step 1/' $train --steps 100000000 --eval no --save-steps 0 --log-dir shared --output-dir sharing/long
+exits 0 "at once: another run" $train --steps 3 --eval no --log-dir shared --output-dir sharing/short -q
+kill -TERM $process
+wait_for_end
+check "at once: whole lines" sh -c "! cat shared/*/metrics.jsonl | grep -v -q '^{.*}\$'"
+check "at once: each has all" test "$(grep -c '"loss": ' shared/short-*/metrics.jsonl)" -eq 3
+# A run of an earlier version has its records directly in the directory, and no folder in its run.json.
+exits 0 "an earlier run" $train --steps 3 --eval no --output-dir earlier -q
+mkdir old
+mv earlier/metrics.jsonl earlier/summary.jsonl old/
+sed -e 's/"records": "[^"]*", //' -e 's/"configuration": {/&"log-dir": "old", /' earlier/run.json >run.json
+mv run.json earlier/run.json
+exits 0 "an earlier run: its logs" logs earlier --csv
+check "an earlier run: its logs" test "$(lines out)" -eq 4
+exits 0 "an earlier run is resumed" train --resume auto --log-dir old --output-dir earlier --steps 5 --threads 1 -q
+check "an earlier run continues in place" test "$(grep -c '"loss": ' old/metrics.jsonl)" -eq 5
+check "an earlier run has an owner now" grep -q '/earlier"}$' old/owner.json
+
 # ---- one run ----
 
 exits 0 "a table" logs straight

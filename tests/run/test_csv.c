@@ -196,6 +196,14 @@ static void columns_are_checked(void) {
 
 /* ---- Runs ---- */
 
+static char folder_[600]; /* of the last run's records */
+
+static const char *in_log_folder(const place *p, const char *name) {
+    const size_t size = strlen(p->directory);
+    CHECK(!strncmp(folder_, p->directory, size) && !strncmp(folder_ + size, "/logs/of/run/out-", 17));
+    return scratch_path(folder_, name);
+}
+
 static eitp_status run_once(const place *p, const char *report_to, int64_t steps, int64_t log_every,
                             eitp_run_resume resumes) {
     const eitp_host host = eitp_host_default();
@@ -222,6 +230,7 @@ static eitp_status run_once(const place *p, const char *report_to, int64_t steps
         status = eitp_run_open(&host, &config, &made, &error_);
     if (!status)
         status = eitp_run_train(made, o.trainer, NULL, &error_);
+    snprintf(folder_, sizeof folder_, "%s", made ? eitp_run_records_directory(made) : "");
     eitp_run_close(made);
     own_end(&o);
     return status;
@@ -239,17 +248,17 @@ static void a_run_writes_every_few_steps(void) {
     const char *text;
     REQUIRE(begin_place(&p));
     CHECK_THAT(!run_once(&p, " csv , jsonl", 9, 4, EITP_RESUME_NEWEST), "%s", error_.message);
-    text = read_path(scratch_path(p.directory, "logs/of/run/metrics.csv"));
+    text = read_path(in_log_folder(&p, "metrics.csv"));
     CHECK_THAT(!strncmp(text, "kind,step,time,elapsed,loss,lr,", 31), "%s", text);
     CHECK_THAT(count_of(text, "\nstep,") == 4 && strstr(text, "\nstep,1,") && strstr(text, "\nstep,4,") &&
                    strstr(text, "\nstep,8,") && strstr(text, "\nstep,9,"),
                "%s", text);
     CHECK_THAT(count_of(text, "\nevaluation,9,") == 1 && count_of(text, ",saved,info,") == 3, "%s", text);
-    text = read_path(scratch_path(p.directory, "logs/of/run/metrics.jsonl"));
+    text = read_path(in_log_folder(&p, "metrics.jsonl"));
     CHECK_THAT(count_of(text, ", \"loss\": ") == 9, "%s", text);
     /* A resume repeats nothing. */
     CHECK_THAT(!run_once(&p, "csv", 12, 4, EITP_RESUME_NEWEST), "%s", error_.message);
-    text = read_path(scratch_path(p.directory, "logs/of/run/metrics.csv"));
+    text = read_path(in_log_folder(&p, "metrics.csv"));
     CHECK_THAT(count_of(text, "\nstep,") == 5 && count_of(text, "\nstep,9,") == 1 && count_of(text, "kind,step") == 1,
                "%s", text);
     scratch_remove(p.directory);
@@ -283,7 +292,7 @@ static void an_unused_run_leaves_nothing(void) {
     for (int i = 0; i < 2; i++) {
         config.log_dir = i ? log : NULL;
         CHECK_THAT(!eitp_run_open(&host, &config, &made, &error_), "%s", error_.message);
-        CHECK(!eitp__path_info(&host, scratch_path(i ? log : out, "tensorboard"), &info, NULL) &&
+        CHECK(!eitp__path_info(&host, scratch_path(eitp_run_records_directory(made), "tensorboard"), &info, NULL) &&
               info.kind == EITP_PATH_DIRECTORY);
         config.report_to = i ? "jsonl" : config.report_to;
         CHECK_THAT(!eitp_run_set_config(made, &config, &error_), "%s", error_.message);

@@ -217,7 +217,11 @@ const char *output_bytes(double bytes) {
     static char buffers[16][32];
     static size_t next;
     next = (next + 1) % COMMAND_COUNT(buffers);
-    return eitp_format_bytes(bytes > 0 ? (uint64_t)(bytes + 0.5) : 0, buffers[next], sizeof buffers[next]);
+    /* Records may have any number; 2^64 and more are not representable. */
+    return eitp_format_bytes(bytes >= 18446744073709551615.0 ? UINT64_MAX
+                             : bytes > 0                     ? (uint64_t)(bytes + 0.5)
+                                                             : 0,
+                             buffers[next], sizeof buffers[next]);
 }
 
 void output_by_line(void) {

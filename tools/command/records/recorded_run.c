@@ -291,10 +291,11 @@ static eitp_status read_info(recorded_run *r, eitp_error *error) {
     return status;
 }
 
-/* The directory of the records: that of --log-dir, unless it is not here. */
+/* The directory of the records: that of run.json, or of an earlier version's --log-dir, unless it is not here. */
 static char *find_records(const recorded_run *r) {
-    const char *given = recorded_text(r->configuration, "log-dir", "");
-    return command_copy(*given && files_is_file(given, "metrics.jsonl") ? given : r->directory);
+    const char *given = recorded_text(r->run, "records", recorded_text(r->configuration, "log-dir", ""));
+    const int is_elsewhere = strcmp(given, recorded_text(r->run, "directory", "")) != 0;
+    return command_copy(*given && is_elsewhere && files_is_file(given, "metrics.jsonl") ? given : r->directory);
 }
 
 static void note_records(recorded_run *r) {

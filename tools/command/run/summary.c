@@ -242,8 +242,7 @@ static void print_time(const training *t) {
 /* Where records are, and the command that looks at them: what went wrong comes first. */
 static void print_records(const training *t) {
     static const char *const names[] = {"metrics.jsonl", "metrics.csv", "tensorboard"};
-    const char *given = options_text(&t->r->options, OPTION_LOG_DIR);
-    const char *directory = given ? given : t->r->directory;
+    const char *directory = eitp_run_records_directory(t->r->run);
     text_buffer line = {NULL, 0, 0}, command = {NULL, 0, 0};
     for (size_t i = 0; i < COMMAND_COUNT(names) && !line.size; i++) {
         char *path = files_join(directory, names[i]);
