@@ -39,10 +39,10 @@ least=$(sed -n 's/.*that is enough is \([0-9]*\)M.*/\1/p' err)
 exits 0 "a budget for short windows" $train $exact --memory-budget $((least - 2))M --output-dir budget
 check "a budget for short windows: shorter ones" grep -q \
     "^block size: \(64\|128\) tokens of the model.s 256 positions, because \(128\|256\) need [0-9.]* MB of memory; override" err
-check "a budget for short windows: what was given up" grep -q '^given up for want of memory: sequences of \(128\|256\) tokens ([0-9.]* MB)' err
+check "a budget for short windows: what was given up" grep -q '^given up to save memory: sequences of \(128\|256\) tokens ([0-9.]* MB)' err
 exits 0 "a budget for long windows" $train $exact --memory-budget ${least}M --output-dir enough
 check "a budget for long windows: they are" grep -q '^block size: 256 tokens' err
-check "a budget for long windows: what was given up" grep -q '^given up for want of memory: nothing recomputed (' err
+check "a budget for long windows: what was given up" grep -q '^given up to save memory: nothing recomputed (' err
 
 # With four, passes of one keep long windows, also where the planner prefers to recompute.
 exits 0 "small passes" $train --data long.txt --block-size 256 --recompute none --memory-budget $((long * 1000 - 4000000)) --output-dir passes

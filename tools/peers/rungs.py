@@ -26,6 +26,9 @@ import report as reports  # noqa: E402
 # The text is trained on as bytes, and the model has its own vocabulary all the same.
 GPT2_VOCABULARY = 50257
 
+# The same for every budget: left open, a larger one gives longer sequences.
+BLOCK_SIZE = 64
+
 
 def seconds_of(directory):
     """The fastest step but the first."""
@@ -46,6 +49,7 @@ def describe(chosen):
 
 def predicted(arguments, budget):
     command = [arguments.eitp, "plan", "--init", arguments.init, "--vocab-size", str(GPT2_VOCABULARY), "--json"]
+    command += ["--block-size", str(BLOCK_SIZE)]
     command += ["--memory-budget", budget, "--offload", "auto"] if budget else []
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     chosen = json.loads(done.stdout)["chosen"]
@@ -56,7 +60,7 @@ def run(arguments, work, text, budget):
     out = work / "run"
     shutil.rmtree(out, ignore_errors=True)
     command = [arguments.eitp, "train", "--init", arguments.init, "--data", text, "--output-dir", str(out), "--json", "-q"]
-    command += ["--vocab-size", str(GPT2_VOCABULARY)]
+    command += ["--vocab-size", str(GPT2_VOCABULARY), "--block-size", str(BLOCK_SIZE)]
     command += ["--steps", str(arguments.steps), "--eval-windows", "1", "--eval-steps", "0", "--val-fraction", "0.02"]
     command += ["--memory-budget", budget, "--offload", "auto"] if budget else []
     limit = memory.bytes_of(budget) if budget else 0

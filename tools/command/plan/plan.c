@@ -219,7 +219,7 @@ static void print_table(const planning *p, int fits, const eitp_error *error) {
                     fidelities[eitp_optimizer_get(p->chosen.optimizer)->fidelity],
                     p->chosen.seconds / p->candidates[0].seconds);
         if (*fit_describe_price(&p->price, text, sizeof text))
-            text_format(&t, "given up for want of memory: %s\n", text);
+            text_format(&t, "given up to save memory: %s\n", text);
         add_components(&t, &p->chosen);
     } else {
         text_format(&t, "nothing fits: %s\n", error->message);

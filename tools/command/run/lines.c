@@ -35,7 +35,7 @@ static void log_memory(const training_run *r) {
         output_info("memory of the GPU: %s", output_bytes((double)r->choice.device));
     output_info("configuration: %s", fit_describe(fit, &r->choice, text, sizeof text));
     if (*fit_describe_price(&price, text, sizeof text))
-        output_info("given up for want of memory: %s", text);
+        output_info("given up to save memory: %s", text);
     if (optimizer->fidelity == EITP_SAME_BITS || !fit->any_optimizer)
         return;
     if (profile_takes_least(&r->options))
