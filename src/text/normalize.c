@@ -17,7 +17,9 @@ EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eit
     normalizer->host = host;
     normalizer->steps = *steps;
     for (size_t i = 0; i < steps->step_count; i++) {
-        eitp__composer_init(&normalizer->first[i].composer, host, (eitp__unicode_form)steps->steps[i]);
+        const int is_form = steps->steps[i] != EITP__NORMALIZE_LOWERCASE;
+        eitp__composer_init(&normalizer->first[i].composer, host,
+                            is_form ? (eitp__unicode_form)steps->steps[i] : EITP__FORM_C);
         eitp__buffer_init(&normalizer->first[i].out, host);
     }
     if (steps->strip_accents < 0)

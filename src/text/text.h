@@ -148,7 +148,8 @@ EITP_API uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer);
 /*
  * Encodes a whole text of `size` bytes, without adding special tokens or cutting anything. Stores the number of ids in
  * *count and the first `capacity` of them in `ids`: if *count > capacity, the rest is missing. `size` ids are always
- * enough for valid UTF-8, unless the tokenizer adds spaces (add_prefix_space, Prepend, Metaspace); 4 * size always are.
+ * enough for valid UTF-8, unless the tokenizer adds spaces (add_prefix_space, Prepend, Metaspace) or has a normalizer;
+ * 12 * size always are.
  * `text` may be NULL if size is 0, `ids` if capacity is 0. *count is 0 after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,

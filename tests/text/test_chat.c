@@ -545,7 +545,8 @@ static void templates_are_found_in_configurations(void) {
     scratch_remove(directory);
 }
 
-static void failures_leave_nothing(void) {
+/* With a template whose headers are the generation prompt, and one in which they have to be found. */
+static void check_failures(const char *text) {
     static const char row[] = "{\"conversations\": [{\"from\": \"human\", \"value\": \"q\"}, {\"from\": \"gpt\", "
                               "\"value\": \"an answer\"}], \"tools\": \"[{}]\"}";
     faults f;
@@ -554,7 +555,6 @@ static void failures_leave_nothing(void) {
         eitp_chat *chat = NULL;
         eitp_chat_report report;
         int32_t ids[MOST_IDS];
-        const char *text = eitp_chat_template_named("chatml");
         eitp_status status;
         faults_begin(&f);
         f.fail_allocation = n;
@@ -572,6 +572,11 @@ static void failures_leave_nothing(void) {
             break;
         CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %ld", n);
     }
+}
+
+static void failures_leave_nothing(void) {
+    check_failures(eitp_chat_template_named("chatml"));
+    check_failures("{% for m in messages %}#{{ m.content }}<|im_end|>!{% endfor %}");
 }
 
 int main(int argc, char **argv) {

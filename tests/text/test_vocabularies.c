@@ -102,6 +102,31 @@ static void ids_are_those_of_the_library(void) {
     CHECK_THAT(texts == 232, "%zu", texts);
 }
 
+/* A line of vocab.txt is an id, so that a vocabulary with gaps is not written as one. */
+static void gaps_are_not_lines(void) {
+    static const char *const names[] = {"vocab.txt", "tokenizer.json"};
+    static const char form[] =
+        "{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":{\"type\":\"WordPiece\","
+        "\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\",\"vocab\":{\"?\":0,\"a\":%d}}}";
+    for (int gap = 0; gap < 2; gap++) {
+        const eitp_host host = eitp_host_default();
+        eitp_tokenizer *tokenizer = NULL;
+        char json[256], directory[512], path[600];
+        snprintf(json, sizeof json, form, 1 + gap);
+        REQUIRE_OK(eitp__tokenizer_parse(&host, json, strlen(json), &tokenizer, &error_), error_);
+        REQUIRE(scratch_make(directory));
+        CHECK_THAT(!eitp_tokenizer_save(tokenizer, directory, &error_), "%s", error_.message);
+        for (int i = 0; i < 2; i++) {
+            eitp_path_info info;
+            snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+            CHECK(!eitp__path_info(&host, path, &info, &error_));
+            CHECK_THAT((info.kind == EITP_PATH_MISSING) == (gap && i == 0), "gap %d: %s", gap, names[i]);
+        }
+        eitp_tokenizer_destroy(tokenizer);
+        scratch_remove(directory);
+    }
+}
+
 /* ---- Characters ---- */
 
 static void hash_byte(uint64_t *hash, unsigned char byte) {
@@ -293,6 +318,7 @@ static void packing_warns_of_unknown_bytes(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(ids_are_those_of_the_library),
+        TEST(gaps_are_not_lines),
         TEST(forms_of_characters_are_those_of_the_library),
         TEST(characters_of_words_are_those_of_the_library),
         TEST(unknown_bytes_are_counted),
