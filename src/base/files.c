@@ -432,6 +432,13 @@ EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *pat
     return EITP_OK;
 }
 
+EITP__PRIVATE eitp_status eitp__path_is_file(const eitp_host *host, const char *path, int *is_file, eitp_error *error) {
+    eitp_path_info info;
+    const eitp_status status = eitp__path_info(host, path, &info, error);
+    *is_file = !status && info.kind == EITP_PATH_FILE;
+    return status;
+}
+
 /* A directory that may be written but not read cannot be synced. */
 EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *path, eitp_error *error) {
     char *parent = eitp__parent_directory(host, path);

@@ -95,6 +95,7 @@ EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds);
 
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
                                           eitp_error *error);
+EITP__PRIVATE eitp_status eitp__path_is_file(const eitp_host *host, const char *path, int *is_file, eitp_error *error);
 
 /* Creates a directory and its missing parents, and makes their names durable; succeeds if it exists. */
 EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const char *path, eitp_error *error);

@@ -9,13 +9,6 @@
 #include "model/transformer_config.h"
 #include "tensor/variable.h"
 
-static eitp_status eitp__is_file(const eitp_host *host, const char *path, int *is_file, eitp_error *error) {
-    eitp_path_info info;
-    eitp_status status = eitp__path_info(host, path, &info, error);
-    *is_file = !status && info.kind == EITP_PATH_FILE;
-    return status;
-}
-
 /* The tensor with this name, with or without the architecture's prefix, which models without a head do without. */
 static const eitp__safetensors_entry *eitp__find_weights(const eitp_transformer_config *config,
                                                          const eitp__safetensors *collection, const char *name) {
@@ -123,7 +116,7 @@ static eitp_status eitp__read_generation_config(const eitp_host *host, const cha
     eitp_status status = eitp__path_in(host, directory, EITP__GENERATION_FILE, &path, error);
     *document = NULL;
     if (!status)
-        status = eitp__is_file(host, path, &is_file, error);
+        status = eitp__path_is_file(host, path, &is_file, error);
     if (!status && is_file)
         status = eitp__json_read_strict_file(host, path, LIMIT, document, error);
     eitp__release_text(host, path);
@@ -564,7 +557,7 @@ eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eit
         return eitp__fail_null(error, "eitp_model_read_labels", "model and directory");
     status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (!status)
-        status = eitp__is_file(&model->host, path, &is_file, error);
+        status = eitp__path_is_file(&model->host, path, &is_file, error);
     if (!status && is_file)
         status = eitp__labels_read_file(&model->host, path, &labels, error);
     eitp__release_text(&model->host, path);

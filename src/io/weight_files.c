@@ -6,13 +6,6 @@
 #include "io/model_directory.h"
 #include "io/pytorch.h"
 
-static eitp_status eitp__weights_is_file(const eitp_host *host, const char *path, int *is_file, eitp_error *error) {
-    eitp_path_info info;
-    eitp_status status = eitp__path_info(host, path, &info, error);
-    *is_file = !status && info.kind == EITP_PATH_FILE;
-    return status;
-}
-
 /* The files that may have a directory's weights; the first of them that it has is read. */
 static const struct {
     const char *name;
@@ -33,7 +26,7 @@ EITP__PRIVATE eitp_status eitp__weights_open(const eitp_host *host, const char *
         eitp_status status = eitp__path_in(host, directory, eitp__weight_files[i].name, &path, error);
         if (status)
             return status;
-        status = eitp__weights_is_file(host, path, &is_file, error);
+        status = eitp__path_is_file(host, path, &is_file, error);
         if (!status && is_file)
             status = eitp__weight_files[i].open(host, path, collection, error);
         eitp__release_text(host, path);
@@ -111,6 +104,15 @@ static int eitp__has_halves(const eitp__safetensors *collection) {
     return found;
 }
 
+/* Fails if a directory was removed after its weights were opened, so that nothing else of it was found. */
+static eitp_status eitp__check_present(const eitp_host *host, const char *directory, eitp_error *error) {
+    eitp_path_info info;
+    const eitp_status status = eitp__path_info(host, directory, &info, error);
+    return status || info.kind != EITP_PATH_MISSING
+               ? status
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' was removed while it was read", directory);
+}
+
 EITP__PRIVATE eitp_status eitp__weights_open_exact(const eitp_host *host, const char *directory,
                                                    eitp__safetensors **collection, eitp_error *error) {
     char *lower = NULL;
@@ -118,8 +120,9 @@ EITP__PRIVATE eitp_status eitp__weights_open_exact(const eitp_host *host, const 
     if (status || !*collection || !eitp__has_halves(*collection))
         return status;
     status = eitp__weights_find_lower(host, directory, EITP__WEIGHTS_FILE, &lower, error);
-    if (!status && lower)
-        status = eitp__safetensors_attach(*collection, lower, error);
+    if (!status)
+        status =
+            lower ? eitp__safetensors_attach(*collection, lower, error) : eitp__check_present(host, directory, error);
     eitp__release_text(host, lower);
     if (status) {
         eitp__safetensors_close(*collection);
