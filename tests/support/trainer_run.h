@@ -250,6 +250,41 @@ static RUN_UNUSED uint32_t fingerprint(const run *r) {
     return crc;
 }
 
+/* A checksum of the values of all parameters. */
+static RUN_UNUSED uint32_t weights_of(eitp_context *context) {
+    uint32_t crc = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        const eitp_variable variable = eitp_variable_at(context, i);
+        const int64_t count = (int64_t)(variable.size / eitp_dtype_size(variable.dtype));
+        float *values;
+        if (variable.role != EITP_PARAMETER)
+            continue;
+        values = (float *)malloc((size_t)count * sizeof *values);
+        CHECK(!eitp_variable_read_f32(context, variable.name, 0, values, count, &error_));
+        crc = eitp__crc32c(crc, values, (size_t)count * sizeof *values);
+        free(values);
+    }
+    return crc;
+}
+
+/* The same of the model in a directory. */
+static RUN_UNUSED eitp_status read_weights(const eitp_host *host, const char *directory, uint32_t *weights) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_model *model = NULL;
+    eitp_status status;
+    config.host = *host;
+    config.threads = 1;
+    status = eitp_context_create(&config, &context, &error_);
+    if (!status)
+        status = eitp_model_load(context, directory, &model, &error_);
+    if (!status)
+        *weights = weights_of(context);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    return status;
+}
+
 /* The fingerprint after `steps` steps of a variant; 0 after a failure. */
 static RUN_UNUSED uint32_t train_variant(const variant *v, const char *directory, int64_t steps) {
     const eitp_host host = eitp_host_default();

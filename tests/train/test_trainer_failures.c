@@ -92,6 +92,34 @@ static void every_failed_file_call_leaves_the_last_checkpoint(void) {
     end_saved_run(&s);
 }
 
+/* A model in 16 bits is read from a checkpoint with its exact weights, whatever call fails, or not at all. */
+static void a_checkpoint_is_read_exactly_or_not_at_all(void) {
+    saved_run s;
+    uint32_t exact;
+    int refused = 0;
+    REQUIRE(begin_saved_run(&s));
+    exact = weights_of(s.r.context);
+    for (int of_files = 0; of_files < 2; of_files++) {
+        int more = 1;
+        for (long n = 1; more && !test_failures_; n += n < 60 ? test_stride(1, 3) : 17) {
+            uint32_t read = 0;
+            faults f;
+            eitp_status status;
+            faults_begin(&f);
+            f.fail_allocation = of_files ? 0 : n;
+            f.code = EACCES;
+            if (of_files)
+                faults_fail_file_call(&f, n);
+            status = read_weights(&f.host, s.checkpoint, &read);
+            CHECK_THAT(status || read == exact, "call %ld (%s): other weights", n, of_files ? f.failed_call : "memory");
+            refused += status != EITP_OK;
+            more = faults_end(&f);
+        }
+    }
+    CHECK_THAT(refused > 20, "%d", refused);
+    end_saved_run(&s);
+}
+
 /* Saving a step again, interrupted at any call, leaves one of the two checkpoints under its name. */
 static void replacing_a_checkpoint_never_loses_it(void) {
     saved_run s;
@@ -296,9 +324,9 @@ static void a_resume_that_fails_is_whole_or_torn(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(every_failed_allocation_is_an_error),   TEST(every_failed_file_call_leaves_the_last_checkpoint),
-        TEST(replacing_a_checkpoint_never_loses_it), TEST(a_step_that_fails_is_whole_or_torn),
-        TEST(a_resume_that_fails_is_whole_or_torn),
+        TEST(every_failed_allocation_is_an_error),        TEST(every_failed_file_call_leaves_the_last_checkpoint),
+        TEST(a_checkpoint_is_read_exactly_or_not_at_all), TEST(replacing_a_checkpoint_never_loses_it),
+        TEST(a_step_that_fails_is_whole_or_torn),         TEST(a_resume_that_fails_is_whole_or_torn),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -52,37 +52,6 @@ static int weights_are(const char *checkpoint, eitp_dtype dtype) {
     return are;
 }
 
-/* What is not trained: the exact values come from the weights alone. */
-static uint32_t weights_of(const eitp_context *context) {
-    uint32_t crc = 0;
-    for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        const eitp_variable variable = eitp_variable_at(context, i);
-        const int64_t count = (int64_t)(variable.size / eitp_dtype_size(variable.dtype));
-        float *values;
-        if (variable.role != EITP_PARAMETER)
-            continue;
-        values = (float *)malloc((size_t)count * sizeof *values);
-        CHECK(!eitp_variable_read_f32((eitp_context *)(uintptr_t)context, variable.name, 0, values, count, &error_));
-        crc = eitp__crc32c(crc, values, (size_t)count * sizeof *values);
-        free(values);
-    }
-    return crc;
-}
-
-static eitp_status read_weights(const char *directory, uint32_t *weights) {
-    eitp_context_config config = eitp_context_config_default();
-    eitp_context *context = NULL;
-    eitp_model *model = NULL;
-    eitp_status status = eitp_context_create(&config, &context, &error_);
-    if (!status)
-        status = eitp_model_load(context, directory, &model, &error_);
-    if (!status)
-        *weights = weights_of(context);
-    eitp_model_destroy(model);
-    eitp_context_destroy(context);
-    return status;
-}
-
 /* Whoever loads a checkpoint as a model has the exact weights, as long as the files are those that were saved. */
 static void a_checkpoint_is_read_as_a_model_with_its_exact_weights(void) {
     static const eitp_save_dtype dtypes[] = {EITP_SAVE_F32, EITP_SAVE_BF16, EITP_SAVE_F16};
@@ -104,7 +73,7 @@ static void a_checkpoint_is_read_as_a_model_with_its_exact_weights(void) {
         exact = weights_of(r.context);
         eitp__trainer_checkpoint_size(r.trainer, &planned, &largest);
         end_run(&r);
-        CHECK_THAT(!read_weights(path, &read) && read == exact, "%d: %s", (int)i, error_.message);
+        CHECK_THAT(!read_weights(&host, path, &read) && read == exact, "%d: %s", (int)i, error_.message);
         CHECK(!eitp__path_info(&host, scratch_path(path, "optimizer.safetensors"), &info, &error_));
         bytes += info.size;
         CHECK(!eitp__path_info(&host, scratch_path(path, "model.safetensors"), &info, &error_));
@@ -113,7 +82,7 @@ static void a_checkpoint_is_read_as_a_model_with_its_exact_weights(void) {
                    (unsigned long long)bytes, (unsigned long long)planned);
         /* Without the optimizer's file it is a model in 16 bits. */
         CHECK(!eitp__remove_tree(&host, scratch_path(path, "optimizer.safetensors"), &error_));
-        CHECK(!read_weights(path, &rounded) && (rounded == exact) == (i == 0));
+        CHECK(!read_weights(&host, path, &rounded) && (rounded == exact) == (i == 0));
         CHECK(!eitp__remove_tree(&host, path, &error_));
     }
     scratch_remove(directory);
