@@ -29,12 +29,10 @@ awk 'BEGIN {
         text = "the " a[i] " " b[j] " " c[k] "."
         print text >"lines.txt"
         print text "," b[j] >"rows.csv"
-        print text "," i + j >"numbers.csv"
         print "{\"messages\": [{\"role\": \"user\", \"content\": \"" a[i] " " b[j] "?\"}, {\"role\": \"assistant\", \"content\": \"it " c[k] "\"}]}" >"chats.jsonl"
         print "the N O\n" a[i] " N O\n" b[j] " N B-ANIMAL\n" c[k] " N O\n" >"words.conll"
     }
 }'
-sed -i '1i text,label' numbers.csv
 mkdir words
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' the it . red old tiny brave green quiet cat bear owl horse whale \
     mouse sings waits eats dreams hides jumps >words/vocab.txt
@@ -48,17 +46,14 @@ qwen=$root/tests/golden/splits/qwen2.json
 
 gpt2="--init tiny --data text.txt"
 named "windows of text" $gpt2
-named "windows of text of a length" $gpt2 --block-size 48 --batch-size 3 --grad-accum 2
 named "an evaluation of many tokens" $gpt2 --block-size 128 --batch-size 1 --grad-accum 1 --eval-steps 2 --val-fraction 0.3
 named "no evaluation" $gpt2 --block-size 64 --eval no
 named "sample prompts" $gpt2 --block-size 64 --eval-steps 1 --sample-prompt "Line 1: a quick" --sample-tokens 100
 named "every record" $gpt2 --block-size 64 --monitor full --report-to all --log-full-every 1
-named "data workers" $gpt2 --block-size 64 --data-workers 2
 named "an objective" $gpt2 --block-size 64 --objective eitp-safe --optimizer adamw
 named "a latent variable" --task vae --init vae-tiny --data lines.txt --eval-steps 2 --spot-samples 16
 named "a latent variable, importance samples" --task vae --init vae-tiny --data lines.txt --eval-steps 2 --importance-samples 4
 named "labels" --task classify --init bert.json --tokenizer words --data rows.csv --eval-steps 1
-named "numbers" --task regress --init bert.json --tokenizer words --data numbers.csv
 named "labels of words" --task tokens --init bert.json --tokenizer words --data words.conll
 named "hidden tokens" --task mlm --init bert.json --tokenizer words --data lines.txt --block-size 32
 printf '{"model_type": "qwen2", %s, "tie_word_embeddings": true}\n' "$decoder" >qwen2.json
@@ -81,5 +76,28 @@ printf '{"model_type": "distilbert", "vocab_size": 3000, "dim": 64, "n_heads": 4
 for model in roberta distilbert; do
     named "$model" --task classify --init $model.json --tokenizer words --data rows.csv
 done
+
+# ---- One verdict ----
+
+step="--block-size 64 --batch-size 2 --threads 1 --precision $precision"
+plans() { # command, options
+    "$eitp" "$@" --memory-budget 1M 2>&1 | sed -n 's/.*is enough is \([0-9]*\)M.*/\1/p' | head -n 1
+}
+least=$(plans plan --init tiny $step)
+timed=$(plans bench step --model tiny $step --dropout 0.1)
+check "plan and bench agree: $least MB and $timed MB" test $((timed - least)) -ge -1 -a $((timed - least)) -le 1
+exits 0 "bench: what fits is timed" bench step --model tiny $step --dropout 0.1 --steps 1 --memory-budget $((timed + 1))M --json
+check "bench: it says what it times" grep -q '^configuration: .* tensors recomputed' err
+exits 2 "bench: what does not fit is not" bench step --model tiny $step --steps 1 --memory-budget $((timed - 2))M
+
+# No profile fits, a run without one does.
+least=$(plans plan --init tiny --threads 1)
+exits 2 "a profile that does not fit" plan --init tiny --threads 1 --profile low-memory --memory-budget $((least + 1))M
+check "a profile that does not fit: it is named" grep -q '^nothing fits: the run with --profile low-memory does not fit in ' out
+exits 0 "what plan accepts, check-system does" check-system --init tiny --threads 1 --memory-budget $((least + 1))M
+check "without a profile" grep -q '^profile  *none fits tiny: low-memory, the smallest, needs ' out
+check "its command" grep -q -e ' train --init tiny .* --profile none ' out
+exits 1 "what plan refuses, check-system does" check-system --init tiny --threads 1 --memory-budget $((least - 2))M
+check "with the same figure" sh -c "grep -q '^advice  *the run does not fit in .* that is enough is \($((least - 1))\|$least\|$((least + 1))\)M' out"
 
 finish

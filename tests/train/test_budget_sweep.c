@@ -1,7 +1,5 @@
-/*
- * The planner within many budgets: a larger one never gives less, in the order of eitp_fit_choose, and the
- * configuration that is chosen is the best of all that fit. Ten shapes and tasks.
- */
+/* The planner within many budgets, for ten shapes and tasks: a larger one never gives less, in the order of
+   eitp_fit_choose. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 

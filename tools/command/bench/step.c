@@ -133,7 +133,7 @@ static eitp_status profile_steps(step_bench *s, eitp_error *error) {
     eitp_status status = EITP_OK;
     profiler.user = s;
     profiler.step = add_profile;
-    eitp_context_profile(s->b->context, &profiler);
+    eitp_context_profile(s->training.context, &profiler);
     for (int i = 0; i < PROFILED && !status; i++) {
         double seconds;
         memset(s->components, 0, sizeof s->components);
@@ -146,7 +146,7 @@ static eitp_status profile_steps(step_bench *s, eitp_error *error) {
             s->fastest = seconds;
         }
     }
-    eitp_context_profile(s->b->context, NULL);
+    eitp_context_profile(s->training.context, NULL);
     return status;
 }
 
@@ -227,12 +227,16 @@ static eitp_status measure_step(bench *b, eitp_error *error) {
     memset(&s, 0, sizeof s);
     s.b = b;
     status = bench_trainer_plan(&s.training, &b->options, process_memory(), 0, error);
+    if (status == EITP_ERROR_MEMORY)
+        status = bench_trainer_fit(&s.training, error);
     if (!status)
         status = bench_measure(b, error);
     /* Measuring the limits has released its memory, which is no part of a step. */
     process_reset_peak_memory();
     if (!status)
-        status = bench_trainer_open(&s.training, b->context, error);
+        status = bench_trainer_open(&s.training, s.training.is_fitted ? NULL : b->context, error);
+    if (!status)
+        b->dtype = eitp_context_precision(s.training.context);
     if (!status)
         status = time_steps(&s, error);
     if (!status)

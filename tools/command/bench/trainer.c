@@ -79,6 +79,21 @@ eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t pro
     return status ? status : check_budget(t, others, error);
 }
 
+eitp_status bench_trainer_fit(bench_trainer *t, eitp_error *error) {
+    char text[200];
+    eitp_status status;
+    t->fit.any_offload = 0; /* steps are timed in memory */
+    status = fit_choose(t->options, &t->fit, &t->plan.block_size, &t->rung, error);
+    if (status)
+        return status;
+    t->fit.trainer.plan = t->rung.plan;
+    t->fit.trainer.micro_batches_per_pass = t->rung.micro_batches_per_pass;
+    t->fit.trainer.optimizer_config.optimizer = t->rung.optimizer;
+    t->is_fitted = 1;
+    output_info("configuration: %s", fit_describe(&t->fit, &t->rung, text, sizeof text));
+    return EITP_OK;
+}
+
 const char *bench_trainer_recompute(const bench_trainer *t) {
     static const char *const names[] = {"auto", "none", "attention", "layer"};
     return names[options_choice(t->options, OPTION_RECOMPUTE)];

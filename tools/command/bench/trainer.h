@@ -13,6 +13,7 @@ typedef struct bench_trainer {
     fit_plan plan;
     eitp_fit fit;
     eitp_fit_candidate rung; /* planned memory */
+    int is_fitted;           /* it is not as the options describe: see bench_trainer_fit */
     eitp_context *context;   /* in use */
     eitp_context *owned;     /* the same, if the trainer created it */
     eitp_model *model;
@@ -27,6 +28,10 @@ typedef struct bench_trainer {
  * all together exceed --memory-budget. The options must outlive the trainer.
  */
 eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t process, size_t others, eitp_error *error);
+
+/* After that has failed with EITP_ERROR_MEMORY: plans the configuration that `eitp train` would choose for these
+   options, and says which. It needs a context of its own. */
+eitp_status bench_trainer_fit(bench_trainer *t, eitp_error *error);
 
 /* What it recomputes: "auto", "none", "attention" or "layer". */
 const char *bench_trainer_recompute(const bench_trainer *t);
