@@ -348,4 +348,10 @@ check "--print-config: nothing is made" test ! -e gone
 exits 0 "--help" safe-train --help
 check "--help: usage" grep -q '^usage: eitp safe-train \[options\] -- train \[options\] | PROGRAM' out
 
+# ---- options that are refused before anything is created ----
+
+refuses 1 "^error: --memory-limit 1 is out of range; it must be 4194304 to" safe-train --memory-limit 1 -- $train --steps 1 --output-dir gone
+refuses 1 "^error: --restart-args: unknown option 'bogus'" safe-train --restart-args '--bogus 1' -- $train --steps 1 --output-dir gone
+refuses 1 "^error: --restart-args: --lr must be a number" safe-train --restart-args '--lr x' -- $train --steps 1 --output-dir gone
+
 finish

@@ -21,6 +21,7 @@ typedef struct option_row {
 /* The default of a setting that depends on other options. */
 #define DEPENDS ""
 #define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
+#define LEAST_PROCESS 4194304.0    /* bytes of private memory with less of which no run starts */
 #define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
 #define PACKS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK)
 #define READS_TEXT (PACKS | PREDICTS | OPTIONS_TOKENIZER_TRAIN)
@@ -355,7 +356,7 @@ static const option_row rows[] = {
      "long; 0: never (default: 20 times the median step, at least 5 minutes; without records 0)"},
     {"kill-after", "", KIND_NUMBER, 0, 86400, "60", "SECONDS", OPTIONS_SAFE_TRAIN, 0,
      "time that a stalled command has to end after SIGTERM, before SIGKILL"},
-    {"memory-limit", "", KIND_SIZE, 1, LARGEST, NULL, "SIZE", OPTIONS_SAFE_TRAIN, 0,
+    {"memory-limit", "", KIND_SIZE, LEAST_PROCESS, LARGEST, NULL, "SIZE", OPTIONS_SAFE_TRAIN, 0,
      "limit of the command's private memory (RLIMIT_DATA), such as 900M or 1.5Gi (default: none)"},
     {"background", "daemon", KIND_FLAG, 0, 1, "0", "", OPTIONS_SAFE_TRAIN, 0,
      "print process and log, and continue without the terminal"},

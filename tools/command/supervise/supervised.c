@@ -42,6 +42,27 @@ static eitp_status find_directory(supervised *s, eitp_error *error) {
     return status;
 }
 
+/* Reads the options of a restart, which are not used before one. */
+static eitp_status check_restart(const supervised *s, eitp_error *error) {
+    option_set o;
+    char **line;
+    int count = 0, ended;
+    eitp_status status;
+    if (!s->restart_args)
+        return EITP_OK;
+    line = supervised_line(s, 1);
+    while (line[count])
+        count++;
+    status = options_read(&o, "train", OPTIONS_TRAIN, count - 2, line + 2, &ended, error);
+    if (status) {
+        const eitp_error why = *error;
+        command_fail(error, status, "--restart-args: %s", why.message);
+    }
+    options_release(&o);
+    supervised_line_release(line);
+    return status;
+}
+
 static eitp_status read_training(supervised *s, const option_set *o, int *ended, eitp_error *error) {
     eitp_status status;
     if (options_is_explicit(o, OPTION_OUTPUT_DIR))
@@ -52,7 +73,9 @@ static eitp_status read_training(supervised *s, const option_set *o, int *ended,
     if (status || *ended)
         return status;
     status = check_repeatable(&s->training, error);
-    return status ? status : find_directory(s, error);
+    if (!status)
+        status = find_directory(s, error);
+    return status ? status : check_restart(s, error);
 }
 
 /* ---- Programs ---- */
