@@ -254,7 +254,7 @@ EITP__PRIVATE eitp_status eitp__config_other_keys(const eitp_host *host, const e
     enum { LIMIT = 16 << 20 };
     eitp_json_document *document = NULL;
     int is_file = 0;
-    eitp_status status = eitp__is_file(host, path, &is_file, error);
+    eitp_status status = eitp__path_is_file(host, path, &is_file, error);
     if (status || !is_file)
         return status;
     status = eitp_json_read_file(host, path, LIMIT, &document, error);

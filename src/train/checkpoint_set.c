@@ -199,7 +199,7 @@ static eitp_status eitp__copy_entry(const eitp_host *host, const char *from, con
 
 /* Replaces the config.json of a directory, at `path`. */
 static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const char *directory, const char *path,
-                                         eitp_error *error) {
+                                        eitp_error *error) {
     eitp__labels *labels = NULL;
     char *keys = NULL;
     eitp_dtype dtype;
