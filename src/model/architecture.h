@@ -296,6 +296,7 @@ struct eitp_architecture {
     size_t row_count;
     eitp__norm_kind norm;
     int scales_embedding; /* token embeddings are multiplied by sqrt(width) */
+    int whole_heads;      /* heads must divide the width even if they have another one, as transformers demands */
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void), *eitp__architecture_bert(void),

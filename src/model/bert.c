@@ -85,6 +85,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_bert(void) {
         EITP__COUNT(eitp__bert_rows),
         EITP__NORM_LAYER,
         0,
+        0,
     };
     return &bert;
 }

@@ -108,6 +108,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
         EITP__COUNT(eitp__distilbert_rows),
         EITP__NORM_LAYER,
         0,
+        0,
     };
     return &distilbert;
 }

@@ -103,6 +103,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gemma3(void) {
         EITP__COUNT(eitp__gemma3_rows),
         EITP__NORM_RMS_PLUS_ONE,
         1,
+        1,
     };
     return &gemma3;
 }

@@ -129,6 +129,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
         EITP__COUNT(eitp__gpt2_rows),
         EITP__NORM_LAYER,
         0,
+        0,
     };
     return &gpt2;
 }

@@ -99,6 +99,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_llama(void) {
         EITP__COUNT(eitp__llama_rows),
         EITP__NORM_RMS,
         0,
+        1,
     };
     return &llama;
 }

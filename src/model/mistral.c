@@ -67,6 +67,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_mistral(void) {
         EITP__COUNT(eitp__mistral_rows),
         EITP__NORM_RMS,
         0,
+        0,
     };
     return &mistral;
 }

@@ -91,6 +91,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_qwen2(void) {
         EITP__COUNT(eitp__qwen2_rows),
         EITP__NORM_RMS,
         0,
+        0,
     };
     return &qwen2;
 }
@@ -164,6 +165,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_qwen3(void) {
         eitp__qwen3_rows,
         EITP__COUNT(eitp__qwen3_rows),
         EITP__NORM_RMS,
+        0,
         0,
     };
     return &qwen3;

@@ -82,6 +82,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_roberta(void) {
         EITP__COUNT(eitp__roberta_rows),
         EITP__NORM_LAYER,
         0,
+        0,
     };
     return &roberta;
 }

@@ -201,7 +201,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
             return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be 0 to %g", eitp__field_name(config, i),
                               number, field->max);
     }
-    if (!config->head_width && config->width % config->heads)
+    if ((!config->head_width || eitp__architecture_of(config)->whole_heads) && config->width % config->heads)
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld is not divisible by %s %lld",
                           eitp__field_name(config, EITP__FIELD_WIDTH), (long long)config->width,
                           eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads);
@@ -360,18 +360,24 @@ static int eitp__is_only(const eitp_json *value, const char *only) {
     }
 }
 
+/* A value for a message; of an object that describes a quantization its method. */
+static const char *eitp__value_text(const eitp_json *value) {
+    const eitp_json *method = eitp_json_member(value, "quant_method");
+    if (value->text || (method && method->text))
+        return value->text ? value->text : method->text;
+    return value->kind == EITP_JSON_NULL      ? "null"
+           : value->kind != EITP_JSON_BOOLEAN ? ""
+           : value->boolean                   ? "true"
+                                              : "false";
+}
+
 /* Checks a key of which only one value is supported. */
 static eitp_status eitp__check_only(const eitp_json *value, const eitp__config_key *key, eitp_error *error) {
-    const char *text = value->kind == EITP_JSON_NULL ? "null" : value->boolean ? "true" : "false";
-    const int has_text = value->kind <= EITP_JSON_STRING;
+    const char *text = eitp__value_text(value);
     if (eitp__is_only(value, key->only))
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %llu: unsupported %s%s%.60s (expected %s)",
-                      (unsigned long long)value->line, key->name, has_text ? " " : "",
-                      !has_text     ? ""
-                      : value->text ? value->text
-                                    : text,
-                      key->only);
+                      (unsigned long long)value->line, key->name, *text ? " " : "", text, key->only);
 }
 
 /* A boolean that says whether layers have a window. Switched on without a size, it stands for the size of the row. */

@@ -173,7 +173,7 @@ static void what_is_not_computed_is_refused(void) {
         {"{\"model_type\": \"gemma3_text\", \"attn_logit_softcapping\": 50.0}", "unsupported attn_logit_softcapping"},
         {"{\"model_type\": \"llama\", \"is_causal\": false}", "unsupported is_causal false (expected true)"},
         {"{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"gptq\"}}",
-         "unsupported quantization_config (expected null)"},
+         "unsupported quantization_config gptq (expected null)"},
         {"{\"model_type\": \"llama\", \"num_attention_heads\": 32, \"num_key_value_heads\": 5}",
          "num_attention_heads 32 is not divisible by num_key_value_heads 5"},
         {"{\"model_type\": \"llama\", \"head_dim\": 7}", "the width of a rotary head is 7; it must be even"},

@@ -106,6 +106,7 @@ static const eitp_architecture other = {
     EITP__COUNT(other_rows),
     EITP__NORM_LAYER,
     0,
+    0,
 };
 
 static eitp_transformer_config other_config(void) {

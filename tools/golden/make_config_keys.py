@@ -156,6 +156,9 @@ CASES = [
     ("llama/llama-lm", {"quantization_config": {"quant_method": "fp8"}}, "quantization_config"),
     ("llama/llama-lm", {"quantization_config": None}),
     ("llama/llama-lm", {"per_layer_config": {"1": {"hidden_act": "relu"}}}, "per_layer_config"),
+    # Sizes that do not fit
+    ("llama/llama-lm", {"num_attention_heads": 5}, "hidden_size 12 is not divisible by num_attention_heads 5"),
+    ("llama/gemma3-lm", {"num_attention_heads": 5}, "hidden_size 12 is not divisible by num_attention_heads 5"),
     # Values that are not there
     ("llama/llama-lm", {"head_dim": None, "num_key_value_heads": 1}),
     ("llama/llama-lm", {"rms_norm_eps": None}, "rms_norm_eps"),
