@@ -225,3 +225,15 @@ EITP__PRIVATE size_t eitp__byte_fallback_symbols(const eitp__byte_fallback *fall
         ids[count++] = bpe->unknown;
     return count;
 }
+
+EITP__PRIVATE size_t eitp__byte_fallback_unknown(const eitp__byte_fallback *fallback, const eitp__bpe *bpe,
+                                                 const unsigned char *text, size_t size) {
+    size_t count = 0, length;
+    for (size_t i = 0; i < size; i += length) {
+        const uint32_t code_point = eitp__symbol_at(text + i, size - i, &length);
+        int32_t ids[4];
+        if (eitp__character_slot(fallback, code_point)->id < 0 && !eitp__byte_symbols(bpe, text + i, length, ids))
+            count += length;
+    }
+    return count;
+}

@@ -65,6 +65,10 @@ EITP__PRIVATE size_t eitp__byte_fallback_piece(const void *fallback, const unsig
 EITP__PRIVATE size_t eitp__byte_fallback_symbols(const eitp__byte_fallback *fallback, const eitp__bpe *bpe,
                                                  const unsigned char *text, size_t size, int32_t *ids);
 
+/* Number of bytes of the characters of a valid piece that have neither a token nor one for each of their bytes. */
+EITP__PRIVATE size_t eitp__byte_fallback_unknown(const eitp__byte_fallback *fallback, const eitp__bpe *bpe,
+                                                 const unsigned char *text, size_t size);
+
 /* The byte of a token <0x00> to <0xFF> as the decoder reads it, -1 for another token. */
 EITP__PRIVATE int eitp__byte_of_token(const unsigned char *text, size_t size);
 

@@ -134,14 +134,21 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
     return EITP_OK;
 }
 
-/* Counts the bytes of a piece of byte-level BPE that have no token. */
-static void eitp__count_unknown(eitp_encoder *encoder, const unsigned char *bytes, size_t size) {
+/* Counts the bytes of a piece of BPE that have no token. */
+static eitp_status eitp__count_unknown(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
+                                       eitp_error *error) {
     const eitp_tokenizer *tokenizer = encoder->tokenizer;
-    uint64_t count = 0;
-    for (size_t i = 0; i < size; i++)
+    size_t count = 0;
+    int32_t whole = -1;
+    eitp_status status = EITP_OK;
+    if (tokenizer->model == EITP__MODEL_BYTE_FALLBACK)
+        count = eitp__byte_fallback_unknown(&tokenizer->fallback, &tokenizer->bpe, bytes, size);
+    for (size_t i = 0; i < size && tokenizer->model == EITP__MODEL_BPE; i++)
         count += tokenizer->bpe.byte_ids[bytes[i]] < 0;
-    if (count && !(tokenizer->ignores_merges && eitp__whole_token_find(tokenizer, bytes, size) >= 0))
-        encoder->unknown_bytes += count;
+    if (count && tokenizer->ignores_merges)
+        status = eitp__encode_whole(encoder, bytes, size, &whole, error);
+    encoder->unknown_bytes += whole < 0 ? count : 0;
+    return status;
 }
 
 static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
@@ -149,11 +156,13 @@ static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, si
     eitp_encoder *encoder = (eitp_encoder *)user;
     if (id < 0 && encoder->tokenizer->model == EITP__MODEL_WORDPIECE && eitp__is_space_piece(bytes, size))
         return EITP_OK;
-    if (id < 0 && encoder->tokenizer->model == EITP__MODEL_BPE && encoder->tokenizer->bpe.lacks_bytes)
-        eitp__count_unknown(encoder, bytes, size);
-    if (id < 0 && size > EITP__ENCODER_BATCH)
+    eitp_status status = EITP_OK;
+    if (id < 0 && encoder->tokenizer->bpe.lacks_bytes)
+        status = eitp__count_unknown(encoder, bytes, size, error);
+    if (status == EITP_OK && id < 0 && size > EITP__ENCODER_BATCH)
         return eitp__encode_long_piece(encoder, bytes, size, error);
-    eitp_status status = eitp__encoder_ensure_room(encoder, size < 24 ? 24 : size, error);
+    if (status == EITP_OK)
+        status = eitp__encoder_ensure_room(encoder, size < 24 ? 24 : size, error);
     if (status != EITP_OK)
         return status;
     if (id >= 0) {

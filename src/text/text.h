@@ -278,8 +278,9 @@ EITP_API eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, s
 EITP_API eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error);
 
 /*
- * Bytes encoded so far for which a vocabulary of byte-level BPE has no token: they give its unk_token, or nothing. Most
- * vocabularies have a token for each byte; that of SmolLM2 lacks 21 of them. 0 for NULL.
+ * Bytes encoded so far for which the vocabulary of BPE has no token: they give its unk_token, or nothing. Most
+ * vocabularies of byte-level BPE have a token for each byte; that of SmolLM2 lacks 21 of them. With byte fallback they
+ * are those of characters that have neither a token nor one for each byte. 0 with WordPiece and for NULL.
  */
 EITP_API uint64_t eitp_encoder_unknown_bytes(const eitp_encoder *encoder);
 

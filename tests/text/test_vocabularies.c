@@ -233,6 +233,32 @@ static void unknown_bytes_are_counted(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
+/* With byte fallback, of characters: one that has a token for each of two bytes, and one that lacks the second. */
+static void unknown_characters_are_counted(void) {
+    static const char text[] = "a \xC3\xA9 \xC3\xA8x";
+    static const char json[] =
+        "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\\u2581\"},"
+        "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,%s\"vocab\":{\"\\u2581\":0,\"a\":1,"
+        "\"<0xC3>\":2,\"<0xA9>\":3,\"?\":4,\"\\u00e8x\":5},\"merges\":[]}}";
+    static const struct {
+        const char *model;
+        size_t count, unknown;
+    } cases[] = {{"", 5, 3}, {"\"unk_token\":\"?\",", 7, 3}};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const eitp_text sequence = {text, sizeof text - 1};
+        eitp_sequence_report report;
+        eitp_tokenizer *tokenizer;
+        char file[512];
+        snprintf(file, sizeof file, json, cases[i].model);
+        tokenizer = parse_text(file);
+        CHECK_THAT(tokenizer, "%s", error_.message);
+        CHECK(!eitp_tokenizer_encode_sequence(tokenizer, &sequence, NULL, NULL, NULL, NULL, 0, &report, &error_));
+        CHECK_THAT(report.count == cases[i].count && report.unknown_bytes == cases[i].unknown,
+                   "case %zu: %zu ids, %llu", i, report.count, (unsigned long long)report.unknown_bytes);
+        eitp_tokenizer_destroy(tokenizer);
+    }
+}
+
 /* A piece that is longer than a batch of ids, of which no byte is known. */
 static void long_unknown_pieces_have_no_ids(void) {
     eitp_tokenizer *tokenizer = parse_text(SOME_BYTES(""));
@@ -322,6 +348,7 @@ int main(int argc, char **argv) {
         TEST(forms_of_characters_are_those_of_the_library),
         TEST(characters_of_words_are_those_of_the_library),
         TEST(unknown_bytes_are_counted),
+        TEST(unknown_characters_are_counted),
         TEST(long_unknown_pieces_have_no_ids),
         TEST(impossible_unknowns_are_refused),
         TEST(packing_warns_of_unknown_bytes),
