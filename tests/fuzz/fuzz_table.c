@@ -76,7 +76,7 @@ static void read_table(const eitp_host *host, const eitp_table_config *config, t
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const eitp_text_format formats[] = {EITP_FORMAT_CSV, EITP_FORMAT_TSV, EITP_FORMAT_JSONL, EITP_FORMAT_LINES};
     static const char *const encodings[] = {NULL, "GB18030", "UTF-16", "ISO-2022-JP"};
-    const char *path = "table";
+    const char *path = "table.json";
     eitp_table_config config = eitp_table_config_default();
     table_digest whole, pieces;
     one_file file;
