@@ -57,6 +57,8 @@ exits 0 "every 4 steps" $train --steps 9 --save-steps 3 --backup-steps 4 --post-
 check "every 4 steps: the newest is copied" diff -r backup/checkpoint-9 copies/9
 check "every 4 steps: not the first" test ! -e copies/3
 
+exits 0 "what a command prints" $train --steps 2 --post-save-cmd 'echo printed; echo wrong >&2' --output-dir printing
+check "what a command prints is with the messages" test "$(grep -c -e '^printed$' -e '^wrong$' err)" -eq 2
 exits 0 "a command that fails" $train --steps 2 --post-save-cmd 'exit 7' --output-dir failing
 check "a command that fails: said" grep -q \
     '^warning: --post-save-cmd failed for checkpoint-2 with exit code 7' err
@@ -68,10 +70,13 @@ check "a command that does not exist: said" grep -q '^warning: --post-save-cmd f
 # A run that is stopped does not wait. Its commands wait for a file and not for the pipe: there may be a second one, for
 # a newer checkpoint, which would read what is meant for those of the next run.
 check "a run in progress" start_until 'saved ' $train --steps 100000000 --save-steps 5 --output-dir stopped \
-    --post-save-cmd 'until [ -e "$COPIES/../released" ]; do sleep 0.1; done; echo >"$COPIES/after"'
+    --post-save-cmd 'tries=0; until [ -e "$COPIES/../released" -o $((tries += 1)) -gt 300 ]; do sleep 0.1; done; echo >"$COPIES/after"'
 kill -TERM $process
 wait $process
 check "a run that is stopped does not wait" test $? -eq 143 -a ! -e copies/after
+# As with 2>&1 | tee: whoever reads the run's messages to their end does not wait for the command.
+wait $reader
+check "its messages end with it" test ! -e copies/after
 : >released
 while [ ! -e copies/after ]; do sleep 0.1; done
 check "and its command goes on" test -e copies/after

@@ -32,6 +32,7 @@ static void warn_failed(const char *name, int status) {
 
 /* Takes the ends of those that have ended. */
 static void reap(on_event *e) {
+    const size_t before = e->count;
     size_t left = 0;
     for (size_t i = 0; i < e->count; i++) {
         int status = 0;
@@ -44,6 +45,8 @@ static void reap(on_event *e) {
         e->events[left++] = e->events[i];
     }
     e->count = left;
+    if (before)
+        shell_forward();
 }
 
 /* A pipe whose descriptors only the children that get them have. */

@@ -69,6 +69,7 @@ static void warn_failed(const post_save *p, int status) {
 static int reap(post_save *p) {
     int status = 0;
     const pid_t ended = waitpid(p->process, &status, WNOHANG);
+    shell_forward();
     if (!ended)
         return 0;
     if (ended > 0)

@@ -3,10 +3,43 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <unistd.h>
 
 extern char **environ;
 
-enum { SHELL_READS = 3, SHELL_WRITES = 4 };
+enum { SHELL_READS = 3, SHELL_WRITES = 4, MOST_KEPT = 1 << 20 };
+
+/* What scripts print: all of them append to one file. */
+static struct {
+    int descriptor; /* 0: not created yet; -1: it cannot be, and scripts print to standard error themselves */
+    off_t at;       /* bytes that were passed on */
+} printed;
+
+static void create_printed(void) {
+    const char *given = getenv("TMPDIR");
+    char *path = command_format("%s/eitp-XXXXXX", given && *given ? given : "/tmp");
+    printed.descriptor = mkstemp(path);
+    if (printed.descriptor >= 0) {
+        unlink(path);
+        fcntl(printed.descriptor, F_SETFD, FD_CLOEXEC);
+        fcntl(printed.descriptor, F_SETFL, O_APPEND);
+    }
+    free(path);
+}
+
+void shell_forward(void) {
+    char piece[4096];
+    ssize_t size;
+    if (printed.descriptor <= 0)
+        return;
+    while ((size = pread(printed.descriptor, piece, sizeof piece, printed.at)) > 0) {
+        printed.at += size;
+        fwrite(piece, 1, (size_t)size, stderr);
+    }
+    /* A script that prints for days fills no disk. */
+    if (printed.at > MOST_KEPT && !ftruncate(printed.descriptor, 0))
+        printed.at = 0;
+}
 
 static int is_variable(const shell_call *call, const char *entry) {
     for (size_t i = 0; i < call->variable_count; i++) {
@@ -59,7 +92,10 @@ int shell_start(const shell_call *call, pid_t *process) {
     int code;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, 2, 1);
+    if (!printed.descriptor)
+        create_printed();
+    posix_spawn_file_actions_adddup2(&files, printed.descriptor >= 0 ? printed.descriptor : 2, 1);
+    posix_spawn_file_actions_adddup2(&files, 1, 2);
     if (call->reads >= 0)
         posix_spawn_file_actions_adddup2(&files, call->reads, SHELL_READS);
     if (call->writes >= 0)

@@ -23,10 +23,14 @@ typedef struct shell_call {
 
 /*
  * Starts /bin/sh -c SCRIPT, in a process group of its own, which a terminal does not interrupt, with the usual signals
- * and no other open files, so without the lock of the run. Standard output is that of messages: results must not mix
- * with what the command prints. Memory is not copied, however large the run is. Returns 0 or an errno value.
+ * and no other open files, so without the lock of the run. What it prints goes to a file without a name, from which
+ * shell_forward passes it on: a script that outlives this process must not keep a pipe open that somebody reads to its
+ * end. Memory is not copied, however large the run is. Returns 0 or an errno value.
  */
 int shell_start(const shell_call *call, pid_t *process);
+
+/* Writes to standard error what scripts have printed since the last call. */
+void shell_forward(void);
 
 EITP_END_DECLARATIONS
 
