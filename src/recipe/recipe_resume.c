@@ -48,7 +48,7 @@ static void eitp__list_differences(const eitp_training *training, const eitp_rec
     }
 }
 
-/* Reads what the run.json of the checkpoint records of them; *found is 0 without one. */
+/* Reads what the run.json of the checkpoint records of them; *found is 0 without one that is understood. */
 static eitp_status eitp__read_recorded(const eitp_training *training, eitp_recipe *recorded, int *found,
                                        eitp_error *error) {
     const size_t limit = (size_t)1 << 24;
@@ -68,7 +68,8 @@ static eitp_status eitp__read_recorded(const eitp_training *training, eitp_recip
     if (document)
         eitp_json_release(document);
     eitp__release_text(host, path);
-    return status;
+    *found = *found && !status;
+    return status == EITP_ERROR_FORMAT || status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
 }
 
 EITP__PRIVATE eitp_status eitp__training_name_reading(const eitp_training *training, eitp_status status,
@@ -83,6 +84,7 @@ EITP__PRIVATE eitp_status eitp__training_compare_reading(eitp_training *training
     int found = 0;
     eitp_status status = EITP_OK;
     training->read_otherwise[0] = 0;
+    recorded.task.block_size = training->resumed.rows; /* of windows whose length was left open */
     if (!training->is_resumed || training->trained || training->recipe.data.rereads[EITP_TRAINING])
         return EITP_OK;
     status = eitp__read_recorded(training, &recorded, &found, error);

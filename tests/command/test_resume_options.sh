@@ -243,6 +243,12 @@ check "by epochs: more: the last step is not full" test -d epochs/checkpoint-6
 exits 0 "by epochs: --drop-last" train --resume epochs_dropped --epochs 2 --drop-last --threads 1 -q
 check "by epochs: --drop-last: whole steps" test -d epochs_dropped/checkpoint-5 -a ! -e epochs_dropped/checkpoint-6
 
+cp text.txt lost.txt
+exits 0 "a length that is left open" train --data lost.txt --init tiny.json $usual --output-dir open
+rm lost.txt
+exits 0 "a length that is left open: without the data" train --resume open --steps 3 --threads 1
+check "a length that is left open: nothing is read" sh -c '! grep -q "packed 1\|read again" err'
+
 mv rows.csv moved.csv
 refuses 1 "--dedup, --block-size: the data would be read again, and '.*rows.csv' is gone; leave it out to continue" train \
     --resume rows --steps 3 --max-length 12 --dedup
