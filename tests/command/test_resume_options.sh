@@ -4,9 +4,9 @@
 . tests/command/command.sh
 
 awk 'BEGIN {
-    print "text,label,other"
+    print "text,label,other,value"
     for (i = 0; i < 20; i++)
-        printf "caf\303\251 number %d,%s,%s\n", i < 19 ? i : 17, i % 2 ? "odd" : "even", i % 3 ? "x" : "y"
+        printf "caf\303\251 number %d,%s,%s,%d\n", i < 19 ? i : 17, i % 2 ? "odd" : "even", i % 3 ? "x" : "y", 1 + i % 4
 }' >rows.csv
 awk 'BEGIN {
     for (i = 0; i < 8; i++)
@@ -51,8 +51,10 @@ encoding latin1 rows other
 text-column other rows other
 pair-column other rows other
 label-column other rows refused read again with --label-column: .*no label named
+weight-column value rows other
 on-bad-row skip rows same
 dedup yes rows refused read again with --dedup: the training data differ .* had 18 samples, and this run has 1[0-7];
+save-dtype bf16 rows other
 shuffle none rows refused leave --shuffle out
 drop-last - - -
 data-workers 1 rows same
@@ -114,6 +116,7 @@ plateau-patience 3 rows refused requires --lr-schedule
 plateau-threshold 0.5 rows refused requires --lr-schedule
 plateau-cooldown 3 rows refused requires --lr-schedule
 warmup-steps 7 rows other
+warmup-from-zero yes rows same
 warmup-ratio 1 rows other
 weight-decay 0.9 rows other
 beta1 0.5 rows other
