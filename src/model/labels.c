@@ -99,17 +99,10 @@ static eitp_status eitp__labels_member(const eitp_json *root, const eitp_json **
 
 EITP__PRIVATE eitp_status eitp__labels_count(const eitp_json *root, int64_t *count, eitp_error *error) {
     const eitp_json *member;
-    int64_t named;
     eitp_status status = eitp__labels_member(root, &member, error);
     if (!status && member)
         *count = (int64_t)member->count;
-    named = *count;
-    if (!status)
-        status = eitp__json_get_integer(root, "num_labels", 1, EITP__MAX_LABELS, count, error);
-    if (!status && member && named != *count)
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: id2label has %lld label%s, num_labels is %lld",
-                            member->line, (long long)named, named == 1 ? "" : "s", (long long)*count);
-    return status;
+    return status ? status : eitp__json_get_integer(root, "num_labels", 1, EITP__MAX_LABELS, count, error);
 }
 
 /* The number of a label, its name in id2label; -1 if it is not one below `count`. */

@@ -22,8 +22,8 @@ EITP__PRIVATE void eitp__labels_release(eitp__labels *labels);
 /* True if the names are "LABEL_0" and so on. */
 EITP__PRIVATE int eitp__labels_are_numbers(const eitp__labels *labels);
 
-/* Finds the number of labels in a config.json: that of id2label, else num_labels, else *count stays. Two numbers that
-   differ are EITP_ERROR_FORMAT. */
+/* Finds the number of labels in a config.json: num_labels, else that of id2label, else *count stays. As in
+   transformers, names of another number of labels do not count. */
 EITP__PRIVATE eitp_status eitp__labels_count(const eitp_json *root, int64_t *count, eitp_error *error);
 
 /* Reads id2label; *labels is NULL if there is none. */

@@ -704,7 +704,6 @@ static void config_keys_follow_the_architecture(void) {
         {"{\"segments\": 0}", "segments"},
         {"{\"hidden\": null}", "'hidden' must not be null"},
         {"{\"is_decoder\": null}", "is_decoder null (expected false)"},
-        {"{\"id2label\": {\"0\": \"a\"}, \"num_labels\": 2}", "id2label has 1 label, num_labels is 2"},
         {"{\"num_labels\": 1, \"problem_type\": \"single_label_classification\"}", "needs two labels or more"},
     };
     eitp_transformer_config config, again;

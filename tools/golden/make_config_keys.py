@@ -150,7 +150,9 @@ CASES = [
     ("bert/roberta-tokens", {"layer_norm_eps": REMOVED}),
     ("bert/distilbert-tokens", {"sinusoidal_pos_embds": True}),
     # Labels
-    ("bert/bert-class", {"num_labels": 2}, "num_labels"),
+    ("bert/bert-class", {"num_labels": 2}, "has 3 labels, expected 2"),
+    ("bert/bert-class", {"num_labels": 3, "id2label": {"0": "a", "1": "b"}, "label2id": REMOVED}),
+    ("bert/bert-class", {"id2label": {"0": "a", "1": "b"}, "label2id": REMOVED}, "has 3 labels, expected 2"),
     ("bert/bert-class", {"num_labels": 3}),
     # Other weights, and other values by layer
     ("llama/llama-lm", {"quantization_config": {"quant_method": "fp8"}}, "quantization_config"),
