@@ -106,7 +106,8 @@ static const eitp_setting eitp__run_settings[] = {
                        "files of records, separated by commas: jsonl (metrics.jsonl), tensorboard, csv (metrics.csv); "
                        "or none"),
     EITP__TEXT_SETTING(eitp_run_config, , log_dir, "log_dir", NULL, ACCEPTED,
-                       "directory of metrics.jsonl, metrics.csv and tensorboard (default: the output directory)"),
+                       "directory in which the run gets a folder for metrics.jsonl, metrics.csv and tensorboard "
+                       "(default: they are in the output directory)"),
     EITP__RUN_LOG_SETTING(log_flush_seconds, NUMBER, 1, 0, EITP__UNBOUNDED,
                           "least time between two writes to a file of records"),
     EITP__SETTING(eitp_run_config, , log_every, "log_every", INTEGER, 10, 1, EITP__LARGEST_COUNT,
