@@ -214,6 +214,30 @@ static void length_comes_before_fidelity(void) {
                (long long)chosen.length, eitp_optimizer_get(chosen.optimizer)->name);
 }
 
+/* Half the trainer's choice of micro-batches per pass is predicted to be faster here, where the head is then not in
+   parts. It takes less memory, so it counts as no faster, and is not chosen where there is room. */
+static void what_saves_memory_counts_as_no_faster(void) {
+    case_of of = cases[1];
+    planned_case p;
+    int64_t lengths[EITP_FIT_LENGTHS];
+    eitp_fit fit;
+    eitp_fit_candidate own = eitp_fit_candidate_default(), half = own, chosen;
+    of.vocabulary = 50257;
+    of.batch_size = 1;
+    of.length = 256;
+    fit = fit_of(&of, &p, lengths);
+    REQUIRE_OK(eitp_fit_measure(&fit, &own, &error_), error_);
+    half.micro_batches_per_pass = own.micro_batches_per_pass / 2;
+    REQUIRE_OK(eitp_fit_measure(&fit, &half, &error_), error_);
+    CHECK_THAT(half.seconds < own.seconds && half.total < own.total, "%g and %g s", half.seconds, own.seconds);
+    REQUIRE_OK(eitp_fit_choose(&fit, &chosen, NULL, &error_), error_);
+    CHECK(chosen.micro_batches_per_pass == own.micro_batches_per_pass && chosen.optimizer == EITP_ADAMW);
+    fit.budget = half.total;
+    REQUIRE_OK(eitp_fit_choose(&fit, &chosen, NULL, &error_), error_);
+    CHECK_THAT(chosen.optimizer == EITP_ADAMW && chosen.seconds >= own.seconds, "%g and %g s", chosen.seconds,
+               own.seconds);
+}
+
 static void lengths_are_halves_of_the_positions(void) {
     int64_t lengths[EITP_FIT_LENGTHS];
     CHECK(eitp_fit_lengths(1024, lengths) == 5 && lengths[0] == 1024 && lengths[1] == 512 && lengths[4] == 64);
@@ -225,6 +249,7 @@ static void lengths_are_halves_of_the_positions(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {TEST(a_larger_budget_never_gives_less), TEST(length_comes_before_fidelity),
+                                      TEST(what_saves_memory_counts_as_no_faster),
                                       TEST(lengths_are_halves_of_the_positions)};
     return RUN_TESTS(tests, argc, argv);
 }
