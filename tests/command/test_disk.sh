@@ -171,14 +171,12 @@ umount disk
 
 # The log is on a disk that is full.
 with_disk 40
-mkdir logged
-ln -s "$work/disk/metrics.jsonl" logged/metrics.jsonl
 fill
-exits 0 "a log that cannot be written" $medium --steps 12 --save-steps 2 --output-dir logged --json
+exits 0 "a log that cannot be written" $medium --steps 12 --save-steps 2 --log-dir disk --output-dir logged --json
 lost=$(sed -n 's/.*"lost_records": \([0-9]*\),.*/\1/p' out)
 check "a log that cannot be written: counted, 12 steps, an evaluation and 8 events or more" test "${lost:-0}" -ge 21
 check "a log that cannot be written: said once" test "$(grep -c \
-    "^warning: records cannot be stored, .*'logged/metrics.jsonl': no space left" err)" -eq 1
+    "^warning: records cannot be stored, .*'disk/logged-[0-9a-f]*/metrics.jsonl': no space left" err)" -eq 1
 check "a log that cannot be written: the same bits" same_checkpoints straight/checkpoint-12 logged/checkpoint-12
 umount disk
 
