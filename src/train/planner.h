@@ -66,8 +66,8 @@ typedef struct eitp_fit_candidate {
     size_t records; /* at most, however long the run is: eitp_fit.record_bytes */
     size_t process; /* everything else */
     size_t device;  /* parameters + gradients + states + arena + workspace, in a device's own memory; 0: it has none */
-    size_t
-        total; /* of the process: the same sum if it is in the host's memory, else `offloaded`; records and process */
+    /* Of the host's memory: the same sum if it is there, otherwise `offloaded`; records and process. */
+    size_t total;
     /* About the size of a checkpoint. Beside `total` there may be room for a copy: eitp_run_config.async_save_bytes. */
     size_t checkpoint;
     double flops, recomputed_flops; /* per step */

@@ -116,7 +116,7 @@ fi
 # ---- files in the output directory that are not the run's ----
 
 echo mine >victim
-for name in metrics.csv metrics.jsonl evaluations.jsonl; do
+for name in metrics.csv metrics.jsonl; do
     mkdir planted
     ln -s ../victim "planted/$name"
     refuses 1 "'planted/$name' is a symbolic link" $train --steps 1 --report-to jsonl,csv --output-dir planted
