@@ -144,11 +144,13 @@ static int eitp__summary_is_key(const eitp__summary_key *key, const char *name, 
 
 /* Names that JSON writes in another way would not be found again. */
 static int eitp__summary_has_plain(const char *name, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)name;
     for (size_t i = 0; i < size; i++) {
-        if (name[i] == '"' || name[i] == '\\' || (unsigned char)name[i] < ' ')
+        const int is_c1 = bytes[i] == 0xC2 && i + 1 < size && bytes[i + 1] < 0xA0; /* U+0080 to U+009F */
+        if (bytes[i] == '"' || bytes[i] == '\\' || bytes[i] < ' ' || bytes[i] == 0x7F || is_c1)
             return 0;
     }
-    return size > 0 && eitp__utf8_valid_prefix((const unsigned char *)name, size) == size;
+    return size > 0 && eitp__utf8_valid_prefix(bytes, size) == size;
 }
 
 /* The key of a name; NULL: it is left out. */

@@ -78,9 +78,9 @@ exits 0 "sweep: recompute" $tiny --sweep recompute --batch-size 4 --json
 check "sweep: recompute has three values" test "$(column configuration | tr '\n' ' ')" = \
     "recomputenone recomputeattention recomputelayer "
 check "sweep: recomputing lowers memory" falling planned_bytes
-exits 0 "sweep: to the budget" $tiny --sweep batch --memory-budget 16M
+exits 0 "sweep: to the budget" $tiny --sweep batch --memory-budget 22M
 check "sweep doubles" grep -q '^batch-size 2  ' out
-check "sweep ends at the budget" grep -q '^batch-size [0-9]*: planned memory .* exceeds the budget of 16.0 MB$' err
+check "sweep ends at the budget" grep -q '^batch-size [0-9]*: planned memory .* exceeds the budget of 22.0 MB$' err
 exits 0 "sweep: to the model's positions" $tiny --sweep block-size
 check "sweep ends at the positions" sh -c 'grep -q "^block-size 64 " out && ! grep -q "^block-size 128 " out'
 exits 0 "sweep: what the model cannot do" $tiny --sweep block-size=32,65

@@ -334,7 +334,7 @@ shows "small passes" "  do: eitp train --resume auto --output-dir small_passes -
 exits 0 "a large batch" $wide --batch-size 4 --grad-accum 4 --steps 4 --output-dir large_batch
 diagnosed "a large batch" large_batch "$well"
 
-exits 0 "evaluates too often" $good --lr 3e-3 --steps 120 --eval-steps 1 --save-steps 0 --output-dir evaluating
+exits 0 "evaluates too often" $good --lr 3e-3 --steps 60 --eval-steps 1 --val-fraction 0.5 --save-steps 0 --output-dir evaluating
 diagnosed "evaluates too often" evaluating "The run is slow because it evaluates too often: [5-9][0-9] % of its time\."
 shows "evaluates too often" "--eval-steps [0-9]*$"
 
@@ -351,7 +351,7 @@ if "${CC:-cc}" -shared -fPIC -o calls.so "$root/tests/command/failing_calls.c" -
     # Otherwise the command executes itself, to set it.
     GOMP_SPINCOUNT=1000 CALLS_SLOW=20 LD_PRELOAD=$work/calls.so "$eitp" $good --lr 3e-3 --steps 40 --eval no --save-steps 0 \
         --output-dir slow_data >out 2>err </dev/null
-    diagnosed "slow data" slow_data "The run is slow because it waits for its data: [2-9][0-9] % of the time of its steps\."
+    diagnosed "slow data" slow_data "The run is slow because it waits for its data: [0-9]\{2,3\} % of the time of its steps\."
     shows "slow data" "perf/data_loading_time"
     shows "slow data" "  do: eitp train --resume auto --output-dir slow_data --data-workers 2$"
     GOMP_SPINCOUNT=1000 CALLS_SLOW_SYNC=10 LD_PRELOAD=$work/calls.so "$eitp" $good --lr 3e-3 --steps 24 --eval no --save-steps 2 --async-save no \

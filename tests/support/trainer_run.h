@@ -268,7 +268,7 @@ static RUN_UNUSED uint32_t weights_of(eitp_context *context) {
 }
 
 /* The same of the model in a directory. */
-static RUN_UNUSED eitp_status read_weights(const eitp_host *host, const char *directory, uint32_t *weights) {
+static RUN_UNUSED eitp_status read_checkpoint_weights(const eitp_host *host, const char *directory, uint32_t *weights) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
     eitp_model *model = NULL;

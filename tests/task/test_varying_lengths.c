@@ -55,7 +55,7 @@ static eitp_tensor *matrix(const model *m, eitp_pass *pass, const char *name, in
 /* A classifier of samples, from features of each sample. */
 static void build_labels(const model *m, eitp_pass *pass) {
     static const int64_t width[] = {WIDTH};
-    const eitp_schedule half = {EITP_SCHEDULE_CONSTANT, 0.5, 0, 0, 0, 0};
+    const eitp_schedule half = {EITP_SCHEDULE_CONSTANT, 0.5, 0, 0, 0, 0, 0};
     eitp_tensor *features = eitp_pass_sample_input(pass, "features", EITP_F32, 1, width, 0);
     eitp_tensor *labels = eitp_pass_sample_input(pass, "labels", EITP_I32, 0, NULL, -1), *logits;
     eitp_tensor *key = eitp_pass_sample_key(pass);

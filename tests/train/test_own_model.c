@@ -14,7 +14,7 @@ static int threads = 2;
 /* An autoencoder of rows, with a penalty on hidden values whose weight grows during the run. */
 static eitp_status build(void *user, eitp_pass *pass, eitp_error *why) {
     static const int64_t width[] = {WIDTH}, hidden[] = {HIDDEN}, encode[] = {WIDTH, HIDDEN}, decode[] = {HIDDEN, WIDTH};
-    const eitp_schedule rising = {EITP_SCHEDULE_CONSTANT, 0.1, 0, STEPS, 0, 0};
+    const eitp_schedule rising = {EITP_SCHEDULE_CONSTANT, 0.1, 0, STEPS, 0, 0, 0};
     eitp_graph *graph = ((void)user, eitp_pass_graph(pass));
     eitp_tensor *x = eitp_pass_row_input(pass, "x", EITP_F32, 1, width, 0), *key = eitp_pass_key(pass), *y, *miss;
     eitp_tensor *code = eitp_linear(x, eitp_parameter(graph, "encode", 2, encode),

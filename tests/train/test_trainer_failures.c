@@ -110,7 +110,7 @@ static void a_checkpoint_is_read_exactly_or_not_at_all(void) {
             f.code = EACCES;
             if (of_files)
                 faults_fail_file_call(&f, n);
-            status = read_weights(&f.host, s.checkpoint, &read);
+            status = read_checkpoint_weights(&f.host, s.checkpoint, &read);
             CHECK_THAT(status || read == exact, "call %ld (%s): other weights", n, of_files ? f.failed_call : "memory");
             refused += status != EITP_OK;
             more = faults_end(&f);

@@ -73,7 +73,7 @@ static void a_checkpoint_is_read_as_a_model_with_its_exact_weights(void) {
         exact = weights_of(r.context);
         eitp__trainer_checkpoint_size(r.trainer, &planned, &largest);
         end_run(&r);
-        CHECK_THAT(!read_weights(&host, path, &read) && read == exact, "%d: %s", (int)i, error_.message);
+        CHECK_THAT(!read_checkpoint_weights(&host, path, &read) && read == exact, "%d: %s", (int)i, error_.message);
         CHECK(!eitp__path_info(&host, scratch_path(path, "optimizer.safetensors"), &info, &error_));
         bytes += info.size;
         CHECK(!eitp__path_info(&host, scratch_path(path, "model.safetensors"), &info, &error_));
@@ -82,7 +82,7 @@ static void a_checkpoint_is_read_as_a_model_with_its_exact_weights(void) {
                    (unsigned long long)bytes, (unsigned long long)planned);
         /* Without the optimizer's file it is a model in 16 bits. */
         CHECK(!eitp__remove_tree(&host, scratch_path(path, "optimizer.safetensors"), &error_));
-        CHECK(!read_weights(&host, path, &rounded) && (rounded == exact) == (i == 0));
+        CHECK(!read_checkpoint_weights(&host, path, &rounded) && (rounded == exact) == (i == 0));
         CHECK(!eitp__remove_tree(&host, path, &error_));
     }
     scratch_remove(directory);

@@ -71,7 +71,6 @@ eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t pro
     if (status)
         return status;
     t->fit.process = process;
-    t->fit.record_bytes = NULL;
     t->rung.optimizer = t->fit.trainer.optimizer_config.optimizer;
     t->rung.micro_batches_per_pass = t->fit.trainer.micro_batches_per_pass;
     t->rung.plan = t->fit.trainer.plan;

@@ -199,9 +199,10 @@ static void report_changes(const training_run *r, const option_set *recorded) {
     }
 }
 
-/* The checkpoint has the length of the longest sample; that of texts that are cut may be more. */
+/* The checkpoint has the rows of the longest sample. The length at which texts are cut may be more, or less where a
+   sample has as many rows as its text has tokens of an encoder. */
 static void keep_block_size(training_run *r, const option_set *recorded) {
-    if (options_has(recorded, OPTION_BLOCK_SIZE) && options_integer(recorded, OPTION_BLOCK_SIZE) > r->resumed.rows)
+    if (options_has(recorded, OPTION_BLOCK_SIZE) && options_integer(recorded, OPTION_BLOCK_SIZE) > 0)
         options_set_integer(&r->options, OPTION_BLOCK_SIZE, options_integer(recorded, OPTION_BLOCK_SIZE),
                             SOURCE_CHECKPOINT);
 }
