@@ -351,7 +351,7 @@ if "${CC:-cc}" -shared -fPIC -o calls.so "$root/tests/command/failing_calls.c" -
     # Otherwise the command executes itself, to set it.
     GOMP_SPINCOUNT=1000 CALLS_SLOW=20 LD_PRELOAD=$work/calls.so "$eitp" $good --lr 3e-3 --steps 40 --eval no --save-steps 0 \
         --output-dir slow_data >out 2>err </dev/null
-    diagnosed "slow data" slow_data "The run is slow because it waits for its data: [0-9]\{2,3\} % of the time of its steps\."
+    diagnosed "slow data" slow_data "The run is slow because it waits for its data: [0-9]{2,3} % of the time of its steps\."
     shows "slow data" "perf/data_loading_time"
     shows "slow data" "  do: eitp train --resume auto --output-dir slow_data --data-workers 2$"
     GOMP_SPINCOUNT=1000 CALLS_SLOW_SYNC=10 LD_PRELOAD=$work/calls.so "$eitp" $good --lr 3e-3 --steps 24 --eval no --save-steps 2 --async-save no \
