@@ -103,6 +103,7 @@ for n in 1 2 3; do
     until [ "$(lines records/events)" -eq $n ]; do sleep 0.1; done
     echo >go
 done
+until [ "$(lines records/ended)" -eq 3 ]; do sleep 0.1; done
 wait $reader
 check "a command that hangs: said" grep -q "^warning: --on-event-cmd is still running for 'temperature' (process [0-9]*), and is left alone$" running.err
 check "a command that hangs: the others follow in turn" test "$(events)$(tr '\n' ' ' <records/ended)" = \

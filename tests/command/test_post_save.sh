@@ -45,6 +45,7 @@ check "a command that hangs: a resume removes its checkpoint" test "$(ls -d hung
 echo >go
 until [ "$(lines copies/begun)" -eq 2 ]; do sleep 0.1; done
 echo >go
+until [ -s copies/ended ]; do sleep 0.1; done
 wait $reader
 check "a command that hangs: what becomes of the last call" grep -q \
     '^warning: --post-save-cmd is still running for checkpoint-1 (process [0-9]*); it will run for checkpoint-8 when that ends$' running.err
