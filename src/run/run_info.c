@@ -284,10 +284,12 @@ static void eitp__run_info_store(eitp_run *run, eitp__run_info *info, const char
 static void eitp__report_interrupted(eitp_run *run, const eitp_run_process *last) {
     const int is_restarted = last->state == EITP_RUN_PROCESS_RESTARTED;
     const time_t alive = (time_t)last->alive;
+    /* Signs of life are rare: the checkpoint that this process resumed from may be newer. */
+    const int64_t resumed = eitp_trainer_steps_done(run->trainer);
     struct tm utc;
     eitp_value values[3];
     char seen[40] = "unknown", message[300];
-    values[0] = eitp__integer_value("last_step", last->step < 0 ? 0 : last->step);
+    values[0] = eitp__integer_value("last_step", last->step > resumed ? last->step : resumed);
     values[1] = eitp__number_value("last_time", last->alive);
     values[2] = eitp__boolean_value("machine_restarted", is_restarted);
     if (last->alive > 0 && gmtime_r(&alive, &utc))

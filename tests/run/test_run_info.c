@@ -274,6 +274,18 @@ static void a_process_that_vanished_is_reported(void) {
 #undef LEFT
 }
 
+/* The checkpoint that is resumed from is newer than the last sign of life. */
+static void a_vanished_process_got_to_its_checkpoint(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    REQUIRE_OK(train(&f), error_);
+    REQUIRE(leave_run_info(&f, "{\"run\": {\"process\": {\"state\": \"running\", \"step\": 0, \"alive\": 1e9}}}"));
+    f.config.resume = EITP_RESUME_NEWEST;
+    REQUIRE_OK(train(&f), error_);
+    CHECK_THAT(f.interrupted == 1 && f.last_step == STEPS, "%d, step %lld", f.interrupted, (long long)f.last_step);
+    end_fixture(&f);
+}
+
 /* ---- Ends ---- */
 
 static void stop_at_two(fixture *f, int64_t step) {
@@ -370,6 +382,7 @@ int main(int argc, char **argv) {
         TEST(a_sign_of_life_has_the_step),
         TEST(a_pause_is_a_state),
         TEST(a_process_that_vanished_is_reported),
+        TEST(a_vanished_process_got_to_its_checkpoint),
         TEST(ends_are_named),
         TEST(a_full_disk_has_room_for_the_reason),
         TEST(a_run_without_a_step_leaves_nothing),

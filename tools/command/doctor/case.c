@@ -1,9 +1,6 @@
 #include "doctor/case.h"
 
 #include "doctor/thresholds.h"
-#include "files.h"
-#include "options/table.h"
-
 #include <signal.h>
 
 /* ---- Records ---- */
@@ -112,11 +109,54 @@ static double fall_at_end(const eitp_history_point *points, size_t count) {
     return fall;
 }
 
+/* The noise of a series, whatever its course: from the median distance of neighbours, for a normal distribution. */
+static double noise_of(const eitp_history_point *points, size_t count) {
+    double *distances = (double *)command_allocate(count * sizeof *distances), noise = HUGE_VAL;
+    for (size_t i = 1; i < count; i++)
+        distances[i - 1] = fabs((double)points[i].mean - (double)points[i - 1].mean);
+    if (count > 1) {
+        qsort(distances, count - 1, sizeof *distances, compare_numbers);
+        noise = distances[(count - 1) / 2] / 0.954;
+    }
+    free(distances);
+    return noise;
+}
+
+/* See doctor_case.fell. */
+static void measure_fall(doctor_case *c, const eitp_history_point *points, size_t count) {
+    double *steps = (double *)command_allocate((2 * count + 1) * sizeof *steps), *values = steps + count;
+    const double at_once = c->loss.first - c->loss.last;
+    eitp_trend trend;
+    for (size_t i = 0; i < count; i++) {
+        steps[i] = (double)points[i].step;
+        values[i] = (double)points[i].mean;
+    }
+    if (at_once > DOCTOR_CLEAR_NOISE * noise_of(points, count))
+        c->fell = at_once;
+    if (!eitp_trend_fit(steps, values, count, &trend, NULL)) {
+        const double length = steps[count - 1] - steps[0];
+        if (trend.slope < 0 && trend.p < DOCTOR_FALL_P)
+            c->fell = fmax(c->fell, -trend.slope * length);
+        c->fell_at_most = fmax(-trend.slope_low * length, 0);
+    }
+    free(steps);
+}
+
+/* Evaluations are of the same samples, so that all of their difference is the model's. */
+static void measure_fall_of_evaluations(doctor_case *c) {
+    const recorded_evaluation *first = c->run->evaluation_count ? &c->run->evaluations[0] : NULL;
+    const recorded_evaluation *best = recorded_best_evaluation(c->run);
+    if (first && best && first->loss - best->loss > 0)
+        c->fell = fmax(c->fell, first->loss - best->loss);
+}
+
 static void measure_losses(doctor_case *c) {
     size_t count, sizes;
     eitp_history_point *points = recorded_points(c->run, recorded_task_loss(c->run), &count);
     c->loss = course_of(points, count);
     c->falls = fall_at_end(points, count);
+    measure_fall(c, points, count);
+    measure_fall_of_evaluations(c);
     free(points);
     points = recorded_points(c->run, "parameter_norm", &sizes);
     if (sizes && points[0].mean > 0) {
@@ -142,6 +182,7 @@ static void measure_time(doctor_case *c) {
     for (size_t i = 0; i < COMMAND_COUNT(parts); i++)
         c->training += case_total(c, parts[i]);
     c->wall = case_total(c, "perf/wall_time");
+    c->duration = fmax(c->wall, case_total(c, "step_time_s"));
     c->steps = case_total(c, "perf/steps");
     c->data = case_total(c, "perf/data_loading_time");
     c->transfer = case_total(c, "perf/transfer_time");
@@ -189,9 +230,13 @@ static void measure_evaluations(doctor_case *c) {
 
 static void measure_learning(doctor_case *c) {
     c->moved = c->grown = c->base = c->majority = c->labels = c->accuracy = c->accuracy_error = (double)NAN;
+    c->fell_at_most = c->guessing = (double)NAN;
+    c->is_pretrained = *case_option(c, "model") != 0;
     measure_losses(c);
     measure_evaluations(c);
     c->base = recorded_number(c->run->run, "data.unigram_entropy");
+    if (isfinite(c->base))
+        c->guessing = log(recorded_number(c->run->run, "model.vocabulary"));
     if (!isfinite(c->base) && isfinite(recorded_last(c->run, "samples")) && isfinite(c->accuracy))
         measure_labels(c);
 }
@@ -301,6 +346,12 @@ static doctor_end find_end(doctor_case *c) {
     }
 }
 
+int case_is_over(const doctor_case *c) {
+    const recorded_run *r = c->run;
+    return c->end == DOCTOR_END_FINISHED || c->end == DOCTOR_END_OF_DATA || c->end == DOCTOR_END_EARLY ||
+           (c->end == DOCTOR_END_UNKNOWN && r->last_step > 0 && r->step == r->last_step);
+}
+
 void case_open(doctor_case *c, const recorded_run *r) {
     memset(c, 0, sizeof *c);
     c->run = r;
@@ -313,99 +364,4 @@ void case_open(doctor_case *c, const recorded_run *r) {
 void case_close(doctor_case *c) {
     free(c->kernel);
     memset(c, 0, sizeof *c);
-}
-
-/* ---- Commands ---- */
-
-char *case_quote(const char *text) {
-    text_buffer t = {NULL, 0, 0};
-    text_add_shell_word(&t, text);
-    return t.data;
-}
-
-char *case_resume(const doctor_case *c, const char *more) {
-    char *directory = case_quote(c->run->directory);
-    char *command = command_format("eitp train --resume auto --output-dir %s%s%s", directory, *more ? " " : "", more);
-    free(directory);
-    return command;
-}
-
-/* The option that an argument names, or OPTION_CAPACITY; *has_value is 1 for "--name=value". */
-static option_id option_in(const char *argument, int *has_value) {
-    const char *equals = strchr(argument, '=');
-    char name[60];
-    *has_value = equals != NULL;
-    if (strncmp(argument, "--", 2) != 0)
-        return OPTION_CAPACITY;
-    snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - argument - 2 : (ptrdiff_t)sizeof name - 1),
-             argument + 2);
-    return option_find(name).id;
-}
-
-/* True if a text of options, separated by spaces, names this one. */
-static int is_named(const char *options, option_id id) {
-    char word[100];
-    int has_value;
-    while (*options) {
-        const size_t size = strcspn(options, " ");
-        snprintf(word, sizeof word, "%.*s", (int)size, options);
-        if (option_in(word, &has_value) == id)
-            return 1;
-        options += size + strspn(options + size, " ");
-    }
-    return 0;
-}
-
-/* Adds the arguments of a command but those that are replaced, and what starts it where it was stopped. */
-static void add_arguments(text_buffer *t, const eitp_json *first, const char *options) {
-    for (const eitp_json *argument = first; argument; argument = argument->next) {
-        const char *text = argument->kind == EITP_JSON_STRING ? argument->text : "";
-        int has_value;
-        const option_id id = option_in(text, &has_value);
-        char *quoted;
-        if (id != OPTION_CAPACITY && (id == OPTION_OUTPUT_DIR || id == OPTION_RESUME ||
-                                      id == OPTION_OVERWRITE_OUTPUT_DIR || is_named(options, id))) {
-            const eitp_json *next = argument->next;
-            if (!has_value && next && next->kind == EITP_JSON_STRING && strncmp(next->text, "--", 2) != 0)
-                argument = next;
-            continue;
-        }
-        quoted = case_quote(text);
-        text_format(t, "%s%s", t->size ? " " : "", quoted);
-        free(quoted);
-    }
-}
-
-/* True for a command that continues a run: its options are those of run.json. */
-static int resumes(const eitp_json *command) {
-    int has_value;
-    for (const eitp_json *argument = recorded_items(command); argument; argument = argument->next) {
-        if (argument->kind == EITP_JSON_STRING && option_in(argument->text, &has_value) == OPTION_RESUME)
-            return 1;
-    }
-    return 0;
-}
-
-char *case_again(const doctor_case *c, const char *options) {
-    const eitp_json *command = recorded_at(c->run->run, "command");
-    char *directory = command_format("%s-again", c->run->directory);
-    char *quoted = case_quote(directory);
-    text_buffer t = {NULL, 0, 0};
-    if (!command)
-        command = recorded_at(eitp_json_root(c->run->supervisor), "command");
-    if (resumes(command)) {
-        char *file = files_join(c->run->directory, "run.json"), *config = case_quote(file);
-        text_format(&t, "eitp train --config %s", config);
-        free(config);
-        free(file);
-    } else {
-        add_arguments(&t, recorded_items(command), options);
-    }
-    if (t.size)
-        text_format(&t, "%s%s --output-dir %s", *options ? " " : "", options, quoted);
-    else
-        text_format(&t, "start again with %s", options);
-    free(quoted);
-    free(directory);
-    return t.data;
 }

@@ -3,7 +3,6 @@
 #define COMMAND_DOCTOR_CASE_H
 
 #include "doctor/findings.h"
-#include "options/options.h"
 #include "records/recorded_run.h"
 
 EITP_BEGIN_DECLARATIONS
@@ -47,16 +46,22 @@ typedef struct doctor_case {
     char *kernel;           /* what the kernel's log or the control group says; NULL: nothing */
     /* Seconds of all records of performance. */
     double wall, steps, data, transfer, checkpoint, evaluation, training;
+    double duration;        /* of the run in seconds: `wall`, or the sum of all step times where that is more */
     double samples, epochs; /* samples of a step, and how often the training samples have been seen; NaN: unknown */
     double rows;            /* of a pass, at most; NaN: unknown */
     doctor_course loss;
+    /* How much the loss fell, as far as that exceeds its noise: by its trend over all steps, from the first step to the
+       last ones, or by evaluations. And the most that it may have fallen: the 95 % limit of its trend; NaN: unknown. */
+    double fell, fell_at_most;
     double moved, grown;     /* see DOCTOR_MOVED_LITTLE and DOCTOR_GROWN; NaN: unknown */
     double base;             /* loss of frequencies alone: of labels, or of single tokens; NaN: unknown */
     double majority, labels; /* share of the most frequent label, and labels that occur; NaN: not a single label */
     double accuracy;         /* of the best evaluation after step 0, and its standard error; NaN: none */
     double accuracy_error;
     const recorded_evaluation *best; /* after step 0; NULL: none */
-    double falls; /* how much the loss falls in the last third, with p < DOCTOR_TREND_P; 0: it does not */
+    double falls;      /* how much the loss falls in the last third, with p < DOCTOR_TREND_P; 0: it does not */
+    double guessing;   /* loss of a language model that takes all tokens for equally likely; NaN: another task */
+    int is_pretrained; /* it began with the weights of a model, not with random ones */
 } doctor_case;
 
 /* Derives a case from a run, which must outlive it. */
@@ -79,18 +84,11 @@ const recorded_event *case_alarm(const doctor_case *c, const char *name);
 double case_number(const doctor_case *c, const char *option);
 const char *case_option(const doctor_case *c, const char *option);
 
+/* True if the run has nothing left to do: it has finished, or ended with its data or early. */
+int case_is_over(const doctor_case *c);
+
 /* The last error among the last lines of output that safe-train has kept, or "". */
 const char *case_last_error(const doctor_case *c);
-
-/* The command that continues the run, with `more` after it; to free. */
-char *case_resume(const doctor_case *c, const char *more);
-
-/* The command that trains anew, as the run's was, with other options: "--lr 1e-4", and another output directory; to
-   free. Options of the run's command that these name are left out. */
-char *case_again(const doctor_case *c, const char *options);
-
-/* A path or argument as a shell takes it; to free. */
-char *case_quote(const char *text);
 
 /* ---- Rules ---- */
 

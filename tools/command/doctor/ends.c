@@ -1,5 +1,5 @@
 /* Why a run ended. */
-#include "doctor/case.h"
+#include "doctor/advice.h"
 #include "doctor/thresholds.h"
 #include "output.h"
 #include "supervise/child.h"
@@ -8,9 +8,11 @@
 
 /* ---- Texts ---- */
 
-/* "step 1234", or "step 1234 or later" if the records may be older than the end. */
+/* "step 1234": the last one of the records, or that safe-train saw if these are gone. */
 static char *step_of(const doctor_case *c) {
-    return c->run->step > 0 ? command_format("step %lld", (long long)c->run->step) : command_copy("the start");
+    const double seen = recorded_number(c->start, "step");
+    const int64_t step = seen > (double)c->run->step && seen < 9e18 ? (int64_t)seen : c->run->step;
+    return step > 0 ? command_format("step %lld", (long long)step) : command_copy("the start");
 }
 
 static void format_time(double seconds, char *text, size_t size) {
@@ -76,21 +78,9 @@ static void measure_memory(const doctor_case *c, doctor_finding *f) {
                         output_bytes(left));
 }
 
-static void advise_resume(const doctor_case *c, doctor_finding *f, const char *more) {
-    char *command = recorded_last_checkpoint(c->run) ? case_resume(c, more) : case_again(c, more);
-    finding_advise(f, "%s", command);
-    free(command);
-}
-
-static void advise_again(const doctor_case *c, doctor_finding *f, const char *options) {
-    char *command = case_again(c, options);
-    finding_advise(f, "%s", command);
-    free(command);
-}
-
 /* The command under safe-train, which restarts it. */
 static void advise_supervision(const doctor_case *c, doctor_finding *f) {
-    char *directory = case_quote(c->run->directory);
+    char *directory = advice_quote(c->run->directory);
     if (!c->run->supervisor && recorded_last_checkpoint(c->run))
         finding_advise(f, "to have it restarted next time: eitp safe-train -- train --resume auto --output-dir %s",
                        directory);
@@ -286,7 +276,7 @@ static int look_at_disk(const doctor_case *c, doctor_finding *f) {
     measure_message(c, f);
     measure_start(c, f);
     measure_last_event(c, f, "disk");
-    directory = case_quote(c->run->directory);
+    directory = advice_quote(c->run->directory);
     finding_advise(f, "df -h %s; ulimit -f    # what is left, and the limit of file sizes", directory);
     free(directory);
     advise_resume(c, f, "--save-total-limit 1");
@@ -367,7 +357,7 @@ static int look_at_divergence(const doctor_case *c, doctor_finding *f) {
 
 static int look_at_silence(const doctor_case *c, doctor_finding *f) {
     const recorded_run *r = c->run;
-    if (c->end != DOCTOR_END_UNKNOWN || (r->last_step > 0 && r->step == r->last_step))
+    if (c->end != DOCTOR_END_UNKNOWN || case_is_over(c))
         return 0;
     say_after_step(c, f, "How the run ended is not recorded: its records stop", ".");
     finding_measure(f, "%s", r->info ? "run.json has no state of the process" : "run.json is missing or damaged");
@@ -397,7 +387,7 @@ static int look_at_good_end(const doctor_case *c, doctor_finding *f) {
                        : c->end == DOCTOR_END_EARLY    ? "it stopped early, as --patience has it"
                        : c->end == DOCTOR_END_UNKNOWN  ? "it has all its steps"
                                                        : NULL;
-    if (!what || (c->end == DOCTOR_END_UNKNOWN && r->step != r->last_step))
+    if (!what || (c->end == DOCTOR_END_UNKNOWN && !case_is_over(c)))
         return 0;
     if (r->last_step > 0)
         finding_say(f, "%s: step %lld of %lld", what, (long long)r->step, (long long)r->last_step);
@@ -413,11 +403,30 @@ static int look_at_good_end(const doctor_case *c, doctor_finding *f) {
     return DOCTOR_NOTE;
 }
 
+/* What safe-train saw of the process that a later one reports as interrupted; NULL: nothing. */
+static const eitp_json *find_interrupted_start(const doctor_case *c, const recorded_event *event) {
+    const eitp_json *starts = recorded_at(eitp_json_root(c->run->supervisor), "starts"), *found = NULL;
+    for (const eitp_json *start = recorded_items(starts); start; start = start->next) {
+        if (recorded_number(start, "end_time") <= event->time)
+            found = start;
+    }
+    /* Without safe-train a process may have run after the last one that it started. */
+    return found && recorded_number(found, "end_time") >= recorded_number(event->record, "last_time") ? found : NULL;
+}
+
 /* An earlier process that did not end well. */
 static int look_at_past(const doctor_case *c, doctor_finding *f) {
     const recorded_event *event = recorded_last_event(c->run, "interrupted");
+    const eitp_json *start = event ? find_interrupted_start(c, event) : NULL;
+    const double step = recorded_number(start, "step");
+    const char *reason = recorded_text(start, "reason", "");
     if (!event)
         return 0;
+    if (step >= 0 && *reason) {
+        finding_say(f, "An earlier process of this run did not end by itself: %s after step %.0f.", reason, step);
+        finding_measure(f, "%s after step %.0f (logs/supervisor.json)", reason, step);
+        return DOCTOR_REMARK;
+    }
     finding_say(f, "An earlier process of this run did not end by itself: %s", event->message);
     measure_last_event(c, f, "interrupted");
     return DOCTOR_REMARK;

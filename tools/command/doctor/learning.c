@@ -1,5 +1,5 @@
 /* Why a run does not learn. */
-#include "doctor/case.h"
+#include "doctor/advice.h"
 #include "doctor/thresholds.h"
 
 /* True if there are enough steps to judge. */
@@ -26,18 +26,9 @@ static void measure_moved(const doctor_case *c, doctor_finding *f) {
                     (long long)c->loss.points, c->moved, case_number(c, "lr"));
 }
 
-static void advise_again(const doctor_case *c, doctor_finding *f, const char *options) {
-    char *command = case_again(c, options);
-    finding_advise(f, "%s", command);
-    free(command);
-}
-
-static void advise_rate(const doctor_case *c, doctor_finding *f, double factor) {
-    const double lr = case_number(c, "lr") * factor;
-    char *option = command_format("--lr %.2g", lr);
-    if (lr > 0)
-        advise_again(c, f, option);
-    free(option);
+static double warmup_steps(const doctor_case *c) {
+    const double steps = case_number(c, "warmup-steps"), ratio = case_number(c, "warmup-ratio");
+    return steps > 0 ? steps : ratio > 0 ? ratio * (double)c->run->last_step : 0;
 }
 
 static int measure_alarm(const doctor_case *c, doctor_finding *f, const char *name) {
@@ -87,20 +78,64 @@ static int look_at_high_rate(const doctor_case *c, doctor_finding *f) {
     return DOCTOR_FAILS;
 }
 
-/* True if the loss is about what it was. */
+/* True if no part of the records shows that the loss fell by an amount that matters. */
 static int is_flat(const doctor_case *c) {
-    return fabs(c->loss.first - c->loss.last) < DOCTOR_FALL * fabs(c->loss.first);
+    return has_steps(c) && c->fell < DOCTOR_FALL * fabs(c->loss.first);
 }
 
-static int look_at_low_rate(const doctor_case *c, doctor_finding *f) {
+/* True if the records rule out that it fell by such an amount, which those of a few noisy steps do not. */
+static int is_surely_flat(const doctor_case *c) {
+    return is_flat(c) && c->fell_at_most < DOCTOR_FALL * fabs(c->loss.first);
+}
+
+/* True before the learning rate has reached its height. */
+static int is_warming_up(const doctor_case *c) {
+    return !case_is_over(c) && c->run->step <= warmup_steps(c);
+}
+
+static void measure_flatness(const doctor_case *c, doctor_finding *f) {
+    measure_loss(c, f);
+    if (!c->is_pretrained && isfinite(c->guessing))
+        finding_measure(f, "%.4g = ln %.0f is the loss of taking all tokens for equally likely (model.vocabulary)",
+                        c->guessing, exp(c->guessing));
+    if (isfinite(c->fell_at_most))
+        finding_measure(f, "in %lld steps it fell by %.2g at most (95 %% limit of the trend of loss)",
+                        (long long)c->loss.points, c->fell_at_most);
+    measure_moved(c, f);
+}
+
+/* The power of ten that would move the weights by half their size, or those of a trained model by a twentieth; at most
+   to the highest usual rate. */
+static double find_better_factor(const doctor_case *c) {
     const double lr = case_number(c, "lr");
-    if (!has_steps(c) || is_ruined(c) || !is_flat(c) || !(c->moved > 0) || !(c->moved < DOCTOR_MOVED_LITTLE))
+    const int is_tuned = c->is_pretrained && !(case_number(c, "lora-rank") > 0);
+    const double factor = pow(10, floor(log10((is_tuned ? 0.05 : 0.5) / c->moved)));
+    return fmin(factor, lr > 0 ? fmax((is_tuned ? 1e-4 : 1e-3) / lr, 10) : 10);
+}
+
+/* A model that was good before may have little to learn: its loss alone says nothing, unless its weights are still. */
+static int look_at_low_rate(const doctor_case *c, doctor_finding *f) {
+    const int is_good = c->is_pretrained && !(c->loss.last > DOCTOR_BASE * c->base);
+    if (!is_flat(c) || is_ruined(c) || is_warming_up(c) || !(c->moved > 0) || !(c->moved < DOCTOR_MOVED_LITTLE))
+        return 0;
+    if (is_good && c->moved > DOCTOR_MOVED_NOTHING && !is_surely_flat(c))
         return 0;
     finding_say(f, "The learning rate is too low: the weights have hardly moved, and the loss has not fallen.");
-    measure_loss(c, f);
-    measure_moved(c, f);
-    /* The power of ten that would move the weights by half their size. */
-    advise_rate(c, f, fmin(pow(10, floor(log10(0.5 / c->moved))), lr > 0 ? fmax(1e-3 / lr, 10) : 10));
+    measure_flatness(c, f);
+    advise_rate(c, f, find_better_factor(c));
+    return DOCTOR_FAILS;
+}
+
+/* A language model learns frequencies in its first steps, at any rate that moves its weights. */
+static int look_at_flat_loss(const doctor_case *c, doctor_finding *f) {
+    const int is_moved = c->moved >= DOCTOR_MOVED_FAR || (c->moved >= DOCTOR_MOVED_LITTLE && !(c->fell > 0));
+    if (!is_surely_flat(c) || !is_moved || c->is_pretrained || !(c->loss.last > DOCTOR_BASE * c->base) ||
+        !isfinite(c->guessing) || is_ruined(c) || is_warming_up(c) || find_excess(c))
+        return 0;
+    finding_say(f, "The loss has not fallen: the model has learned nothing.");
+    measure_flatness(c, f);
+    advise_rate(c, f, c->moved >= DOCTOR_MOVED_FAR ? 0.1 : 10);
+    advise_again(c, f, "--show-data 3    # is there anything to learn?");
     return DOCTOR_FAILS;
 }
 
@@ -123,9 +158,7 @@ static int look_at_frozen(const doctor_case *c, doctor_finding *f) {
 }
 
 static int look_at_warmup(const doctor_case *c, doctor_finding *f) {
-    const double steps = case_number(c, "warmup-steps"), ratio = case_number(c, "warmup-ratio");
-    const double planned = (double)c->run->last_step;
-    const double warmup = steps > 0 ? steps : ratio > 0 ? ratio * planned : 0;
+    const double planned = (double)c->run->last_step, warmup = warmup_steps(c);
     char *option;
     if (!(planned >= DOCTOR_LEAST_STEPS) || warmup < DOCTOR_WARMUP_SHARE * planned)
         return 0;
@@ -288,7 +321,7 @@ static int look_at_overfitting(const doctor_case *c, doctor_finding *f) {
     finding_say(f, "The run overfits: its validation loss is lowest after step %lld, and rises since.",
                 (long long)best->step);
     measure_alarm(c, f, "overfitting");
-    directory = case_quote(c->run->directory);
+    directory = advice_quote(c->run->directory);
     finding_advise(f, "eitp eval --model %s    # its best checkpoint, if --keep-best kept it", directory);
     free(directory);
     advise_again(c, f, "--keep-best loss --patience 3");
@@ -368,21 +401,14 @@ static int look_at_length(const doctor_case *c, doctor_finding *f) {
 }
 
 const doctor_rule *doctor_learning(size_t *count) {
-    static const doctor_rule rules[] = {{"rate-too-high", look_at_high_rate},
-                                        {"rate-too-low", look_at_low_rate},
-                                        {"frozen", look_at_frozen},
-                                        {"warm-up", look_at_warmup},
-                                        {"skipped-steps", look_at_skipped},
-                                        {"one-label", look_at_single_label},
-                                        {"labels", look_at_labels},
-                                        {"duplicates", look_at_duplicates},
-                                        {"tokenizer", look_at_tokenizer},
-                                        {"overfitting", look_at_overfitting},
-                                        {"collapse", look_at_collapse},
-                                        {"dead-layer", look_at_layers},
-                                        {"vanishing-gradient", look_at_gradient},
-                                        {"plateau", look_at_plateau},
-                                        {"too-few-steps", look_at_length}};
+    static const doctor_rule rules[] = {{"rate-too-high", look_at_high_rate}, {"rate-too-low", look_at_low_rate},
+                                        {"flat-loss", look_at_flat_loss},     {"frozen", look_at_frozen},
+                                        {"warm-up", look_at_warmup},          {"skipped-steps", look_at_skipped},
+                                        {"one-label", look_at_single_label},  {"labels", look_at_labels},
+                                        {"duplicates", look_at_duplicates},   {"tokenizer", look_at_tokenizer},
+                                        {"overfitting", look_at_overfitting}, {"collapse", look_at_collapse},
+                                        {"dead-layer", look_at_layers},       {"vanishing-gradient", look_at_gradient},
+                                        {"plateau", look_at_plateau},         {"too-few-steps", look_at_length}};
     *count = COMMAND_COUNT(rules);
     return rules;
 }

@@ -1,7 +1,8 @@
 /* Why a run is slow. */
-#include "doctor/case.h"
+#include "doctor/advice.h"
 #include "doctor/thresholds.h"
 #include "output.h"
+#include "report/slowdown.h"
 
 /* A share of some seconds, if they are enough to matter; else 0. */
 static double share_of(double part, double all) {
@@ -11,29 +12,6 @@ static double share_of(double part, double all) {
 /* Trouble that takes this share of the time. */
 static int weigh(double share) {
     return share > 0.5 ? DOCTOR_SLOW : DOCTOR_TROUBLE;
-}
-
-static void advise_set(const doctor_case *c, doctor_finding *f, const char *option, double value) {
-    char *directory = case_quote(c->run->directory), *more = command_format("--%s %.0f", option, value);
-    char *command = case_resume(c, more);
-    if (c->end == DOCTOR_END_RUNNING)
-        finding_advise(f, "eitp set %s %s=%.0f    # while it trains", directory, option, value);
-    finding_advise(f, "%s", command);
-    free(command);
-    free(more);
-    free(directory);
-}
-
-static void advise_resume(const doctor_case *c, doctor_finding *f, const char *more) {
-    char *command = case_resume(c, more);
-    finding_advise(f, "%s", command);
-    free(command);
-}
-
-static void advise_again(const doctor_case *c, doctor_finding *f, const char *options) {
-    char *command = case_again(c, options);
-    finding_advise(f, "%s", command);
-    free(command);
 }
 
 /* ---- Files ---- */
@@ -114,7 +92,7 @@ static int look_at_disk(const doctor_case *c, doctor_finding *f) {
                 output_bytes(bytes), seconds, output_bytes(bytes / seconds));
     finding_measure(f, "%s (metrics.jsonl); in all %.3g s of %.3g s (perf/checkpoint_time)", saved->message,
                     c->checkpoint, c->wall);
-    directory = case_quote(c->run->directory);
+    directory = advice_quote(c->run->directory);
     finding_advise(f, "df %s    # which disk it is; another --output-dir, on a local one, is faster", directory);
     free(directory);
     return DOCTOR_TROUBLE;
@@ -234,34 +212,94 @@ static int look_at_neighbours(const doctor_case *c, doctor_finding *f) {
     return DOCTOR_TROUBLE;
 }
 
-/* The alarm "slowdown" if there is one, else the trend of all steps. */
+/* The mean number of items in the steps from one to another, both included; NaN: unknown. */
+static double items_between(const doctor_case *c, int64_t from, int64_t to) {
+    size_t count;
+    eitp_history_point *points = recorded_points(c->run, recorded_unit(c->run), &count);
+    double sum = 0, records = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double weight = points[i].step >= from && points[i].step <= to ? (double)points[i].count : 0;
+        sum += weight * (double)points[i].mean;
+        records += weight;
+    }
+    free(points);
+    return records > 0 ? sum / records : (double)NAN;
+}
+
+/* How a step time rose, after what `report --trend` finds. */
+typedef struct step_rise {
+    double before, now; /* seconds; equal: it did not rise */
+    double p;
+    int64_t until, from; /* the steps before and after the rise, to compare how much they do */
+} step_rise;
+
+static step_rise find_rise(const slowdown *s) {
+    const slowdown_series *series = &s->series[SLOWDOWN_TIME];
+    const slowdown_jump *first = &series->jumps[0], *last = first + (series->jump_count ? series->jump_count - 1 : 0);
+    const int64_t tenth = (s->last_step - s->first_step) / 10;
+    step_rise rise = {0, 0, 1, 0, 0};
+    if (series->verdict == SLOWDOWN_JUMPED_UP) {
+        rise.before = first->before;
+        rise.now = last->after;
+        rise.p = first->p;
+        rise.until = first->step - 1;
+        rise.from = last->step;
+    } else if (series->verdict == SLOWDOWN_RISES) {
+        rise.before = series->trend.intercept + series->trend.slope * (double)s->first_step;
+        rise.now = series->trend.intercept + series->trend.slope * (double)s->last_step;
+        rise.p = series->trend.p;
+        rise.until = s->first_step + tenth;
+        rise.from = s->last_step - tenth;
+    }
+    return rise;
+}
+
+/* True if steps take so much longer than they did, not because they do more, and this cost time that matters. */
+static int is_slower(const doctor_case *c, const step_rise *rise) {
+    const double more = items_between(c, rise->from, INT64_MAX) / items_between(c, 0, rise->until);
+    const double lost = (rise->now - rise->before) * (double)(c->run->step - rise->until);
+    return rise->p < DOCTOR_TREND_P && rise->now > DOCTOR_RISE * rise->before * (more > 1 ? more : 1) &&
+           lost >= DOCTOR_LEAST_SECONDS;
+}
+
+static void measure_rise(doctor_finding *f, const slowdown *s, const step_rise *rise) {
+    const slowdown_series *series = &s->series[SLOWDOWN_TIME];
+    finding_measure(f, "%.3g s before, %.3g s now, p < %g (step_time_s; eitp report --trend)", rise->before, rise->now,
+                    DOCTOR_TREND_P);
+    for (size_t i = 0; i < series->jump_count; i++) {
+        const recorded_event *event = series->jumps[i].event;
+        if (event)
+            finding_measure(f, "near the jump at step %lld, after step %lld: %s%s%s (metrics.jsonl)",
+                            (long long)series->jumps[i].step, (long long)event->step, event->kind,
+                            *event->message ? ", " : "", event->message);
+    }
+}
+
+/* The alarm "slowdown" if there is one, and what the step times of the whole run show. In a short run, in which any
+   other program has an effect, it is a remark. */
 static int look_at_rise(const doctor_case *c, doctor_finding *f) {
     const recorded_event *alarm = case_alarm(c, "slowdown");
-    size_t count;
-    eitp_history_point *points = recorded_points(c->run, "step_time_s", &count);
-    double *seconds = (double *)command_allocate(count * sizeof *seconds);
-    double before = 0, now = 0;
-    eitp_trend trend;
-    int rises = 0;
-    for (size_t i = 0; i < count; i++)
-        seconds[i] = points[i].mean;
-    if (c->wall >= DOCTOR_LONG_SECONDS && !eitp_trend_fit(NULL, seconds, count, &trend, NULL)) {
-        before = trend.intercept;
-        now = before + trend.slope * (double)(trend.count - 1);
-        rises = trend.p < DOCTOR_TREND_P && now > DOCTOR_RISE * before;
-    }
-    free(seconds);
-    free(points);
+    slowdown s;
+    step_rise rise;
+    int rises;
+    slowdown_make(c->run, &s);
+    rise = find_rise(&s);
+    rises = is_slower(c, &rise);
     if (!alarm && !rises)
         return 0;
     finding_say(f, "The run becomes slower: its steps take longer and longer.");
+    if (rises) {
+        text_buffer verdict = {NULL, 0, 0};
+        slowdown_add_verdict(&s, SLOWDOWN_TIME, &verdict);
+        finding_say(f, "The run became slower: %s.", verdict.data);
+        text_release(&verdict);
+        measure_rise(f, &s, &rise);
+    }
     if (alarm)
         finding_measure(f, "%s (alarm)", alarm->message);
-    if (rises)
-        finding_measure(f, "%.3g s at the start, %.3g s now, p = %.1g (trend of step_time_s)", before, now, trend.p);
     finding_advise(f, "look for heat, other programs and swapping: top, vmstat 1, eitp check-system");
     advise_resume(c, f, "");
-    return DOCTOR_TROUBLE;
+    return alarm || c->duration >= DOCTOR_LONG_SECONDS ? DOCTOR_TROUBLE : DOCTOR_REMARK;
 }
 
 static int look_at_leak(const doctor_case *c, doctor_finding *f) {

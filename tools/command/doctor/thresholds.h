@@ -59,8 +59,8 @@
    instead. */
 #define DOCTOR_PROCESSOR_SHARE 0.5
 
-/* How much longer a step takes at the end than at the beginning, with p below 0.001. As for the alarm, which looks at
-   the latest half, but of all steps, so more. */
+/* How much longer a step takes at the end than at the beginning, by a jump or a trend with p below 0.001. As for the
+   alarm, which looks at the latest half, but of all steps, so more. */
 #define DOCTOR_RISE 1.2
 #define DOCTOR_TREND_P 0.001
 
@@ -85,11 +85,21 @@
    random weights moves them by 0.3 or more and fine-tuning by some percent; below this nothing can be learned. */
 #define DOCTOR_MOVED_LITTLE 0.01
 
+/* Below this the weights are what they were: one step of fine-tuning at the lowest usual rate, 1e-6, moves them so far.
+   And above the second, random ones have moved so far that a model has learned something, if there is anything. */
+#define DOCTOR_MOVED_NOTHING 1e-5
+#define DOCTOR_MOVED_FAR 0.1
+
 /* How many times their size at the start the weights have. Training from random weights doubles them at the most. */
 #define DOCTOR_GROWN 3.0
 
 /* Part of the first loss that it must have fallen by to have learned anything. */
 #define DOCTOR_FALL 0.01
+
+/* A trend of the loss with p below this is a fall, and so is a first loss that exceeds the last ones by so many times
+   the standard deviation of a step: by chance, one loss of a thousand does. */
+#define DOCTOR_FALL_P 0.01
+#define DOCTOR_CLEAR_NOISE 3.0
 
 /* A loss is no better than that of frequencies alone if it is above this part of it. */
 #define DOCTOR_BASE 0.98
