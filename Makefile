@@ -134,7 +134,7 @@ help:
 	@echo 'make report-check  looks at pages of eitp report in Chromium, if it is installed (a minute); SCREENSHOTS=DIR'
 	@echo 'make screenshots  the pictures of monitor and report in README.md (tmux, Chromium, python3)'
 	@echo 'make examples    build/examples/*'
-	@echo 'make install     header, command and pkg-config file to DESTDIR and PREFIX ($(PREFIX))'
+	@echo 'make install     header, command, its two scripts and pkg-config file to DESTDIR and PREFIX ($(PREFIX))'
 	@echo 'make uninstall   removes the files that make install wrote (same DESTDIR and PREFIX)'
 	@echo 'make clean       removes build/'
 	@echo 'V=1 prints whole commands; OPENMP=0|1 overrides what was detected; CC and CFLAGS as usual'
@@ -413,6 +413,9 @@ print-skipped:
 	@$(if $(filter 0,$(SANITIZE)),echo 'SKIPPED sanitizers: $(CC) cannot link them',:)
 	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED fuzzing: no clang with libFuzzer; the seeds alone are run',:)
 
+# Scripts that are installed beside the command.
+WRAPPERS := monitor_training.sh safe_train.sh
+
 install: all
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)mkdir -p '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig'
@@ -422,13 +425,14 @@ install: all
 		'Cflags: $(strip -I$${includedir} $(FEATURES))' 'Libs: $(strip $(LIBRARIES))' >'$(DESTDIR)$(PREFIX)/lib/pkgconfig/eitp.pc'
 ifneq ($(COMMAND_PROGRAM),)
 	$(Q)mkdir -p '$(DESTDIR)$(PREFIX)/bin'
-	$(Q)cp $(BUILD)/eitp '$(DESTDIR)$(PREFIX)/bin/eitp'
+	$(Q)cp $(BUILD)/eitp $(WRAPPERS:%=tools/%) '$(DESTDIR)$(PREFIX)/bin'
 endif
 
 # The files that `make install` writes; directories may be shared with other programs and stay.
 uninstall:
 	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
-	$(Q)rm -f '$(DESTDIR)$(PREFIX)/include/eitp.h' '$(DESTDIR)$(PREFIX)/lib/pkgconfig/eitp.pc' '$(DESTDIR)$(PREFIX)/bin/eitp'
+	$(Q)rm -f '$(DESTDIR)$(PREFIX)/include/eitp.h' '$(DESTDIR)$(PREFIX)/lib/pkgconfig/eitp.pc' '$(DESTDIR)$(PREFIX)/bin/eitp' \
+		$(WRAPPERS:%='$(DESTDIR)$(PREFIX)/bin/%')
 
 clean:
 	$(call say,REMOVE,$(BUILD))

@@ -8,7 +8,9 @@
  *   key NAME       types a character, or up, down, escape, interrupt (Ctrl-C), suspend (Ctrl-Z); `type TEXT` all of it
  *   size CxR       changes the size
  *   signal N       sends a signal to the program
+ *   line TEXT      until a line beside the screen, before the program draws on it or after, has the text
  *   show FILE      writes the screen to a file
+ *   run COMMAND    executes a shell command, beside the program
  *   row N TEXT     until this row has the text (rows count from 1)
  *   stopped        waits until the program is stopped, when the terminal must be as before
  *   end CODE       waits for its end with this exit code, when the terminal must be as before
@@ -50,6 +52,8 @@ static struct {
     size_t size;        /* of the sequence that is being read */
     uint32_t character; /* of a character that is being read */
     int following;
+    char lines[4000]; /* what is written beside the screen, its characters alone */
+    size_t lines_size;
 } screen;
 
 static const char *doing = "start";
@@ -79,8 +83,11 @@ static void complain(const char *what, long value) {
 
 static void put(uint32_t character) {
     const int width = character >= 0x2e80 ? 2 : 1;
-    if (!screen.is_alternate)
+    if (!screen.is_alternate) {
+        if (screen.lines_size < sizeof screen.lines - 1)
+            screen.lines[screen.lines_size++] = character < 127 ? (char)character : '?';
         return;
+    }
     if (screen.column + width > screen.columns) {
         complain("a character beyond the last column", screen.column);
         return;
@@ -347,6 +354,15 @@ static void wait_for(int row, const char *text, int is_wanted) {
     }
 }
 
+static void wait_for_line(const char *text) {
+    const long until = now_ms() + PATIENCE_MS;
+    while (!strstr(screen.lines, text)) {
+        listen_for(50);
+        if (now_ms() > until)
+            give_up("it did not happen", 0);
+    }
+}
+
 static void type_key(const char *name) {
     static const char *const keys[][2] = {
         {"up", "\033[A"}, {"down", "\033OB"}, {"escape", "\033"}, {"interrupt", "\003"}, {"suspend", "\032"}};
@@ -419,7 +435,12 @@ static void obey(const char *line) {
         kill(child.program, atoi(rest));
     else if (!strcmp(word, "show"))
         show(rest);
-    else if (!strcmp(word, "row"))
+    else if (!strcmp(word, "line"))
+        wait_for_line(rest);
+    else if (!strcmp(word, "run")) {
+        if (system(rest))
+            give_up("the command failed", 0);
+    } else if (!strcmp(word, "row"))
         wait_for(atoi(rest), strchr(rest, ' ') ? strchr(rest, ' ') + 1 : "", 1);
     else if (!strcmp(word, "stopped"))
         wait_until(&child.is_stopped);

@@ -177,12 +177,52 @@ end 0
 END
 state_of runs >after
 check "nothing was changed" same before after
-refuses 1 "no-such-run' is not a directory" monitor no-such-run
+refuses 1 "text.txt' is not a directory" monitor text.txt
+refuses 1 "'no-such-run' does not exist; pass the output directory of a run, or leave out --once to wait" monitor --once no-such-run
+refuses 1 "'no-such-run' does not exist" monitor --once --json runs/first no-such-run
 refuses 1 "'temporary' has no run, and no directory in it has one" monitor --once temporary
+exits 1 "updates without a run" monitor --interval 0.1 --count 2 no-such-run
+check "updates without a run: said" grep -q "^'no-such-run' does not exist: waiting for a run to begin" err
+check "updates without a run: the error" grep -q "^error: 'no-such-run' does not exist; pass the output directory of a run$" err
+exits 1 "updates without a run, as JSON" monitor -q --interval 0.1 --count 2 --json no-such-run
+check "updates without a run, as JSON: empty" grep -qx '{"time": [0-9.]*, "runs": \[\]}' out
+check "updates without a run, as JSON: one line of words" test "$(lines err)" -eq 1
 refuses 1 "there is no process 999999999" monitor --pid 999999999
 refuses 1 "process $$ is no run that can be found" monitor --pid $$
 refuses 1 "cannot write 'no/log'" monitor --once --log no/log runs
 [ ! -e /dev/full ] || refuses 5 "cannot write '/dev/full'" monitor --once --log /dev/full runs
+
+# ---- a run that begins later ----
+
+# The first guide's third usage: a terminal with the monitor, then another one with the run, in the same directory.
+mkdir later
+cp text.txt tiny.json later
+(cd later && EITP=$eitp exec sh "$root/tools/monitor_training.sh" --interval 0.1 --log log >lines 2>said </dev/null) &
+monitor=$!
+(cd later && exec "$eitp" monitor --interval 0.1 --json missing/run >states 2>/dev/null </dev/null) &
+other=$!
+until grep -q "waiting for a run to begin" later/said && grep -q '"runs": \[\]' later/states; do
+    kill -0 $monitor || break
+done
+(cd later && "$eitp" $train --steps 3 --eval no) >out 2>err </dev/null
+check "a run that begins later: it trains" test -d later/eitp_results/checkpoint-3
+wait $monitor
+check "a run that begins later: the monitor ends with it" test $? -eq 0
+check "a run that begins later: its state" grep -q '^state: finished$' later/lines
+check "a run that begins later: all facts first" grep -q '^directory: ./eitp_results$' later/lines
+check "a run that begins later: the log" grep -q '^directory: ./eitp_results$' later/log
+check "a run that begins later: said once" test "$(grep -c waiting later/said)" -eq 1
+(cd later && "$eitp" $train --steps 3 --eval no --output-dir missing/run) >out 2>err </dev/null
+wait $other
+check "a directory that appears later" test $? -eq 0
+check "a directory that appears later: its state" grep -q '"state": "finished"' later/states
+shows "a screen that waits" 80x24 monitor --interval 0.1 begun <<END
+line waiting for a run to begin
+run cp -r runs/first begun
+wait step 12/12
+key q
+end 0
+END
 
 # ---- runs that train ----
 

@@ -47,15 +47,26 @@ files() {
 }
 
 root=$(pwd)/$work/root
-echo program >"$work/build/eitp"
+printf '#!/bin/sh\necho "installed: $*"\n' >"$work/build/eitp"
+chmod +x "$work/build/eitp"
 mkdir -p "$root/opt/eitp test/bin" "$root/opt/eitp test/include"
 : >"$root/opt/eitp test/bin/other"
 : >"$root/opt/eitp test/include/eitp.hpp"
 files >"$work/before"
 check "install" run_make -o all install DESTDIR="$root" PREFIX='/opt/eitp test'
 files >"$work/installed"
-check "three files are installed" test "$(grep -c -e '/include/eitp\.h$' -e '/bin/eitp$' -e '/pkgconfig/eitp\.pc$' \
-    "$work/installed")" -eq 3
+check "five files are installed" test "$(grep -c -e '/include/eitp\.h$' -e '/bin/eitp$' -e '/pkgconfig/eitp\.pc$' \
+    -e '/bin/monitor_training\.sh$' -e '/bin/safe_train\.sh$' "$work/installed")" -eq 5
+# runs NAME EXPECTED SCRIPT ARGUMENTS...: an installed script starts the command that is installed beside it.
+runs() {
+    name=$1
+    expected="installed: $2"
+    shift 2
+    check "$name" test "$(cd / && unset EITP && "$root/opt/eitp test/bin/$name" "$@")" = "$expected"
+}
+runs monitor_training.sh "monitor --interval 5 out" out
+runs safe_train.sh "safe-train -- train --data text" --data text
+runs safe_train.sh "safe-train --nice 3 -- train" --nice 3 -- train
 check "the header is eitp.h" cmp -s eitp.h "$root/opt/eitp test/include/eitp.h"
 check "eitp.pc has the version" grep -q '^Version: [0-9]*\.[0-9]*\.[0-9]*$' "$root/opt/eitp test/lib/pkgconfig/eitp.pc"
 check "uninstall" run_make uninstall DESTDIR="$root" PREFIX='/opt/eitp test'

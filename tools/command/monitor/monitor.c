@@ -22,6 +22,7 @@ typedef struct monitor {
     int64_t updates; /* done */
     int confirms;    /* the next x stops the selected run */
     int is_logged;   /* the log has the state of an update before */
+    int is_printed;  /* standard output has */
 } monitor;
 
 /* ---- The runs ---- */
@@ -54,7 +55,7 @@ static eitp_status write_log(monitor *m, eitp_error *error) {
     if (!m->log)
         return EITP_OK;
     lines_add(&lines, &m->runs, m->is_logged);
-    m->is_logged = 1;
+    m->is_logged = m->runs.count > 0;
     errno = 0;
     failed = lines.size && fwrite(lines.data, 1, lines.size, m->log) != lines.size;
     failed |= fflush(m->log) != 0;
@@ -70,6 +71,13 @@ static eitp_status update(monitor *m, eitp_error *error) {
     return status;
 }
 
+/* A state that is asked for once, or that no update has shown, is an error without a run. */
+static eitp_status fail_without_run(const monitor *m, eitp_error *error) {
+    const int once = (int)options_integer(&m->options, OPTION_ONCE);
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%s; pass the output directory of a run%s", m->runs.awaited,
+                        once ? ", or leave out --once to wait for one" : "");
+}
+
 static int has_had_enough(const monitor *m) {
     return options_has(&m->options, OPTION_UPDATES) && m->updates >= options_integer(&m->options, OPTION_UPDATES);
 }
@@ -77,6 +85,8 @@ static int has_had_enough(const monitor *m) {
 /* Seconds to the next update. */
 static double interval(const monitor *m) {
     const double given = options_number(&m->options, OPTION_INTERVAL);
+    if (!m->runs.count && given > SOON_S)
+        return SOON_S;
     for (size_t i = 0; i < m->runs.count && given > SOON_S; i++) {
         if (!recorded_has_begun(&m->runs.runs[i]->run))
             return SOON_S;
@@ -94,8 +104,15 @@ static void print_state(monitor *m) {
         for (size_t i = 0; i < m->runs.count; i++)
             lines_add_run(&m->output, m->runs.runs[i], 0);
     else
-        lines_add(&m->output, &m->runs, m->updates > 1);
+        lines_add(&m->output, &m->runs, m->is_printed);
+    m->is_printed = m->runs.count > 0;
     output_result(m->output.data, m->output.size);
+}
+
+/* Says once that a run is waited for. */
+static void say_waiting(const monitor *m) {
+    if (*m->runs.awaited && m->updates == 1 && !options_integer(&m->options, OPTION_QUIET))
+        output_info("%s: waiting for a run to begin; Ctrl-C ends this", m->runs.awaited);
 }
 
 /* Prints until a signal, the last update, or the end of all runs. */
@@ -105,12 +122,29 @@ static eitp_status print_updates(monitor *m, eitp_error *error) {
     if (!once)
         process_end_on_signals();
     while ((status = update(m, error)) == EITP_OK) {
+        const int is_last = once || has_had_enough(m);
+        if (is_last && *m->runs.awaited && (once || !m->runs.count))
+            return fail_without_run(m, error);
+        say_waiting(m);
         print_state(m);
-        if (!output_flush() || once || has_had_enough(m))
+        if (!output_flush() || is_last)
             break;
         if (!options_has(&m->options, OPTION_UPDATES) && runs_are_over(&m->runs))
             break;
         process_pause(interval(m));
+    }
+    return status;
+}
+
+/* The first update that has a run. */
+static eitp_status wait_for_run(monitor *m, eitp_error *error) {
+    eitp_status status = update(m, error);
+    while (!status && !m->runs.count) {
+        if (has_had_enough(m))
+            return fail_without_run(m, error);
+        say_waiting(m);
+        process_pause(interval(m));
+        status = update(m, error);
     }
     return status;
 }
@@ -229,7 +263,7 @@ static void print_summary(monitor *m) {
 /* *code is that of a signal, or of SIGHUP if the terminal is gone. */
 static eitp_status show(monitor *m, int *code, eitp_error *error) {
     int is_gone = 0;
-    eitp_status status = update(m, error);
+    eitp_status status = wait_for_run(m, error);
     if (status)
         return status;
     m->panels.selected = runs_first(&m->runs);
@@ -259,6 +293,7 @@ static eitp_status run(monitor *m, int *code, eitp_error *error) {
         status = open_log(m, error);
     if (status)
         return status;
+    output_start();
     if (!wants_lines && terminal_is_capable())
         return show(m, code, error);
     return print_updates(m, error);

@@ -108,11 +108,12 @@ static int compare_paths(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds the runs in a directory. The number of those found is stored; a run that cannot be read is not added. */
+/* Adds the runs in a directory, and counts them; a run that cannot be read is left out. */
 static eitp_status add_runs_in(watched_runs *l, const char *directory, size_t *found, eitp_error *error) {
     const eitp_host host = command_host();
     name_list list = {directory, NULL, 0};
     eitp_status status = EITP_OK;
+    *found = 0;
     host.files.list(host.files.user, directory, visit, &list);
     if (list.count)
         qsort(list.paths, list.count, sizeof *list.paths, compare_paths);
@@ -122,26 +123,35 @@ static eitp_status add_runs_in(watched_runs *l, const char *directory, size_t *f
             status = add_run(l, list.paths[i], &ignored);
         if (status == EITP_ERROR_MEMORY)
             *error = ignored;
+        *found += !status;
         free(list.paths[i]);
     }
     free(list.paths);
-    *found = list.count;
     return status == EITP_ERROR_MEMORY ? status : EITP_OK;
+}
+
+/* The place has no run, but may get one: it does not exist, or is a directory. */
+static eitp_status await_run(watched_runs *l, const char *place, eitp_error *error) {
+    const int exists = is_directory(place);
+    if (!exists && files_info(place).kind != EITP_PATH_MISSING)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is not a directory; pass the output directory of a run",
+                            place);
+    if (!*l->awaited)
+        snprintf(l->awaited, sizeof l->awaited,
+                 exists ? "'%s' has no run, and no directory in it has one" : "'%s' does not exist", place);
+    return EITP_OK;
 }
 
 /* The runs of a place that are not watched yet. */
 static eitp_status find_runs(watched_runs *l, const char *place, eitp_error *error) {
-    size_t found;
-    eitp_status status;
-    if (is_run(place) || is_watched(l, place))
-        return add_run(l, place, error);
-    status = add_runs_in(l, place, &found, error);
-    if (!status && !found)
-        status = add_run(l, place, error);
-    if (status == EITP_ERROR_ARGUMENT && is_directory(place))
-        command_fail(error, status,
-                     "'%s' has no run, and no directory in it has one; pass the output directory of a run", place);
-    return status;
+    size_t found = 0;
+    eitp_status status = EITP_OK;
+    if (!is_run(place) && !is_watched(l, place))
+        status = add_runs_in(l, place, &found, error);
+    if (status || found)
+        return status;
+    status = add_run(l, place, error);
+    return status == EITP_ERROR_ARGUMENT ? await_run(l, place, error) : status;
 }
 
 /* ---- The run of a process ---- */
@@ -277,6 +287,7 @@ eitp_status runs_update(watched_runs *l, eitp_error *error) {
         snprintf(l->runs[i]->problem, sizeof l->runs[i]->problem, "%s", status ? error->message : "");
     }
     l->left_out = 0;
+    *l->awaited = 0;
     for (size_t i = 0; i < l->place_count && status != EITP_ERROR_MEMORY; i++) {
         status = find_runs(l, l->places[i], error);
         if (status && is_first)
@@ -313,6 +324,8 @@ size_t runs_first(const watched_runs *l) {
 }
 
 int runs_are_over(const watched_runs *l) {
+    if (*l->awaited)
+        return 0;
     for (size_t i = 0; i < l->count; i++) {
         if (!end_is_final(&l->runs[i]->run))
             return 0;

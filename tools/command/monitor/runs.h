@@ -22,7 +22,8 @@ typedef struct watched_runs {
     size_t place_count;
     watched_run **runs;
     size_t count;
-    size_t left_out; /* runs beyond RUNS_MOST */
+    size_t left_out;   /* runs beyond RUNS_MOST */
+    char awaited[600]; /* of the last update: why a place has no run yet; "": each has one */
     machine machine;
     facts_limits limits;
 } watched_runs;
@@ -34,8 +35,8 @@ void runs_add_place(watched_runs *l, const char *directory);
 eitp_status runs_add_process(watched_runs *l, int64_t process, eitp_error *error);
 
 /*
- * Reads the machine and all runs, and finds new ones. EITP_ERROR_ARGUMENT, with the reason, if a directory that was
- * named has no run and no runs; later, what cannot be read is the run's `problem`.
+ * Reads the machine and all runs, and finds new ones: `awaited` says which place has none yet. EITP_ERROR_ARGUMENT if
+ * what was named is there and not a directory; later, what cannot be read is the run's `problem`.
  */
 eitp_status runs_update(watched_runs *l, eitp_error *error);
 void runs_release(watched_runs *l);
@@ -43,7 +44,7 @@ void runs_release(watched_runs *l);
 /* The run to show first: one that trains, or the one that trained last. */
 size_t runs_first(const watched_runs *l);
 
-/* True if all runs have ended for good. */
+/* True if each place has runs and all of them have ended for good. */
 int runs_are_over(const watched_runs *l);
 
 EITP_END_DECLARATIONS
