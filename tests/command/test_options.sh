@@ -35,6 +35,14 @@ exits 0 "help of a command" help train
 check "help has defaults" grep -q 'default: 500' out
 check "help of a command: the default of another is left out" sh -c '! grep -q -e "--model .*default: gpt2" out'
 check "help has no empty defaults" sh -c '! grep -q "default: )" out'
+# What an option does in another command is not said.
+for command in train eval generate chat predict embed pack merge set plan check-system safe-train monitor report doctor logs \
+    "bench kernels" "bench step" "bench monitor" "tokenizer train" "tokenizer inspect" "tokenizer encode" "tokenizer decode"; do
+    exits 0 "help of $command" help $command
+    check "help of $command: of this command alone" sh -c "! grep -E '(^ *--[^ ]+( [^ ]+)?  +|[;(] ?|, )(train|eval|generate|chat|predict|embed|pack|merge|plan|safe-train|report|bench|tokenizer train): ' out"
+done
+exits 0 "help of report" help report
+check "help of report: --output" grep -q -e '--output PATH *-o: the page, .*(default: report.html in' out
 exits 0 "help of plan" help plan
 check "help of plan: its default model" grep -q -e '--model .*default: gpt2' out
 exits 0 "--help" tokenizer encode --help

@@ -45,10 +45,18 @@ is_json() {
 exits 0 "train" $train --steps 12 --eval-steps 4 --save-steps 4 --monitor full --log-full-every 4 --perf-every 4 \
     --sample-prompt '<i>Line</i>' --run-name 'a <script>alert(1)</script> & b' --notes "one
 two" --output-dir run
+page=run/report.html
 exits 0 "a page" report run
 check "a page: its path" test "$(cat out)" = run/report.html
-check "a page: no messages" test ! -s err
-page=run/report.html
+check "a page: how to open it" grep -qx 'wrote a page of [0-9.]* [kM]B that needs no network: open it in a browser, such as with xdg-open run/report.html' err
+check "a page: one line" test "$(lines err)" -eq 1
+exits 0 "a page, quietly" report -q run
+check "a page, quietly: no messages" test ! -s err
+exits 0 "a page with a name for a shell" report run -o "a page's.html"
+check "a page with a name for a shell: quoted" grep -q "xdg-open 'a page'" err
+exits 0 "values in a file" report run --json -o values.json
+check "values in a file: said" grep -qx 'wrote [0-9.]* kB to values.json' err
+check "a page: no charts of a GPU" sh -c "! grep -q 'id=\"gpu\"' $page"
 check "a page: tags are balanced" balanced $page
 check "a page: nothing foreign" harmless $page
 check "a page: sections" test "$(sections_of $page)" = "loss optimization health speed limits memory layers samples settings machine files commands "
@@ -108,6 +116,38 @@ exits 0 "--csv" report run --csv
 check "--csv: its header" test "$(head -n 1 out)" = key,step,mean,minimum,maximum,count
 check "--csv: a row for each point" test "$(grep -c '^loss,[0-9]*,[0-9.]*,[0-9.]*,[0-9.]*,1$' out)" -eq 12
 check "--csv: the value of the records" sh -c 'awk -F, "\$1 == \"loss\" && \$2 == 12 { print \$3 }" out >mean && sed -n "s/^{\"step\": 12, \"loss\": \([0-9.]*\),.*/\1/p" run/metrics.jsonl | awk "{ getline mean <\"mean\"; exit (\$1 - mean) ^ 2 > 1e-8 }"'
+
+# ---- A GPU's values, as a run on one records them ----
+
+cp -r run gpu
+rm gpu/summary.jsonl
+awk '{ print }
+    match($0, "^{\"step\": [0-9]*, \"loss\"") {
+        step = substr($0, 10) + 0
+        printf "{\"step\": %d, \"gpu/allocated_gib\": %.2f, \"gpu/reserved_gib\": 0.68, \"gpu/memory_used_gib\": 1.5, ", step, step / 100
+        printf "\"gpu/memory_gib\": 24, \"gpu/utilization\": %d, \"gpu/memory_utilization\": 20, \"gpu/celsius\": 63, ", 80 + step
+        printf "\"gpu/power_w\": 214, \"gpu/energy_j\": 20, \"gpu/step_energy_j\": 2, \"gpu/frequency_mhz\": 1500, \"time\": 1, \"elapsed\": 1}\n"
+    }' run/metrics.jsonl >gpu/metrics.jsonl
+exits 0 "a GPU" report gpu
+sed -n '/<h2 id="gpu">/,/<\/section>/p' gpu/report.html >section
+check "a GPU: a chart for each value" test "$(grep -c '<figcaption>' section)" -eq 9
+check "a GPU: its values" grep -q '92 %' section
+check "a GPU: balanced" balanced gpu/report.html
+
+# ---- The metric of --keep-best ----
+
+printf 'text,label\n' >labelled.csv
+awk 'BEGIN { for (i = 0; i < 60; i++) print "text " i % 7 " of " i "," (i % 3 ? "good" : "bad") }' >>labelled.csv
+exits 0 "a classifier" train --init tiny.json --task classify --data labelled.csv --batch-size 8 --epochs 2 --eval-steps 4 --keep-best macro_f1 \
+    --threads 1 --precision $precision --output-dir kept
+exits 0 "a classifier's page" report kept
+best=$(sed -n 's/^"best": {"step": \([0-9]*\), .*/\1/p' kept/best.json)
+sed -n '/<dl class="tiles">/,/<\/dl>/p' kept/report.html >tiles
+check "the head: the metric of --keep-best" grep -q "<dt>Best macro_f1</dt><dd>[01][0-9.]*<small>± [0-9.e-]*, after step $best</small>" tiles
+check "the head: the loss as well" grep -q "<dt>Best validation loss</dt>" tiles
+exits 0 "two runs with a metric" report kept run -o kept.html
+check "two runs: a column for the metric" grep -q '<th scope="col">Best metric</th>' kept.html
+check "two runs: the metric" grep -q '<td>macro_f1 [01][0-9.]*</td></tr>' kept.html
 
 # ---- Several runs ----
 
@@ -176,7 +216,7 @@ echo before >out
 "$eitp" report run -o stdout >>out
 check "standard output by name: added to a file" sh -c 'test "$(head -n 1 out)" = before && tail -n 1 out | grep -q "</html>"'
 check "standard output by name: still a link" test -L stdout
-"$eitp" report run --json -o /proc/self/fd/4 4>got
+"$eitp" report run --json -o /proc/self/fd/4 4>got 2>err
 check "a descriptor by name" same got expected
 check "nothing beside the results" test -z "$(find . -maxdepth 2 -name '*.partial')"
 

@@ -10,15 +10,19 @@
 /* A process has one standard error, so this is global. */
 static struct {
     output_detail detail;
+    int has_detail; /* it was set */
     int started;
     int progress; /* a progress line is shown */
     int is_live;  /* it is to stay below what else is printed */
     int failed;   /* errno of writing the result; 0: none */
     text_buffer held;
     char shown[500]; /* that line, as it was passed */
-} output = {OUTPUT_NORMAL, 0, 0, 0, 0, {NULL, 0, 0}, ""};
+} output = {OUTPUT_NORMAL, 0, 0, 0, 0, 0, {NULL, 0, 0}, ""};
 
 void output_set_detail(output_detail detail) {
+    if (output.has_detail)
+        return;
+    output.has_detail = 1;
     output.detail = detail;
     if (detail == OUTPUT_VERBOSE)
         output_start();

@@ -13,6 +13,7 @@ EITP_BEGIN_DECLARATIONS
 
 typedef enum output_detail { OUTPUT_QUIET, OUTPUT_NORMAL, OUTPUT_VERBOSE } output_detail;
 
+/* The first call counts: a command reads its own options first, and then perhaps those of others. */
 void output_set_detail(output_detail detail);
 
 /* The command was accepted: prints what was held back, and from now on everything at once. */

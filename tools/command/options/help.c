@@ -110,6 +110,10 @@ static const struct {
     {OPTION_SEED, GENERATES, "seed of sampling"},
     {OPTION_SEED, OPTIONS_EVAL, "with --emergence: seed of samples, retrieval, corruption, noise and texts"},
     {OPTION_OUTPUT, OPTIONS_EVAL, "-o: file that --emergence writes its JSON to, too"},
+    {OPTION_OUTPUT, OPTIONS_REPORT,
+     "-o: the page, or with --json, --csv or an analysis a file for what is otherwise printed (default: report.html in "
+     "the run's directory)"},
+    {OPTION_NICE, OPTIONS_SAFE_TRAIN, "lower the priority by N, as nice(1) does (default: 10)"},
 };
 
 const char *option_help(option_id id, unsigned command) {

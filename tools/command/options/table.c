@@ -291,7 +291,7 @@ static const option_row rows[] = {
      "how much sooner than other programs the kernel ends the run when memory runs out (oom_score_adj), so that the "
      "desktop stays; never lowered; 0: unchanged"},
     {"nice", "", KIND_INTEGER, 0, 19, NULL, "N", OPTIONS_TRAIN | OPTIONS_SAFE_TRAIN, 0,
-     "lower the priority by N, as nice(1) does (default: 0; safe-train: 10)"},
+     "lower the priority by N, as nice(1) does (default: 0)"},
     {"spare-core", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "leave one processor to other programs, if there are more than two and --threads is 0"},
     {"deepspeed-config", "deepspeed ds-config", KIND_TEXT, 0, 0, NULL, "FILE", FITS, 0,
@@ -342,9 +342,7 @@ static const option_row rows[] = {
     {"family", "", KIND_CHOICE, 0, 0, "gpt2", "gpt2 roberta", OPTIONS_TOKENIZER_TRAIN, 0,
      "special tokens: gpt2: <|endoftext|>; roberta: those that classifiers and masked models need, around each text"},
     {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH",
-     OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK | OPTIONS_REPORT | OPTIONS_EVAL, 0,
-     "tokenizer train: the directory; pack: the token file; report: -o, the page (default: report.html in the run's "
-     "directory); eval: -o, a file for the JSON of --emergence"},
+     OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK | OPTIONS_REPORT | OPTIONS_EVAL, 0, "-o: file to write (required)"},
     {"max-restarts", "", KIND_INTEGER, 0, LARGEST, "3", "N", OPTIONS_SAFE_TRAIN, 0,
      "restarts without a new checkpoint before safe-train gives up"},
     {"restart-delay", "", KIND_NUMBER, 0, 86400, "30", "SECONDS", OPTIONS_SAFE_TRAIN, 0,
@@ -393,7 +391,8 @@ static const option_row rows[] = {
      "time each kernel for at least X seconds"},
     {"compare", "", KIND_LIST, 0, 0, NULL, "FILE",
      OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP | OPTIONS_PLAN | OPTIONS_REPORT, 0,
-     "bench: an earlier --json result; bench step and plan: files of options, side by side; report: runs on one page"},
+     "print how the runs differ, of which the first is the one to compare with; with --output: a page with all of "
+     "them"},
     {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
      "measure each value of an option, such as batch-size=1,2,4; without values the usual ones, or doubling up to the "
      "memory "

@@ -2,7 +2,7 @@
 
 #include "files.h"
 
-enum { MOST_BYTES = 4 << 20, MOST_EVALUATIONS = 64 };
+enum { MOST_BYTES = 4 << 20, MOST_EVALUATIONS = 64, MOST_BEST_BYTES = 1 << 20 };
 
 /* Reads the last `MOST_BYTES` of a file. */
 static int read_end(const char *path, text_buffer *content) {
@@ -42,6 +42,34 @@ static void keep(run_details *d, eitp_json_document *line) {
     d->evaluations[d->count++] = line;
 }
 
+/* It informs: one that cannot be read is left out. */
+static eitp_status read_best(const recorded_run *r, run_details *d, eitp_error *error) {
+    const eitp_host host = command_host();
+    char *path = files_join(r->directory, "best.json");
+    const eitp_status status = eitp_json_read_file(&host, path, MOST_BEST_BYTES, &d->best, error);
+    free(path);
+    return status == EITP_ERROR_MEMORY ? status : EITP_OK;
+}
+
+int run_details_best(const recorded_run *r, const run_details *d, best_metric *best) {
+    const eitp_json *root = eitp_json_root(d->best);
+    const double step = recorded_number(root, "best.step");
+    char *error;
+    best->name = recorded_text(root, "metric", "loss");
+    best->value = recorded_number(root, "best.value");
+    best->error = (double)NAN;
+    if (!strcmp(best->name, "loss") || !isfinite(best->value) || !(step >= 0 && step < 9e18))
+        return 0;
+    best->step = (int64_t)step;
+    error = command_format("val_%s_error", best->name);
+    for (size_t i = 0; i < r->evaluation_count; i++) {
+        if (r->evaluations[i].step == best->step)
+            best->error = recorded_number(r->evaluations[i].record, error);
+    }
+    free(error);
+    return 1;
+}
+
 eitp_status run_details_read(const recorded_run *r, run_details *d, text_buffer *missing, eitp_error *error) {
     const eitp_host host = command_host();
     char *path = files_join(r->records, "evaluations.jsonl");
@@ -68,13 +96,14 @@ eitp_status run_details_read(const recorded_run *r, run_details *d, text_buffer 
     }
     text_release(&content);
     free(path);
-    return status == EITP_ERROR_MEMORY ? status : EITP_OK;
+    return status == EITP_ERROR_MEMORY ? status : read_best(r, d, error);
 }
 
 void run_details_release(run_details *d) {
     for (size_t i = 0; i < d->count; i++)
         eitp_json_release(d->evaluations[i]);
     free(d->evaluations);
+    eitp_json_release(d->best);
     memset(d, 0, sizeof *d);
 }
 

@@ -20,6 +20,7 @@ static const page_section sections[] = {
     {"speed", "Speed", page_add_speed},
     {"limits", "Limits and trends", page_add_limits},
     {"memory", "Memory", page_add_memory},
+    {"gpu", "GPU", page_add_gpu},
     {"layers", "Layers", page_add_layers},
     {"samples", "Samples of text", page_add_samples},
     {"settings", "Configuration", page_add_settings},

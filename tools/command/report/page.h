@@ -44,6 +44,7 @@ void page_add_health(page *p); /* page_health.c */
 void page_add_speed(page *p);
 void page_add_limits(page *p); /* page_analysis.c */
 void page_add_memory(page *p);
+void page_add_gpu(page *p);
 void page_add_layers(page *p);   /* page_layers.c */
 void page_add_samples(page *p);  /* page_samples.c */
 void page_add_settings(page *p); /* page_settings.c */

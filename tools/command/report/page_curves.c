@@ -493,3 +493,22 @@ void page_add_memory(page *p) {
         add_memory_table(p, &p->runs[i]);
     text_format(&p->text, "</div></div>\n");
 }
+
+void page_add_gpu(page *p) {
+    static const figure figures[] = {
+        {"Use of the GPU", "gpu/utilization", NULL, NULL, "share of the time in which kernels ran", CHART_PERCENT,
+         FIGURE_EXACT, 1},
+        {"Use of the GPU's memory", "gpu/memory_utilization", NULL, NULL, "share of the time in which it was accessed",
+         CHART_PERCENT, FIGURE_EXACT, 1},
+        {"Memory that the run allocated", "gpu/allocated_gib", NULL, NULL, "in GiB", CHART_NUMBER, FIGURE_EXACT, 1},
+        {"Memory of the process", "gpu/reserved_gib", NULL, NULL, "in GiB, on the GPU", CHART_NUMBER, FIGURE_EXACT, 1},
+        {"Memory of all programs", "gpu/memory_used_gib", NULL, NULL, "in GiB, on the GPU", CHART_NUMBER, FIGURE_EXACT,
+         1},
+        {"Temperature", "gpu/celsius", NULL, NULL, "in degrees Celsius", CHART_NUMBER, FIGURE_EXACT, 0},
+        {"Power", "gpu/power_w", NULL, NULL, "in watts", CHART_NUMBER, FIGURE_EXACT, 1},
+        {"Energy of a step", "gpu/step_energy_j", NULL, NULL, "in joules, with evaluations and checkpoints",
+         CHART_NUMBER, FIGURE_EXACT, 1},
+        {"Clock", "gpu/frequency_mhz", NULL, NULL, "in MHz", CHART_NUMBER, FIGURE_EXACT, 1},
+    };
+    add_figures(p, figures, COMMAND_COUNT(figures));
+}

@@ -63,17 +63,27 @@ static void add_number_tile(page *p, const char *name, chart_format format, doub
         add_tile(p, name, chart_format_value(format, value, 4).text, remark);
 }
 
-static void add_best(page *p, const recorded_run *r) {
-    const recorded_evaluation *best = recorded_best_evaluation(r);
+/* The best value by some measure, with its standard error and step. */
+static void add_best_tile(page *p, const char *name, double value, double error, int64_t step) {
     char remark[100];
-    if (!best)
-        return;
-    if (isfinite(best->error))
-        snprintf(remark, sizeof remark, "\xC2\xB1 %s, after step %lld",
-                 chart_format_value(CHART_NUMBER, best->error, 2).text, (long long)best->step);
+    if (isfinite(error))
+        snprintf(remark, sizeof remark, "\xC2\xB1 %s, after step %lld", chart_format_value(CHART_NUMBER, error, 2).text,
+                 (long long)step);
     else
-        snprintf(remark, sizeof remark, "after step %lld", (long long)best->step);
-    add_number_tile(p, "Best validation loss", CHART_NUMBER, best->loss, remark);
+        snprintf(remark, sizeof remark, "after step %lld", (long long)step);
+    add_number_tile(p, name, CHART_NUMBER, value, remark);
+}
+
+static void add_best(page *p, const page_run *r) {
+    const recorded_evaluation *best = recorded_best_evaluation(r->run);
+    best_metric kept;
+    if (run_details_best(r->run, &r->details, &kept)) {
+        char *name = command_format("Best %s", kept.name);
+        add_best_tile(p, name, kept.value, kept.error, kept.step);
+        free(name);
+    }
+    if (best)
+        add_best_tile(p, "Best validation loss", best->loss, best->error, best->step);
 }
 
 /* The sum over all steps, from the mean of those that are recorded. */
@@ -116,7 +126,7 @@ static void add_tiles(page *p, const page_run *r) {
     char text[100];
     text_format(&p->text, "<dl class=\"tiles\">\n");
     add_number_tile(p, "Loss", CHART_NUMBER, recorded_last(r->run, "loss"), "of the last step");
-    add_best(p, r->run);
+    add_best(p, r);
     snprintf(text, sizeof text, "%s", unit);
     text[0] = (char)(text[0] >= 'a' && text[0] <= 'z' ? text[0] - 'a' + 'A' : text[0]);
     add_number_tile(p, text, CHART_COUNT, total(r, CURVE_ITEMS), "");
@@ -171,10 +181,31 @@ static void add_run(page *p, const page_run *r) {
     add_tiles(p, r);
 }
 
+/* The metric of --keep-best and its value, or "-". */
+static void add_best_cell(page *p, const page_run *r) {
+    best_metric kept;
+    char *text = NULL;
+    if (run_details_best(r->run, &r->details, &kept))
+        text = command_format("%s %s", kept.name, chart_format_value(CHART_NUMBER, kept.value, 4).text);
+    page_add_cell(p, text ? text : "-");
+    free(text);
+}
+
+static int has_best_metric(const page *p) {
+    best_metric kept;
+    for (size_t i = 0; i < p->run_count; i++) {
+        if (run_details_best(p->runs[i].run, &p->runs[i].details, &kept))
+            return 1;
+    }
+    return 0;
+}
+
 static void add_runs(page *p) {
-    static const char *const headings[] = {"Run", "State", "Step", "Loss", "Best validation loss", "Peak memory"};
+    static const char *const headings[] = {"Run",         "State",      "Step", "Loss", "Best validation loss",
+                                           "Peak memory", "Best metric"};
+    const int has_metric = has_best_metric(p);
     text_format(&p->text, "<h1>%zu runs</h1>\n", p->run_count);
-    page_open_table(p, "The runs on this page", headings, COMMAND_COUNT(headings));
+    page_open_table(p, "The runs on this page", headings, COMMAND_COUNT(headings) - !has_metric);
     for (size_t i = 0; i < p->run_count; i++) {
         const recorded_run *r = p->runs[i].run;
         const recorded_evaluation *best = recorded_best_evaluation(r);
@@ -187,6 +218,8 @@ static void add_runs(page *p) {
         page_add_number(p, CHART_NUMBER, recorded_last(r, "loss"), 4);
         page_add_number(p, CHART_NUMBER, best ? best->loss : (double)NAN, 4);
         page_add_number(p, CHART_BYTES, peak_memory(r), 4);
+        if (has_metric)
+            add_best_cell(p, &p->runs[i]);
         page_end_row(p);
     }
     page_close_table(p);

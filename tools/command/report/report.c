@@ -71,20 +71,29 @@ static eitp_status read_page(const option_set *o, page *p, eitp_error *error) {
 
 /* ---- Writing ---- */
 
+/* The path is the result; what it is, and how a person opens it, is said beside it. */
+static void say_written(const page *p, const char *path) {
+    text_buffer word = {NULL, 0, 0};
+    char *line = command_format("%s\n", path);
+    output_result(line, strlen(line));
+    free(line);
+    text_add_shell_word(&word, path);
+    if (files_info(path).kind == EITP_PATH_FILE)
+        output_info("wrote a page of %s that needs no network: open it in a browser, such as with xdg-open %s",
+                    output_bytes((double)p->text.size), word.data);
+    text_release(&word);
+}
+
 static eitp_status write_page(const option_set *o, page *p, eitp_error *error) {
     const char *output = options_text(o, OPTION_OUTPUT);
     char *path = output ? command_copy(output) : files_join(p->runs[0].run->directory, "report.html");
-    char *line;
     int is_output = 0;
     eitp_status status;
     page_write(p);
     status = output ? result_file_write(path, p->text.data, p->text.size, &is_output, error)
                     : files_replace(path, p->text.data, p->text.size, error);
-    if (!status && !is_output) {
-        line = command_format("%s\n", path);
-        output_result(line, strlen(line));
-        free(line);
-    }
+    if (!status && !is_output)
+        say_written(p, path);
     free(path);
     return status;
 }
@@ -92,10 +101,15 @@ static eitp_status write_page(const option_set *o, page *p, eitp_error *error) {
 /* What is not a page: to the file of --output, or to standard output. */
 static eitp_status write_text(const option_set *o, const page *p, eitp_error *error) {
     const char *output = options_text(o, OPTION_OUTPUT);
-    if (output)
-        return result_file_write(output, p->text.data, p->text.size, NULL, error);
-    output_result(p->text.data, p->text.size);
-    return EITP_OK;
+    eitp_status status;
+    if (!output) {
+        output_result(p->text.data, p->text.size);
+        return EITP_OK;
+    }
+    status = result_file_write(output, p->text.data, p->text.size, NULL, error);
+    if (!status && files_info(output).kind == EITP_PATH_FILE)
+        output_info("wrote %s to %s", output_bytes((double)p->text.size), output);
+    return status;
 }
 
 static void analyse_run(const option_set *o, const recorded_run *r, text_buffer *t) {
@@ -149,6 +163,8 @@ static eitp_status report(const option_set *o, eitp_error *error) {
         status = read_page(o, &p, error);
     if (!status)
         status = write_report(o, &p, error);
+    if (!status)
+        output_start();
     release_page(&p);
     return status;
 }
