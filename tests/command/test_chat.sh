@@ -23,17 +23,28 @@ exits 0 "show data" train $train --show-data 2 --output-dir shown
 check "two samples" test "$(grep -c '^sample ' out)" -eq 2
 check "says how many tokens" grep -q '^sample 1 of 64: [0-9]* tokens, [0-9]* of them (\*) trained on$' out
 check "marks the answer" sh -c "awk '/^sample 2/ {exit} /^\\*/ {printf \"%s\", \$4}' out | tr -d '\"' | grep -q '^red<|im_end|>$'"
-check "no run is left" test ! -e shown/run.json
+check "nothing is left" test ! -e shown
 exits 0 "show every token" train $train --show-data 1 --train-on everything --output-dir shown
 check "all are marked" test "$(grep -c '^\*' out)" -eq "$(sed -n 's/^sample 1 of 64: \([0-9]*\) tokens.*/\1/p' out)"
 exits 0 "show windows of text" train --init tiny --data "$root/README.md" --block-size 16 --show-data 1 $options --output-dir shown
 check "a window" grep -q '^sample 1 of [0-9]*: 16 tokens$' out
+mkdir -p there/data
+: >there/data/other
+exits 0 "show data in a directory" train $train --show-data 1 --output-dir there
+check "what was there is left" test "$(find there | sort | tr '\n' ' ')" = "there there/data there/data/other "
+exits 1 "show data that fails" train $train --block-size 8 --tokenizer nowhere --show-data 1 --output-dir shown
+check "nothing is left of a failure" test ! -e shown
 
 # ---- Training ----
 
 exits 0 "train" train $train --steps 120 --save-steps 60 --output-dir chats
 check "counts what is trained on" grep -q 'tokens are trained on' err
 check "the template is saved" grep -q im_start chats/checkpoint-120/chat_template.jinja
+find chats | sort >before
+exits 0 "show the data of a run" train --resume chats --show-data 1
+check "show the data of a run: its sample" grep -q '^sample 1 of 64: ' out
+find chats | sort >after
+check "a run is left as it was" same before after
 check "text ends where a turn does" grep -q '"eos_token_id": \[500, 502\]' chats/checkpoint-120/generation_config.json
 exits 0 "with one thread" train $train --threads 1 --steps 120 --save-steps 60 --output-dir chats-1
 check "the same weights" cmp -s chats/checkpoint-120/model.safetensors chats-1/checkpoint-120/model.safetensors

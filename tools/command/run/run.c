@@ -94,7 +94,12 @@ void run_complete_options(training_run *r) {
 /* ---- Stages ---- */
 
 static eitp_status prepare_directory(training_run *r, eitp_error *error) {
-    return r->run ? EITP_OK : directory_open(r, r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE, error);
+    eitp_status status = EITP_OK;
+    if (!r->run)
+        status = directory_open(r, r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE, error);
+    if (!status && options_integer(&r->options, OPTION_SHOW_DATA))
+        leftovers_begin(&r->leftovers, r->directory);
+    return status;
 }
 
 /* Packed texts are for those who may read the texts. */
@@ -217,6 +222,7 @@ size_t run_copy_bytes(const training_run *r) {
 }
 
 void run_release(training_run *r) {
+    leftovers_remove(&r->leftovers); /* while the directory is locked */
     if (!r->training)
         eitp_run_close(r->run);
     eitp_training_close(r->training);

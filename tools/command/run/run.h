@@ -4,6 +4,7 @@
 
 #include "data/opening.h"
 #include "options/options.h"
+#include "run/leftovers.h"
 #include "run/replace.h"
 
 EITP_BEGIN_DECLARATIONS
@@ -17,6 +18,7 @@ typedef struct training_run {
     char rereads[256];            /* options by which a resumed run reads its data otherwise; "": none */
     const char *numerics;         /* that it is computed with further on; NULL: any */
     replaced_run replaced;
+    leftovers leftovers;           /* of --show-data */
     eitp_transformer_config shape; /* of the model */
     eitp_task_kind kind;           /* what it trains for */
     eitp_run *run;                 /* owns the directory: no other process writes in it; belongs to `training` */
