@@ -16,6 +16,7 @@ typedef struct eitp_example {
     size_t label_count;      /* 0: none */
     eitp_text weight;        /* in the loss, as written: a number of at least 0; empty, or bytes NULL: 1 */
     int labels_are_list;     /* they come from a list, so that an example may have several, or none of those it could */
+    int is_skipped;          /* a bad row that was skipped, with an empty text; only with eitp_table_config.every_row */
     const char *path;        /* the file that it is from, for messages; NULL: none */
     uint64_t line, column;   /* its place there, from 1; 0: unknown */
 } eitp_example;
@@ -51,9 +52,12 @@ typedef struct eitp_table_config {
     const char *weight_column; /* of the weight of a row in the loss; NULL: none, whatever columns are called. Only CSV,
                                   TSV and JSONL have one. */
     size_t row_limit;          /* largest row in bytes; 0: the default. A larger one is bad. */
+    int every_row;             /* nonzero: an empty line of LINES is an empty text, and a bad row that texts.skip_bad
+                                  skips is an example with is_skipped, so that results can be matched with rows by their
+                                  number; 0: both are left out */
 } eitp_table_config;
 
-/* The defaults of eitp_text_files_config, the usual columns, and rows of up to 16 MiB. */
+/* The defaults of eitp_text_files_config, the usual columns, and rows of up to 16 MiB; not every row. */
 EITP_API eitp_table_config eitp_table_config_default(void);
 
 /* The columns and the limit of eitp_table_config, with their defaults and bounds; those of `texts` are
@@ -79,10 +83,10 @@ EITP_API eitp_status eitp_table_open(const eitp_host *host, const eitp_table_con
 EITP_API void eitp_table_close(eitp_table *table);
 
 /*
- * The remaining rows, file by file; empty lines are not rows. Valid until `table` is closed. A column that is missing
- * is EITP_ERROR_ARGUMENT, a bad row EITP_ERROR_FORMAT, with file, line and column, in characters from 1; so are a table
- * of which all rows were skipped, and a file that is not text in the encoding (docs/data.md). After a failure reading
- * cannot go on. With NULL, reading fails with EITP_ERROR_ARGUMENT.
+ * The remaining rows, file by file; empty lines are not rows, except with every_row. Valid until `table` is closed. A
+ * column that is missing is EITP_ERROR_ARGUMENT, a bad row EITP_ERROR_FORMAT, with file, line and column, in characters
+ * from 1; so are a table of which all rows were skipped, and a file that is not text in the encoding (docs/data.md).
+ * After a failure reading cannot go on. With NULL, reading fails with EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_example_source eitp_table_source(eitp_table *table);
 

@@ -352,7 +352,7 @@ static eitp_status eitp__read_line(eitp__row_reader *rows, eitp_example *example
             return status;
         rows->text.size -= rows->text.size && rows->text.data[rows->text.size - 1] == '\n';
         rows->text.size -= rows->text.size && rows->text.data[rows->text.size - 1] == '\r';
-    } while (!rows->text.size);
+    } while (!rows->text.size && !rows->config.every_row);
     eitp__take_plain(rows, example, rows->lines.line);
     return EITP_OK;
 }
@@ -427,6 +427,14 @@ static void eitp__report_skipped(eitp__row_reader *rows, const eitp_error *error
                        rows->reader.path);
 }
 
+static void eitp__take_skipped(const eitp__row_reader *rows, eitp_example *example, int *is_end) {
+    memset(example, 0, sizeof *example);
+    example->text.bytes = "";
+    example->path = rows->reader.path;
+    example->is_skipped = 1;
+    *is_end = 0;
+}
+
 EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_example *example, int *is_end,
                                                 eitp_error *error) {
     eitp_error bad = EITP__ZERO;
@@ -442,6 +450,10 @@ EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_exa
         if (!eitp__skips_row(rows, status))
             break;
         eitp__report_skipped(rows, &bad);
+        if (rows->config.every_row) {
+            eitp__take_skipped(rows, example, is_end);
+            return EITP_OK;
+        }
     }
     if (status != EITP_OK && error)
         *error = bad;

@@ -18,6 +18,7 @@ typedef struct eitp__row_config {
     const char *columns[EITP__COLUMN_KINDS]; /* names or numbers; NULL: the default */
     eitp_text label;                         /* of all rows of TEXT and LINES; bytes NULL: none */
     int skip_bad;
+    int every_row;    /* as in eitp_table_config */
     size_t row_limit; /* bytes */
 } eitp__row_config;
 

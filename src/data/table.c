@@ -35,6 +35,7 @@ struct eitp_table {
     eitp__text_paths paths;
     char *pair_column, *label_column, *weight_column; /* NULL: the default */
     size_t row_limit;
+    int every_row;
     eitp__row_reader rows; /* of the current file */
     char *label;           /* of the current file; NULL: none */
     eitp_table_statistics statistics;
@@ -50,6 +51,7 @@ eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *conf
         return eitp__fail_memory(error, sizeof *table, "a table");
     table->host = *host;
     table->row_limit = config->row_limit ? config->row_limit : (size_t)EITP__ROW_LIMIT;
+    table->every_row = config->every_row;
     eitp_status status = eitp__text_paths_open(&table->paths, host, &config->texts, "eitp_table_open", error);
     if (status == EITP_OK)
         status = eitp__copy_setting(host, config->pair_column, &table->pair_column, error);
@@ -141,6 +143,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     config.columns[EITP__COLUMN_LABEL] = table->label_column;
     config.columns[EITP__COLUMN_WEIGHT] = table->weight_column;
     config.skip_bad = table->paths.skip_bad;
+    config.every_row = table->every_row;
     config.row_limit = table->row_limit;
     status =
         eitp__row_reader_open(&table->rows, &table->host, table->paths.walk.path, &table->paths.how, &config, error);

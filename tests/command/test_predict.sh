@@ -27,7 +27,8 @@ sed 's/gut, ."sehr." gut/good/' bert-class/config.json >renamed && mv renamed be
 exits 0 "predict" predict --model bert-class --data rows.txt $options
 cp out labels.txt
 check "a line for each row" test "$(lines labels.txt)" -eq 700
-check "a label and its probability" test "$(grep -cE '^[A-Za-z_0-9 ]+	(0\.[0-9]+|1)$' labels.txt)" -eq 700
+check "a label and its probability, with four decimals" \
+    test "$(grep -cE '^[A-Za-z_0-9 ]+	(0\.[0-9]{4}|1\.0000)$' labels.txt)" -eq 700
 check "the throughput" grep -q '^700 texts, ' err
 exits 0 "predict --json" predict --model bert-class --data rows.txt --json $options
 check "JSON lines" test "$(grep -c '^{"label": "[^"]*", "scores": {"[^"]*": [0-9.e-]*, "[^"]*": [0-9.e-]*, "[^"]*": [0-9.e-]*}}$' out)" -eq 700
@@ -53,7 +54,14 @@ check "a text alone, in detail" grep -q '^1 text, 4 tokens, ' err
 check "a text alone, in detail: the device" grep -q '^device auto: cpu, ' err
 printf 'a b\r\n\r\nc' >ends.txt
 exits 0 "line ends" predict --model bert-class --data ends.txt $options
-check "empty lines are not rows" test "$(lines out)" -eq 2
+cp out ends
+check "as many lines out as in" test "$(lines ends)" -eq 3
+for text in "a b" "" c; do
+    "$eitp" predict --model bert-class --text "$text" $options
+done >expected
+check "an empty line is the empty text" same ends expected
+exits 0 "embeddings of the same" embed --model bert --data ends.txt $options
+check "as many vectors as lines" test "$(lines out)" -eq 3
 printf 'text,second,label\n"a b, c",d,x\n"e\nf",,y\n' >rows.csv
 printf '{"sentence": "a b, c", "other": "d"}\n{"sentence": "e\\nf", "other": ""}\n' >rows.jsonl
 exits 0 "a table" predict --model bert-class --data rows.csv --pair-column second $options
@@ -64,9 +72,39 @@ check "the same rows" same out table.txt
 exits 0 "one row as options" predict --model bert-class --text "a b, c" --pair d $options
 head -1 table.txt >expected
 check "the same row" same out expected
+printf 'text,n\na b,1\nbad\nc,2\n\n"d' >skipped.csv
+exits 0 "skipped rows" predict --model bert-class --data skipped.csv --on-bad-row skip $options
+sed -n '1p; 3p' ends >expected
+sed -n '1p; 3p' out >written
+check "labels of the others" same written expected
+check "an empty line for each skipped row" test "$(sed -n '2p; 4p' out | tr '\n' .; lines out)" = "..4"
+exits 0 "skipped rows in JSON" predict --model bert-class --data skipped.csv --on-bad-row skip --json $options
+check "null for each skipped row" test "$(sed -n '2p; 4p' out | tr '\n' .; lines out)" = "null.null.4"
+exits 0 "embeddings beside skipped rows" embed --model bert --data skipped.csv --on-bad-row skip --json $options
+check "null, too" test "$(grep -n null out | tr '\n' .; lines out)" = "2:null.4:null.4"
+
+# --with-text and --output.
+printf '{"text": "a"}\n{"text": "b"}\n{"text": 3\n' >bad.jsonl
+exits 0 "--with-text" predict --model bert-class --data rows.csv --pair-column second --with-text $options
+check "texts and pairs, in one line each" test "$(cut -f3- out | tr '\t\n' '|.')" = "a b, c|d.e f|."
+cut -f1,2 out >written
+check "the same labels beside them" same written table.txt
+exits 0 "--with-text --json" predict --model bert-class --data rows.csv --pair-column second --with-text --json $options
+check "members" test "$(grep -c -e '^{"text": "a b, c", "pair": "d", "label": "' -e '^{"text": "e\\nf", "pair": "", "label": "' out)" -eq 2
+exits 0 "vectors with texts" embed --model bert --text "a b" --with-text --json $options
+check "a text and its vector" grep -q '^{"text": "a b", "embedding": \[[-0-9]' out
+exits 0 "--output" predict --model bert-class --data rows.txt --output written.txt $options
+check "the file has the lines" same written.txt labels.txt
+check "standard output has none" test ! -s out
+exits 0 "-o /dev/stdout" predict --model bert-class --data rows.txt -o /dev/stdout $options
+check "standard output has the lines" same out labels.txt
+exits 1 "a bad row" predict --model bert-class --data bad.jsonl --output written.txt $options
+check "the file is as it was" same written.txt labels.txt
+check "nothing is left beside it" test ! -e written.txt.partial
+exits 5 "a full disk" predict --model bert-class --data rows.txt --output /dev/full $options
+check "the file is named" grep -q "^error: cannot write '/dev/full': No space left on device" err
 exits 1 "a missing column" predict --model bert-class --data rows.csv --text-column missing $options
 check "it is named" grep -q "^error: .*missing" err
-printf '{"text": "a"}\n{"text": "b"}\n{"text": 3\n' >bad.jsonl
 exits 1 "a bad row" predict --model bert-class --data bad.jsonl $options
 check "the rows before it are written" test "$(lines out)" -eq 2
 check "its line is named" grep -q "^error: .*bad.jsonl.*3" err

@@ -118,6 +118,9 @@ check "words that were cut have no label" grep -q ', null\], "scores"' out
 check "and are counted" grep -qE '^warning: [0-9]+ words were cut' err
 exits 0 "no words" predict --model run --text "  " --json $options
 check "no labels" grep -q '^{"labels": \[\], "scores": \[\], "entities": \[\]}$' out
+printf 'xa yb\n\nbc\n' >blank.txt
+exits 0 "an empty line" predict --model run --data blank.txt --json $options
+check "is not a row of words" test "$(lines out)" -eq 2
 exits 0 "embeddings of it" embed --model run --text "xa yb" $options
 
 # ---- What is refused ----

@@ -62,6 +62,7 @@ static void add_text(char *rows, const char *before, eitp_text text) {
 static void add_row(table_read *r, const eitp_example *example) {
     char place[64];
     REQUIRE(strlen(r->rows) + example->text.size + example->pair.size + 200 < sizeof r->rows);
+    strcat(r->rows, example->is_skipped ? "(skipped)" : "");
     add_text(r->rows, "", example->text);
     if (example->pair.bytes)
         add_text(r->rows, "+", example->pair);
@@ -193,6 +194,23 @@ static void test_bad_rows_are_skipped(void) {
         strcat(many, "bad\n");
     CHECK(put("a.csv", many) && read_table(&r, "a.csv") == EITP_OK && r.statistics.skipped_rows == 50);
     CHECK_THAT(r.log.warnings == 12, "%d", r.log.warnings); /* 10, that more are not reported, and the sum */
+    scratch_remove(scratch);
+}
+
+/* As many examples as rows, for a program that writes a line for each. */
+static void test_every_row(void) {
+    table_read r = EITP__ZERO;
+    REQUIRE(scratch_make(scratch));
+    r.config.every_row = 1;
+    check_rows(&r, "a.txt", "one\r\n\r\n\nfour", "one@1:1\n@2:1\n@3:1\nfour@4:1\n");
+    check_rows(&r, "a.txt", "\n", "@1:1\n");
+    check_rows(&r, "a.csv", "text\n\na\n", "a@3:1\n");
+    r.config.texts.skip_bad = 1;
+    check_rows(&r, "a.csv", "text,n\na,1\nb\nc,2\n\"d", "a@2:1\n(skipped)@0:0\nc@4:1\n(skipped)@0:0\n");
+    CHECK(r.statistics.rows == 2 && r.statistics.skipped_rows == 2);
+    check_rows(&r, "a.jsonl", "{\n{\"text\":\"a\"}\n", "(skipped)@0:0\na@2:9\n");
+    CHECK(put("a.csv", "text,n\na\nb\n") && read_table(&r, "a.csv") == EITP_ERROR_FORMAT);
+    CHECK(!strcmp(r.rows, "(skipped)@0:0\n(skipped)@0:0\n") && has(&r.error, "all 2 rows are bad"));
     scratch_remove(scratch);
 }
 
@@ -508,6 +526,7 @@ int main(int argc, char **argv) {
         TEST(test_weights),
         TEST(test_lines_and_folders),
         TEST(test_bad_rows_are_skipped),
+        TEST(test_every_row),
         TEST(test_encodings_of_tables),
         TEST(test_input),
         TEST(test_memory_is_bounded),

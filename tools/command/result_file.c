@@ -113,3 +113,104 @@ eitp_status result_file_write(const char *path, const void *data, size_t size, i
     free(target);
     return status;
 }
+
+/* ---- Streams ---- */
+
+/* Opens what the path leads to; *code is an errno value. A descriptor is duplicated, so that closing it is harmless. */
+static int open_target(result_stream *stream, int descriptor, int *code) {
+    int opened;
+    if (descriptor < 0 && files_info(stream->target).kind != EITP_PATH_OTHER)
+        stream->partial = command_format("%s.partial", stream->target);
+    do {
+        if (descriptor >= 0)
+            opened = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+        else if (stream->partial)
+            opened = open(stream->partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        else
+            opened = open(stream->target, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    } while (opened < 0 && errno == EINTR && !process_stop_signal());
+    *code = opened >= 0 ? 0 : errno == EINTR ? ECANCELED : errno;
+    return opened;
+}
+
+eitp_status result_stream_open(result_stream *stream, const char *path, eitp_error *error) {
+    int descriptor = -1, code;
+    memset(stream, 0, sizeof *stream);
+    if (!path)
+        return EITP_OK;
+    stream->target = follow_links(path, &descriptor, error);
+    if (!stream->target)
+        return error->status;
+    if (descriptor == STDOUT_FILENO)
+        return EITP_OK;
+    stream->path = path;
+    descriptor = open_target(stream, descriptor, &code);
+    if (descriptor >= 0) {
+        stream->file = fdopen(descriptor, "w");
+        if (stream->file)
+            return EITP_OK;
+        code = errno;
+        close(descriptor);
+    }
+    return fail_unless_written(code, path, error);
+}
+
+eitp_status result_stream_write(result_stream *stream, const char *data, size_t size, eitp_error *error) {
+    if (!stream->path) {
+        output_result(data, size);
+        return EITP_OK;
+    }
+    errno = 0;
+    if (fwrite(data, 1, size, stream->file) == size)
+        return EITP_OK;
+    return fail_unless_written(errno ? errno : EIO, stream->path, error);
+}
+
+eitp_status result_stream_flush(result_stream *stream, int *is_closed, eitp_error *error) {
+    *is_closed = !stream->path && !output_flush();
+    if (!stream->path || !fflush(stream->file))
+        return EITP_OK;
+    return fail_unless_written(errno, stream->path, error);
+}
+
+/* Puts the file in its place once it is on the disk. Returns an errno value. */
+static int replace_target(const result_stream *stream) {
+    const eitp_host host = command_host();
+    char *parent;
+    int code = host.files.rename(host.files.user, stream->partial, stream->target);
+    if (code)
+        return code;
+    parent = files_parent(stream->target);
+    code = host.files.sync_directory(host.files.user, parent);
+    free(parent);
+    return code;
+}
+
+eitp_status result_stream_finish(result_stream *stream, eitp_error *error) {
+    int code = 0;
+    if (!stream->path)
+        return EITP_OK;
+    errno = 0;
+    if (fflush(stream->file) || ferror(stream->file) || (stream->partial && fsync(fileno(stream->file))))
+        code = errno ? errno : EIO;
+    if (fclose(stream->file) && !code)
+        code = errno;
+    stream->file = NULL;
+    if (stream->partial && !code)
+        code = replace_target(stream);
+    if (stream->partial && code)
+        files_remove(stream->partial);
+    free(stream->partial);
+    stream->partial = NULL;
+    return fail_unless_written(code, stream->path, error);
+}
+
+void result_stream_discard(result_stream *stream) {
+    if (stream->file)
+        fclose(stream->file);
+    if (stream->partial)
+        files_remove(stream->partial);
+    free(stream->partial);
+    free(stream->target);
+    memset(stream, 0, sizeof *stream);
+}

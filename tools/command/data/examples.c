@@ -34,11 +34,12 @@ static eitp_status read_text(void *user, eitp_example *example, int *is_end, eit
     return EITP_OK;
 }
 
-eitp_status examples_open(const option_set *o, examples **opened, eitp_error *error) {
+eitp_status examples_open(const option_set *o, int every_row, examples **opened, eitp_error *error) {
     const int has_text = options_has(o, OPTION_TEXT), has_data = options_has(o, OPTION_DATA);
     const eitp_host host = command_host();
-    const eitp_table_config config = examples_config(o, OPTION_DATA);
+    eitp_table_config config = examples_config(o, OPTION_DATA);
     eitp_status status = EITP_OK;
+    config.every_row = every_row;
     *opened = NULL;
     if (has_text == has_data)
         return command_fail(error, EITP_ERROR_ARGUMENT,

@@ -8,8 +8,8 @@ EITP_BEGIN_DECLARATIONS
 
 typedef struct examples examples;
 
-/* Opens the texts that the options name. Fails if they name none. */
-eitp_status examples_open(const option_set *o, examples **opened, eitp_error *error);
+/* Opens the texts that the options name. Fails if they name none. `every_row` is that of eitp_table_config. */
+eitp_status examples_open(const option_set *o, int every_row, examples **opened, eitp_error *error);
 
 /* Where to read them. */
 eitp_example_source examples_source(examples *e);

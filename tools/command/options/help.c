@@ -93,6 +93,7 @@ static const struct {
     {OPTION_JSON, PREDICTS, "print a JSON object for each text, in a line"},
     {OPTION_OUTPUT, OPTIONS_TOKENIZER_TRAIN, "directory of the tokenizer (required)"},
     {OPTION_OUTPUT, OPTIONS_PACK, "token file to write (required)"},
+    {OPTION_OUTPUT, PREDICTS, "-o: file for the lines, instead of standard output; it is replaced when all are there"},
     {OPTION_COMPARE, OPTIONS_BENCH_KERNELS, "output of an earlier --json, to compare with"},
     {OPTION_COMPARE, OPTIONS_BENCH_STEP,
      "output of an earlier --json, to compare with; or several files of options, to measure alternately: --compare A "

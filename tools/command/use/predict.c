@@ -49,10 +49,11 @@ static void add_numbers(const predicting *p, const float *values, text_buffer *t
     text_format(t, width > 1 ? "]" : "");
 }
 
-static void write_json(const predicting *p, const float *values, text_buffer *t) {
+static void write_json(const predicting *p, const eitp_text_pair *row, const float *values, text_buffer *t) {
     static void (*const kinds[])(const predicting *, const float *, text_buffer *) = {add_label, add_label, add_labels,
                                                                                       add_numbers}; /* eitp_problem */
     text_format(t, "{");
+    predicting_add_text_members(p, row, t);
     kinds[eitp_predictor_problem(p->predictor)](p, values, t);
     text_json_name(t, "scores");
     text_format(t, "{");
@@ -63,7 +64,12 @@ static void write_json(const predicting *p, const float *values, text_buffer *t)
     text_format(t, "}}\n");
 }
 
-/* ---- Text ---- */
+/* ---- Columns ---- */
+
+/* Four decimals; small numbers have four significant digits. */
+static void add_rounded(text_buffer *t, float value) {
+    text_format(t, fabs((double)value) >= 0.1 || value == 0 ? "%.4f" : "%.4g", (double)value);
+}
 
 /* A name in a line of columns. */
 static void add_name(text_buffer *t, const char *name) {
@@ -80,32 +86,33 @@ static void write_labels(const predicting *p, const float *values, text_buffer *
                 continue;
             text_format(t, is_first ? "" : "|");
             if (column)
-                predicting_add_float(t, values[i]);
+                add_rounded(t, values[i]);
             else
                 add_name(t, label_of(p, i));
             is_first = 0;
         }
-        text_format(t, column ? "\n" : "\t");
+        text_format(t, column ? "" : "\t");
     }
 }
 
-static void write_text(const predicting *p, const float *values, text_buffer *t) {
+static void write_columns(const predicting *p, const eitp_text_pair *row, const float *values, text_buffer *t) {
     const int64_t width = eitp_predictor_width(p->predictor), largest = find_largest(values, width);
     switch (eitp_predictor_problem(p->predictor)) {
     case EITP_PROBLEM_MULTI_LABEL:
         write_labels(p, values, t);
-        return;
+        break;
     case EITP_PROBLEM_REGRESSION:
         for (int64_t i = 0; i < width; i++) {
             text_format(t, i ? "\t" : "");
-            predicting_add_float(t, values[i]);
+            add_rounded(t, values[i]);
         }
         break;
     default:
         add_name(t, label_of(p, largest));
         text_format(t, "\t");
-        predicting_add_float(t, values[largest]);
+        add_rounded(t, values[largest]);
     }
+    predicting_add_text_columns(p, row, t);
     text_format(t, "\n");
 }
 
@@ -122,9 +129,9 @@ static eitp_status write_row(const predicting *p, const eitp_text_pair *row, con
     probabilities = (float *)command_allocate(bytes);
     eitp_predictor_probabilities(p->predictor, values, 1, probabilities);
     if (options_integer(&p->options, OPTION_JSON))
-        write_json(p, probabilities, t);
+        write_json(p, row, probabilities, t);
     else
-        write_text(p, probabilities, t);
+        write_columns(p, row, probabilities, t);
     free(probabilities);
     return EITP_OK;
 }

@@ -62,6 +62,7 @@ static void add_entities(const predicting *p, const eitp_text_pair *row, const p
 
 static void write_json(const predicting *p, const eitp_text_pair *row, const predicted_words *words, text_buffer *t) {
     text_format(t, "{");
+    predicting_add_text_members(p, row, t);
     text_json_name(t, "labels");
     text_format(t, "[");
     for (size_t i = 0; i < row->word_count; i++) {

@@ -147,9 +147,12 @@ static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *
 
 /* Opens the data, whose columns the model's run may name. */
 static eitp_status open_examples(predicting *p, eitp_error *error) {
+    const eitp_transformer_config *shape = eitp_training_get_shape(p->trained.training);
     eitp_status status;
     split_copy_columns(&p->options, trained_model_checkpoint(&p->trained));
-    status = examples_open(&p->options, &p->examples, error);
+    /* Words have no line for each row. */
+    status =
+        examples_open(&p->options, p->kind->embeds || shape->head != EITP_HEAD_TOKEN_CLASSIFIER, &p->examples, error);
     if (!status && !p->trained.tokenizer)
         status = command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer",
                               p->trained.directory);
@@ -194,7 +197,8 @@ static eitp_status predicting_open(predicting *p, eitp_error *error) {
     if (status)
         return status;
     p->rows = (eitp_text_pair *)command_allocate(BATCH_ROWS * sizeof *p->rows);
-    return EITP_OK;
+    p->is_skipped = (char *)command_allocate(BATCH_ROWS);
+    return result_stream_open(&p->output, options_text(&p->options, OPTION_OUTPUT), error);
 }
 
 /* ---- Batches ---- */
@@ -256,14 +260,18 @@ static void settle(predicting *p) {
 static eitp_status read_batch(predicting *p, int *is_end, eitp_error *error) {
     const eitp_example_source source = examples_source(p->examples);
     eitp_status status = EITP_OK;
-    p->count = 0;
+    p->count = p->read_count = 0;
     p->texts.size = p->word_count = 0;
     text_add(&p->texts, "", 0);
-    while (!status && !*is_end && p->count < BATCH_ROWS && p->texts.size < BATCH_BYTES && p->word_count < BATCH_WORDS) {
+    while (!status && !*is_end && p->read_count < BATCH_ROWS && p->texts.size < BATCH_BYTES &&
+           p->word_count < BATCH_WORDS) {
         eitp_example example;
         status = source.read(source.user, &example, is_end, error);
         if (status || *is_end)
             break;
+        p->is_skipped[p->read_count++] = (char)(example.is_skipped != 0);
+        if (example.is_skipped)
+            continue;
         p->rows[p->count].word_count = predicting_words(p) ? keep_words(p, &example) : 0;
         p->rows[p->count].first = keep(p, &example.text);
         p->rows[p->count++].second = keep(p, &example.pair);
@@ -272,56 +280,76 @@ static eitp_status read_batch(predicting *p, int *is_end, eitp_error *error) {
     return status;
 }
 
-static void write_lines(predicting *p) {
+static eitp_status write_lines(predicting *p, eitp_error *error) {
+    eitp_status status = EITP_OK;
     if (p->lines.size)
-        output_result(p->lines.data, p->lines.size);
+        status = result_stream_write(&p->output, p->lines.data, p->lines.size, error);
     p->lines.size = 0;
+    return status;
 }
 
-/* Makes room for the values of the batch; returns those of a row or word. */
-static int64_t reserve_values(predicting *p) {
-    const int64_t width = eitp_predictor_width(p->predictor);
-    const size_t needed = (predicting_words(p) ? p->word_count : (size_t)p->count) * (size_t)width;
+/* Makes room for the values of the batch. */
+static void reserve_values(predicting *p) {
+    const size_t width = (size_t)eitp_predictor_width(p->predictor);
+    const size_t needed = (predicting_words(p) ? p->word_count : (size_t)p->count) * width;
     if (needed > p->value_room || !p->values) {
         p->value_room = needed;
         p->values = (float *)command_resize(p->values, (needed ? needed : 1) * sizeof *p->values);
     }
-    return width;
 }
 
 static eitp_status predict_batch(predicting *p, eitp_error *error) {
-    const int64_t width = reserve_values(p);
-    const float *values = p->values;
     const double began = process_time();
     eitp_prediction_report report;
-    eitp_status status = eitp_predict(p->predictor, p->rows, p->count, p->values, &report, error);
+    eitp_status status;
+    reserve_values(p);
+    status = eitp_predict(p->predictor, p->rows, p->count, p->values, &report, error);
     p->seconds += process_time() - began;
     if (status)
         return status;
-    for (int64_t i = 0; i < p->count && !status; i++) {
-        status = p->kind->write(p, &p->rows[i], values, &p->lines, error);
-        values += width * (predicting_words(p) ? (int64_t)p->rows[i].word_count : 1);
-        p->texts_done += !status;
-        if (p->lines.size >= LINE_BYTES || status || i + 1 == p->count)
-            write_lines(p);
-    }
     p->done.tokens += report.tokens;
     p->done.cut += report.cut;
     p->done.cut_words += report.cut_words;
     p->done.passes += report.passes;
-    return status;
+    return EITP_OK;
+}
+
+/* Writes what was predicted for the rows of the batch, and for each that was skipped a line without a result. */
+static eitp_status write_batch(predicting *p, eitp_error *error) {
+    const char *no_result = options_integer(&p->options, OPTION_JSON) ? "null\n" : "\n";
+    const int64_t width = eitp_predictor_width(p->predictor);
+    const eitp_text_pair *row = p->rows;
+    const float *values = p->values;
+    eitp_status status = EITP_OK, writing;
+    for (int64_t i = 0; i < p->read_count && !status; i++) {
+        if (p->is_skipped[i]) {
+            text_format(&p->lines, "%s", no_result);
+        } else {
+            status = p->kind->write(p, row, values, &p->lines, error);
+            values += width * (predicting_words(p) ? (int64_t)row->word_count : 1);
+            p->texts_done += !status;
+            row++;
+        }
+        if (!status && p->lines.size >= LINE_BYTES)
+            status = write_lines(p, error);
+    }
+    /* Lines of the rows before one that failed are written too. */
+    writing = write_lines(p, status ? NULL : error);
+    return status ? status : writing;
 }
 
 static eitp_status predict_all(predicting *p, eitp_error *error) {
     eitp_status status = EITP_OK;
-    int is_end = 0;
-    while (!status && !is_end) {
+    int is_end = 0, is_closed = 0;
+    while (!status && !is_end && !is_closed) {
         eitp_error later;
         const eitp_status reading = read_batch(p, &is_end, &later);
         if (p->count)
             status = predict_batch(p, error);
-        if (!output_flush())
-            break;
+        if (!status)
+            status = write_batch(p, error);
+        if (!status)
+            status = result_stream_flush(&p->output, &is_closed, error);
         if (!status && reading) {
             *error = later;
             status = reading;
@@ -354,6 +382,32 @@ void predicting_add_float(text_buffer *t, float value) {
         text_format(t, "null");
 }
 
+void predicting_add_text_members(const predicting *p, const eitp_text_pair *row, text_buffer *t) {
+    if (!options_integer(&p->options, OPTION_WITH_TEXT))
+        return;
+    text_json_name(t, "text");
+    text_json_string(t, row->first.bytes, row->first.size);
+    if (row->second.bytes) {
+        text_json_name(t, "pair");
+        text_json_string(t, row->second.bytes, row->second.size);
+    }
+}
+
+/* A text in a line of columns. */
+static void add_column(text_buffer *t, const eitp_text *text) {
+    text_format(t, "\t");
+    for (size_t i = 0; i < text->size; i++)
+        text_add(t, (unsigned char)text->bytes[i] < 0x20 ? " " : &text->bytes[i], 1);
+}
+
+void predicting_add_text_columns(const predicting *p, const eitp_text_pair *row, text_buffer *t) {
+    if (!options_integer(&p->options, OPTION_WITH_TEXT))
+        return;
+    add_column(t, &row->first);
+    if (row->second.bytes)
+        add_column(t, &row->second);
+}
+
 eitp_status predicting_check_finite(const predicting *p, const float *values, eitp_error *error) {
     for (int64_t i = 0; i < eitp_predictor_width(p->predictor); i++) {
         if (!isfinite(values[i]))
@@ -371,7 +425,9 @@ static void predicting_close(predicting *p) {
     eitp_predictor_destroy(p->predictor);
     trained_model_close(&p->trained);
     examples_close(p->examples);
+    result_stream_discard(&p->output);
     free(p->rows);
+    free(p->is_skipped);
     free(p->values);
     free(p->places);
     free(p->words);
@@ -399,6 +455,8 @@ int predicting_command(const predicting_kind *kind, int count, char **arguments)
             output_start();
             p.began = process_time();
             status = data_explain(predict_all(&p, &error), &error);
+            if (!status)
+                status = result_stream_finish(&p.output, &error);
         }
         if (!status)
             report(&p);

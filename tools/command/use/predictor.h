@@ -3,6 +3,7 @@
 #define COMMAND_USE_PREDICTOR_H
 
 #include "data/examples.h"
+#include "result_file.h"
 #include "use/trained_model.h"
 
 EITP_BEGIN_DECLARATIONS
@@ -35,12 +36,15 @@ struct predicting {
     text_buffer texts; /* all of them, one after another */
     eitp_text_pair *rows;
     int64_t count;
+    char *is_skipped; /* of each row that was read, in order: 1 if it was bad, so that it is not in `rows` */
+    int64_t read_count;
     word_place *places; /* of the words of all rows, for a classifier of tokens, */
     eitp_text *words;   /* and the words */
     size_t word_count, word_room;
     float *values; /* of each row, or word */
     size_t value_room;
     text_buffer lines;
+    result_stream output;
     /* So far. */
     int64_t texts_done;
     eitp_prediction_report done;
@@ -52,6 +56,10 @@ int predicting_command(const predicting_kind *kind, int count, char **arguments)
 
 /* Adds a number with the digits that restore a float; null if it is not finite. */
 void predicting_add_float(text_buffer *t, float value);
+
+/* With --with-text: adds the texts of a row to its JSON object, or to its columns. */
+void predicting_add_text_members(const predicting *p, const eitp_text_pair *row, text_buffer *t);
+void predicting_add_text_columns(const predicting *p, const eitp_text_pair *row, text_buffer *t);
 
 /* Fails if one of the values of a row or a word is not finite. */
 eitp_status predicting_check_finite(const predicting *p, const float *values, eitp_error *error);
