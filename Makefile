@@ -115,7 +115,7 @@ help:
 	@echo 'make             eitp.h and the command build/eitp'
 	@echo 'make eitp.h      the header, from the modules in src/manifest'
 	@echo 'make quick       builds and runs the tests that the last changes affect; TEST=word: those with the word in their name'
-	@echo 'make test        builds and runs every test; TEST=word: those with the word in their name'
+	@echo 'make test        builds and runs every test; TEST=word: those with the word in their name; INSTALL=0: installs no packages first'
 	@echo 'make nightly     tests that take hours: every compiler, port, instruction set and precision, full shapes, fuzzing'
 	@echo 'make torture     every fault, power loss and kill (an hour or two); STRIDE=1 KILLS=1000 SEEDS=8'
 	@echo 'make soak        trains for MINUTES=30: do memory and step time stay as they are? Needs a machine without other work'
@@ -178,10 +178,12 @@ $(BUILD)/declarations/eitp.h: eitp.h
 	@sed '/^#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)$$/,/^#endif \/\* EITP_IMPLEMENTATION/d' eitp.h >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
+# Compiled as users do. What the compiler says is kept, for tests/tools/test_make.sh.
 $(IMPLEMENTATION): tools/command/eitp_implementation.c eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I. -c $< -o $@
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I. -c $< -o $@ 2>$@.messages; \
+		status=$$?; cat $@.messages >&2; exit $$status
 
 $(BUILD)/tools/command/%.o: tools/command/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)

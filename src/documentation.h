@@ -8,7 +8,7 @@
  *
  * Everywhere else, #include "eitp.h" alone. Then compile and link:
  *
- *     cc -O2 -c eitp.c                          once: less than a minute
+ *     cc -O2 -c eitp.c                          once
  *     cc -O2 file.c eitp.o -lm
  *
  * For threads, add -fopenmp to both lines. -O2 is enough: kernels for AVX2, AVX-512, AVX512-BF16 and AMX are compiled

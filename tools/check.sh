@@ -1,10 +1,13 @@
 #!/bin/sh
 # Checks the sources without running them: `check.sh` the generated header, defaults, line lengths, format (quick),
-# `check.sh analysis` cppcheck and clang-tidy.
+# `check.sh analysis` cppcheck and clang-tidy, `check.sh root` the files of the root alone.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}
 status=0
+# The files and directories of the repository's root.
+root='.ci .clang-format .editorconfig .gitattributes .github .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile
+    README.md backends docs eitp.h examples figures kernels src tests tools'
 sources=$(find src kernels backends tools tests examples -type f 2>/dev/null | grep '\.\(c\|h\|inc\|cu\|cuh\)$' | sort)
 
 check_format() {
@@ -66,6 +69,18 @@ check_header() {
     ${CC:-cc} -std=c11 -fsyntax-only -DEITP_IMPLEMENTATION -x c eitp.h || status=1
 }
 
+# What was left at the root by mistake, such as the output of a test.
+check_root() {
+    if ! git rev-parse --git-dir >/dev/null 2>&1; then
+        echo "skipped: files at the root, because this is not a checkout of git"
+        return
+    fi
+    git ls-files --cached --others --exclude-standard | cut -d/ -f1 | sort -u | while read -r name; do
+        [ ! -e "$name" ] || echo $root | tr ' ' '\n' | grep -qxF -e "$name" ||
+            echo "$name: not in the list of files at the root in tools/check.sh; remove or list it"
+    done | grep . && status=1
+}
+
 # The figures of README and docs/measurements.md are those of the reports.
 check_measurements() {
     if command -v python3 >/dev/null 2>&1; then
@@ -103,6 +118,8 @@ analyse() {
 
 if [ "$1" = analysis ]; then
     analyse
+elif [ "$1" = root ]; then
+    check_root
 else
     "$BUILD/amalgamate" --check || status=1
     check_header
@@ -110,6 +127,7 @@ else
     check_messages
     check_lines
     check_format
+    check_root
     check_measurements
 fi
 exit $status

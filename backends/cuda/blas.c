@@ -26,9 +26,10 @@ EITP__PRIVATE eitp_status eitp__cuda_blas_check(const eitp__cuda_blas *blas, int
 
 static eitp_status eitp__choose_blas(eitp__blas_choice *choice, eitp_error *error) {
     const char *name = getenv("EITP_CUDA_PRODUCTS");
+    *choice = EITP__BLAS_IF_THERE;
     if (!name || !*name)
-        *choice = EITP__BLAS_IF_THERE;
-    else if (!strcmp(name, "own"))
+        return EITP_OK;
+    if (!strcmp(name, "own"))
         *choice = EITP__BLAS_NEVER;
     else if (!strcmp(name, "cublaslt"))
         *choice = EITP__BLAS_ALWAYS;

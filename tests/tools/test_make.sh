@@ -1,5 +1,6 @@
 #!/bin/sh
-# The Makefile: what it prints, what it installs, and that uninstalling removes exactly that.
+# The Makefile: what it prints, what it installs, and that uninstalling removes exactly that; that the implementation
+# compiles without a warning; that `make check` refuses stray files at the root.
 LC_ALL=C
 export LC_ALL
 unset MAKEFLAGS MFLAGS MAKELEVEL V DESTDIR PREFIX
@@ -39,6 +40,35 @@ check "a silent build" run_make -s -B "$program"
 check "make -s prints nothing" test ! -s "$work/out"
 check "a silent build with -k" run_make -ks -B "$program"
 check "make -ks prints nothing" test ! -s "$work/out"
+
+# ---- what the compiler says of the implementation, optimized as users compile it ----
+
+messages=$BUILD/tools/command/eitp_implementation.o.messages
+case ${EITP:-} in
+*/split/eitp) echo "SKIPPED warnings of eitp.h: modules are compiled separately" ;;
+*) check "the implementation compiles without a message" test -f "$messages" -a ! -s "$messages" ;;
+esac
+
+# ---- files at the root ----
+
+if command -v git >/dev/null 2>&1; then
+    script=$(pwd)/tools/check.sh
+    mkdir -p "$work/checkout/src"
+    git init -q "$work/checkout"
+    : >"$work/checkout/README.md"
+    : >"$work/checkout/src/module.c"
+    check_root() {
+        (cd "$work/checkout" && sh "$script" root >../out 2>&1)
+    }
+    check "listed files" check_root
+    check "nothing is said of them" test ! -s "$work/out"
+    : >"$work/checkout/prompts.json"
+    check "another file is refused" sh -c "! (cd '$work/checkout' && sh '$script' root) >'$work/out' 2>&1"
+    check "by its name" grep -q '^prompts.json: not in the list of files at the root' "$work/out"
+    check "once, alone" test "$(wc -l <"$work/out")" -eq 1
+else
+    echo "SKIPPED files at the root: git is not installed"
+fi
 
 # ---- install and uninstall, without building ----
 
