@@ -124,6 +124,24 @@ check "--disable_metrics_monitoring" test "$(metrics --disable_metrics_monitorin
 shows 'profile-every 50  (command line)' --flops-every 50
 shows 'gpu-report-every 20  (command line)' --gpu_log_freq 20
 shows 'gpu-mem-max 80  (command line)' --gpu_mem_max 80
+for profile in quick low-ram debug; do
+    check "--profile $profile" test "$(metrics --profile $profile)" = '"full" 100 1000 '
+done
+check "--profile max" test "$(metrics --profile max)" = '"light" 100 1000 '
+shows 'spot-samples 0  (default)' --profile max
+check "--profile, with another choice" test "$(metrics --profile quick --metrics standard)" = '"full" 200 2000 '
+for option in log-full-every=7 metrics-every=7 metrics-window=7; do
+    "$eitp" train --print-config --$option >out 2>err
+    check "--$option says what it needs" \
+        grep -qx "warning: --${option%=7} has no effect with --monitor light: it needs --monitor full" err
+    "$eitp" train --print-config --$option --monitor full >out 2>err
+    check "--$option --monitor full" test ! -s err
+done
+"$eitp" train --print-config --perf-every 7 --profile-every 0 --monitor off >out 2>err
+check "--perf-every --monitor off" \
+    test "$(cat err)" = "warning: --perf-every has no effect with --monitor off: it needs --monitor light"
+"$eitp" train --print-config --log-full-every 7 --task vae >out 2>err
+check "--log-full-every is for spot evaluations too" test ! -s err
 check "no --metrics" test "$(metrics)" = '"light" 100 1000 '
 shows 'spot-samples -1  (default)'
 shows 'spot-samples 32  (command line)' --spot_samples 32

@@ -77,15 +77,20 @@ refuses 1 "damaged" set same/checkpoint-12 lr=1
 check "a run in progress" start_until 'saved ' $train --steps 100000000 --save-steps 1 --report-to jsonl,csv --output-dir busy
 refuses 1 "another process is training in 'busy'" set busy lr=1
 refuses 1 "^error: eval_steps cannot change while the run trains; stop the run" set busy eval-steps=3
-refuses 1 "^error: lr is not a setting of a run that trains, as others here are" set busy lr=1 log-every=50
+refuses 1 "^error: lr, eval_steps cannot change while the run trains; stop the run" set busy lr=1 eval-steps=3
 refuses 1 "log_every must be at least 1" set busy log-every=0
-# All or nothing, whichever is invalid, and wherever it stands.
+# A wrong name or value changes nothing, whichever it is, and wherever it stands.
 refuses 1 "log_every must be at least 1" set busy perf-every=9 log-every=many
 refuses 1 "log_every must be at least 1" set busy log-every=many perf-every=9
-refuses 1 "log_evry is not a setting of a run that trains" set busy perf-every=9 log_evry=5
-refuses 1 "eval_steps cannot change" set busy perf-every=9 eval-steps=3 log-every=5
+refuses 1 "log_evry is not a setting of a run that trains, as others here are; nothing was changed" set busy perf-every=9 log_evry=5
+refuses 1 "^error: lr must be a number" set busy perf-every=9 lr=much
+refuses 1 "^error: eval-steps must be a whole number" set busy eval-steps=many perf-every=9
 check "a run in progress: a refused change changes nothing" sh -c '! grep -q "\"event\": \"set\"" busy/metrics.jsonl'
 check "a run in progress: nor is it asked to" test -z "$(find busy -maxdepth 1 -name 'set*')"
+exits 1 "a run in progress: some cannot change" set busy eval-steps=3 gpu-report-every=60 lr=1 log_flush_secs=120
+check "a run in progress: the others change" grep -qx 'gpu_report_every: 50 -> 60 from step [0-9]*' out
+check "a run in progress: those that cannot are named" \
+    grep -q "^error: eval_steps, lr, log_flush_seconds cannot change while the run trains; stop the run, and resume it" err
 exits 0 "a run in progress: set" set busy logging-steps=50 save-steps=0
 check "a run in progress: what was and what is" grep -q '^log_every: 10 -> 50 from step [0-9]*$' out
 check "a run in progress: each" grep -q '^save_steps: 1 -> 0 from step [0-9]*$' out

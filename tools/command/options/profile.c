@@ -11,8 +11,7 @@ typedef struct profile {
     const char *note; /* what the profile means here, or NULL */
 } profile;
 
-#define MIXED                                                                                                          \
-    "mixed precision is the type that this processor multiplies fastest (--precision auto), and metrics are recorded"
+#define MIXED "mixed precision is the type that this processor multiplies fastest (--precision auto)"
 
 /* In the order of the choices. Those that auto chooses from have the same options, so that one replaces another. */
 static const profile profiles[] = {
@@ -22,11 +21,11 @@ static const profile profiles[] = {
     {"safe", "batch-size=4 block-size=256 grad-accum=4 auto-shrink=true", 0, NULL},
     {"full", "batch-size=8 block-size=512 grad-accum=1 auto-shrink=false", 0, NULL},
     {"tiny", "batch-size=1 block-size=32 grad-accum=4 auto-shrink=true eval=no init=distilgpt2", 0, NULL},
-    {"quick", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8", 0, MIXED},
-    {"max", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8", 0, MIXED},
-    {"low-ram", "batch-size=2 block-size=500 grad-accum=2 data-workers=4 precision=bf16 auto-shrink=true", 0,
-     "mixed precision is bf16, which takes the memory of fp16 and needs no loss scale"},
-    {"debug", "batch-size=1 block-size=100 grad-accum=2 data-workers=2 precision=fp32 check-finite=op", 0,
+    {"quick", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8 metrics=fast", 0, MIXED},
+    {"max", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8 metrics=off", 0, MIXED},
+    {"low-ram", "batch-size=2 block-size=500 grad-accum=2 data-workers=4 precision=bf16 auto-shrink=true metrics=fast",
+     0, "mixed precision is bf16, which takes the memory of fp16 and needs no loss scale"},
+    {"debug", "batch-size=1 block-size=100 grad-accum=2 data-workers=2 precision=fp32 check-finite=op metrics=fast", 0,
      "the result of every op is checked for numbers that are not finite, which is slow"},
 };
 

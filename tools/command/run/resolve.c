@@ -112,10 +112,10 @@ static void resolve_warmup(option_set *o, int64_t steps) {
         options_set_integer(o, OPTION_WARMUP_STEPS, (int64_t)ceil(ratio * (double)steps), source);
 }
 
-/* Sets an option, unless it is given as explicitly. */
+/* Sets an option, unless it is given as explicitly. That of a profile replaces another default. */
 static void set_unless_given(option_set *o, option_id id, const char *value, option_source source) {
     eitp_error ignored;
-    if (o->values[id].source < source)
+    if (o->values[id].source < source || o->values[id].source == SOURCE_DEFAULT)
         options_set(o, id, value, source, "", &ignored);
 }
 
@@ -135,6 +135,39 @@ static void resolve_metrics(option_set *o) {
     }
     set_unless_given(o, OPTION_LOG_FULL_EVERY, steps[chosen][0], source);
     set_unless_given(o, OPTION_METRICS_EVERY, steps[chosen][1], source);
+}
+
+/* True if spot evaluations, which are made every --log-full-every steps, may be made. -1 means those of task vae. */
+static int may_spot(const option_set *o) {
+    const int64_t samples = options_integer(o, OPTION_SPOT_SAMPLES);
+    const int task = options_choice(o, OPTION_TASK);
+    const char *shape = options_text(o, OPTION_INIT);
+    const int may_be_vae =
+        task == EITP_TASK_VAE ||
+        (task == EITP_TASK_AUTO && (options_has(o, OPTION_MODEL) || (shape && !strncmp(shape, "vae-", 4))));
+    return samples > 0 || (samples < 0 && may_be_vae);
+}
+
+/* Warns of options that act only where more is recorded. 0 turns most of them off. */
+static void report_unrecorded(const option_set *o) {
+    static const struct {
+        const char *name;
+        eitp_monitor least;
+    } needs[] = {{"log-full-every", EITP_MONITOR_FULL}, {"metrics-every", EITP_MONITOR_FULL},
+                 {"metrics-window", EITP_MONITOR_FULL}, {"spot-samples", EITP_MONITOR_LIGHT},
+                 {"perf-every", EITP_MONITOR_LIGHT},    {"gpu-report-every", EITP_MONITOR_LIGHT},
+                 {"profile-every", EITP_MONITOR_LIGHT}};
+    const eitp_monitor level = (eitp_monitor)options_choice(o, OPTION_MONITOR);
+    for (size_t i = 0; i < COMMAND_COUNT(needs); i++) {
+        const option_id id = option_find(needs[i].name).id;
+        const int is_spot = id == OPTION_LOG_FULL_EVERY && level == EITP_MONITOR_LIGHT && may_spot(o);
+        char least[16];
+        if (level >= needs[i].least || is_spot || !options_is_explicit(o, id) || !options_integer(o, id))
+            continue;
+        option_choice_name(option_of(OPTION_MONITOR)->words, needs[i].least, least, sizeof least);
+        output_warning("%s%s has no effect with --monitor %s: it needs --monitor %s", *o->values[id].place ? "" : "--",
+                       options_name(id), options_text(o, OPTION_MONITOR), least);
+    }
 }
 
 /* Where to report: the library's names, in their order, and other programs' names. */
@@ -210,6 +243,7 @@ eitp_status run_resolve(training_run *r, eitp_error *error) {
     if (!r->checkpoint && options_has(o, OPTION_STEPS))
         resolve_warmup(o, options_integer(o, OPTION_STEPS));
     resolve_metrics(o);
+    report_unrecorded(o);
     status = resolve_reports(o, error);
     if (!status)
         status = resolve_log_directory(o, error);

@@ -11,8 +11,10 @@ typedef struct setting {
     option_set options;
     char *checkpoint;
     eitp_setting_change *changes;
-    char **names; /* of the changes */
-    size_t count;
+    char **names; /* of all that is given */
+    size_t name_count;
+    size_t count;      /* changes that are made */
+    text_buffer fixed; /* names of changes that a run in progress cannot make, separated by commas */
 } setting;
 
 /* The library's name of a setting for any name of its option, as learning-rate for lr; other names as they are. */
@@ -38,8 +40,8 @@ static eitp_status read_changes(setting *s, eitp_error *error) {
         if (!equals)
             return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is not a change; write name=value, such as lr=1e-4",
                                 o->positional[i]);
-        s->names[s->count] = find_name(o->positional[i], (size_t)(equals - o->positional[i]));
-        s->changes[s->count].name = s->names[s->count];
+        s->names[s->name_count] = find_name(o->positional[i], (size_t)(equals - o->positional[i]));
+        s->changes[s->count].name = s->names[s->name_count++];
         s->changes[s->count].value = equals + 1;
         s->count++;
     }
@@ -48,34 +50,63 @@ static eitp_status read_changes(setting *s, eitp_error *error) {
 
 /* ---- A run that trains ---- */
 
-static int is_of_run(const char *name) {
+/* The setting of a run with this name; NULL: there is none. */
+static const eitp_setting *find_run_setting(const char *name) {
     size_t count;
     const eitp_setting *settings = eitp_run_settings(&count);
     for (size_t i = 0; i < count; i++) {
         if (option_names_equal(name, settings[i].name, strlen(settings[i].name)))
+            return &settings[i];
+    }
+    return NULL;
+}
+
+/* True if the changes are of a run rather than of a checkpoint. */
+static int is_of_run(const setting *s) {
+    for (size_t i = 0; i < s->name_count; i++) {
+        if (find_run_setting(s->names[i]))
             return 1;
     }
     return 0;
 }
 
-/* Finds out whether the changes are of a run rather than of a checkpoint. */
-static eitp_status find_subject(const setting *s, int *is_run, eitp_error *error) {
-    size_t count = 0;
+/* Checks a change that a run in progress cannot make: nothing is changed if a name or a value is wrong. */
+static eitp_status check_fixed(const char *name, const char *value, eitp_error *error) {
+    option_name found = option_find(name);
+    option_set scratch;
+    eitp_status status;
+    option_prefer(&found, OPTIONS_TRAIN);
+    if (found.id == OPTION_CAPACITY || !(option_of(found.id)->commands & OPTIONS_TRAIN))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "%s is not a setting of a run that trains, as others here are; nothing was changed", name);
+    options_create(&scratch, "train", OPTIONS_TRAIN);
+    status = options_set(&scratch, found.id, value, SOURCE_COMMAND_LINE, "", error);
+    options_release(&scratch);
+    return status;
+}
+
+static eitp_status fail_fixed(const setting *s, eitp_error *error) {
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "%s cannot change while the run trains; stop the run, and resume it with another value",
+                        s->fixed.data);
+}
+
+/* Keeps the changes that a run can make while it trains, and lists the others. */
+static eitp_status keep_live(setting *s, eitp_error *error) {
+    size_t live = 0;
     for (size_t i = 0; i < s->count; i++) {
-        if (is_of_run(s->names[i]))
-            count++;
+        const eitp_setting_change change = s->changes[i];
+        const eitp_setting *found = find_run_setting(change.name);
+        if (found && (found->flags & EITP_SETTING_LIVE)) {
+            s->changes[live++] = change;
+            continue;
+        }
+        if (check_fixed(change.name, change.value, error))
+            return error->status;
+        text_format(&s->fixed, "%s%s", s->fixed.size ? ", " : "", change.name);
     }
-    *is_run = count > 0;
-    if (!count || count == s->count)
-        return EITP_OK;
-    for (size_t i = 0; i < s->count; i++) {
-        if (!is_of_run(s->names[i]))
-            return command_fail(error, EITP_ERROR_ARGUMENT,
-                                "%s is not a setting of a run that trains, as others here are; set it apart, in the "
-                                "checkpoint that a resume starts from",
-                                s->names[i]);
-    }
-    return EITP_OK;
+    s->count = live;
+    return live ? EITP_OK : fail_fixed(s, error);
 }
 
 static void print_running(const setting *s, int64_t step) {
@@ -119,14 +150,16 @@ static eitp_status change_run(setting *s, eitp_error *error) {
     const eitp_host host = command_host();
     const char *directory = s->options.positional[0];
     int64_t step;
-    const eitp_status status = eitp_run_set(&host, directory, s->changes, s->count, ANSWER_SECONDS, &step, error);
+    eitp_status status = keep_live(s, error);
+    if (!status)
+        status = eitp_run_set(&host, directory, s->changes, s->count, ANSWER_SECONDS, &step, error);
     if (status)
         return status;
     output_start();
     print_running(s, step);
     if (step < 0)
         output_info("written to '%s'; the run has not looked at it yet, and will between two steps", directory);
-    return EITP_OK;
+    return s->fixed.size ? fail_fixed(s, error) : EITP_OK;
 }
 
 /* ---- A checkpoint ---- */
@@ -258,7 +291,7 @@ int command_set(int count, char **arguments) {
     if (!status && !ended)
         status = read_changes(&s, &error);
     if (!status && !ended)
-        status = find_subject(&s, &is_run, &error);
+        is_run = is_of_run(&s);
     if (!status && !ended)
         status = is_run ? change_run(&s, &error) : change_checkpoint(&s, &error);
     if (!status && !ended && !is_run) {
@@ -271,9 +304,10 @@ int command_set(int count, char **arguments) {
     }
     if (status)
         code = output_fail(&error);
-    for (size_t i = 0; i < s.count; i++)
+    for (size_t i = 0; i < s.name_count; i++)
         free(s.names[i]);
     free(s.names);
+    text_release(&s.fixed);
     free(s.changes);
     free(s.checkpoint);
     options_release(&s.options);
