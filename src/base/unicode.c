@@ -114,6 +114,17 @@ EITP__PRIVATE unsigned eitp__unicode_mark_order(uint32_t code_point) {
     return code_point > eitp__unicode_order_ranges[range].last ? 0 : eitp__unicode_order_ranges[range].order;
 }
 
+static char eitp__ascii_lowercase(char letter) {
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+EITP__PRIVATE int eitp__equals_ignoring_case(const char *text, size_t size, const char *name) {
+    size_t same = 0;
+    while (same < size && name[same] && eitp__ascii_lowercase(text[same]) == eitp__ascii_lowercase(name[same]))
+        same++;
+    return same == size && !name[same];
+}
+
 EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t letters[2]) {
     letters[0] = code_point;
     if (code_point < 128) {

@@ -51,6 +51,9 @@ EITP__PRIVATE int eitp__unicode_is_word(uint32_t code_point);
 /* The composition of two code points (Normalization Form C); 0 if they do not compose. */
 EITP__PRIVATE uint32_t eitp__unicode_compose(uint32_t first, uint32_t second);
 
+/* True if a text of `size` bytes is `name`, but for the case of ASCII letters. */
+EITP__PRIVATE int eitp__equals_ignoring_case(const char *text, size_t size, const char *name);
+
 /* Stores a code point in lower case and returns its length: 1 or 2. */
 EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t letters[2]);
 

@@ -32,6 +32,8 @@ eitp_status eitp_chat_create(const eitp_tokenizer *tokenizer, eitp_chat **out, e
     status = eitp__chat_template_parse(&tokenizer->host, text, size, &chat->text, error);
     if (!status)
         status = eitp__chat_find_end_of_turn(chat, error);
+    if (!status)
+        status = eitp__chat_find_parts(chat, error);
     if (status) {
         eitp_chat_destroy(chat);
         return status;
@@ -116,6 +118,8 @@ static void eitp__report_tokens(const eitp__chat_work *work, const eitp__chat_ar
     report->unknown_bytes = work->unknown_bytes;
     for (size_t i = 0; i < count; i++)
         report->trained += work->trained[i];
+    while (report->before_trained < work->count && !work->trained[report->before_trained])
+        report->before_trained++;
     if (arrays->ids && stored)
         memcpy(arrays->ids, work->ids, stored * sizeof *work->ids);
     if (arrays->trained && stored)

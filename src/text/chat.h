@@ -61,6 +61,8 @@ typedef struct eitp_chat_report {
     size_t count;           /* tokens of the conversation, those that were cut not counted */
     size_t trained;         /* tokens of these that the model is trained on */
     size_t cut;             /* tokens that were cut */
+    size_t before_trained;  /* tokens before the first one that the model is trained on, which may have been cut; of a
+                               conversation without one, all its tokens */
     size_t answers;         /* turns of the assistant */
     uint64_t unknown_bytes; /* see eitp_encoder_unknown_bytes */
     int unread_tools; /* 1: the conversation has tools, no calls of them, and a template that does not read tools */
@@ -69,13 +71,17 @@ typedef struct eitp_chat_report {
 /*
  * Renders a conversation as a text. `conversation` is the JSON text of an object, of `size` bytes, in one of these
  * forms, of which the first that has its members counts:
- *   - {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}: messages go to the template as they are.
+ *   - {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}: messages go to the template with all of
+ *     their members. A content may be a list of parts of type "text", which are joined for a template that reads no
+ *     lists; other parts are EITP_ERROR_ARGUMENT.
  *   - {"conversations": [{"from": "human", "value": "..."}, ...]} (ShareGPT), with "human" for "user" and "gpt" for
  *     "assistant"; or with "role" and "content". "system" may be a member of the object.
- *   - {"prompt": ..., "completion": ...}: each a text, or a list of messages.
- *   - {"instruction": "...", "input": "...", "output": "..."} (Alpaca): the input follows the instruction after an
- *     empty line. "system" may be a member.
- *   - {"question": "...", "context": "...", "answer": "..."}: the same with these names.
+ *   - {"prompt": ..., "completion": ...} or {"prompt": ..., "response": ...}: each a text, or a list of messages.
+ *   - {"instruction": "...", "input": "...", "output": "..."} (Alpaca), also with "response" for "output" or "context"
+ *     for "input" (Dolly): the input follows the instruction after an empty line. "system" may be a member.
+ *   - {"question": "...", "context": "...", "answer": "..."} and {"input": "...", "output": "..."}: the same with these
+ *     names.
+ * Names of members count in upper and lower case.
  *
  * A message, and the conversation itself, may have a "weight" in the loss, a number of at least 0; null and an empty
  * text are 1. Calls of tools ("tool_calls", "function_call", and "tools" with calls) that the template does not read

@@ -1,6 +1,7 @@
 /* The text of a conversation by its chat template, and what the template writes around an answer. */
 #include "base/clock.h"
 #include "text/chat_work.h"
+#include "text/message_contents.h"
 #include "text/special_tokens.h"
 
 EITP__PRIVATE void eitp__chat_output_init(eitp__chat_output *output, const eitp_host *host) {
@@ -108,12 +109,37 @@ EITP__PRIVATE eitp_status eitp__chat_render(const eitp__chat_work *work, const e
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_begin(eitp__chat_work *work, const char *conversation, size_t size,
-                                           eitp_error *error) {
-    const eitp_status status = eitp__conversation_parse(work->host, conversation, size, &work->conversation, error);
+static int eitp__has_null_content(const eitp_json *messages) {
+    for (const eitp_json *message = messages->first_child; message; message = message->next) {
+        const eitp_json *content = eitp_json_member(message, "content");
+        if (content && content->kind == EITP_JSON_NULL)
+            return 1;
+    }
+    return 0;
+}
+
+static eitp_status eitp__render_messages(eitp__chat_work *work, const eitp__plain_contents *how, eitp_error *error) {
+    const eitp_status status = eitp__make_plain(work->host, &work->conversation, how, error);
     return status ? status
                   : eitp__chat_render(work, work->conversation.messages, work->config->add_generation_prompt,
                                       &work->rendered, error);
+}
+
+EITP__PRIVATE eitp_status eitp__chat_begin(eitp__chat_work *work, const char *conversation, size_t size,
+                                           eitp_error *error) {
+    eitp__plain_contents how = EITP__ZERO;
+    eitp_status status = eitp__conversation_parse(work->host, conversation, size, &work->conversation, error);
+    how.joins_parts = !work->chat->reads_parts;
+    if (status)
+        return status;
+    status = eitp__render_messages(work, &how, error);
+    if (status != EITP_ERROR_ARGUMENT || !eitp__has_null_content(work->conversation.messages))
+        return status;
+    /* Few templates can write null, the content of a message that calls tools. */
+    how.fills_nulls = 1;
+    eitp__chat_output_release(&work->rendered);
+    eitp__chat_output_init(&work->rendered, work->host);
+    return eitp__render_messages(work, &how, error);
 }
 
 /* ---- The generation prompt, and the end of a turn ---- */
@@ -257,5 +283,32 @@ EITP__PRIVATE eitp_status eitp__chat_find_end_of_turn(eitp_chat *chat, eitp_erro
     if (!status)
         status = eitp__find_end_after(&work, chat, error);
     eitp__chat_work_release(&work);
+    return status;
+}
+
+/* ---- Parts of contents ---- */
+
+EITP__PRIVATE eitp_status eitp__chat_find_parts(eitp_chat *chat, eitp_error *error) {
+    static const char probes[2][160] = {
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"probe\"}]}",
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"probe\"}]}]}"};
+    const eitp_chat_config config = EITP__ZERO;
+    eitp__chat_output outputs[2];
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < 2; i++) {
+        eitp__chat_work work;
+        eitp__chat_work_init(&work, chat, &config);
+        eitp__chat_output_init(&outputs[i], work.host);
+        if (!status)
+            status = eitp__conversation_parse(work.host, probes[i], strlen(probes[i]), &work.conversation, error);
+        if (!status)
+            status = eitp__render_probe(&work, work.conversation.messages, 1, 0, &outputs[i], error);
+        eitp__chat_work_release(&work);
+    }
+    const size_t size = outputs[0].text.size;
+    chat->reads_parts =
+        !status && size && size == outputs[1].text.size && !memcmp(outputs[0].text.data, outputs[1].text.data, size);
+    for (int i = 0; i < 2; i++)
+        eitp__chat_output_release(&outputs[i]);
     return status;
 }

@@ -11,6 +11,7 @@ struct eitp_chat {
     const eitp_tokenizer *tokenizer;
     eitp__chat_template *text;
     int32_t end_of_turn;
+    int reads_parts;  /* a content may be a list of texts */
     int ends_plainly; /* nothing but white space is written for an answer around the token that ends its turn */
 };
 
@@ -88,6 +89,9 @@ EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_err
 
 /* Sets chat->end_of_turn, the first special token after an answer or -1, and chat->ends_plainly. */
 EITP__PRIVATE eitp_status eitp__chat_find_end_of_turn(eitp_chat *chat, eitp_error *error);
+
+/* Sets chat->reads_parts. */
+EITP__PRIVATE eitp_status eitp__chat_find_parts(eitp_chat *chat, eitp_error *error);
 
 /* Finds the answers in the text; *are_marked is 1 if the template marks them. Sets report->answers. */
 EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_work *work, eitp_chat_report *report, int *are_marked,

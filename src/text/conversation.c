@@ -2,6 +2,8 @@
 #include "text/conversation.h"
 
 #include "base/settings.h"
+#include "base/unicode.h"
+#include "text/message_contents.h"
 
 #include <float.h>
 
@@ -64,11 +66,25 @@ static eitp_status eitp__expect_text(const eitp_json *value, const char *name, e
 /* A form that rows have. */
 typedef struct eitp__conversation_form {
     const char *members[2]; /* that it must have; the second may be NULL */
-    const char *context;    /* may have: a text that follows that of the first member after an empty line; or NULL */
+    int has_context;        /* may have one of eitp__context_names */
     /* Writes the messages; NULL: the first member has them. */
     eitp_status (*write)(const struct eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
                          eitp_error *error);
 } eitp__conversation_form;
+
+/* Members with a text that follows the question after an empty line. */
+static const char *const eitp__context_names[] = {"input", "context"};
+
+/* The member of this name, or else one that differs from it in the case of letters. */
+static const eitp_json *eitp__form_member(const eitp_json *object, const char *name) {
+    const eitp_json *found = eitp_json_member(object, name);
+    for (const eitp_json *member = object->first_child; member && !found && object->kind == EITP_JSON_OBJECT;
+         member = member->next) {
+        if (eitp__equals_ignoring_case(member->name, member->name_size, name))
+            found = member;
+    }
+    return found;
+}
 
 /* The role that a name in ShareGPT's "from" stands for; NULL: unknown. */
 static const char *eitp__message_role_of(const eitp_json *from) {
@@ -98,11 +114,11 @@ static const char *eitp__message_role_of(const eitp_json *from) {
 /* {"conversations": [{"from": ..., "value": ...}]} */
 static eitp_status eitp__write_turns(const eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
                                      eitp_error *error) {
-    const eitp_json *turns = eitp_json_member(row, form->members[0]), *turn;
+    const eitp_json *turns = eitp__form_member(row, form->members[0]), *turn;
     size_t number = 0;
     if (turns->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'conversations' must be a list of messages");
-    eitp__write_message(out, "system", eitp_json_member(row, "system"));
+    eitp__write_message(out, "system", eitp__form_member(row, "system"));
     for (turn = turns->first_child; turn; turn = turn->next) {
         const eitp_json *from = eitp_json_member(turn, "from"), *value = eitp_json_member(turn, "value");
         const eitp_json *weight = eitp_json_member(turn, "weight");
@@ -131,7 +147,7 @@ static eitp_status eitp__write_turns(const eitp__conversation_form *form, const 
 /* A side of a pair of prompt and completion: a text, or messages. */
 static eitp_status eitp__write_side(const eitp_json *row, const char *name, const char *role, eitp__buffer *out,
                                     eitp_error *error) {
-    const eitp_json *side = eitp_json_member(row, name);
+    const eitp_json *side = eitp__form_member(row, name);
     if (side->kind == EITP_JSON_STRING) {
         eitp__write_role(out, role);
         eitp__json_write_text(out, side->text, side->text_size);
@@ -150,31 +166,46 @@ static eitp_status eitp__write_side(const eitp_json *row, const char *name, cons
 static eitp_status eitp__write_pair(const eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
                                     eitp_error *error) {
     eitp_status status;
-    eitp__write_message(out, "system", eitp_json_member(row, "system"));
+    eitp__write_message(out, "system", eitp__form_member(row, "system"));
     status = eitp__write_side(row, form->members[0], "user", out, error);
     return status ? status : eitp__write_side(row, form->members[1], "assistant", out, error);
+}
+
+/* The context of a question; NULL: it has none. */
+static eitp_status eitp__find_context(const eitp__conversation_form *form, const eitp_json *row,
+                                      const eitp_json **context, eitp_error *error) {
+    *context = NULL;
+    for (size_t i = 0; form->has_context && i < EITP__COUNT(eitp__context_names) && !*context; i++) {
+        const eitp_json *member = eitp__form_member(row, eitp__context_names[i]);
+        if (!member || member->kind == EITP_JSON_NULL)
+            continue;
+        if (member->kind != EITP_JSON_STRING)
+            return eitp__expect_text(member, eitp__context_names[i], error);
+        *context = member->text_size ? member : NULL;
+    }
+    return EITP_OK;
 }
 
 /* A question, perhaps with its context, and its answer, each a text: Alpaca's instruction, input and output. */
 static eitp_status eitp__write_question(const eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
                                         eitp_error *error) {
-    const eitp_json *question = eitp_json_member(row, form->members[0]);
-    const eitp_json *answer = eitp_json_member(row, form->members[1]), *context = eitp_json_member(row, form->context);
+    const eitp_json *question = eitp__form_member(row, form->members[0]);
+    const eitp_json *answer = eitp__form_member(row, form->members[1]), *context;
     eitp_status status = eitp__expect_text(question, form->members[0], error);
     eitp__buffer text;
     if (!status)
         status = eitp__expect_text(answer, form->members[1], error);
-    if (!status && context && context->kind != EITP_JSON_NULL)
-        status = eitp__expect_text(context, form->context, error);
+    if (!status)
+        status = eitp__find_context(form, row, &context, error);
     if (status)
         return status;
     eitp__buffer_init(&text, out->host);
     eitp__buffer_add(&text, question->text, question->text_size);
-    if (eitp__json_is(context, EITP_JSON_STRING) && context->text_size) {
+    if (context) {
         eitp__buffer_add_text(&text, question->text_size ? "\n\n" : "");
         eitp__buffer_add(&text, context->text, context->text_size);
     }
-    eitp__write_message(out, "system", eitp_json_member(row, "system"));
+    eitp__write_message(out, "system", eitp__form_member(row, "system"));
     eitp__write_role(out, "user");
     eitp__json_write_text(out, text.size ? text.data : "", text.size);
     eitp__buffer_add_text(out, "}");
@@ -188,18 +219,21 @@ static eitp_status eitp__write_question(const eitp__conversation_form *form, con
 
 /* The first one counts whose members an object has. */
 static const eitp__conversation_form eitp__conversation_forms[] = {
-    {{"messages", NULL}, NULL, NULL},
-    {{"conversations", NULL}, NULL, eitp__write_turns},
-    {{"prompt", "completion"}, NULL, eitp__write_pair},
-    {{"instruction", "output"}, "input", eitp__write_question},
-    {{"question", "answer"}, "context", eitp__write_question},
+    {{"messages", NULL}, 0, NULL},
+    {{"conversations", NULL}, 0, eitp__write_turns},
+    {{"prompt", "completion"}, 0, eitp__write_pair},
+    {{"prompt", "response"}, 0, eitp__write_pair},
+    {{"instruction", "output"}, 1, eitp__write_question},
+    {{"instruction", "response"}, 1, eitp__write_question},
+    {{"question", "answer"}, 1, eitp__write_question},
+    {{"input", "output"}, 0, eitp__write_question},
 };
 
 /* NULL: the object has none of the forms. */
 static const eitp__conversation_form *eitp__find_form(const eitp_json *object) {
     for (size_t i = 0; i < EITP__COUNT(eitp__conversation_forms); i++) {
         const char *const *members = eitp__conversation_forms[i].members;
-        if (eitp_json_member(object, members[0]) && (!members[1] || eitp_json_member(object, members[1])))
+        if (eitp__form_member(object, members[0]) && (!members[1] || eitp__form_member(object, members[1])))
             return &eitp__conversation_forms[i];
     }
     return NULL;
@@ -207,6 +241,58 @@ static const eitp__conversation_form *eitp__find_form(const eitp_json *object) {
 
 EITP__PRIVATE int eitp__has_conversation(const eitp_json *object) {
     return eitp__find_form(object) != NULL;
+}
+
+/* ---- Rows for other kinds of training ---- */
+
+/* True for a judgement: true or false, also as a text, as tables have it. */
+static int eitp__is_judgement(const eitp_json *value) {
+    return eitp__json_is(value, EITP_JSON_BOOLEAN) ||
+           (eitp__json_is(value, EITP_JSON_STRING) &&
+            (eitp__equals_ignoring_case(value->text, value->text_size, "true") ||
+             eitp__equals_ignoring_case(value->text, value->text_size, "false")));
+}
+
+/* True if a member says something: not null, an empty text or an empty list. */
+static int eitp__is_given(const eitp_json *value) {
+    return value && value->kind != EITP_JSON_NULL && (value->kind != EITP_JSON_STRING || value->text_size) &&
+           (value->kind != EITP_JSON_ARRAY || value->count);
+}
+
+EITP__PRIVATE eitp_status eitp__refuse_other_training(const eitp_json *row, eitp_error *error) {
+    static const struct {
+        const char *members[3];
+        int (*is_one)(const eitp_json *value); /* of the last member */
+        const char *rows, *training;
+    } others[] = {
+        {{"chosen", "rejected", NULL}, eitp__is_given, "chosen and rejected", "preference training (DPO)"},
+        {{"prompt", "completion", "label"},
+         eitp__is_judgement,
+         "completion and a label true or false",
+         "training on judged answers (KTO)"},
+        {{"prompt", "completions", "labels"},
+         eitp__is_given,
+         "completions and labels",
+         "training reward models on steps"},
+        {{"image", NULL, NULL}, eitp__is_given, "image", "training on images"},
+        {{"images", NULL, NULL}, eitp__is_given, "images", "training on images"},
+        {{"audio", NULL, NULL}, eitp__is_given, "audio", "training on sound"},
+        {{"audios", NULL, NULL}, eitp__is_given, "audios", "training on sound"},
+        {{"video", NULL, NULL}, eitp__is_given, "video", "training on videos"},
+        {{"videos", NULL, NULL}, eitp__is_given, "videos", "training on videos"},
+    };
+    for (size_t i = 0; i < EITP__COUNT(others); i++) {
+        const eitp_json *last = NULL;
+        size_t count = 0, found = 0;
+        for (; count < EITP__COUNT(others[i].members) && others[i].members[count]; count++) {
+            last = eitp__form_member(row, others[i].members[count]);
+            found += last != NULL;
+        }
+        if (found == count && others[i].is_one(last))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "rows with %s are for %s, which eitp does not have",
+                              others[i].rows, others[i].training);
+    }
+    return EITP_OK;
 }
 
 /* ---- Rows that have none of the forms ---- */
@@ -221,7 +307,7 @@ static void eitp__name_form(eitp__buffer *text, const eitp__conversation_form *f
 /* How far an object is from having a member, in letters; *is_near is 1 if it has one of a similar name. */
 static size_t eitp__member_distance(const eitp_json *object, const char *name, int *is_near) {
     eitp_suggestion nearest = EITP__ZERO;
-    if (eitp_json_member(object, name)) {
+    if (eitp__form_member(object, name)) {
         *is_near = 1;
         return 0;
     }
@@ -295,17 +381,38 @@ static eitp_status eitp__check_messages(const eitp_json *messages, eitp_error *e
     return EITP_OK;
 }
 
+/* Sets *list to a member that is a list, or the JSON text of one, as datasets often have it. NULL: it is empty. */
+static eitp_status eitp__find_list(const eitp_host *host, const eitp_json *member, const char *name,
+                                   eitp_json_document **document, const eitp_json **list, eitp_error *error) {
+    *list = NULL;
+    if (!eitp__is_given(member))
+        return EITP_OK;
+    if (member->kind == EITP_JSON_STRING) {
+        const eitp_status status = eitp_json_parse(host, member->text, member->text_size, document, error);
+        if (status)
+            return eitp__fail_member(error, status, name);
+        member = eitp_json_root(*document);
+    }
+    if (member->kind != EITP_JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be a list, or its JSON text", name);
+    *list = member->count ? member : NULL;
+    return EITP_OK;
+}
+
 /* Converts a row to messages if it is in another format. */
 static eitp_status eitp__find_messages(const eitp_host *host, eitp__conversation *conversation, eitp_error *error) {
-    const eitp_json *row = eitp_json_root(conversation->row), *turns = eitp_json_member(row, "conversations");
+    const eitp_json *row = eitp_json_root(conversation->row), *turns = eitp__form_member(row, "conversations");
     const eitp__conversation_form *form = eitp__find_form(row);
-    eitp_status status;
+    eitp_status status = eitp__refuse_other_training(row, error);
     eitp__buffer out;
-    if (!form)
-        return eitp__fail_form(host, row, NULL, error);
-    conversation->messages = eitp_json_member(row, "messages");
-    if (!conversation->messages && eitp__json_is(turns, EITP_JSON_ARRAY) &&
-        eitp_json_member(turns->first_child, "role"))
+    if (!status && !form)
+        status = eitp__fail_form(host, row, NULL, error);
+    if (!status && form && !form->write)
+        status = eitp__find_list(host, eitp__form_member(row, "messages"), "'messages'", &conversation->made,
+                                 &conversation->messages, error);
+    if (status || !form->write)
+        return status;
+    if (eitp__json_is(turns, EITP_JSON_ARRAY) && turns->count && eitp_json_member(turns->first_child, "role"))
         conversation->messages = turns;
     if (conversation->messages)
         return EITP_OK;
@@ -322,22 +429,9 @@ static eitp_status eitp__find_messages(const eitp_host *host, eitp__conversation
     return status;
 }
 
-/* Datasets often have tools as the text of a JSON list. */
 static eitp_status eitp__find_tools(const eitp_host *host, eitp__conversation *conversation, eitp_error *error) {
     const eitp_json *tools = eitp_json_member(eitp_json_root(conversation->row), "tools");
-    if (!tools || tools->kind == EITP_JSON_NULL || (tools->kind == EITP_JSON_STRING && !tools->text_size))
-        return EITP_OK;
-    if (tools->kind == EITP_JSON_STRING) {
-        const eitp_status status =
-            eitp_json_parse(host, tools->text, tools->text_size, &conversation->made_tools, error);
-        if (status)
-            return eitp__fail_member(error, status, "'tools'");
-        tools = eitp_json_root(conversation->made_tools);
-    }
-    if (tools->kind != EITP_JSON_ARRAY)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'tools' must be a list, or its JSON text");
-    conversation->tools = tools->count ? tools : NULL;
-    return EITP_OK;
+    return eitp__find_list(host, tools, "'tools'", &conversation->made_tools, &conversation->tools, error);
 }
 
 EITP__PRIVATE eitp_status eitp__conversation_parse(const eitp_host *host, const char *text, size_t size,
@@ -352,6 +446,8 @@ EITP__PRIVATE eitp_status eitp__conversation_parse(const eitp_host *host, const 
     if (!status)
         status = eitp__check_messages(conversation->messages, error);
     if (!status)
+        status = eitp__check_contents(conversation->messages, error);
+    if (!status)
         status = eitp__read_weight(eitp_json_root(conversation->row), &conversation->weight, error);
     return status ? status : eitp__find_tools(host, conversation, error);
 }
@@ -360,5 +456,6 @@ EITP__PRIVATE void eitp__conversation_release(eitp__conversation *conversation) 
     eitp_json_release(conversation->row);
     eitp_json_release(conversation->made);
     eitp_json_release(conversation->made_tools);
+    eitp_json_release(conversation->plain);
     memset(conversation, 0, sizeof *conversation);
 }

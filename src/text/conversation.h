@@ -7,6 +7,7 @@
 /* Its documents; `messages` is a list of objects, each with a role, and `tools` a list or NULL. */
 typedef struct eitp__conversation {
     eitp_json_document *row, *made, *made_tools; /* as it was written; rewritten; tools that were a text */
+    eitp_json_document *plain;                   /* messages with plain contents */
     const eitp_json *messages, *tools;
     double weight; /* of the row, in the loss */
 } eitp__conversation;
@@ -26,6 +27,10 @@ EITP__PRIVATE int eitp__message_is_answer(const eitp_json *message);
 
 /* True if an object has the members of one of the forms. */
 EITP__PRIVATE int eitp__has_conversation(const eitp_json *object);
+
+/* Refuses a row of a form that belongs to a kind of training that eitp does not have: pairs of preferred and rejected
+   answers, judged answers, images, sound. EITP_ERROR_ARGUMENT. */
+EITP__PRIVATE eitp_status eitp__refuse_other_training(const eitp_json *row, eitp_error *error);
 
 /* Fails with EITP_ERROR_ARGUMENT because a row has none of the forms: the message has its members, the forms, and the
    nearest of them. `other` is another member that it could have; NULL: none. */

@@ -159,6 +159,20 @@ static void rows_have_several_forms(void) {
          "<|im_start|>user\nq\n\ni<|im_end|>\n" ANSWER},
         {"{\"question\": \"q\", \"answer\": \"a\", \"id\": 1}", QUESTION ANSWER},
         {"{\"question\": \"q\", \"context\": \"i\", \"answer\": \"a\"}", "<|im_start|>user\nq\n\ni<|im_end|>\n" ANSWER},
+        {"{\"Instruction\": \"q\", \"Input\": \"i\", \"Response\": \"a\"}",
+         "<|im_start|>user\nq\n\ni<|im_end|>\n" ANSWER},
+        {"{\"instruction\": \"q\", \"context\": \"i\", \"response\": \"a\", \"category\": \"x\"}",
+         "<|im_start|>user\nq\n\ni<|im_end|>\n" ANSWER},
+        {"{\"instruction\": \"q\", \"context\": \"\", \"response\": \"a\"}", QUESTION ANSWER},
+        {"{\"input\": \"q\", \"output\": \"a\"}", QUESTION ANSWER},
+        {"{\"prompt\": \"q\", \"response\": \"a\"}", QUESTION ANSWER},
+        {"{\"prompt\": \"q\", \"completion\": \"a\", \"label\": \"x\", \"images\": []}", QUESTION ANSWER},
+        {"{\"messages\": [{\"role\": \"User\", \"content\": \"q\"}, {\"role\": \"ASSISTANT\", \"content\": \"a\"}]}",
+         QUESTION ANSWER},
+        {"{\"messages\": \"[{\\\"role\\\": \\\"user\\\", \\\"content\\\": \\\"q\\\"}]\"}", QUESTION},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"q\"}]}, {\"role\": "
+         "\"assistant\", \"content\": [{\"type\": \"text\", \"text\": \"\"}, {\"text\": \"a\"}]}]}",
+         QUESTION ANSWER},
     };
     const eitp_host host = eitp_host_default();
     fixture f;
@@ -176,17 +190,35 @@ static void bad_rows_are_refused(void) {
         const char *row, *message;
     } cases[] = {
         {"[]", "must be a JSON object"},
-        {"{}", "the row has the members none; it must have messages, or conversations, or prompt and completion, or "
-               "instruction and output, or question and answer"},
+        {"{}",
+         "the row has the members none; it must have messages, or conversations, or prompt and completion, or "
+         "prompt and response, or instruction and output, or instruction and response, or question and answer, or "
+         "input and output"},
         {"{\"role\": \"x\", \"conversation\": []}",
          "the row has the members role, conversation; it must have messages, "},
         {"{\"role\": \"x\", \"conversation\": []}", "; the nearest is conversations"},
         {"{\"a\\nb\": 1, \"prompt\": \"q\"}", "the row has the members a b, prompt; "},
-        {"{\"prompt\": \"q\"}", "; the nearest is prompt and completion"},
+        {"{\"prompt\": \"q\"}", "; the nearest is prompt and response"},
         {"{\"questions\": \"q\", \"answers\": \"a\"}", "; the nearest is question and answer"},
         {"{\"question\": [\"q\"], \"answer\": [\"a\"]}", "'question' must be a text"},
+        {"{\"prompt\": \"q\", \"chosen\": \"a\", \"rejected\": \"b\"}",
+         "rows with chosen and rejected are for preference training (DPO), which eitp does not have"},
+        {"{\"prompt\": \"q\", \"completion\": \"a\", \"label\": false}",
+         "rows with completion and a label true or false are for training on judged answers (KTO)"},
+        {"{\"prompt\": \"q\", \"completion\": \"a\", \"label\": \"True\"}", "(KTO), which eitp does not have"},
+        {"{\"prompt\": \"q\", \"completions\": [\"a\"], \"labels\": [true]}",
+         "are for training reward models on steps"},
+        {"{\"image\": \"a.png\", \"conversations\": []}", "rows with image are for training on images"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
+         "message 1: its content has a part of type 'image', and eitp trains on text alone"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}]}",
+         "message 1: a part of its content has no 'text'; a part is {"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": 5}]}",
+         "message 2: its content must be a text, or a list of its parts (got a number)"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": null}]}", "message 1: its content must be a text, or"},
+        {"{\"messages\": \"q\"}", "'messages': "},
+        {"{\"messages\": {}}", "'messages' must be a list, or its JSON text"},
         {"{\"messages\": []}", "at least one message"},
-        {"{\"messages\": \"q\"}", "must be a list"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"content\": \"a\"}]}", "message 2 has no 'role'"},
         {"{\"messages\": [{\"role\": \"user\"}]}", "message 1 has no 'content'"},
         {"{\"conversations\": [{\"from\": \"human\", \"value\": 1}]}", "message 1 of 'conversations' must have"},
@@ -230,7 +262,7 @@ static void targets_and_length_are_the_callers(void) {
     fixture f;
     REQUIRE(open_fixture(&f));
     encode_turns(&f, &config, answers, &report);
-    CHECK(report.answers == 2 && report.trained == 4);
+    CHECK(report.answers == 2 && report.trained == 4 && report.before_trained == strcspn(answers, "1"));
     count = report.count;
     config.targets = EITP_CHAT_LAST_ANSWER;
     encode_turns(&f, &config, last, &report);
@@ -244,6 +276,9 @@ static void targets_and_length_are_the_callers(void) {
     encode_turns(&f, &config, last, &report);
     CHECK(report.count == count / 2 && report.cut == count - count / 2 && report.trained == 2);
     CHECK(!strncmp(last, answers, count / 2));
+    config.max_length = 3;
+    encode_turns(&f, &config, last, &report);
+    CHECK(!report.trained && report.before_trained == strcspn(answers, "1"));
     config.max_length = -1;
     CHECK(eitp_chat_encode(f.chat, "{}", 2, &config, NULL, NULL, 0, &report, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_chat_end_of_turn(f.chat) == 502 && eitp_chat_end_of_turn(NULL) == -1);
@@ -446,6 +481,7 @@ static void weights_need_the_place_of_a_message(void) {
 
 static void tools_that_a_template_ignores_are_refused(void) {
     static const char plain[] = LOOP("{{ message.content }}");
+    static const char added[] = LOOP("{{ message.role + message.content }}");
     static const char calls[] =
         LOOP("{{ message.content }}{% for c in message.tool_calls %}{{ c.function.name }}{% endfor %}");
     static const char both[] = "{{ tools | tojson if tools }}" LOOP(
@@ -461,6 +497,9 @@ static void tools_that_a_template_ignores_are_refused(void) {
          "message 2 has 'tool_calls', which the chat template never reads; use a template that writes calls of tools",
          0},
         {plain, ASKED("{\"role\": \"assistant\"" CALL "}", TOOLS), "message 2 has 'tool_calls'", 0},
+        {added, ASKED("{\"role\": \"assistant\", \"content\": null" CALL "}", ""),
+         "message 2 has 'tool_calls', which the chat template never reads; use a template that writes calls of tools",
+         0},
         {plain, ASKED(TURN("assistant", "a", ", \"function_call\": {\"name\": \"f\"}"), ""),
          "message 2 has 'function_call', which", 0},
         {plain, ASKED(TURN("assistant", "a", ", \"tool_calls\": []"), ""), NULL, 0},
