@@ -15,7 +15,8 @@ typedef enum eitp_text_format {
     EITP_FORMAT_TSV = 4,    /* the same with tabs */
     EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, or a list of objects; a member is the text */
     EITP_FORMAT_CONLL = 6,  /* a word on each line, and its label in another column; an empty line ends a text */
-    EITP_FORMAT_CHAT = 7,   /* eitp_table: JSON Lines of conversations; the text is the whole line (eitp_chat_render) */
+    EITP_FORMAT_CHAT = 7,   /* eitp_table: conversations in JSON Lines, or by name in CSV or TSV; the text is the whole
+                               line, or an object that the row becomes (eitp_chat_render) */
     EITP_FORMAT_FOLDERS = 8 /* eitp_table: a directory with a directory, or a file, for each label */
 } eitp_text_format;
 
@@ -36,12 +37,17 @@ typedef struct eitp_text_files_config {
        or .iob, else TEXT; eitp_table has defaults of its own. Only eitp_table reads CHAT and FOLDERS. */
     eitp_text_format format;
     const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
-    const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */
-    int skip_bad;            /* nonzero: bad rows of tables are skipped, counted and logged; 0: the first is an error */
-    int json_rows;           /* nonzero: .json files found in directories are tables too; 0: they are TEXT */
-    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
-    size_t read_size;        /* bytes read at a time; 0: the default. Results do not depend on it. */
-    eitp_text_source input;  /* what "-" reads, up to the end of its first document, such as standard input; `read`
+    const char *text_column; /* of tables; NULL: "text", or the only column with a usual name; see eitp_table_config */
+    const char *delimiter;   /* between the columns of CSV and TSV: one ASCII character, or comma, semicolon or tab;
+                                NULL or "auto": of CSV the one of these three that fits the first rows, of TSV a tab */
+    /* A line that is exactly this ends a document of a TEXT file, and is no part of it. "none": the file is one
+       document. NULL or "auto": "%" of a file of fortune(6), else none (docs/data.md). */
+    const char *document_separator;
+    int skip_bad;           /* nonzero: bad rows of tables are skipped, counted and logged; 0: the first is an error */
+    int json_rows;          /* nonzero: .json files found in directories are tables too; 0: they are TEXT */
+    int strict_utf8;        /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
+    size_t read_size;       /* bytes read at a time; 0: the default. Results do not depend on it. */
+    eitp_text_source input; /* what "-" reads, up to the end of its first document, such as standard input; `read`
                                 NULL: nothing */
 } eitp_text_files_config;
 

@@ -45,8 +45,9 @@ typedef struct eitp_table_config {
     /*
      * Columns, like texts.text_column: names in the header of CSV and TSV, or of members in JSON Lines; or, without a
      * header, numbers from "1", if all columns that are given are numbers. NULL: none, and "label" if a file has it;
-     * "text" for the text. Those of CONLL are numbers; NULL: none, and the last one if there are two or more; 1 for the
-     * text.
+     * "text" for the text. A file without these is searched for names that texts and labels usually have (docs/data.md
+     * lists them): the only one is used, and the log says so. Those of CONLL are numbers; NULL: none, and the last one
+     * if there are two or more; 1 for the text.
      */
     const char *pair_column, *label_column;
     const char *weight_column; /* of the weight of a row in the loss; NULL: none, whatever columns are called. Only CSV,

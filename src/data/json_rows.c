@@ -47,8 +47,9 @@ static int eitp__json_rows_is_blank(const eitp__buffer *row) {
 }
 
 /* A single JSON text over several lines is a frequent mistake, and shows in its first line. */
-static eitp_status eitp__json_rows_advise(const eitp__json_rows *rows, eitp_status status, eitp_error *error) {
-    if (status == EITP_ERROR_FORMAT && rows->line == 1 && !rows->is_list)
+static eitp_status eitp__json_rows_advise(eitp__json_rows *rows, eitp_status status, eitp_error *error) {
+    rows->is_other_form = status == EITP_ERROR_FORMAT && rows->line == 1 && !rows->is_list;
+    if (rows->is_other_form)
         eitp__fail_advice(error, status, "a file must have a JSON object on each line, or be one list of objects");
     return status;
 }

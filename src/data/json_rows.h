@@ -11,6 +11,7 @@
 typedef struct eitp__json_rows {
     eitp__text_lines *lines;
     eitp__json_list list;
+    int is_other_form;      /* the first line shows that the file has not a row on each line */
     int is_list, has_begun; /* the rows are those of the list; the first line was read */
     eitp__buffer row;
     uint64_t line, column;        /* of the first byte of the row */

@@ -8,6 +8,7 @@
 #include "base/setting_table.h"
 #include "base/unicode.h"
 #include "data/labelled_writer.h"
+#include "data/row_reader.h"
 
 #include <float.h>
 
@@ -57,6 +58,8 @@ typedef struct eitp__labelled_packer {
     uint64_t examples;               /* read */
     uint64_t unknown_bytes;          /* of their texts: see eitp_encoder_unknown_bytes */
     uint64_t without_targets;        /* conversations that were left out, as nothing of them would be trained on */
+    uint64_t cut_targets;            /* of these, such as have an answer that was cut */
+    uint64_t shortest, longest;      /* tokens that they would need to keep the first of an answer */
     uint64_t without_tools;          /* conversations whose tools the template leaves out */
     int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
     size_t id_capacity, segment_capacity, word_capacity;
@@ -287,6 +290,16 @@ static const uint32_t *eitp__labelled_chat_values(const eitp__labelled_packer *p
     return values;
 }
 
+static void eitp__labelled_count_without_targets(eitp__labelled_packer *packer, const eitp_chat_report *report) {
+    const uint64_t needed = report->before_trained + 1;
+    packer->without_targets++;
+    if (report->before_trained == report->count + report->cut)
+        return;
+    packer->shortest = !packer->cut_targets || needed < packer->shortest ? needed : packer->shortest;
+    packer->longest = needed > packer->longest ? needed : packer->longest;
+    packer->cut_targets++;
+}
+
 static eitp_status eitp__labelled_pack_conversation(eitp__labelled_packer *packer, const eitp_example *example,
                                                     eitp_error *error) {
     eitp__labelled_entry entry = EITP__ZERO;
@@ -296,7 +309,7 @@ static eitp_status eitp__labelled_pack_conversation(eitp__labelled_packer *packe
     if (status != EITP_OK)
         return status;
     if (!report.trained) {
-        packer->without_targets++;
+        eitp__labelled_count_without_targets(packer, &report);
         return EITP_OK;
     }
     packer->without_tools += report.unread_tools != 0;
@@ -436,6 +449,8 @@ static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, co
     if (status == EITP_ERROR_FORMAT || status == EITP_ERROR_UNSUPPORTED)
         eitp__labelled_place_error(packer, example, status, &why);
     if (!is_bad || !packer->config->skip_bad) {
+        if (is_bad)
+            eitp__fail_advice(&why, status, EITP__SKIP_ADVICE);
         if (error)
             *error = why;
         return status;
@@ -513,6 +528,40 @@ static eitp_status eitp__labelled_pack_all(eitp__labelled_packer *packer, const 
     }
 }
 
+/* Reports the conversations that were left out: those without an answer, and those whose answers were cut. */
+static void eitp__labelled_warn_targets(const eitp__labelled_packer *packer) {
+    const uint64_t silent = packer->without_targets - packer->cut_targets;
+    if (silent)
+        eitp__log_line(packer->host, EITP_LOG_WARNING,
+                       "skipped %llu of %llu conversations, which have no answer to train on",
+                       (unsigned long long)silent, (unsigned long long)packer->examples);
+    if (packer->cut_targets)
+        eitp__log_line(packer->host, EITP_LOG_WARNING,
+                       "skipped %llu of %llu conversations, which have no answer in their first %ld tokens, where they "
+                       "are cut; a sequence.max_length of %llu would reach %s",
+                       (unsigned long long)packer->cut_targets, (unsigned long long)packer->examples,
+                       (long)packer->forms[0].sequence.max_length, (unsigned long long)packer->longest,
+                       packer->cut_targets == 1 ? "it" : "them");
+}
+
+/* Fails because nothing of any conversation would be trained on. */
+static eitp_status eitp__labelled_fail_targets(const eitp__labelled_packer *packer, eitp_error *error) {
+    if (!packer->cut_targets)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "no conversation has an answer to train on; answers are messages with the role assistant");
+    if (packer->shortest == packer->longest)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "no conversation has an answer in its first %ld tokens, where it is cut; a "
+                          "sequence.max_length of %llu would reach the answers",
+                          (long)packer->forms[0].sequence.max_length, (unsigned long long)packer->longest);
+    return eitp__fail(
+        error, EITP_ERROR_ARGUMENT,
+        "no conversation has an answer in its first %ld tokens, where it is cut; a sequence.max_length of "
+        "%llu would reach the first answer, and one of %llu all of them",
+        (long)packer->forms[0].sequence.max_length, (unsigned long long)packer->shortest,
+        (unsigned long long)packer->longest);
+}
+
 /* Numbers the labels, counts repeats and drops them. */
 static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eitp_error *error) {
     eitp_sample_file_info *info = &packer->writer.layout.info;
@@ -523,18 +572,13 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
     eitp__warn_unknown_bytes(packer->host, packer->unknown_bytes);
     if (!packer->examples)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
-    if (packer->without_targets)
-        eitp__log_line(packer->host, EITP_LOG_WARNING,
-                       "skipped %llu of %llu conversations, which have no answer to train on in their first %ld tokens",
-                       (unsigned long long)packer->without_targets, (unsigned long long)packer->examples,
-                       (long)packer->forms[0].sequence.max_length);
+    eitp__labelled_warn_targets(packer);
     if (packer->without_tools)
         eitp__log_line(packer->host, EITP_LOG_WARNING,
                        "%llu of %llu conversations have tools, which the chat template never reads: they are left out",
                        (unsigned long long)packer->without_tools, (unsigned long long)packer->examples);
     if (packer->without_targets == packer->examples)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "no conversation has an answer to train on; answers are messages with the role assistant");
+        return eitp__labelled_fail_targets(packer, error);
     if (!packer->index.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "all %llu examples are bad and were skipped; the log says why",
                           (unsigned long long)packer->examples);

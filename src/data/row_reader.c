@@ -1,7 +1,9 @@
 #include "data/row_reader.h"
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/unicode.h"
+#include "data/text_layout.h"
 
 /* Bad rows that are reported one by one; the others are counted. */
 enum { EITP__REPORTED_ROWS = 10 };
@@ -9,14 +11,7 @@ enum { EITP__REPORTED_ROWS = 10 };
 /* True if a name ends with letters, in upper or lower case, and has others before them. */
 static int eitp__name_ends_with(const char *path, const char *ending) {
     const size_t length = strlen(path), size = strlen(ending);
-    size_t same = 0;
-    while (length > size && same < size) {
-        const char c = path[length - size + same];
-        if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != ending[same])
-            break;
-        same++;
-    }
-    return same == size;
+    return length > size && eitp__equals_ignoring_case(path + length - size, size, ending);
 }
 
 EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_format other) {
@@ -72,6 +67,15 @@ static void eitp__list_columns(const eitp__csv *csv, char *list, size_t size) {
 /* Names that people give to the weights of rows, which a table may also have for something else. */
 static const char *const eitp__weight_names[] = {"weight", "weights", "sample_weight"};
 
+static eitp_status eitp__fail_same_names(const eitp__row_reader *rows, size_t first, size_t second, eitp_text name,
+                                         eitp_error *error) {
+    return eitp__fail(
+        error, EITP_ERROR_FORMAT,
+        "%s: line %llu: columns %llu and %llu are both named '%.*s'; rename one, or refer to it by its number",
+        rows->reader.path, (unsigned long long)rows->first_line, (unsigned long long)first + 1,
+        (unsigned long long)second + 1, (int)(name.size < 60 ? name.size : 60), name.bytes);
+}
+
 /* Finds a name in the first line; *found is SIZE_MAX if it is not there. */
 static eitp_status eitp__find_name(const eitp__row_reader *rows, const char *name, size_t *found, eitp_error *error) {
     const size_t size = strlen(name);
@@ -81,23 +85,41 @@ static eitp_status eitp__find_name(const eitp__row_reader *rows, const char *nam
         if (header.size != size || memcmp(header.bytes, name, size))
             continue;
         if (*found != SIZE_MAX)
-            return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "%s: line %llu: columns %llu and %llu are both named '%.60s'; rename one",
-                              rows->reader.path, (unsigned long long)rows->first_line, (unsigned long long)*found + 1,
-                              (unsigned long long)i + 1, name);
+            return eitp__fail_same_names(rows, *found, i, header, error);
         *found = i;
     }
     return EITP_OK;
 }
 
-static eitp_status eitp__fail_column(const eitp__row_reader *rows, const char *column, eitp_error *error) {
+static eitp_status eitp__fail_column(const eitp__row_reader *rows, eitp__column_kind kind, const char *column,
+                                     eitp_error *error) {
+    static const char *const settings[EITP__COLUMN_KINDS] = {"text_column", "pair_column", "label_column",
+                                                             "weight_column"};
     char list[300];
     eitp__list_columns(&rows->csv, list, sizeof list);
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "%s: line %llu: no column %s'%.60s' (columns: %s); name one of these, or give its number if the "
-                      "first line is a row",
+                      "%s: line %llu: no column %s'%.60s' (columns: %s); set %s to one of these, or to a number if the "
+                      "first line is a row%s",
                       rows->reader.path, (unsigned long long)rows->first_line,
-                      eitp__column_number(column) ? "" : "named ", column, list);
+                      eitp__column_number(column) ? "" : "named ", column, list, settings[kind],
+                      kind == EITP__COLUMN_TEXT ? "; or set format to text if this is not a table" : "");
+}
+
+/* Finds the only name in the first line that texts or labels usually have. */
+static void eitp__find_usual_name(eitp__row_reader *rows, eitp__column_kind kind) {
+    size_t found = SIZE_MAX, matches = 0;
+    for (size_t i = 0; i < rows->csv.count; i++) {
+        const eitp_text name = eitp__csv_value(&rows->csv, i);
+        if (!eitp__is_usual_name(kind, name.bytes, name.size))
+            continue;
+        matches++;
+        found = i;
+    }
+    if (matches != 1)
+        return;
+    const eitp_text name = eitp__csv_value(&rows->csv, found);
+    rows->fields[kind] = found;
+    snprintf(rows->usual_names[kind], EITP__USUAL_NAME_SIZE, "%.*s", (int)name.size, name.bytes);
 }
 
 /*
@@ -125,8 +147,10 @@ static eitp_status eitp__find_columns(eitp__row_reader *rows, eitp_error *error)
             status = eitp__find_name(rows, column, &rows->fields[i], error);
         if (status != EITP_OK)
             return status;
+        if (rows->fields[i] == SIZE_MAX && !columns[i])
+            eitp__find_usual_name(rows, (eitp__column_kind)i);
         if (rows->fields[i] == SIZE_MAX && (columns[i] || i == EITP__COLUMN_TEXT))
-            return eitp__fail_column(rows, column, error);
+            return eitp__fail_column(rows, (eitp__column_kind)i, column, error);
     }
     rows->has_row = !has_names;
     for (size_t i = 0; i < EITP__COUNT(eitp__weight_names) && has_names && !columns[EITP__COLUMN_WEIGHT]; i++) {
@@ -136,15 +160,32 @@ static eitp_status eitp__find_columns(eitp__row_reader *rows, eitp_error *error)
     return EITP_OK;
 }
 
-static eitp_status eitp__read_header(eitp__row_reader *rows, eitp_error *error) {
-    int is_end;
-    eitp__csv_init(&rows->csv, &rows->lines, rows->config.format == EITP_FORMAT_CSV ? ',' : '\t');
-    eitp_status status = eitp__csv_read(&rows->csv, &is_end, error);
-    if (status != EITP_OK || is_end)
+/* The separator of columns: as the configuration has it, or the usual one of the format. */
+static char eitp__choose_delimiter(eitp__row_reader *rows, eitp_text beginning) {
+    char delimiter = rows->config.delimiter;
+    if (delimiter)
+        return delimiter;
+    if (rows->config.format == EITP_FORMAT_TSV)
+        return '\t';
+    delimiter = eitp__find_delimiter(beginning);
+    rows->found_delimiter = delimiter != ',';
+    return delimiter;
+}
+
+static eitp_status eitp__read_first_line(eitp__row_reader *rows, eitp_text beginning, int *is_end, eitp_error *error) {
+    eitp__csv_init(&rows->csv, &rows->lines, eitp__choose_delimiter(rows, beginning));
+    const eitp_status status = eitp__csv_read(&rows->csv, is_end, error);
+    if (status != EITP_OK || *is_end)
         return status;
     rows->field_count = rows->csv.count;
     rows->first_line = rows->csv.fields[0].line;
-    return eitp__find_columns(rows, error);
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_header(eitp__row_reader *rows, eitp_text beginning, eitp_error *error) {
+    int is_end;
+    const eitp_status status = eitp__read_first_line(rows, beginning, &is_end, error);
+    return status != EITP_OK || is_end ? status : eitp__find_columns(rows, error);
 }
 
 /* ---- Rows ---- */
@@ -220,13 +261,16 @@ static eitp_status eitp__check_found(const eitp__row_reader *rows, eitp_error *e
     return EITP_OK;
 }
 
-static eitp_status eitp__fail_no_text(const eitp__row_reader *rows, const char *name, eitp_error *error) {
+/* A first row without the text shows that the file has it elsewhere; a later one is bad. */
+static eitp_status eitp__fail_no_text(eitp__row_reader *rows, const char *name, eitp_error *error) {
     char members[160];
-    return eitp__fail(error, EITP_ERROR_FORMAT,
-                      "%s: line %llu: no member named '%.60s' with a text (members: %s); name the member that has the "
-                      "text",
+    rows->is_of_file = !rows->count;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu: no member named '%.60s' with a text (members: %s)%s",
                       rows->reader.path, (unsigned long long)rows->json.line, name,
-                      eitp__json_list_members(rows->json.object, members, sizeof members));
+                      eitp__json_list_members(rows->json.object, members, sizeof members),
+                      rows->is_of_file ? "; set text_column to the member that has the text, or format to text if this "
+                                         "is not a table"
+                                       : "");
 }
 
 static eitp_status eitp__read_json_weight(eitp__row_reader *rows, eitp_text *weight, eitp_error *error) {
@@ -243,17 +287,32 @@ static eitp_status eitp__read_json_weight(eitp__row_reader *rows, eitp_text *wei
     return EITP_OK;
 }
 
+/* The name of the member that has the text or the label. The first row decides on a usual name. */
+static const char *eitp__member_name(eitp__row_reader *rows, eitp__column_kind kind, const char *standard) {
+    const eitp_json *object = rows->json.object, *usual;
+    char *name = rows->usual_names[kind];
+    if (rows->config.columns[kind])
+        return rows->config.columns[kind];
+    if (eitp_json_member(object, standard))
+        return standard;
+    usual = !rows->count ? eitp__find_usual_member(object, kind) : NULL;
+    if (usual)
+        snprintf(name, EITP__USUAL_NAME_SIZE, "%s", usual->name);
+    return *name ? name : standard;
+}
+
 static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     const char *const *columns = rows->config.columns;
-    const char *text = columns[EITP__COLUMN_TEXT] ? columns[EITP__COLUMN_TEXT] : "text";
     const char *pair = columns[EITP__COLUMN_PAIR];
-    const char *label = columns[EITP__COLUMN_LABEL] ? columns[EITP__COLUMN_LABEL] : "label";
     const eitp_json *value;
     eitp_status status = eitp__json_rows_read(&rows->json, is_end, error);
     if (status == EITP_OK && *is_end)
         return eitp__check_found(rows, error);
-    if (status == EITP_OK)
-        status = eitp__json_rows_words(&rows->json, text, &value, example, error);
+    if (status != EITP_OK)
+        return status;
+    const char *text = eitp__member_name(rows, EITP__COLUMN_TEXT, "text");
+    const char *label = eitp__member_name(rows, EITP__COLUMN_LABEL, "label");
+    status = eitp__json_rows_words(&rows->json, text, &value, example, error);
     if (status == EITP_OK && !value)
         status = eitp__json_rows_text(&rows->json, text, &value, &example->text, error);
     if (status != EITP_OK)
@@ -274,10 +333,79 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
 }
 
-/* The text of a conversation is its line. */
+/* ---- Conversations ---- */
+
+/* The names of all columns of a table of conversations: its rows become objects. */
+static eitp_status eitp__read_names(eitp__row_reader *rows, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < rows->csv.count && status == EITP_OK; i++) {
+        const eitp_text name = eitp__csv_value(&rows->csv, i);
+        for (size_t j = 0; j < i && status == EITP_OK; j++) {
+            const eitp_text other = eitp__csv_value(&rows->csv, j);
+            if (name.size == other.size && !memcmp(name.bytes, other.bytes, name.size))
+                status = eitp__fail_same_names(rows, j, i, name, error);
+        }
+        if (status == EITP_OK)
+            status = eitp__word_list_add(&rows->names, name.bytes, name.size, error);
+    }
+    if (status == EITP_OK)
+        eitp__word_list_finish(&rows->names);
+    return status;
+}
+
+/* Conversations are JSON, unless the name of the file says that it is a table. */
+static eitp_status eitp__begin_conversations(eitp__row_reader *rows, eitp_text beginning, eitp_error *error) {
+    const eitp_text_format format = eitp__format_of_name(rows->reader.path, EITP_FORMAT_JSONL);
+    int is_end;
+    if (format != EITP_FORMAT_CSV && format != EITP_FORMAT_TSV)
+        return EITP_OK;
+    rows->config.format = format;
+    const eitp_status status = eitp__read_first_line(rows, beginning, &is_end, error);
+    rows->config.format = EITP_FORMAT_CHAT;
+    rows->is_table = 1;
+    return status != EITP_OK || is_end ? status : eitp__read_names(rows, error);
+}
+
+/* Writes a row of a table as an object of texts; the weight is a number. */
+static eitp_status eitp__write_object(eitp__row_reader *rows, eitp_error *error) {
+    eitp__buffer_clear(&rows->text);
+    for (size_t i = 0; i < rows->names.count; i++) {
+        const eitp_text name = rows->names.words[i], value = eitp__csv_value(&rows->csv, i);
+        double number;
+        eitp__buffer_add_text(&rows->text, i ? "," : "{");
+        eitp__json_write_text(&rows->text, name.bytes, name.size);
+        eitp__buffer_add_text(&rows->text, ":");
+        if (eitp__equals_ignoring_case(name.bytes, name.size, "weight") &&
+            eitp__json_read_number(value.bytes, value.size, &number))
+            eitp__buffer_add(&rows->text, value.bytes, value.size);
+        else
+            eitp__json_write_text(&rows->text, value.bytes, value.size);
+    }
+    eitp__buffer_add_text(&rows->text, "}");
+    return rows->text.failed ? eitp__fail_memory(error, rows->text.size, "a row") : EITP_OK;
+}
+
+static eitp_status eitp__read_table_conversation(eitp__row_reader *rows, eitp_example *example, int *is_end,
+                                                 eitp_error *error) {
+    eitp_status status = eitp__csv_read(&rows->csv, is_end, error);
+    if (status == EITP_OK && !*is_end)
+        status = eitp__check_field_count(rows, error);
+    if (status == EITP_OK && !*is_end)
+        status = eitp__write_object(rows, error);
+    if (status != EITP_OK || *is_end)
+        return status;
+    example->text.bytes = rows->text.data;
+    example->text.size = rows->text.size;
+    example->line = rows->csv.fields[0].line;
+    return EITP_OK;
+}
+
+/* The text of a conversation is its line, or the object that a row of a table becomes. */
 static eitp_status eitp__read_conversation(eitp__row_reader *rows, eitp_example *example, int *is_end,
                                            eitp_error *error) {
     const eitp__buffer *row = &rows->json.row;
+    if (rows->is_table)
+        return eitp__read_table_conversation(rows, example, is_end, error);
     const eitp_status status = eitp__json_rows_read(&rows->json, is_end, error);
     if (status != EITP_OK || *is_end)
         return status;
@@ -302,9 +430,10 @@ static eitp_status eitp__find_conll_column(const eitp__row_reader *rows, const c
                       column);
 }
 
-static eitp_status eitp__find_conll_columns(eitp__row_reader *rows, eitp_error *error) {
+static eitp_status eitp__find_conll_columns(eitp__row_reader *rows, eitp_text beginning, eitp_error *error) {
     const char *const *columns = rows->config.columns;
     eitp_status status;
+    (void)beginning;
     if (columns[EITP__COLUMN_PAIR])
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a text of CoNLL has no pair column", rows->reader.path);
     status = eitp__find_conll_column(rows, columns[EITP__COLUMN_TEXT], &rows->conll.word_column, error);
@@ -357,35 +486,76 @@ static eitp_status eitp__read_line(eitp__row_reader *rows, eitp_example *example
     return EITP_OK;
 }
 
-static eitp_status eitp__read_whole(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
-    int has_ended = 0;
-    eitp_status status = EITP_OK;
+static eitp_status eitp__find_separator(eitp__row_reader *rows, eitp_text beginning, eitp_error *error) {
+    (void)error;
+    rows->separator = eitp__find_document_separator(rows->config.document_separator, beginning);
+    return EITP_OK;
+}
+
+/* Reads lines up to one that separates documents, which is left out, or up to the end of the text. */
+static eitp_status eitp__read_document(eitp__row_reader *rows, int *has_ended, eitp_error *error) {
     eitp__buffer_clear(&rows->text);
-    while (status == EITP_OK && !has_ended)
-        status = eitp__text_lines_add(&rows->lines, &rows->text, &has_ended, error);
-    *is_end = status == EITP_OK && !rows->text.size;
-    if (status == EITP_OK && !*is_end)
-        eitp__take_plain(rows, example, 1);
-    return status;
+    for (;;) {
+        const size_t begin = rows->text.size;
+        const eitp_status status = eitp__text_lines_add(&rows->lines, &rows->text, has_ended, error);
+        if (status != EITP_OK || *has_ended)
+            return status;
+        if (!rows->separator || !eitp__line_is(rows->text.data + begin, rows->text.size - begin, rows->separator))
+            continue;
+        rows->text.size = begin;
+        return EITP_OK;
+    }
+}
+
+/* Reads the next document that is not empty: the file, or a part of it. */
+static eitp_status eitp__read_whole(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    int has_ended;
+    uint64_t line;
+    do {
+        line = rows->lines.line + 1;
+        const eitp_status status = eitp__read_document(rows, &has_ended, error);
+        if (status != EITP_OK)
+            return status;
+    } while (!rows->text.size && !has_ended);
+    *is_end = !rows->text.size;
+    if (!*is_end)
+        eitp__take_plain(rows, example, line);
+    return EITP_OK;
 }
 
 /* ---- Formats ---- */
 
 static const struct {
-    eitp_status (*open)(eitp__row_reader *rows, eitp_error *error); /* NULL: nothing to do */
+    /* Finds out what the rows are, from the first line or the beginning of the text; NULL: nothing to do. */
+    eitp_status (*open)(eitp__row_reader *rows, eitp_text beginning, eitp_error *error);
     eitp_status (*read)(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error);
 } eitp__row_formats[] = {{NULL, NULL},
-                         {NULL, eitp__read_whole},
+                         {eitp__find_separator, eitp__read_whole},
                          {NULL, eitp__read_line},
                          {eitp__read_header, eitp__read_csv},
                          {eitp__read_header, eitp__read_csv},
                          {NULL, eitp__read_json},
                          {eitp__find_conll_columns, eitp__read_conll},
-                         {NULL, eitp__read_conversation}};
+                         {eitp__begin_conversations, eitp__read_conversation}};
 
 /* True if rows have columns by name. */
 static int eitp__has_columns(eitp_text_format format) {
     return format == EITP_FORMAT_CSV || format == EITP_FORMAT_TSV || format == EITP_FORMAT_JSONL;
+}
+
+/* Finds how lines end, and what the format has to know. */
+static eitp_status eitp__row_reader_begin(eitp__row_reader *rows, eitp_error *error) {
+    const eitp_text_format format = rows->config.format;
+    eitp_text beginning;
+    eitp__buffer decoded;
+    eitp__buffer_init(&decoded, rows->reader.host);
+    eitp_status status = eitp__text_reader_peek(&rows->reader, &decoded, &beginning, error);
+    if (status == EITP_OK && format != EITP_FORMAT_TEXT)
+        rows->lines.end = eitp__find_line_end(beginning);
+    if (status == EITP_OK && eitp__row_formats[format].open)
+        status = eitp__row_formats[format].open(rows, beginning, error);
+    eitp__buffer_release(&decoded);
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
@@ -400,13 +570,14 @@ EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const ei
     eitp__json_rows_init(&rows->json, &rows->lines);
     eitp__conll_init(&rows->conll, &rows->lines);
     eitp__buffer_init(&rows->text, host);
+    eitp__word_list_init(&rows->names, host);
     status = eitp__text_reader_check(&rows->reader, error);
     if (status == EITP_OK && config->columns[EITP__COLUMN_WEIGHT] && !eitp__has_columns(config->format))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "%s: neither CSV, TSV nor JSON Lines, so there is no column '%.60s' with weights", path,
                             config->columns[EITP__COLUMN_WEIGHT]);
-    if (status == EITP_OK && eitp__row_formats[config->format].open)
-        status = eitp__row_formats[config->format].open(rows, error);
+    if (status == EITP_OK)
+        status = eitp__row_reader_begin(rows, error);
     if (status != EITP_OK)
         eitp__row_reader_close(rows);
     return status;
@@ -416,6 +587,13 @@ EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const ei
 static int eitp__skips_row(const eitp__row_reader *rows, eitp_status status) {
     const int is_invalid = rows->reader.how.strict && eitp__text_reader_invalid(&rows->reader);
     return status == EITP_ERROR_FORMAT && rows->config.skip_bad && !is_invalid;
+}
+
+/* A row that failed can be left out, if the row is bad and not the file. */
+static void eitp__advise_skipping(const eitp__row_reader *rows, eitp_status status, eitp_error *error) {
+    const int is_invalid = rows->reader.how.strict && eitp__text_reader_invalid(&rows->reader);
+    if (status == EITP_ERROR_FORMAT && !is_invalid && !rows->is_of_file && !rows->json.is_other_form)
+        eitp__fail_advice(error, status, EITP__SKIP_ADVICE);
 }
 
 static void eitp__report_skipped(eitp__row_reader *rows, const eitp_error *error) {
@@ -455,9 +633,30 @@ EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_exa
             return EITP_OK;
         }
     }
+    if (!rows->config.skip_bad)
+        eitp__advise_skipping(rows, status, &bad);
     if (status != EITP_OK && error)
         *error = bad;
     return status;
+}
+
+EITP__PRIVATE void eitp__row_reader_findings(const eitp__row_reader *rows, char *text, size_t size) {
+    char name[2];
+    const char *const delimiter = rows->found_delimiter ? eitp__delimiter_name(rows->csv.separator, name) : "";
+    const struct {
+        const char *setting, *value;
+    } found[] = {{"delimiter", delimiter},
+                 {"text_column", rows->usual_names[EITP__COLUMN_TEXT]},
+                 {"label_column", rows->usual_names[EITP__COLUMN_LABEL]},
+                 {"document_separator", rows->separator ? rows->separator : ""}};
+    size_t used = 0;
+    *text = 0;
+    for (size_t i = 0; i < EITP__COUNT(found) && used < size; i++) {
+        if (!*found[i].value)
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s '%s'", used ? ", " : "read with ", found[i].setting,
+                                 found[i].value);
+    }
 }
 
 EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows) {
@@ -467,6 +666,7 @@ EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows) {
     eitp__json_rows_release(&rows->json);
     eitp__conll_release(&rows->conll);
     eitp__buffer_release(&rows->text);
+    eitp__word_list_release(&rows->names);
     eitp__text_reader_close(&rows->reader);
     memset(rows, 0, sizeof *rows);
 }

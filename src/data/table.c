@@ -142,9 +142,14 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     config.columns[EITP__COLUMN_PAIR] = table->pair_column;
     config.columns[EITP__COLUMN_LABEL] = table->label_column;
     config.columns[EITP__COLUMN_WEIGHT] = table->weight_column;
+    config.delimiter = table->paths.delimiter;
+    config.document_separator = table->paths.document_separator;
     config.skip_bad = table->paths.skip_bad;
     config.every_row = table->every_row;
     config.row_limit = table->row_limit;
+    status = eitp__text_paths_check_format(&table->paths, config.format, error);
+    if (status != EITP_OK)
+        return status;
     status =
         eitp__row_reader_open(&table->rows, &table->host, table->paths.walk.path, &table->paths.how, &config, error);
     if (status == EITP_OK && !table->rows.reader.end)
@@ -160,6 +165,12 @@ static void eitp__table_end(eitp_table *table) {
     table->label = NULL;
 }
 
+static void eitp__table_say(eitp_table *table) {
+    char findings[EITP__FINDINGS_SIZE];
+    eitp__row_reader_findings(&table->rows, findings, sizeof findings);
+    eitp__text_paths_say(&table->paths, findings);
+}
+
 static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_end, eitp_error *error) {
     eitp_table *table = (eitp_table *)user;
     eitp_status status = EITP_OK;
@@ -170,6 +181,8 @@ static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_e
         if (table->rows.reader.host)
             status = eitp__row_reader_next(&table->rows, example, &has_ended, error);
         *is_end = 0;
+        if (status == EITP_OK && !has_ended && table->rows.count == 1)
+            eitp__table_say(table);
         if (status != EITP_OK || !has_ended)
             return status;
         eitp__table_end(table);

@@ -1,16 +1,19 @@
 #include "data/text_files.h"
 
 #include "base/log.h"
+#include "data/documents.h"
 #include "data/row_reader.h"
+#include "data/text_layout.h"
 #include "data/text_paths.h"
 #include "data/sample_header.h"
 
 struct eitp_text_files {
     eitp_host host;
     eitp__text_paths paths;
-    eitp__text_reader reader; /* of the current file, if it is a text */
-    eitp__row_reader rows;    /* if it is a table */
-    eitp_text row;            /* the current row; bytes NULL: it has been passed on */
+    eitp__text_reader reader;  /* of the current file, if it is a text */
+    eitp__documents documents; /* of that text, if lines separate them */
+    eitp__row_reader rows;     /* if it is a table */
+    eitp_text row;            /* the current row, or the first piece of a document; bytes NULL: it has been passed on */
     uint64_t row_bytes;       /* of all rows of the current file */
     eitp__text_progress done; /* in the files before the current one */
     uint64_t row_count, skipped_rows;
@@ -43,6 +46,7 @@ void eitp_text_files_close(eitp_text_files *files) {
     if (!files)
         return;
     const eitp_host host = files->host;
+    eitp__documents_release(&files->documents);
     eitp__text_reader_close(&files->reader);
     eitp__row_reader_close(&files->rows);
     eitp__text_paths_close(&files->paths);
@@ -69,8 +73,28 @@ static void eitp__text_files_end(eitp_text_files *files) {
     files->row_count += files->rows.count;
     files->skipped_rows += files->rows.skipped;
     files->row_bytes = 0;
+    eitp__documents_release(&files->documents);
     eitp__text_reader_close(&files->reader);
     eitp__row_reader_close(&files->rows);
+}
+
+/* Finds out whether lines separate the documents of the text that was opened. */
+static eitp_status eitp__text_files_divide(eitp_text_files *files, eitp_error *error) {
+    char findings[EITP__FINDINGS_SIZE];
+    eitp_text beginning;
+    eitp__buffer decoded;
+    eitp__buffer_init(&decoded, &files->host);
+    const eitp_status status = eitp__text_reader_peek(&files->reader, &decoded, &beginning, error);
+    const char *separator = NULL;
+    if (status == EITP_OK)
+        separator = eitp__find_document_separator(files->paths.document_separator, beginning);
+    eitp__buffer_release(&decoded);
+    if (!separator)
+        return status;
+    eitp__documents_init(&files->documents, &files->reader, separator);
+    snprintf(findings, sizeof findings, "read with document_separator '%.60s'", separator);
+    eitp__text_paths_say(&files->paths, findings);
+    return EITP_OK;
 }
 
 /* Opens the current file of the walk as a text; the reader stays closed if it is skipped. */
@@ -87,8 +111,10 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
         return EITP_OK;
     }
     if (!eitp__sample_kind_of((const unsigned char *)reader->raw, reader->end, &kind) ||
-        kind != EITP_SAMPLE_FILE_TOKENS)
-        return eitp__text_reader_check(reader, error);
+        kind != EITP_SAMPLE_FILE_TOKENS) {
+        status = eitp__text_reader_check(reader, error);
+        return status == EITP_OK ? eitp__text_files_divide(files, error) : status;
+    }
     if (files->paths.walk.is_listed)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
     /* In a directory it may be the token file being written. */
@@ -106,9 +132,13 @@ static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *er
         config.format = !walk->is_listed && !files->paths.json_rows && eitp__is_json_name(path)
                             ? EITP_FORMAT_TEXT
                             : eitp__format_of_name(path, EITP_FORMAT_TEXT);
+    const eitp_status status = eitp__text_paths_check_format(&files->paths, config.format, error);
+    if (status != EITP_OK)
+        return status;
     if (config.format == EITP_FORMAT_TEXT)
         return eitp__text_files_begin_text(files, error);
     config.columns[EITP__COLUMN_TEXT] = files->paths.text_column;
+    config.delimiter = files->paths.delimiter;
     config.skip_bad = files->paths.skip_bad;
     config.row_limit = EITP__ROW_LIMIT;
     return eitp__row_reader_open(&files->rows, &files->host, path, &files->paths.how, &config, error);
@@ -117,11 +147,14 @@ static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *er
 /* Reads the next row that is not empty; row.bytes is NULL after the last. */
 static eitp_status eitp__text_files_next_row(eitp_text_files *files, eitp_error *error) {
     eitp_example example = EITP__ZERO;
+    char findings[EITP__FINDINGS_SIZE];
     int is_end;
     do {
         eitp_status status = eitp__row_reader_next(&files->rows, &example, &is_end, error);
         if (status != EITP_OK)
             return status;
+        eitp__row_reader_findings(&files->rows, findings, sizeof findings);
+        eitp__text_paths_say(&files->paths, findings);
     } while (!is_end && !example.text.size);
     files->row.bytes = is_end ? NULL : example.text.bytes;
     files->row.size = example.text.size;
@@ -129,18 +162,33 @@ static eitp_status eitp__text_files_next_row(eitp_text_files *files, eitp_error 
     return EITP_OK;
 }
 
+/* Reads the first piece of the next document that is not empty; row.bytes is NULL after the last. */
+static eitp_status eitp__text_files_next_document(eitp_text_files *files, eitp_error *error) {
+    eitp_text piece = EITP__ZERO;
+    do {
+        const eitp_status status = eitp__documents_piece(&files->documents, &piece.bytes, &piece.size, error);
+        if (status != EITP_OK)
+            return status;
+    } while (!piece.size && !files->documents.has_ended);
+    piece.bytes = piece.size ? piece.bytes : NULL;
+    files->row = piece;
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const char **path, eitp_error *error) {
     eitp_status status = EITP_OK;
     files->has_begun = 1;
     files->row.bytes = NULL;
-    if (files->reader.host)
+    if (files->reader.host && !files->documents.separator)
         eitp__text_files_end(files);
     for (;;) {
         if (files->rows.reader.host)
             status = eitp__text_files_next_row(files, error);
+        else if (files->documents.separator)
+            status = eitp__text_files_next_document(files, error);
         if (status != EITP_OK)
             return status;
-        if (files->row.bytes || files->reader.host)
+        if (files->row.bytes || (files->reader.host && !files->documents.separator))
             break;
         eitp__text_files_end(files);
         status = eitp__path_walk_next(&files->paths.walk, error);
@@ -159,8 +207,10 @@ EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const ch
 
 EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
                                                  eitp_error *error) {
-    if (files->reader.host)
+    if (files->reader.host && !files->documents.separator)
         return eitp__text_reader_next(&files->reader, text, size, error);
+    if (files->documents.separator && !files->row.bytes)
+        return eitp__documents_piece(&files->documents, text, size, error);
     *text = files->row.bytes ? files->row.bytes : "";
     *size = files->row.bytes ? files->row.size : 0;
     files->row.bytes = NULL;

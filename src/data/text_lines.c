@@ -4,13 +4,14 @@ EITP__PRIVATE void eitp__text_lines_init(eitp__text_lines *lines, eitp__text_rea
     memset(lines, 0, sizeof *lines);
     lines->reader = reader;
     lines->limit = limit;
+    lines->end = '\n';
 }
 
-/* Takes the bytes of the piece up to the next line feed; *has_ended is 1 if the line ends there. */
+/* Takes the bytes of the piece up to the end of the line; *has_ended is 1 if it is among them. */
 static const char *eitp__text_lines_take(eitp__text_lines *lines, size_t *size, int *has_ended) {
-    const char *text = lines->text, *feed = (const char *)memchr(text, '\n', lines->left);
-    *has_ended = feed != NULL;
-    *size = feed ? (size_t)(feed - text) + 1 : lines->left;
+    const char *text = lines->text, *end = (const char *)memchr(text, lines->end, lines->left);
+    *has_ended = end != NULL;
+    *size = end ? (size_t)(end - text) + 1 : lines->left;
     lines->text += *size;
     lines->left -= *size;
     return text;

@@ -1,6 +1,8 @@
 #include "data/text_paths.h"
 
+#include "base/log.h"
 #include "base/setting_table.h"
+#include "data/text_layout.h"
 
 /* Default of read_size, in bytes. */
 #define EITP__READ_SIZE ((size_t)65536)
@@ -13,6 +15,10 @@ static const eitp_setting eitp__text_files_settings[] = {
                        "encoding of the text, as iconv names it"),
     EITP__TEXT_SETTING(eitp_text_files_config, , text_column, "text_column", NULL, REFUSED,
                        "column of tables that has the text"),
+    EITP__TEXT_SETTING(eitp_text_files_config, , delimiter, "delimiter", NULL, REFUSED,
+                       "what separates the columns of CSV and TSV: a character, or comma, semicolon or tab"),
+    EITP__TEXT_SETTING(eitp_text_files_config, , document_separator, "document_separator", NULL, REFUSED,
+                       "a line that is exactly this separates the documents of a text; none: a file is one document"),
     EITP__SETTING(eitp_text_files_config, , skip_bad, "on_bad_row", CHOICE, 0, 0, 0, 0, REFUSED, "stop skip",
                   "whether a row of a table that cannot be read is an error, or is skipped"),
     EITP__SETTING(eitp_text_files_config, , strict_utf8, "strict_utf8", FLAG, 0, 0, 1, 0, REFUSED, NULL,
@@ -64,6 +70,8 @@ static eitp_status eitp__text_paths_copy(eitp__text_paths *paths, const eitp_tex
     eitp_status status = eitp__copy_setting(&paths->host, config->encoding, &paths->encoding, error);
     if (status == EITP_OK)
         status = eitp__copy_setting(&paths->host, config->text_column, &paths->text_column, error);
+    if (status == EITP_OK)
+        status = eitp__copy_setting(&paths->host, config->document_separator, &paths->document_separator, error);
     for (size_t i = 0; i < config->path_count && status == EITP_OK; i++)
         status = eitp__copy_setting(&paths->host, config->paths[i], &paths->paths[i], error);
     return status;
@@ -104,7 +112,9 @@ EITP__PRIVATE eitp_status eitp__text_paths_open(eitp__text_paths *paths, const e
     paths->skip_bad = config->skip_bad;
     paths->json_rows = config->json_rows;
     paths->input = config->input;
-    status = eitp__text_paths_copy(paths, config, error);
+    status = eitp__read_delimiter(config->delimiter, &paths->delimiter, error);
+    if (status == EITP_OK)
+        status = eitp__text_paths_copy(paths, config, error);
     paths->how.encoding = paths->encoding;
     paths->how.strict = config->strict_utf8;
     paths->how.read_size = config->read_size ? config->read_size : EITP__READ_SIZE;
@@ -129,5 +139,31 @@ EITP__PRIVATE void eitp__text_paths_close(eitp__text_paths *paths) {
     eitp__release(&host, paths->has_folders, paths->path_count);
     eitp__release_text(&host, paths->encoding);
     eitp__release_text(&host, paths->text_column);
+    eitp__release_text(&host, paths->document_separator);
     memset(paths, 0, sizeof *paths);
+}
+
+EITP__PRIVATE eitp_status eitp__text_paths_check_format(const eitp__text_paths *paths, eitp_text_format format,
+                                                        eitp_error *error) {
+    const char *separator = paths->document_separator;
+    const int divides = separator && strcmp(separator, "auto") != 0 && strcmp(separator, "none") != 0;
+    if (!paths->walk.is_listed)
+        return EITP_OK;
+    if (paths->delimiter && format != EITP_FORMAT_CSV && format != EITP_FORMAT_TSV && format != EITP_FORMAT_CHAT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: delimiter is for the columns of CSV and TSV; leave it out, or set format to csv",
+                          paths->walk.path);
+    if (divides && format != EITP_FORMAT_TEXT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: document_separator is for files that are read as text, and each row of this one is a "
+                          "document; leave it out, or set format to text",
+                          paths->walk.path);
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__text_paths_say(eitp__text_paths *paths, const char *findings) {
+    if (!*findings || !strcmp(findings, paths->said))
+        return;
+    eitp__log_line(&paths->host, EITP_LOG_INFO, "%s: %s", paths->walk.path, findings);
+    snprintf(paths->said, sizeof paths->said, "%s", findings);
 }

@@ -113,6 +113,30 @@ EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reade
     return status == EITP_OK && !reader->is_utf8 ? eitp__text_reader_try(reader, error) : status;
 }
 
+static eitp_status eitp__text_reader_hold(void *user, const char *text, size_t size, eitp_error *error) {
+    eitp__buffer *held = (eitp__buffer *)user;
+    const size_t mark = !held->size && size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    eitp__buffer_add(held, text + mark, size - mark);
+    return held->failed ? eitp__fail_memory(error, held->size + size, "the beginning of a text") : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__text_reader_peek(const eitp__text_reader *reader, eitp__buffer *decoded,
+                                                 eitp_text *beginning, eitp_error *error) {
+    const size_t end = reader->end < EITP__TEXT_CHECK_SIZE ? reader->end : EITP__TEXT_CHECK_SIZE;
+    eitp__decoder decoder;
+    beginning->bytes = reader->raw + reader->at;
+    beginning->size = end > reader->at ? end - reader->at : 0;
+    if (reader->is_utf8)
+        return EITP_OK;
+    eitp_status status = eitp__decoder_open(&decoder, reader->how.encoding, eitp__text_reader_hold, decoded, error);
+    if (status == EITP_OK)
+        status = eitp__decoder_add(&decoder, beginning->bytes, beginning->size, error);
+    eitp__decoder_close(&decoder);
+    beginning->bytes = decoded->size ? decoded->data : "";
+    beginning->size = decoded->size;
+    return status;
+}
+
 EITP__PRIVATE uint64_t eitp__text_reader_invalid(const eitp__text_reader *reader) {
     return reader->repair.invalid_bytes + reader->decoder.invalid_bytes;
 }

@@ -40,6 +40,11 @@ EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, cons
 /* Refuses what is not text, see eitp__check_text. Before the first piece is read. */
 EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error);
 
+/* The beginning of the text in UTF-8, as far as eitp__text_reader_open has read it, without a byte order mark; it is in
+   the reader, or in `decoded`. Before the first piece is read. */
+EITP__PRIVATE eitp_status eitp__text_reader_peek(const eitp__text_reader *reader, eitp__buffer *decoded,
+                                                 eitp_text *beginning, eitp_error *error);
+
 /* Reads the next piece, valid until the next call and without a byte order mark; *size is 0 at the end, after which
    invalid bytes are reported in the log. */
 EITP__PRIVATE eitp_status eitp__text_reader_next(eitp__text_reader *reader, const char **text, size_t *size,

@@ -54,10 +54,11 @@ typedef struct eitp_data_recipe {
     eitp_text_format format;
     const char *encoding; /* NULL: UTF-8 */
     const char *text_column, *pair_column, *label_column;
-    const char *weight_column; /* for tasks of labels; see eitp_table_config */
-    int skip_bad;              /* bad rows of tables are skipped; 0: the first is an error */
-    int dedup;                 /* see eitp_labelled_pack_config */
-    int strict_utf8;           /* see eitp_pack_config */
+    const char *delimiter, *document_separator; /* see eitp_text_files_config */
+    const char *weight_column;                  /* for tasks of labels; see eitp_table_config */
+    int skip_bad;                               /* bad rows of tables are skipped; 0: the first is an error */
+    int dedup;                                  /* see eitp_labelled_pack_config */
+    int strict_utf8;                            /* see eitp_pack_config */
     /* For training and validation data. 0: a resumed run goes on with what the texts were packed into, even if they
        have changed. 1: it reads them again, and is refused if the training data differ. 2: it reads them again, and
        goes on with training data that differ, such as texts that are cut elsewhere, if there are as many samples. */

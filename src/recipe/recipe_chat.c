@@ -12,19 +12,26 @@ typedef struct eitp__first_row {
     eitp_error why; /* with EITP_ERROR_ARGUMENT: it is neither a conversation nor a text */
 } eitp__first_row;
 
+/* Looks at the first row. A table, unlike JSON, has conversations only if none of its columns is the text. */
 static void eitp__judge_first_row(const eitp_host *host, const eitp_example *example, eitp__first_row *row) {
     const eitp_text *text = &example->text;
+    const int is_json = eitp__format_of_name(example->path, EITP_FORMAT_JSONL) == EITP_FORMAT_JSONL;
     eitp_json_document *document = NULL;
-    if (!eitp__json_parse_line(host, text->bytes, text->size, 1, &document, NULL)) {
-        const eitp_json *root = eitp_json_root(document);
-        row->is_conversation = eitp__has_conversation(root);
-        row->has_weight = !row->is_conversation && eitp_json_member(root, "weight") != NULL;
-        if (!row->is_conversation && root->kind == EITP_JSON_OBJECT && !eitp_json_member(root, "text")) {
-            eitp__fail_form(host, root, "text", &row->why);
-            eitp__fail_prefix(&row->why, row->why.status, "%s: line %llu", example->path,
-                              (unsigned long long)example->line);
-        }
-    }
+    const eitp_json *root;
+    if (eitp__json_parse_line(host, text->bytes, text->size, 1, &document, NULL))
+        return;
+    root = eitp_json_root(document);
+    const int has_text = root->kind != EITP_JSON_OBJECT || eitp_json_member(root, "text") != NULL;
+    row->is_conversation = (is_json || !has_text) && eitp__has_conversation(root);
+    row->has_weight = is_json && !row->is_conversation && eitp_json_member(root, "weight") != NULL;
+    if (!has_text)
+        eitp__refuse_other_training(root, &row->why);
+    if (!has_text && is_json && !row->why.status && !row->is_conversation &&
+        !eitp__find_usual_member(root, EITP__COLUMN_TEXT))
+        eitp__fail_form(host, root, "text", &row->why);
+    if (row->why.status)
+        eitp__fail_prefix(&row->why, row->why.status, "%s: line %llu", example->path,
+                          (unsigned long long)example->line);
     eitp_json_release(document);
 }
 
@@ -48,8 +55,8 @@ static eitp_status eitp__read_first_row(const eitp_training *training, eitp__fir
     return status;
 }
 
-/* True if the first path is JSON by its name, or a directory and there are settings of conversations; and no column
-   says what of the rows is the text. */
+/* True if the first path is JSON or a table by its name, or a directory and there are settings of conversations; and no
+   column says what of the rows is the text. */
 static int eitp__may_be_conversations(const eitp_training *training) {
     const eitp_data_recipe *data = &training->recipe.data;
     const eitp_text_list *paths = training->parts[EITP_TRAINING].paths;
@@ -58,7 +65,9 @@ static int eitp__may_be_conversations(const eitp_training *training) {
         return 0;
     if (eitp__has_chat_setting(training))
         eitp__recipe_path_kind(&training->host, paths->texts[0], NULL, &kind, NULL);
-    return kind == EITP_PATH_DIRECTORY || eitp__format_of_name(paths->texts[0], EITP_FORMAT_TEXT) == EITP_FORMAT_JSONL;
+    const eitp_text_format format = eitp__format_of_name(paths->texts[0], EITP_FORMAT_TEXT);
+    return kind == EITP_PATH_DIRECTORY || format == EITP_FORMAT_JSONL || format == EITP_FORMAT_CSV ||
+           format == EITP_FORMAT_TSV;
 }
 
 /* What cannot be read now is reported when it is packed; of a resumed run it may have gone missing. A run that has

@@ -44,6 +44,8 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
     hash = eitp__fnv1a(hash, numbers, sizeof numbers);
     for (size_t i = 0; i < EITP__COUNT(texts); i++)
         hash = eitp__add_setting(hash, i, texts[i]);
+    hash = eitp__add_setting(hash, 5, data->delimiter); /* 4: eitp__tokens_fingerprint */
+    hash = eitp__add_setting(hash, 6, data->document_separator);
     for (size_t i = 0; i < paths->count; i++) {
         const uint64_t sum = eitp__path_fingerprint(&training->host, paths->texts[i]);
         hash = eitp__fnv1a(hash, &sum, sizeof sum);
@@ -139,6 +141,8 @@ EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *train
     texts.format = data->format;
     texts.encoding = data->encoding;
     texts.text_column = data->text_column;
+    texts.delimiter = data->delimiter;
+    texts.document_separator = data->document_separator;
     texts.skip_bad = data->skip_bad;
     texts.json_rows = training->recipe.task.kind != EITP_TASK_AUTO || eitp__has_chat_setting(training);
     texts.strict_utf8 = data->strict_utf8;

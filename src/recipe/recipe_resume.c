@@ -6,9 +6,10 @@
 
 /* Settings that decide what the samples of given data are. */
 static int eitp__decides_samples(const char *name) {
-    static const char *const names[] = {"val_fraction",  "data_format",   "encoding",   "text_column", "pair_column",
-                                        "label_column",  "weight_column", "on_bad_row", "dedup",       "strict_utf8",
-                                        "chat_template", "chat_values",   "train_on",   "labels",      "block_size"};
+    static const char *const names[] = {
+        "val_fraction",  "data_format", "encoding",           "text_column", "pair_column", "label_column",
+        "weight_column", "delimiter",   "document_separator", "on_bad_row",  "dedup",       "strict_utf8",
+        "chat_template", "chat_values", "train_on",           "labels",      "block_size"};
     size_t i = 0;
     while (i < EITP__COUNT(names) && strcmp(names[i], name) != 0)
         i++;

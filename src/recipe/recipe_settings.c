@@ -89,6 +89,10 @@ static const eitp_setting eitp__data_settings[] = {
     EITP__COLUMN_SETTING(pair_column, "pair_column", "column of tables that has the second text of a pair"),
     EITP__COLUMN_SETTING(label_column, "label_column", "column of tables that has the label"),
     EITP__COLUMN_SETTING(weight_column, "weight_column", "column of tables that has the weight of a row in the loss"),
+    EITP__TEXT_SETTING(eitp_data_recipe, , delimiter, "delimiter", NULL, REFUSED,
+                       "what separates the columns of CSV and TSV: a character, or comma, semicolon or tab"),
+    EITP__TEXT_SETTING(eitp_data_recipe, , document_separator, "document_separator", NULL, REFUSED,
+                       "a line that is exactly this separates the documents of a text; none: a file is one document"),
     EITP__DATA_SETTING(skip_bad, "on_bad_row", CHOICE, 0, 0, 0, "stop skip",
                        "whether a row of a table that cannot be read ends the run, or is skipped and counted"),
     EITP__DATA_SETTING(

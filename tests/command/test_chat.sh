@@ -108,6 +108,15 @@ check "the same weights" cmp -s alpaca/checkpoint-1/model.safetensors list/check
 sed 's/"instruction"/"question"/; s/"output"/"answer"/; s/ "input": "",//' alpaca.json >questions.json
 exits 0 "questions and answers" train --model chats --data questions.json --val-fraction 0 --steps 1 $options --output-dir questions
 check "the same weights" cmp -s alpaca/checkpoint-1/model.safetensors questions/checkpoint-1/model.safetensors
+printf 'instruction;response\none;two\n"three";four\n' >questions.csv
+exits 0 "a table of questions and answers" train --model chats --data questions.csv --val-fraction 0 --steps 1 $options --output-dir table
+check "the same weights" cmp -s alpaca/checkpoint-1/model.safetensors table/checkpoint-1/model.safetensors
+printf '{"prompt": "q", "chosen": "a", "rejected": "b"}\n' >preferences.jsonl
+refuses 1 "preferences.jsonl: line 1: rows with chosen and rejected are for preference training (DPO), which eitp does not have$" \
+    train --model chats --data preferences.jsonl --steps 1 $options --output-dir gone
+printf 'prompt,completion,label\none,two,True\n' >judged.csv
+refuses 1 "judged.csv: line 2: rows with completion and a label true or false are for training on judged answers (KTO), which eitp does not have$" \
+    train --model chats --data judged.csv --steps 1 $options --output-dir gone
 mkdir folder && cp questions.json folder/
 exits 0 "a directory of conversations" train $(printf %s "$train" | sed 's/chats.jsonl/folder/') --steps 1 --output-dir folders
 check "with a chat template they are conversations" grep -q 'packed 2 samples' err
@@ -159,7 +168,10 @@ check "are warned of" grep -q '^warning: 1 of 2 conversations have tools, which 
 
 printf '{"prompt": "%0600d", "completion": "two"}\n{"prompt": "three", "completion": "four"}\n' 0 >long.jsonl
 exits 0 "a conversation that is cut" train --model chats --data long.jsonl --val-fraction 0 --steps 1 $options --output-dir long
-check "is left out" grep -q 'skipped 1 of 2 conversations' err
+check "is left out" grep -q 'skipped 1 of 2 conversations, which have no answer in their first 512 tokens, where they are cut; a --block-size of [0-9]* would reach it' err
+head -n 1 long.jsonl >longer.jsonl
+refuses 1 "no conversation has an answer in its first 64 tokens, where it is cut; a --block-size of [0-9]* would reach the answers" \
+    train --model chats --data longer.jsonl --val-fraction 0 --steps 1 --block-size 64 $options --output-dir gone
 printf '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}\n{"messages": [{"role": "user"}]}\n' >bad.jsonl
 refuses 1 "bad.jsonl: line 2: message 1 has no 'content'" train --model chats --data bad.jsonl --steps 1 $options --output-dir gone
 exits 0 "bad rows are skipped" train --model chats --data bad.jsonl --on-bad-row skip --val-fraction 0 --steps 1 $options --output-dir skipped

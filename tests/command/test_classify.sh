@@ -390,7 +390,7 @@ check "and accumulations" grep -q 'micro-batches per step (default: 4; 1 with --
 printf 'text,label\na b,cold\n,warm\nc d,warm\n' >empty.csv
 printf 'text,label\na b,cold\nc d,\ne f,warm\n' >nameless.csv
 printf '{"text": "a b", "label": ["cold", "warm"]}\n{"text": "c d", "label": ["cold"]}\n' >lists.jsonl
-refuses 1 "empty.csv: line 3, column 1: the text is empty: it has no tokens (--on-bad-row skip goes on with the next row)" \
+refuses 1 "empty.csv: line 3, column 1: the text is empty: it has no tokens; --on-bad-row skip goes on with the next row" \
     train $small --data empty.csv --output-dir gone
 refuses 1 "nameless.csv: line 3, column 1: the label is missing; name it, or train with --labels several if texts may have none" \
     train $small --data nameless.csv --output-dir gone

@@ -39,7 +39,7 @@ check "in a directory it is a text" grep -q '^{"text": "one, two"}' text
 printf '[{"role": "x", "conversation": []}]\n' >other.json
 refuses 1 "other.json: line 1: no member named 'text' with a text (members: role, conversation)" pack --data other.json --output gone
 lm="train --init tiny.json --block-size 4 --batch-size 1 --grad-accum 1 --steps 1 --threads 1 --val-fraction 0"
-refuses 1 "other.json: line 1: the row has the members role, conversation; it must have messages, or conversations, or prompt and completion, or instruction and output, or question and answer, or text; the nearest is conversations (--text-column NAME, or --data-format text" \
+refuses 1 "other.json: line 1: the row has the members role, conversation; it must have messages, or conversations, or prompt and completion, or prompt and response, or instruction and output, or instruction and response, or question and answer, or input and output, or text; the nearest is conversations (--text-column NAME, or --data-format text" \
     $lm --data other.json --output-dir gone
 printf '{"text": "one two three", "weight": 2}\n' >heavy.jsonl
 exits 0 "a text with a weight" $lm --data heavy.jsonl --output-dir heavy
@@ -53,14 +53,40 @@ for content in '["a"]' '[["a"]]' '3' '"a"' 'null' '{"text": ["a b", "c"]}' '{"da
     printf '%s' "$content" >odd.json
     refuses 1 "" $lm --data odd.json --output-dir gone
 done
-refuses 1 "rows.csv: line 1: no column named 'body' (columns: id, text); .*(--text-column NAME" pack --data rows.csv --text-column body \
+refuses 1 "rows.csv: line 1: no column named 'body' (columns: id, text); set --text-column to one of these.*; or set --data-format to text" pack --data rows.csv --text-column body \
     --output gone
 printf 'text\none\n"tw"o\nthree\n' >bad.csv
-refuses 1 "bad.csv: line 3, column 5: text after a closing quote; .*(--on-bad-row skip" pack --data bad.csv --output gone
+refuses 1 "bad.csv: line 3, column 5: text after a closing quote; .*; --on-bad-row skip" pack --data bad.csv --output gone
 packed --data bad.csv --on-bad-row skip
 check "--on-bad-row skip" grep -q '^one|three|$' text
 check "skipped rows are reported" grep -q 'skipped a bad row: bad.csv: line 3, column 5' err
 check "and counted" grep -q 'skipped 1 bad rows of 3' err
+
+# The layout of a file is found, and said once.
+printf 'id;review\n1;"one, two"\n2;"a\nb"\n' >found.csv
+packed --data found.csv
+check "separator and column are found" same text expected
+check "and said once" test "$(grep -c "^found.csv: read with --delimiter ';', --text-column 'review'$" err)" -eq 1
+packed --data found.csv --delimiter ';' --text-column review
+check "given ones are the same" same text expected
+check "and not said" sh -c '! grep -q "read with" err'
+refuses 1 "found.csv: line 1: no column named 'text' (columns: id;review)" pack --data found.csv --delimiter comma --output gone
+refuses 1 "rows.json: --delimiter is for the columns of CSV and TSV; leave it out, or set --data-format to csv" \
+    pack --data rows.json --delimiter ';' --output gone
+refuses 1 "delimiter 'ab' must be one ASCII character" pack --data found.csv --delimiter ab --output gone
+printf 'text\rone, two\r' | sed 's/one, two/"one, two"/' >returns.csv
+packed --data returns.csv
+check "lines that end with CR" grep -qx 'one, two|' text
+printf 'one\n%%\ntwo\n%%\nthree 3 %%\n%%\n' >fortunes
+packed --data fortunes
+check "lines of % separate documents" test "$(cat text)" = "$(printf 'one\n|two\n|three 3 %%\n|')"
+check "and that is said once" test "$(grep -c "^fortunes: read with --document-separator '%'$" err)" -eq 1
+packed --data fortunes --document-separator none
+check "--document-separator none" test "$(cat text)" = "$(cat fortunes)
+|"
+packed --data fortunes --document-separator two
+check "--document-separator two" test "$(cat text)" = "$(printf 'one\n%%\n|%%\nthree 3 %%\n%%\n|')"
+refuses 1 "rows.json: --document-separator is for files that are read as text" pack --data rows.json --document-separator % --output gone
 
 # Standard input is read once, in pieces, from a pipe.
 "$eitp" pack --data - --output input.tok --json <rows.csv >out 2>err

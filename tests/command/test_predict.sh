@@ -203,7 +203,7 @@ check "is lowered to them" grep -qE '^block-size [0-9]+ instead of 4000, the pos
 refuses 1 "--pass-tokens must be at least the" predict --model bert-class --text a --pass-tokens 2
 printf 'text\na\n"b\n' >unclosed.csv
 exits 1 "a bad row" predict --model bert-class --data unclosed.csv
-check "a bad row: what to do" grep -q '^error: unclosed.csv: line 3, .*(--on-bad-row skip goes on with the next row)$' err
+check "a bad row: what to do" grep -q '^error: unclosed.csv: line 3, .*; --on-bad-row skip goes on with the next row$' err
 refuses 2 "smallest --memory-budget that is enough is" predict --model bert-class --text a --memory-budget 1M
 refuses 1 "invalid value 'sum'" embed --model bert --text a --pooling sum
 cp -r bert untold

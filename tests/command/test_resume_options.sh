@@ -52,6 +52,10 @@ text-column other rows other
 pair-column other rows other
 label-column other rows refused read again with --label-column: .*no label named
 weight-column value rows other
+delimiter ; rows refused read again with --delimiter: .*no column named 'text'
+delimiter comma rows same
+document-separator none lm same
+document-separator % rows refused --document-separator is for files that are read as text
 on-bad-row skip rows same
 dedup yes rows refused read again with --dedup: the training data differ .* had 18 samples, and this run has 1[0-7];
 save-dtype bf16 rows other

@@ -510,6 +510,49 @@ static void test_pack_separates_documents(void) {
     }
 }
 
+/* Packs a file with this content, read in pieces of every small size, and returns its text with what ends documents. */
+static const char *pack_content(const char *name, const char *content, const char *separator, meter *m) {
+    static char text[200], first[200];
+    eitp_host host = meter_host(m);
+    eitp_error error = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
+    eitp_sample_file_info info = EITP__ZERO;
+    CHECK(put_text(name, content));
+    config.texts.document_separator = separator;
+    for (config.texts.read_size = 0; config.texts.read_size < 9; config.texts.read_size++) {
+        const eitp_status status = pack_one(&host, name, "packed", config, &info, &error);
+        CHECK_THAT(status == EITP_OK, "%s", error.message);
+        unpack("packed", config.texts.read_size ? text : first, sizeof text);
+        CHECK_THAT(!config.texts.read_size || !strcmp(text, first), "read_size %d: %s", (int)config.texts.read_size,
+                   text);
+    }
+    CHECK(settled(m));
+    return first;
+}
+
+static void check_documents(const char *content, const char *separator, const char *expected) {
+    meter m;
+    const char *text = pack_content("a.txt", content, separator, &m);
+    CHECK_THAT(!strcmp(text, expected), "'%s': '%s'", content, text);
+}
+
+#define ENDS "<|endoftext|>"
+
+static void test_pack_divides_texts(void) {
+    meter m;
+    REQUIRE(scratch_make(scratch));
+    check_documents("a\nb\n%\nc\n%\n%\r\n%%\n%\nd", NULL, "a\nb\n%\nc\n%\n%\r\n%%\n%\nd" ENDS);
+    check_documents("a\nb\n%\nc\n%\n%\r\n100%\n%\nd", NULL, "a\nb\n" ENDS "c\n" ENDS "100%\n" ENDS "d" ENDS);
+    check_documents("%\na\n%\nb\n%", "auto", "a\n" ENDS "b\n" ENDS);
+    check_documents("%\na\n%\nb\n", NULL, "%\na\n%\nb\n" ENDS);
+    check_documents("%\na\n%\nb\n%\n", "none", "%\na\n%\nb\n%\n" ENDS);
+    check_documents("%\na\n%\nb\n%\n", "off", "%\na\n%\nb\n%\n" ENDS);
+    check_documents("-----\na-----\n-----\n-----b\n------\n-----", "-----", "a-----\n" ENDS "-----b\n------\n" ENDS);
+    pack_content("a.txt", "%\na\n%\nb\n%\n", NULL, &m);
+    CHECK_THAT(strstr(m.log, "a.txt: read with document_separator '%'") != NULL, "%s", m.log);
+    scratch_remove(scratch);
+}
+
 static void test_pack_refuses_loops(void) {
     meter m;
     eitp_host host = meter_host(&m);
@@ -1425,6 +1468,7 @@ int main(int argc, char **argv) {
         TEST(test_pack_counts_entropy),
         TEST(test_pack_reads_directories_in_order),
         TEST(test_pack_separates_documents),
+        TEST(test_pack_divides_texts),
         TEST(test_pack_refuses_loops),
         TEST(test_pack_does_not_depend_on_read_size),
         TEST(test_pack_replaces_or_refuses_invalid_bytes),

@@ -31,14 +31,15 @@ static int has(const eitp_error *error, const char *text) {
     return 0;
 }
 
-/* The log of a host: warnings, and the last of them. */
+/* The log of a host: its lines, those that are warnings, and the last one. */
 typedef struct log_seen {
-    int warnings;
+    int lines, warnings;
     char last[600];
 } log_seen;
 
 static void see_log(void *user, eitp_log_level level, const char *message) {
     log_seen *seen = (log_seen *)user;
+    seen->lines++;
     seen->warnings += level == EITP_LOG_WARNING;
     snprintf(seen->last, sizeof seen->last, "%s", message);
 }
@@ -373,13 +374,13 @@ static void test_csv_errors(void) {
     for (int i = 0; i < 300; i++)
         strcat(wide, i ? ",\xE4\xB8\xAD" : "a");
     CHECK(put("a.csv", wide) && read_table(&r, "a.csv") == EITP_ERROR_ARGUMENT &&
-          has(&r.error, "\xE4\xB8\xAD...); name"));
+          has(&r.error, "\xE4\xB8\xAD...); set"));
     CHECK(eitp__utf8_valid_prefix((const unsigned char *)r.error.message, strlen(r.error.message)) ==
           strlen(r.error.message));
     check_refused(&r, "a.csv", "text,b,text\n", EITP_ERROR_FORMAT, "line 1: columns 1 and 3 are both named 'text'");
     r.config.label_column = "class";
     check_refused(&r, "a.csv", "text,label\nc,d\n", EITP_ERROR_ARGUMENT,
-                  "line 1: no column named 'class' (columns: text, label)");
+                  "line 1: no column named 'class' (columns: text, label); set label_column to one of these");
     r.config.label_column = NULL;
     r.config.row_limit = 16;
     check_refused(&r, "a.csv", "text\n0123456789abcde\n0123456789abcdef\n", EITP_ERROR_FORMAT,
@@ -501,7 +502,7 @@ static void test_json_of_other_forms(void) {
     check_refused(&r, "a.json", "{\"text\":{\"0\":\"a\"}}", EITP_ERROR_FORMAT,
                   "line 1, column 9: 'text' must be a string (got an object)");
     check_refused(&r, "a.json", "{\"data\":[{\"text\":\"a\"}],\"version\":1}", EITP_ERROR_FORMAT,
-                  "line 1: no member named 'text' with a text (members: data, version); name the member");
+                  "line 1: no member named 'text' with a text (members: data, version); set text_column to");
     check_refused(&r, "a.json", "{\"text\":\"a\"}{\"text\":\"b\"}", EITP_ERROR_FORMAT, "invalid JSON at line 1");
     check_refused(&r, "a.json", "null", EITP_ERROR_FORMAT, "line 1, column 1: 'the line' must be an object (got null)");
     check_refused(&r, "a.json", "\"a\"", EITP_ERROR_FORMAT,
@@ -515,6 +516,120 @@ static void test_json_of_other_forms(void) {
     scratch_remove(scratch);
 }
 
+/* ---- What a file says of itself ---- */
+
+/* A table, its rows, and the end of what the log says of it; NULL: nothing. */
+typedef struct found_case {
+    const char *name, *content, *rows, *said;
+} found_case;
+
+static void check_found(const found_case *cases, size_t count) {
+    REQUIRE(scratch_make(scratch));
+    for (size_t i = 0; i < count; i++) {
+        table_read r = EITP__ZERO;
+        check_rows(&r, cases[i].name, cases[i].content, cases[i].rows);
+        CHECK_THAT(cases[i].said ? strstr(r.log.last, cases[i].said) != NULL : !r.log.last[0], "%s: '%s'",
+                   cases[i].name, r.log.last);
+        CHECK_THAT(r.log.lines == (cases[i].said != NULL), "%s: %d lines", cases[i].name, r.log.lines);
+    }
+    scratch_remove(scratch);
+}
+
+static void test_separators_are_found(void) {
+    static const found_case cases[] = {
+        {"semicolons.csv", "text;label\none, two;x\n\"three;four\";y\n", "one, two=x@2:1\nthree;four=y@3:1\n",
+         ": read with delimiter ';'"},
+        {"tabs.csv", "label\ttext\nx\tone, two\n", "one, two=x@2:3\n", ": read with delimiter 'tab'"},
+        {"commas.csv", "text,label\none;two,x\nthree;four,y\n", "one;two=x@2:1\nthree;four=y@3:1\n", NULL},
+        {"one.csv", "text\na;b\nc\td\n", "a;b@2:1\nc\td@3:1\n", NULL},
+        {"decimals.csv", "text;weight\nsun;1,5\nfog;2,5\n", "sun@2:1\nfog@3:1\n", ": read with delimiter ';'"},
+        {"quoted.csv", "\"text\";\"a,b\";label\n\"1\n,2\";\"\";x\n", "1\n,2=x@2:1\n", ": read with delimiter ';'"},
+    };
+    check_found(cases, EITP__COUNT(cases));
+}
+
+static void test_line_ends_are_found(void) {
+    static const found_case cases[] = {
+        {"returns.csv", "text,label\rhello,a\rworld,b", "hello=a@2:1\nworld=b@3:1\n", NULL},
+        {"returns.tsv", "text\tlabel\rhello\ta\r\rworld\tb\r", "hello=a@2:1\nworld=b@4:1\n", NULL},
+        {"returns.txt", "one\rtwo\r", "one@1:1\ntwo@2:1\n", NULL},
+        {"returns.jsonl", "{\"text\": \"a\"}\r{\"text\": \"b\"}\r", "a@1:10\nb@2:10\n", NULL},
+        {"returns.conll", "a x\rb y\r\rc x\r", "a b[x,y]@1:1\nc[x]@4:1\n", NULL},
+        {"within.csv", "text,label\n\"one\rtwo\",a\n", "one\rtwo=a@2:1\n", NULL},
+    };
+    check_found(cases, EITP__COUNT(cases));
+}
+
+static void test_columns_are_found(void) {
+    static const found_case cases[] = {
+        {"reviews.csv", "id,review,sentiment\n1,good,x\n", "good=x@2:3\n",
+         ": read with text_column 'review', label_column 'sentiment'"},
+        {"caps.csv", "Text;Label\ngood;x\n", "good=x@2:1\n",
+         ": read with delimiter ';', text_column 'Text', label_column 'Label'"},
+        {"chinese.csv", "\xE6\x96\x87\xE6\x9C\xAC,\xE6\xA0\x87\xE7\xAD\xBE\ngood,x\n", "good=x@2:1\n",
+         ": read with text_column '\xE6\x96\x87\xE6\x9C\xAC', label_column '\xE6\xA0\x87\xE7\xAD\xBE'"},
+        {"several.csv", "sentence,category,target\ngood,x,y\n", "good@2:1\n", ": read with text_column 'sentence'"},
+        {"known.csv", "text,message,label,target\ngood,no,x,y\n", "good=x@2:1\n", NULL},
+        {"reviews.jsonl", "{\"content\": \"a\", \"category\": 1}\n{\"category\": 2, \"content\": \"b\"}\n",
+         "a=1@1:13\nb=2@2:28\n", ": read with text_column 'content', label_column 'category'"},
+        {"known.jsonl", "{\"text\": \"a\", \"target\": 1}\n{\"text\": \"b\", \"target\": 1, \"label\": 2}\n",
+         "a=1@1:10\nb=2@2:10\n", ": read with label_column 'target'"},
+    };
+    table_read r = EITP__ZERO;
+    check_found(cases, EITP__COUNT(cases));
+    REQUIRE(scratch_make(scratch));
+    check_refused(&r, "unclear.csv", "review,message\na,b\n", EITP_ERROR_ARGUMENT,
+                  "line 1: no column named 'text' (columns: review, message); set text_column to one of these");
+    check_refused(&r, "unclear.jsonl", "{\"review\": \"a\", \"message\": \"b\"}\n", EITP_ERROR_FORMAT,
+                  "line 1: no member named 'text' with a text (members: review, message); set text_column to");
+    scratch_remove(scratch);
+}
+
+static void test_separators_are_set(void) {
+    static const struct {
+        const char *setting, *content, *rows;
+    } cases[] = {{"|", "text|label\na;b|x\n", "a;b=x@2:1\n"},
+                 {"comma", "text,a;b,label\n1,2;3,x\n", "1=x@2:1\n"},
+                 {"tab", "text\tlabel\na;b\tx\n", "a;b=x@2:1\n"},
+                 {";", "text;label\na;x\n", "a=x@2:1\n"}};
+    static const char *const wrong[] = {"", "ab", "\"", "\n", "\xC3\xA4"};
+    table_read r = EITP__ZERO;
+    REQUIRE(scratch_make(scratch));
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        r.config.texts.delimiter = cases[i].setting;
+        check_rows(&r, i % 2 ? "a.tsv" : "a.csv", cases[i].content, cases[i].rows);
+        CHECK_THAT(!r.log.lines, "%s", r.log.last);
+    }
+    check_refused(&r, "a.jsonl", "{}", EITP_ERROR_ARGUMENT, "delimiter is for the columns of CSV and TSV");
+    for (size_t i = 0; i < EITP__COUNT(wrong); i++) {
+        r.config.texts.delimiter = wrong[i];
+        CHECK(read_table(&r, "a.csv") == EITP_ERROR_ARGUMENT && has(&r.error, "must be one ASCII character"));
+    }
+    scratch_remove(scratch);
+}
+
+static void test_documents_of_tables(void) {
+    static const found_case cases[] = {
+        {"fortunes", "a\nb\n%\nc\n%\n%\r\n%\nd", "a\nb\n@1:1\nc\n@4:1\nd@8:1\n", ": read with document_separator '%'"},
+        {"two", "a\n%\nb\n%\n", "a\n%\nb\n%\n@1:1\n", NULL},
+        {"comments.tex", "%\n%\n%\n% more\n", "%\n%\n%\n% more\n@1:1\n", NULL},
+    };
+    table_read r = EITP__ZERO;
+    REQUIRE(scratch_make(scratch));
+    r.config.texts.format = EITP_FORMAT_TEXT;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        check_rows(&r, cases[i].name, cases[i].content, cases[i].rows);
+        CHECK_THAT(cases[i].said ? strstr(r.log.last, cases[i].said) != NULL : !r.log.last[0], "%s", r.log.last);
+    }
+    r.config.texts.document_separator = "none";
+    check_rows(&r, "fortunes", "%\n%\n%\n", "%\n%\n%\n@1:1\n");
+    r.config.texts.document_separator = "---";
+    check_rows(&r, "a", "a\n---\nb ---\n----\n---", "a\n@1:1\nb ---\n----\n@3:1\n");
+    r.config.texts.format = EITP_FORMAT_AUTO;
+    check_refused(&r, "a.csv", "text\n", EITP_ERROR_ARGUMENT, "document_separator is for files that are read as text");
+    scratch_remove(scratch);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(test_csv),
@@ -524,6 +639,11 @@ int main(int argc, char **argv) {
         TEST(test_json_lists),
         TEST(test_json_of_other_forms),
         TEST(test_weights),
+        TEST(test_separators_are_found),
+        TEST(test_line_ends_are_found),
+        TEST(test_columns_are_found),
+        TEST(test_separators_are_set),
+        TEST(test_documents_of_tables),
         TEST(test_lines_and_folders),
         TEST(test_bad_rows_are_skipped),
         TEST(test_every_row),

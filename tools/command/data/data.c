@@ -78,6 +78,8 @@ eitp_text_files_config data_texts(const option_set *o, option_id id) {
     texts.format = formats[options_choice(o, OPTION_DATA_FORMAT)];
     texts.encoding = options_text(o, OPTION_ENCODING);
     texts.text_column = options_text(o, OPTION_TEXT_COLUMN);
+    texts.delimiter = options_text(o, OPTION_DELIMITER);
+    texts.document_separator = options_text(o, OPTION_DOCUMENT_SEPARATOR);
     texts.skip_bad = options_choice(o, OPTION_ON_BAD_ROW) == 1;
     texts.strict_utf8 = (int)options_integer(o, OPTION_STRICT_UTF8);
     texts.input = files_input();
@@ -90,17 +92,16 @@ eitp_status data_explain(eitp_status status, eitp_error *error) {
     } advice[] = {
         {"set encoding", "--encoding NAME"},
         {"strict_utf8", "--no-strict-utf8"},
-        {"no column", "--text-column NAME, or --data-format text for a text that is not a table"},
-        {"no member", "--text-column NAME, or --data-format text for a text that is not a table"},
+        {"set skip_bad", NULL},
         {"it must have messages", "--text-column NAME, or --data-format text for a text that is not a table"},
-        {": line ", "--on-bad-row skip goes on with the next row"},
-        {"invalid JSON", "--on-bad-row skip goes on with the next row"},
     };
     for (size_t i = 0; i < COMMAND_COUNT(advice) && (status == EITP_ERROR_FORMAT || status == EITP_ERROR_ARGUMENT);
          i++) {
         const size_t used = strlen(error->message);
         if (!strstr(error->message, advice[i].words))
             continue;
+        if (!advice[i].advice)
+            break;
         snprintf(error->message + used, sizeof error->message - used, " (%s)", advice[i].advice);
         break;
     }

@@ -63,13 +63,20 @@ static const option_row rows[] = {
      "encoding of the text, such as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
     {"text-column", "text-field dataset-text-field", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
      "column of tables that has the text, or a list of its words: its name, or its number from 1 if no line has names "
-     "(default: text; conll: 1)"},
+     "(default: text, or the only one of review, sentence, message, content; conll: 1)"},
     {"pair-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
      "column of tables that has the second text of a pair (default: none)"},
     {"label-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
-     "column of tables that has the label, or a list of labels (default: label; conll: the last)"},
+     "column of tables that has the label, or a list of labels (default: label, or the only one of sentiment, target, "
+     "category; conll: the last)"},
     {"weight-column", "sample-weight-column", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
      "column of tables that has the weight of a row in the loss, a number of at least 0; empty: 1 (default: none)"},
+    {"delimiter", "separator sep", KIND_TEXT, 0, 0, NULL, "CHAR", READS_TEXT, 1,
+     "what separates the columns of CSV and TSV: a character, or comma, semicolon or tab (default: for CSV the one of "
+     "these that fits the first rows; for TSV a tab)"},
+    {"document-separator", "", KIND_TEXT, 0, 0, NULL, "TEXT", READS_TEXT, 1,
+     "a line that is exactly this separates the documents of a text file; none: a file is one document (default: % if "
+     "the file has at least three such lines, as files of fortune have)"},
     {"on-bad-row", "", KIND_SETTING, 0, 0, NULL, "stop=error=fail skip=warn", READS_TEXT, 1, ""},
     {"dedup", "deduplicate", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},

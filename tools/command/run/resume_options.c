@@ -94,10 +94,11 @@ static eitp_status check_kept(const training_run *r, const option_set *recorded,
 
 /* ---- Options that decide how the data are read ---- */
 
-static const option_id reading[] = {OPTION_VAL_FRACTION, OPTION_STRICT_UTF8, OPTION_DATA_FORMAT,   OPTION_ENCODING,
-                                    OPTION_TEXT_COLUMN,  OPTION_PAIR_COLUMN, OPTION_LABEL_COLUMN,  OPTION_WEIGHT_COLUMN,
-                                    OPTION_ON_BAD_ROW,   OPTION_DEDUP,       OPTION_CHAT_TEMPLATE, OPTION_CHAT_VALUES,
-                                    OPTION_TRAIN_ON,     OPTION_LABELS,      OPTION_BLOCK_SIZE};
+static const option_id reading[] = {
+    OPTION_VAL_FRACTION, OPTION_STRICT_UTF8,  OPTION_DATA_FORMAT,   OPTION_ENCODING,    OPTION_TEXT_COLUMN,
+    OPTION_PAIR_COLUMN,  OPTION_LABEL_COLUMN, OPTION_WEIGHT_COLUMN, OPTION_DELIMITER,   OPTION_DOCUMENT_SEPARATOR,
+    OPTION_ON_BAD_ROW,   OPTION_DEDUP,        OPTION_CHAT_TEMPLATE, OPTION_CHAT_VALUES, OPTION_TRAIN_ON,
+    OPTION_LABELS,       OPTION_BLOCK_SIZE};
 
 /* The length at which texts are cut: at most the model's positions. */
 static int64_t text_length(int64_t block_size, int64_t positions) {

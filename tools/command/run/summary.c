@@ -273,8 +273,9 @@ static void add_model(const training *t, text_buffer *line) {
 
 /* Adds the data of the run, and how they are read. */
 static void add_data(const training *t, text_buffer *line) {
-    static const option_id names[] = {OPTION_DATA_FORMAT, OPTION_ENCODING,     OPTION_TEXT_COLUMN,
-                                      OPTION_PAIR_COLUMN, OPTION_LABEL_COLUMN, OPTION_WEIGHT_COLUMN};
+    static const option_id names[] = {OPTION_DATA_FORMAT, OPTION_ENCODING,          OPTION_TEXT_COLUMN,
+                                      OPTION_PAIR_COLUMN, OPTION_LABEL_COLUMN,      OPTION_WEIGHT_COLUMN,
+                                      OPTION_DELIMITER,   OPTION_DOCUMENT_SEPARATOR};
     const option_set *o = &t->r->options;
     const option_id data = options_has(o, OPTION_VAL_DATA) ? OPTION_VAL_DATA : OPTION_DATA;
     for (size_t i = 0; i < o->values[data].count; i++)

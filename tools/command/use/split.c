@@ -18,10 +18,10 @@ static void copy_paths(const option_set *run, option_set *o) {
 }
 
 /* How data are read: the columns come first. */
-enum { COLUMNS = 3, READING = 8 };
-static const option_id reading[READING] = {OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN,  OPTION_LABEL_COLUMN,
-                                           OPTION_DATA_FORMAT, OPTION_ENCODING,     OPTION_ON_BAD_ROW,
-                                           OPTION_DEDUP,       OPTION_WEIGHT_COLUMN};
+enum { COLUMNS = 3, READING = 10 };
+static const option_id reading[READING] = {
+    OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN, OPTION_LABEL_COLUMN,  OPTION_DATA_FORMAT, OPTION_ENCODING,
+    OPTION_ON_BAD_ROW,  OPTION_DEDUP,       OPTION_WEIGHT_COLUMN, OPTION_DELIMITER,   OPTION_DOCUMENT_SEPARATOR};
 
 /* Takes the first `count` of these from the run, where the command line has none. */
 static void copy_reading(const option_set *run, int count, option_set *o) {
