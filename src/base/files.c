@@ -340,6 +340,13 @@ static eitp_status eitp__read_open_file(eitp__file *file, size_t limit, eitp__bu
     return eitp__read_rest(file, limit, buffer, error);
 }
 
+EITP__PRIVATE eitp_status eitp__check_lfs_pointer(const char *path, const char *bytes, size_t size, eitp_error *error) {
+    static const char begin[] = "version https://git-lfs.";
+    if (size < sizeof begin || memcmp(bytes, begin, sizeof begin - 1) != 0)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a Git LFS pointer; fetch the file with: git lfs pull", path);
+}
+
 EITP__PRIVATE eitp_status eitp__read_file(const eitp_host *host, const char *path, size_t limit, eitp__buffer *buffer,
                                           eitp_error *error) {
     eitp__file file;
@@ -349,6 +356,8 @@ EITP__PRIVATE eitp_status eitp__read_file(const eitp_host *host, const char *pat
     if (status)
         return status;
     status = eitp__read_open_file(&file, limit, buffer, error);
+    if (!status)
+        status = eitp__check_lfs_pointer(path, buffer->data, buffer->size, error);
     if (status) {
         eitp__file_close(&file, NULL);
         eitp__buffer_release(buffer);

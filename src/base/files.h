@@ -71,7 +71,12 @@ EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, co
 EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error);
 
-/* Reads a whole file into `buffer`, whose content is replaced. More than `limit` bytes are EITP_ERROR_FORMAT. */
+/* Refuses the text that Git LFS has in place of a large file that was not fetched: EITP_ERROR_FORMAT. `bytes` begin the
+   file. */
+EITP__PRIVATE eitp_status eitp__check_lfs_pointer(const char *path, const char *bytes, size_t size, eitp_error *error);
+
+/* Reads a whole file into `buffer`, whose content is replaced. More than `limit` bytes, and a pointer of Git LFS, are
+   EITP_ERROR_FORMAT. */
 EITP__PRIVATE eitp_status eitp__read_file(const eitp_host *host, const char *path, size_t limit, eitp__buffer *buffer,
                                           eitp_error *error);
 

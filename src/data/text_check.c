@@ -1,5 +1,6 @@
 #include "data/text_check.h"
 
+#include "base/files.h"
 #include "base/status.h"
 #include "base/unicode.h"
 
@@ -132,8 +133,11 @@ EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, 
                                            eitp_error *error) {
     eitp__text_counts counts = EITP__ZERO;
     const eitp__file_magic *magic = eitp__find_file_magic(bytes, size);
-    if (magic)
-        return eitp__refuse_magic(path, magic, error);
+    eitp_status status = magic ? eitp__refuse_magic(path, magic, error) : EITP_OK;
+    if (status == EITP_OK)
+        status = eitp__check_lfs_pointer(path, bytes, size, error);
+    if (status != EITP_OK)
+        return status;
     if (!is_utf8)
         return EITP_OK;
     eitp__count_controls((const unsigned char *)bytes, size, &counts);

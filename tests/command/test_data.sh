@@ -98,6 +98,14 @@ check "standard input is a text" grep -q '"documents": 1,.*"text_bytes": 32' out
 } | "$eitp" pack --data - --data-format csv --output input.tok --json >out 2>err
 check "standard input is a table" grep -q '"documents": 1,.*"text_bytes": 1,' out
 
+# What Git LFS has in place of a file.
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 548105171\n' >pointer.json
+cp pointer.json pointer.txt
+for data in pointer.json pointer.txt; do
+    refuses 1 "'$data' is a Git LFS pointer; fetch the file with: git lfs pull$" pack --data $data --output gone
+done
+refuses 1 "'pointer.json' is a Git LFS pointer; fetch the file with: git lfs pull$" pack --data rows.csv --tokenizer pointer.json --output gone
+
 # Encodings.
 printf '\304\343\272\303\243\254\312\300\275\347\n' >chinese.txt
 printf '\344\275\240\345\245\275\357\274\214\344\270\226\347\225\214\n' >utf8.txt

@@ -163,6 +163,14 @@ refuses 1 "unknown command 'evaluate'; 'eitp help' lists the commands" evaluate
 refuses 1 "unknown command 'tran'; did you mean 'train'?" help tran
 refuses 1 "missing command" ""
 refuses 1 "did you mean 'batch-size'" train --batchsize 2
+refuses 1 "unknown option 'stpes'; did you mean 'steps'" train --stpes 2
+refuses 1 "^error: --use-dora is not supported: adapters are LoRA, or rsLoRA with --lora-rslora$" train --use-dora
+exits 0 "a word of other programs that is off" train --use-dora false --init tiny --print-config
+for word in use-qlora load-in-4bit neftune-noise-alpha use-ema num-beams ref-model lora-plus lora-bias fsdp-config push-to-hub data-seed \
+    rpo-alpha eval-delay label-names use-cpu logging-first-step auto-find-batch-size lr-scheduler-kwargs dataset-name; do
+    "$eitp" train --$word --init tiny --print-config >out 2>err
+    check "--$word is refused and no other word is suggested" sh -c '! grep -q "did you mean" err && grep -q "^error: .*'$word'" err'
+done
 refuses 1 "unknown option 'batch'" train --batch 2
 refuses 1 "needs a value" train --batch-size
 refuses 1 "--auto-resume must be true or false (got 'perhaps')" train --auto-resume=perhaps

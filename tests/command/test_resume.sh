@@ -129,4 +129,9 @@ refuses 1 "seed -1 is out of range; it must be at least 0" $train --steps 2 --se
 refuses 1 "seed must be a whole number (got '18446744073709551616')" $train --steps 2 --seed 18446744073709551616 \
     --output-dir gone
 
+printf x >checkpoint.pt
+refuses 1 "'checkpoint.pt' is a file; a checkpoint of eitp is a directory, such as checkpoint-500 .*; to start from the weights of another program, name the directory that has them and their config.json with --model$" \
+    train --resume checkpoint.pt
+refuses 1 "'small.txt' is a file; a checkpoint of eitp is a directory, such as checkpoint-500 in an output directory$" train --resume small.txt
+
 finish

@@ -9,6 +9,12 @@
 #define ONE_PROCESS                                                                                                    \
     "eitp trains in one process on one device; --threads sets its processors, --grad-accum a larger batch"
 
+#define OFF "false= False= off= none= no= 0= 0.0="
+#define NO_NETWORK "eitp sends nothing over a network; --post-save-cmd runs a command of yours on each checkpoint"
+#define NO_PREFERENCES "eitp trains on texts, conversations and labels, not on preferred and rejected answers"
+#define NO_QUANTIZATION                                                                                                \
+    "weights are fp32, bf16 or fp16; --lora-rank, --optimizer adamw8 or factored, and --offload save memory"
+
 #define WEIGHTS "loss_weights weights lambda lambdas regularizers"
 #define NO_HYPERNETWORK "the controller hyper is not built; use --controller const, dual or pi"
 
@@ -106,6 +112,31 @@ static const config_name names[] = {
      "hypernetwork hypernet use_hypernetwork hyper_hidden hyper_hidden_dim hyper_every hyper_layers hyper_lr "
      "hyper_dropout hypernetwork_hidden hypernetwork_hidden_dim hypernetwork_every hypernetwork_lr",
      CONFIG_REFUSED, "false= False= off= none= no= 0=", NO_HYPERNETWORK},
+
+    /* ---- what eitp has none of ---- */
+    {"", "dora use_dora", CONFIG_REFUSED, OFF, "adapters are LoRA, or rsLoRA with --lora-rslora"},
+    {"", "lora_plus loraplus_lr_ratio", CONFIG_REFUSED, OFF, "both matrices of an adapter have the learning rate --lr"},
+    {"", "lora_bias", CONFIG_REFUSED, "none= None= false=", "adapters have no bias"},
+    {"", "init_lora_weights", CONFIG_REFUSED, "true= True=", "adapters begin as zero, with A random and B zero"},
+    {"", "qlora use_qlora load_in_4bit load_in_8bit quantization quantization_config quantize", CONFIG_REFUSED, OFF,
+     NO_QUANTIZATION},
+    {"", "neftune_noise_alpha", CONFIG_REFUSED, OFF, "embeddings get no noise; --dropout and --word-dropout do alike"},
+    {"", "ema use_ema ema_decay swa use_swa", CONFIG_REFUSED, OFF,
+     "no average of the weights is kept; --keep-best keeps the best checkpoint"},
+    {"", "dpo_beta rpo_alpha loss_type ref_model reward_model", CONFIG_REFUSED, OFF, NO_PREFERENCES},
+    {"", "num_beams", CONFIG_REFUSED, "1=", "there is no beam search; --temperature 0 takes the most likely token"},
+    {"", "repetition_penalty length_penalty", CONFIG_REFUSED,
+     "1= 1.0=", "tokens are drawn with --temperature, --top-k, --top-p and --min-p alone"},
+    {"", "push_to_hub hub_model_id hub_token hub_strategy wandb wandb_project", CONFIG_REFUSED, OFF, NO_NETWORK},
+    {"", "fsdp fsdp_config ddp_backend", CONFIG_REFUSED, OFF, ONE_PROCESS},
+    {"", "ddp_find_unused_parameters", NULL, "", ONE_PROCESS},
+    {"", "trust_remote_code", NULL, "", "eitp runs no code of a model"},
+    {"", "packing", NULL, "", "texts are cut into windows, and conversations share a batch, without padding"},
+    {"", "group_by_length pad_to_max_length", NULL, "", "samples of any length are packed: no padding is computed"},
+    {"", "streaming", NULL, "", "texts are packed into a file first, in memory that does not depend on their size"},
+    {"", "do_sample", NULL, "", "--temperature 0 takes the most likely token, any other draws one"},
+    {"", "use_cache", NULL, "", "keys and values are always cached where tokens are generated"},
+    {"", "data_seed", CONFIG_REFUSED, "none= None=", "--seed is for everything, the order of the data too"},
 
     /* ---- training ---- */
     {"deepspeed", "train_batch_size", CONFIG_STEP_SEQUENCES, "", NULL},

@@ -71,7 +71,7 @@ static const option_row rows[] = {
      "category; conll: the last)"},
     {"weight-column", "sample-weight-column", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
      "column of tables that has the weight of a row in the loss, a number of at least 0; empty: 1 (default: none)"},
-    {"delimiter", "separator sep", KIND_TEXT, 0, 0, NULL, "CHAR", READS_TEXT, 1,
+    {"delimiter", "", KIND_TEXT, 0, 0, NULL, "CHAR", READS_TEXT, 1,
      "what separates the columns of CSV and TSV: a character, or comma, semicolon or tab (default: for CSV the one of "
      "these that fits the first rows; for TSV a tab)"},
     {"document-separator", "", KIND_TEXT, 0, 0, NULL, "TEXT", READS_TEXT, 1,
@@ -754,6 +754,21 @@ static void suggest_words(const char *name, const char *list, eitp_suggestion *s
     }
 }
 
+/* True if two neighbouring letters were swapped. */
+static int is_swap(const char *name, const char *near, size_t size) {
+    size_t same = 0;
+    while (same < size && name[same] == near[same])
+        same++;
+    return strlen(name) == size && same + 1 < size && name[same] == near[same + 1] && name[same + 1] == near[same] &&
+           !memcmp(name + same + 2, near + same + 2, size - same - 2);
+}
+
+/* True if the nearest name is what was meant: a mistyped letter in each four, not another word. */
+static int is_misspelt(const char *name, const eitp_suggestion *near) {
+    return near->name &&
+           (near->distance < 2 || near->distance <= strlen(name) / 4 || is_swap(name, near->name, near->size));
+}
+
 eitp_status option_fail_unknown(const option_set *o, const char *name, const char *where, eitp_error *error) {
     eitp_suggestion near = {NULL, 0, 0};
     for (size_t i = 0; i < option_count(); i++) {
@@ -762,7 +777,7 @@ eitp_status option_fail_unknown(const option_set *o, const char *name, const cha
             suggest_words(name, table[i].aliases, &near);
         }
     }
-    if (near.name)
+    if (is_misspelt(name, &near))
         return command_fail(error, EITP_ERROR_ARGUMENT, "%sunknown option '%s'; did you mean '%.*s'?", where, name,
                             (int)near.size, near.name);
     return command_fail(error, EITP_ERROR_ARGUMENT, "%sunknown option '%s'; 'eitp help %s' lists the options", where,

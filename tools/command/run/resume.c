@@ -47,10 +47,29 @@ static eitp_status find_auto(training_run *r, eitp_error *error) {
     return status;
 }
 
+/* A file is what other programs call a checkpoint: its weights can start a run. */
+static eitp_status fail_file(const char *path, eitp_error *error) {
+    static const char *const weights[] = {".safetensors", ".bin", ".pt", ".pth", ".ckpt"};
+    const char *ending = strrchr(path, '.');
+    int is_weights = 0;
+    for (size_t i = 0; i < COMMAND_COUNT(weights) && ending; i++)
+        is_weights |= !strcmp(ending, weights[i]);
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "'%s' is a file; a checkpoint of eitp is a directory, such as checkpoint-500 in an output "
+                        "directory%s",
+                        path,
+                        is_weights ? "; to start from the weights of another program, name the directory that has them "
+                                     "and their config.json with --model"
+                                   : "");
+}
+
 static eitp_status find_named(training_run *r, const char *path, eitp_error *error) {
     const eitp_host host = command_host();
     char found[MODEL_PATH_SIZE];
-    eitp_status status = eitp_run_find_checkpoint(&host, path, EITP_RUN_LATEST, found, sizeof found, error);
+    eitp_status status;
+    if (files_info(path).kind == EITP_PATH_FILE)
+        return fail_file(path, error);
+    status = eitp_run_find_checkpoint(&host, path, EITP_RUN_LATEST, found, sizeof found, error);
     if (status)
         return status;
     r->checkpoint = command_copy(found);
