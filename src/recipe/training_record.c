@@ -44,20 +44,20 @@ EITP__PRIVATE void eitp__training_log_data(const eitp_training *training) {
     const eitp_recipe *recipe = &training->recipe;
     const uint64_t *samples = training->task.samples;
     const double epochs = (double)eitp__trainer_samples(training->trainer, recipe->run.steps) / (double)samples[0];
+    const char *are = recipe->run.steps == 1 ? "step is" : "steps are";
     char labels[600];
     if (training->kind->kind == EITP_TASK_LANGUAGE && !training->chat) {
         eitp__log_line(&training->host, EITP_LOG_INFO,
-                       "data: %llu training windows, %llu validation tokens; %lld steps are %.2f epochs",
+                       "data: %llu training windows, %llu validation tokens; %lld %s %.2f epochs",
                        (unsigned long long)samples[0], (unsigned long long)training->parts[EITP_VALIDATION].range.count,
-                       (long long)recipe->run.steps, epochs);
+                       (long long)recipe->run.steps, are, epochs);
         return;
     }
     eitp__describe_labels(training, labels, sizeof labels);
     eitp__log_line(&training->host, EITP_LOG_INFO,
-                   "data: %llu training samples, %llu validation samples, at most %lld tokens; %lld steps are %.2f "
-                   "epochs%s",
+                   "data: %llu training samples, %llu validation samples, at most %lld tokens; %lld %s %.2f epochs%s",
                    (unsigned long long)samples[0], (unsigned long long)samples[1], (long long)training->task.rows,
-                   (long long)recipe->run.steps, epochs, labels);
+                   (long long)recipe->run.steps, are, epochs, labels);
 }
 
 /* ---- run.json ---- */

@@ -280,6 +280,56 @@ refuses_line 1:11 "a list must hold plain values only" '{"data": [["a"]]}'
 awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{\"a\": " }' >bad.json
 refuses 1 "^error: bad.json:1:97: .*nested too deep" train --config bad.json
 
+# ---- flags that ask for nothing ----
+
+cat >off.json <<'END'
+{"data": "text.txt", "init": "tiny.json", "steps": 2, "block-size": 16, "eval": "no", "pin_memory": false, "tf32": false,
+ "persistent_workers": false, "enable_model_summary": false, "sync_batchnorm": false, "use_rslora": false,
+ "greater_is_better": false, "use_dynamic_padding": false}
+END
+exits 0 "flags that are false" train --config off.json --precision $precision --output-dir off
+check "flags that are false: no warnings" sh -c "! grep '^warning' err"
+sed 's/"\(pin_memory\|tf32\|persistent_workers\|sync_batchnorm\)": false/"\1": true/g' off.json >on.json
+exits 0 "flags that are true" train --config on.json --precision $precision --output-dir on
+check "flags that are true: a warning for each" test "$(grep -c '^warning: .* has no effect' err)" -eq 4
+
+# ---- a run.json as a configuration ----
+
+# again NAME OPTIONS...: training as the run.json of a run has it says nothing more than that run did, and has its bits.
+again() {
+    name=$1
+    shift
+    exits 0 "$name" train "$@" --threads 1 --precision $precision --output-dir first
+    grep '^warning' err >said
+    exits 0 "$name, by its run.json" train --config first/run.json --output-dir second
+    grep '^warning' err >said_again
+    check "$name, by its run.json: no more is said" sh -c 'cmp said said_again || diff said said_again'
+    for file in first/checkpoint-*/*.safetensors; do
+        check "$name, by its run.json: the same bits" cmp -s "$file" "second/${file#first/}"
+    done
+    rm -rf first second
+}
+printf 'text,label\n' >rows.csv
+awk 'BEGIN { for (i = 0; i < 22; i++) print "row " i * 7 % 22 "," (i % 3 ? "good" : "bad") }' >>rows.csv
+again "a language model" --data text.txt --init tiny.json --block-size 16 --steps 3
+again "a classifier" --data rows.csv --task classify --init tiny.json --batch-size 8 --epochs 2
+exits 0 "a model for adapters" train --data text.txt --init tiny.json --block-size 16 --steps 2 --eval no --precision $precision --output-dir base
+again "adapters" --data small.txt --model base --block-size 16 --lora-rank 2 --steps 3
+again "a plateau" --data small.txt --init tiny.json --block-size 16 --steps 6 --eval-steps 2 --lr-schedule plateau --keep-best loss
+exits 0 "evaluation with a run.json" eval --config base/run.json --model base
+exits 0 "a plan with a run.json" plan --config base/run.json
+
+# The samples of whole epochs are counted, not those that full steps would have had.
+exits 0 "one epoch" train --data rows.csv --task classify --init tiny.json --val-fraction 0 --batch-size 16 --epochs 1 \
+    --precision $precision --output-dir epoch
+check "one epoch: said" grep -q '; 2 steps are 1.00 epochs; ' err
+exits 0 "twenty epochs" train --data rows.csv --task classify --init tiny.json --val-fraction 0 --batch-size 16 --epochs 20 \
+    --precision $precision --output-dir epochs
+check "twenty epochs: said" grep -q '; 28 steps are 20.00 epochs; ' err
+exits 0 "one step" train --data rows.csv --task classify --init tiny.json --val-fraction 0 --batch-size 22 --epochs 1 \
+    --precision $precision --output-dir step
+check "one step: said" grep -q '; 1 step is 1.00 epochs; ' err
+
 # ---- YAML without libyaml ----
 
 echo 'batch_size: 3' >one.yaml
@@ -689,5 +739,21 @@ training: {block_size: 16, steps: 2, precision: $precision, output_dir: trained,
 END
 exits 0 "a run from YAML" train --config run.yaml
 check "a run from YAML: its checkpoint" test -e trained/checkpoint-2/model.safetensors
+
+# ---- flags that ask for nothing ----
+
+cat >off.yaml <<'END'
+data: text.txt
+init: tiny.json
+steps: 2
+block_size: 16
+eval: "no"
+pin_memory: false
+tf32: no
+persistent_workers: off
+use_rslora: false
+END
+exits 0 "flags that are false, in YAML" train --config off.yaml --precision $precision --output-dir off_yaml
+check "flags that are false, in YAML: no warnings" sh -c "! grep '^warning' err"
 
 finish

@@ -14,7 +14,7 @@ eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *
     eitp_lora_config lora = eitp_lora_config_default();
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < COMMAND_COUNT(others) && !adapt_is_requested(o); i++) {
-        if (options_is_explicit(o, others[i]))
+        if (options_is_explicit(o, others[i]) && options_is_in_force(o, others[i]))
             return command_fail(error, EITP_ERROR_ARGUMENT, "--%s requires --lora-rank, which adds adapters",
                                 options_name(others[i]));
     }

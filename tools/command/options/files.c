@@ -1,9 +1,12 @@
 /* Options in configuration files, in run.json, in --print-config and in --help. */
+#include "files.h"
 #include "options/foreign_names.h"
 #include "options/json.h"
 #include "options/table.h"
 #include "options/yaml.h"
 #include "output.h"
+
+enum { RECORD_LIMIT = 1 << 20 /* bytes of a file, as json_read_file has it */ };
 
 /* ---- Files of options ---- */
 
@@ -45,6 +48,8 @@ static int is_unreported(config_reader *reader, const config_name *entry) {
 static void report_no_effect(config_reader *reader, const config_name *entry, const json_value *value) {
     const char *name = value->name;
     size_t size = strlen(name);
+    if (value->boolean && !strcmp(value->boolean, "false")) /* it asks for nothing */
+        return;
     if (!strcmp(entry->names, "*")) {
         if (!is_unreported(reader, entry))
             return;
@@ -302,10 +307,26 @@ static eitp_status read_config_value(void *user, const json_value *value, eitp_e
     return status;
 }
 
+/* True for the run.json of a run. */
+static int is_record(const char *path) {
+    const eitp_host host = command_host();
+    eitp_json_document *document = NULL;
+    eitp_error ignored;
+    const eitp_json *run;
+    int found;
+    if (eitp_json_read_file(&host, path, RECORD_LIMIT, &document, &ignored))
+        return 0;
+    run = eitp_json_member(eitp_json_root(document), "run");
+    found = run && eitp_json_member(run, "version") != NULL;
+    eitp_json_release(document);
+    return found;
+}
+
 eitp_status options_read_config(option_set *o, const char *path, const char *section, option_source source,
                                 eitp_error *error) {
     config_reader *reader = (config_reader *)command_allocate(sizeof *reader);
     eitp_status status;
+    o->has_record |= source == SOURCE_CONFIG && !yaml_is_name(path) && is_record(path);
     reader->o = o;
     reader->path = path;
     reader->section = section;

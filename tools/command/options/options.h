@@ -277,6 +277,7 @@ typedef struct option_set {
     char **positional;    /* arguments that are not options, in order */
     size_t positional_count;
     int has_deepspeed;              /* a file has values of a DeepSpeed configuration */
+    int has_record;                 /* a file is the run.json of a run: it has what nobody chose, too */
     int64_t step_sequences;         /* batch-size x grad-accum, of its train_batch_size; 0: not set */
     char step_sequences_place[400]; /* "file:line: " */
 } option_set;
@@ -315,6 +316,7 @@ void options_clear(option_set *o, option_id id);
 
 int options_has(const option_set *o, option_id id);
 int options_is_explicit(const option_set *o, option_id id); /* from the command line or --config */
+int options_is_in_force(const option_set *o, option_id id); /* it has a value, and not 0 or false */
 eitp_status options_require(const option_set *o, option_id id, eitp_error *error); /* fails if it is not explicit */
 int64_t options_integer(const option_set *o, option_id id);
 double options_number(const option_set *o, option_id id);

@@ -25,14 +25,13 @@ static const exclusion exclusions[] = {
     {OPTION_SAVE_STRATEGY, "epoch", OPTION_SAVE_STEPS},
 };
 
-/* True if an option has the choice, or without a choice any value but 0. */
-static int is_in_force(const option_set *o, option_id id, const char *choice) {
-    const option_entry *row = option_of(id);
-    if (!options_has(o, id))
-        return 0;
-    if (choice)
-        return options_choice(o, id) == option_find_choice(row->words, choice);
-    return row->kind == KIND_TEXT || options_integer(o, id) != 0 || options_number(o, id) > 0;
+int options_is_in_force(const option_set *o, option_id id) {
+    return options_has(o, id) &&
+           (option_of(id)->kind == KIND_TEXT || options_integer(o, id) != 0 || options_number(o, id) > 0);
+}
+
+static int has_choice(const option_set *o, option_id id, const char *choice) {
+    return options_has(o, id) && options_choice(o, id) == option_find_choice(option_of(id)->words, choice);
 }
 
 /* "--eval no", or "config.json:3: eval no". */
@@ -47,7 +46,7 @@ static void describe(const option_set *o, option_id id, char *text, size_t size)
 static eitp_status check_exclusion(option_set *o, const exclusion *e, eitp_error *error) {
     const option_source a = o->values[e->a].source, b = o->values[e->b].source;
     char first[300], second[300];
-    if (!is_in_force(o, e->a, e->choice) || !is_in_force(o, e->b, NULL))
+    if (!(e->choice ? has_choice(o, e->a, e->choice) : options_is_in_force(o, e->a)) || !options_is_in_force(o, e->b))
         return EITP_OK;
     if (a == b && options_is_explicit(o, e->a)) {
         describe(o, e->a, first, sizeof first);
@@ -56,10 +55,6 @@ static eitp_status check_exclusion(option_set *o, const exclusion *e, eitp_error
     }
     options_clear(o, a < b ? e->a : e->b);
     return EITP_OK;
-}
-
-static int has_choice(const option_set *o, option_id id, const char *choice) {
-    return is_in_force(o, id, choice);
 }
 
 /* When a run validates and saves, as far as the options leave it open. */
@@ -92,6 +87,15 @@ static eitp_status split_self_repair(option_set *o, eitp_error *error) {
     return options_set(o, id, value->texts[0], value->source, first, error);
 }
 
+/* True for a value that someone chose and that asks for something: a flag that a file sets to false does not, and a
+   run.json has all values. */
+static int is_asked(const option_set *o, option_id id) {
+    const option_value *value = &o->values[id];
+    if (value->source == SOURCE_CONFIG || value->source == SOURCE_CONFIG_WEAK)
+        return !o->has_record && (option_of(id)->kind != KIND_FLAG || value->integer);
+    return value->count && value->source > SOURCE_CONFIG;
+}
+
 /* Options that act on a GPU only, and why. */
 static void report_unused(const option_set *o) {
     static const struct {
@@ -106,7 +110,7 @@ static void report_unused(const option_set *o) {
         return;
     for (size_t i = 0; i < COMMAND_COUNT(options) && !options_integer(o, OPTION_QUIET); i++) {
         const option_value *value = &o->values[options[i].id];
-        if (value->count && value->source >= SOURCE_CONFIG_WEAK)
+        if (is_asked(o, options[i].id))
             output_warning("%s%s has no effect: %s", *value->place ? "" : "--", option_of(options[i].id)->name,
                            options[i].reason);
     }
