@@ -38,6 +38,7 @@ check "nothing is left of a failure" test ! -e shown
 # ---- Training ----
 
 exits 0 "train" train $train --steps 120 --save-steps 60 --output-dir chats
+check "the end: the command that talks with the model" grep -q '^next: .*eitp chat --model chats$' err
 check "counts what is trained on" grep -q 'tokens are trained on' err
 check "the template is saved" grep -q im_start chats/checkpoint-120/chat_template.jinja
 find chats | sort >before
@@ -77,6 +78,12 @@ Colour of the sky?<|im_end|>
 " --temperature 0 --echo false --json $options
 check "at the token that ends it" grep -q '"text": "green", "tokens": [0-9]*, "stop": "end-of-text"' out
 exits 0 "adapters" train --model chats --lora-rank 4 --lora-targets all-linear --data chats.jsonl --val-fraction 0 --batch-size 8 --grad-accum 1 --steps 4 --lr 1e-4 $options --output-dir adapted
+check "the end: the command with adapters" grep -q '^next: .*eitp chat --model .*/chats --adapter adapted$' err
+exits 0 "a model of plain text" train --init qwen2.json --tokenizer "$tokenizer" --data "$root/README.md" --block-size 16 --steps 1 --eval no $options --output-dir plain
+check "the end: plain text" grep -q '^next: .*eitp generate --model plain --prompt ' err
+exits 0 "conversations on top of it" train --model plain --lora-rank 2 --chat-template chatml --data chats.jsonl --steps 1 --eval no $options \
+    --output-dir talking
+check "the end: a command that works" sh -c "$(sed -n 's/^next: //p' err) --prompt a --tokens 2 $options >out 2>&1"
 exits 0 "chat with adapters" chat --model chats --adapter adapted --prompt "Colour of the fog?" --temperature 0 $options
 check "answers" test "$(cat out)" = grey
 exits 0 "draw with min-p" chat --model chats --prompt "Colour of the rose?" --temperature 1 --min-p 0.9 --seed 3 $options

@@ -288,13 +288,20 @@ static void add_data(const training *t, text_buffer *line) {
     }
 }
 
+/* True for a language model whose samples are conversations: they alone have labels. */
+static int is_of_conversations(const training *t) {
+    return t->r->kind == EITP_TASK_LANGUAGE && eitp_training_get_data(t->r->training, EITP_TRAINING).is_labelled;
+}
+
 /* The command that uses the model. */
 static void add_use(const training *t, text_buffer *line) {
     static const char text[] = "Once upon a time";
     const int has_latent = t->r->kind == EITP_TASK_VAE, is_masked = t->r->kind == EITP_TASK_MASKED;
-    const int has_labels = t->r->kind >= EITP_TASK_CLASSIFICATION && !has_latent;
-    suggest_begin(line, has_labels ? "predict" : is_masked ? "embed" : "generate");
+    const int has_labels = t->r->kind >= EITP_TASK_CLASSIFICATION && !has_latent, talks = is_of_conversations(t);
+    suggest_begin(line, has_labels ? "predict" : is_masked ? "embed" : talks ? "chat" : "generate");
     add_model(t, line);
+    if (talks)
+        return;
     if (has_labels)
         add_data(t, line);
     else if (has_latent)
