@@ -69,9 +69,10 @@ typedef struct eitp_data_recipe {
 
 typedef struct eitp_task_recipe {
     eitp_task_kind kind;
-    /* Tokens of a sample; 0: the model's positions. Negative: of labelled texts the longest that the tokenizer allows;
-       of other texts the longest windows, from 64 tokens to the positions, of which an epoch has 64 steps, and with
-       which memory requires neither recomputation, offloading nor another optimizer, unless 64 tokens do, too. */
+    /* Tokens of a sample, at most the model's positions; 0: these. Negative: of labelled texts the longest that the
+       tokenizer allows; of other texts the longest windows, from 64 tokens to the positions, of which an epoch has 64
+       steps, and with which memory requires neither recomputation, offloading nor another optimizer, unless 64 tokens
+       do, too. */
     int64_t block_size;
     eitp_chat_targets train_on; /* of conversations (EITP_FORMAT_CHAT), which EITP_TASK_LANGUAGE trains on */
     eitp_problem problem;       /* for EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */

@@ -71,14 +71,16 @@ static eitp_status eitp__open_windows(eitp_training *training, eitp_error *error
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error) {
+EITP__PRIVATE int64_t eitp__training_window_size(const eitp_training *training) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
     const int64_t asked = training->recipe.task.block_size;
-    *size = asked > 0 ? asked : asked < 0 && training->resumed.rows ? training->resumed.rows : positions;
-    if (*size <= positions)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size must be from 1 to the model's %lld positions (got %lld)",
-                      (long long)positions, (long long)asked);
+    const int64_t size = asked > 0 ? asked : asked < 0 && training->resumed.rows ? training->resumed.rows : positions;
+    if (size <= positions)
+        return size;
+    eitp__log_line(&training->host, EITP_LOG_WARNING,
+                   "block_size is above the model's %lld positions (got %lld): windows have %lld tokens",
+                   (long long)positions, (long long)size, (long long)positions);
+    return positions;
 }
 
 static eitp_status eitp__split_windows(eitp_training *training, eitp_error *error) {
@@ -87,9 +89,8 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     const uint64_t count = training->kept_tokens ? training->kept_tokens
                                                  : eitp_sample_file_get_info(parts[EITP_TRAINING].file).token_count;
     eitp_token_range nothing;
-    eitp_status status = eitp__training_window_size(training, &training->rows, error);
-    if (status)
-        return status;
+    eitp_status status;
+    training->rows = eitp__training_window_size(training);
     status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
                                &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
     if (!status && has_file)

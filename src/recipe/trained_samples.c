@@ -21,13 +21,14 @@ static eitp_status eitp__check_division(const eitp_training *training, int is_sa
 /* ---- Tokens ---- */
 
 /* Without a checkpoint's size: the usual positions, halved until the data have a window. */
-static eitp_status eitp__find_window_size(eitp_training *training, uint64_t count, eitp_error *error) {
-    if (training->recipe.task.block_size >= 0 || training->resumed.rows)
-        return eitp__training_window_size(training, &training->rows, error);
+static void eitp__find_window_size(eitp_training *training, uint64_t count) {
+    if (training->recipe.task.block_size >= 0 || training->resumed.rows) {
+        training->rows = eitp__training_window_size(training);
+        return;
+    }
     training->rows = eitp__usual_positions(training);
     while (training->rows > 1 && count <= (uint64_t)training->rows)
         training->rows /= 2;
-    return EITP_OK;
 }
 
 static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *error) {
@@ -37,9 +38,8 @@ static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *erro
     const uint64_t count = training->kept_tokens ? training->kept_tokens : info.token_count;
     const uint64_t hash = training->kept_tokens ? was->hash : info.content_hash, end = was->first + was->count;
     const int is_same = was->count && hash == was->hash && end <= count;
-    eitp_status status = eitp__find_window_size(training, count, error);
-    if (!status)
-        status = eitp__check_division(training, is_same, end < count, error);
+    const eitp_status status = eitp__check_division(training, is_same, end < count, error);
+    eitp__find_window_size(training, count);
     training->recipe.task.block_size = training->rows;
     training->trained_fraction = is_same && hash ? (double)was->count / (double)count : 0;
     part->range.first = 0;

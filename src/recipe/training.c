@@ -50,8 +50,8 @@ static void eitp__settle_block_size(eitp_training *training) {
     const int64_t given = training->recipe.task.block_size, used = eitp__training_max_length(training);
     if (given > used)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "block_size %lld exceeds the model's %lld positions; texts are cut at %lld tokens",
-                       (long long)given, (long long)used, (long long)used);
+                       "block_size is above the model's %lld positions (got %lld): texts are cut at %lld tokens",
+                       (long long)used, (long long)given, (long long)used);
     training->recipe.task.block_size = used;
 }
 

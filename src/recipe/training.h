@@ -227,8 +227,8 @@ EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training);
 enum { EITP__LONGEST_USUAL = 2048 };
 EITP__PRIVATE int64_t eitp__usual_positions(const eitp_training *training);
 
-/* The tokens of a window of text, by the recipe and the model's positions. */
-EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error);
+/* The tokens of a window of text, by the recipe, at most the model's positions: that is logged. */
+EITP__PRIVATE int64_t eitp__training_window_size(const eitp_training *training);
 
 /* How the recipe's texts are read, and how as rows. */
 EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *training, eitp_split split);

@@ -37,6 +37,7 @@ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
 export PYTORCH_CUDA_ALLOC_CONF
 exits 0 "PyTorch's allocator" $train --steps 2 --output-dir allocator
 check "PyTorch's allocator: one warning" test "$(grep -c '^warning: PYTORCH_CUDA_ALLOC_CONF has no effect: .*PyTorch' err)" -eq 1
+check "a line: the seconds of a step" grep -qE '^step 2/2  loss .*  [0-9.e-]+ s/step  [0-9]+ tokens/s  ' err
 exits 0 "PyTorch's allocator, quiet" $train --steps 4 --resume auto --output-dir allocator -q
 check "PyTorch's allocator, quiet: no warning" sh -c '! grep -q PYTORCH err'
 unset PYTORCH_CUDA_ALLOC_CONF
@@ -97,16 +98,16 @@ check "no room for a copy: saves wait" sh -c '! grep -q "training paused\|copy o
 # ---- on a terminal ----
 
 on_terminal() { # options: what a terminal shows, in the file screen, of a run that is refused after reading its data
-    script -qec "'$eitp' $train --block-size 65 --output-dir gone $*" /dev/null >screen 2>&1 </dev/null
+    script -qec "'$eitp' $train --memory-budget 4M --output-dir gone $*" /dev/null >screen 2>&1 </dev/null
 }
 show_lines() { # the lines of the file screen, one after the other, in the file lines
     tr '\r' '\n' <screen | sed -e "s/$(printf '\033')\[[JK]//g" -e '/^$/d' >lines
 }
 if script -qec true /dev/null >/dev/null 2>&1; then
     on_terminal
-    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: --block-size must be from 1" screen
+    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: the run does not fit in 4.0 MB" screen
     on_terminal -q
-    check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: --block-size must be from 1" screen'
+    check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: the run does not fit in 4.0 MB" screen'
     rm -rf gone
     for columns in 50 60 80; do
         script -qec "stty cols $columns; '$eitp' $train --steps 3 --output-dir shown" /dev/null >screen 2>&1 </dev/null

@@ -36,6 +36,7 @@ static const struct {
     {"max_length must", "--block-size must"},
     {"pass_tokens must", "--pass-tokens must"},
     {"block_size must", "--block-size must"},
+    {"block_size is above", "--block-size is above"},
     {"validation_fraction must", "--val-fraction must"},
     {"label_smoothing must", "--label-smoothing must"},
     {"minimum_frequency must", "--min-frequency must"},

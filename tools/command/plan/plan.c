@@ -98,6 +98,8 @@ static eitp_status prepare(planning *p, eitp_error *error) {
     profile_apply(&p->options);
     output_progress("planning memory ...");
     status = read_shape(p, &shape, error);
+    if (!status && options_is_explicit(&p->options, OPTION_BLOCK_SIZE))
+        profile_lower_block_size(&p->options, eitp_transformer_config_positions(&shape));
     if (!status)
         status = advice_settle_profile(&p->options, &shape, error);
     if (!status)

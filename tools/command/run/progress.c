@@ -89,21 +89,23 @@ static void format_work(const training *t, double seconds, char *text, size_t si
 }
 
 /* What a line says of the last step. */
-static void format_numbers(const training *t, line_part *loss, line_part *rate, line_part *norm, line_part *items) {
+static void format_numbers(const training *t, line_part *loss, line_part *rate, line_part *norm, line_part *time,
+                           line_part *items) {
     char text[32];
     training_format_loss(t->step.loss, text, sizeof text);
     snprintf(loss->text, sizeof loss->text, "loss %s", text);
     format_norm(t->step.grad_norm, text, sizeof text);
     snprintf(norm->text, sizeof norm->text, "norm %s", text);
     snprintf(rate->text, sizeof rate->text, "lr %.3g", t->step.learning_rate);
+    snprintf(time->text, sizeof time->text, "%.3g s/step", t->step_seconds);
     snprintf(items->text, sizeof items->text, "%.0f %.30s/s", t->rate, training_unit(t));
 }
 
 /* Formats the line of a run, `seconds` after the last thing that it has done; for a terminal of so many columns, or, if
    it is not live, for a file. */
 static void format_line(const training *t, int is_live, double seconds, int columns, char *line, size_t size) {
-    enum { STEP, WORK, LOSS, RATE, NORM, ITEMS, MEMORY, LEFT };
-    line_part parts[] = {{1, ""}, {4, ""}, {2, ""}, {8, ""}, {7, ""}, {5, ""}, {6, ""}, {3, ""}};
+    enum { STEP, WORK, LOSS, RATE, NORM, TIME, ITEMS, MEMORY, LEFT };
+    line_part parts[] = {{1, ""}, {4, ""}, {2, ""}, {8, ""}, {7, ""}, {9, ""}, {5, ""}, {6, ""}, {3, ""}};
     char left[32];
     if (t->now->steps > 0)
         snprintf(parts[STEP].text, sizeof parts[STEP].text, "step %lld/%lld", (long long)t->now->steps_done,
@@ -114,7 +116,7 @@ static void format_line(const training *t, int is_live, double seconds, int colu
     if (is_live)
         format_work(t, seconds, parts[WORK].text, sizeof parts[WORK].text);
     if (t->step.step) {
-        format_numbers(t, &parts[LOSS], &parts[RATE], &parts[NORM], &parts[ITEMS]);
+        format_numbers(t, &parts[LOSS], &parts[RATE], &parts[NORM], &parts[TIME], &parts[ITEMS]);
         training_format_time(t->left > seconds ? t->left - seconds : 0, left, sizeof left);
         if (t->now->steps > 0)
             snprintf(parts[LEFT].text, sizeof parts[LEFT].text, "%s left", left);
@@ -157,8 +159,10 @@ static void take_step(training *t, const eitp_run_event *event) {
     const eitp_run_report *report = event->report;
     const double done = (double)(report->step.step - report->start_step);
     t->step = report->step;
+    t->logged_steps++;
     t->logged_items += report->step.items;
     t->logged_seconds += event->seconds;
+    t->step_seconds = t->logged_seconds / (double)t->logged_steps;
     t->rate = t->logged_seconds > 0 ? (double)t->logged_items / t->logged_seconds : 0;
     t->left = (report->seconds + t->between) / done * (double)(report->steps - report->step.step);
 }
@@ -181,7 +185,7 @@ static void show_step(training *t, const eitp_run_event *event) {
         t->shown = now;
     }
     if (!terminal || t->logged_seconds > 1) {
-        t->logged_items = 0;
+        t->logged_steps = t->logged_items = 0;
         t->logged_seconds = 0;
     }
 }

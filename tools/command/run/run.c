@@ -62,8 +62,9 @@ static eitp_status read_shape(training_run *r, eitp_error *error) {
         status = fit_check_shape(&r->options, &r->shape, r->checkpoint ? r->checkpoint : r->model_directory, error);
     if (!status && eitp_head_has_labels(r->shape.head))
         task_set_classifier_batch(&r->options);
-    /* Texts are cut to it, windows must fit. */
-    if (!status && task_has_rows(&r->options, &r->shape) && options_has(&r->options, OPTION_BLOCK_SIZE))
+    /* A profile for windows is tried before it is adapted to the model. */
+    if (!status && (options_is_explicit(&r->options, OPTION_BLOCK_SIZE) ||
+                    (task_has_rows(&r->options, &r->shape) && options_has(&r->options, OPTION_BLOCK_SIZE))))
         profile_lower_block_size(&r->options, eitp_transformer_config_positions(&r->shape));
     return status;
 }

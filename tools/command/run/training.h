@@ -13,10 +13,10 @@ typedef struct training {
     eitp_run_report report;
     post_save post_save;
     on_event on_event;
-    int64_t log_every;    /* steps between two lines, where they are no terminal's */
-    int64_t logged_items; /* since the last line */
-    double logged_seconds;
-    double shown; /* time of the last line */
+    int64_t log_every;                   /* steps between two lines, where they are no terminal's */
+    int64_t logged_steps, logged_items;  /* since the last line */
+    double logged_seconds, step_seconds; /* of these steps: the sum, and the mean */
+    double shown;                        /* time of the last line */
 
     /* ---- The line of a terminal ---- */
     const eitp_run_report *now; /* how far the run is; NULL: it does not train yet, or no more */
