@@ -21,6 +21,8 @@ for file in config.json model.safetensors optimizer.safetensors tokenizer.json t
 done
 check "the log names the bytes" grep -q 'the tokens are bytes' err
 check "the log names the device" grep -q '^device: cpu, .* kernels ' err
+[ -e /proc/driver/nvidia ] ||
+    check "and why" grep -q '^device: cpu, .*; chosen by --device auto, because there is no NVIDIA GPU$' err
 check "the log has the memory" grep -q '^memory: parameters' err
 
 check "the result names the step of the validation" grep -q ' after step 12, [0-9]* tokens at ' out
@@ -35,6 +37,15 @@ check "the interval of checkpoints changes nothing" same_checkpoints straight/ch
 
 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
 export PYTORCH_CUDA_ALLOC_CONF
+mkdir -p system/proc/driver/nvidia/gpus
+EITP_SYSTEM_ROOT=$PWD/system
+export EITP_SYSTEM_ROOT
+exits 0 "a GPU that is not used" $train --steps 1 --output-dir beside_gpu
+check "a GPU that is not used: why" \
+    grep -q '^device: cpu, .*; chosen by --device auto, because eitp.s CUDA backend was never run on a GPU: --device cuda uses' err
+exits 0 "--device cpu" $train --steps 1 --device cpu --output-dir named_device
+check "--device cpu: no reason" sh -c "grep '^device: cpu, ' err | grep -vq auto"
+unset EITP_SYSTEM_ROOT
 exits 0 "PyTorch's allocator" $train --steps 2 --output-dir allocator
 check "PyTorch's allocator: one warning" test "$(grep -c '^warning: PYTORCH_CUDA_ALLOC_CONF has no effect: .*PyTorch' err)" -eq 1
 check "a line: the seconds of a step" grep -qE '^step 2/2  loss .*  [0-9.e-]+ s/step  [0-9]+ tokens/s  ' err

@@ -247,6 +247,13 @@ static size_t add_figures(machine_gpu gpus[MACHINE_GPUS], size_t count) {
     return count;
 }
 
+int machine_has_nvidia(void) {
+    char *devices = files_of_system(NVIDIA_DEVICES);
+    const int has = files_info(devices).kind == EITP_PATH_DIRECTORY;
+    free(devices);
+    return has;
+}
+
 size_t machine_gpus(machine_gpu gpus[MACHINE_GPUS]) {
     char *bus = files_of_system("/sys/bus/pci/devices"), *nvidia = files_of_system(NVIDIA_DEVICES);
     size_t count = list_nvidia(gpus);

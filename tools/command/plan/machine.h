@@ -33,6 +33,9 @@ typedef struct machine_gpu {
    how many. */
 size_t machine_gpus(machine_gpu gpus[MACHINE_GPUS]);
 
+/* True if NVIDIA's driver has a GPU. Opens no library. */
+int machine_has_nvidia(void);
+
 EITP_END_DECLARATIONS
 
 #endif

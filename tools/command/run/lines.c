@@ -3,6 +3,7 @@
 #include "options/profile.h"
 #include "output.h"
 #include "plan/fit.h"
+#include "plan/machine.h"
 #include "run/record.h"
 #include "run/run.h"
 
@@ -64,11 +65,20 @@ static void log_offload(const training_run *r) {
                                                                  : r->directory);
 }
 
+/* Why --device auto is the processor; nothing if a device is named. */
+static const char *why_processor(const option_set *o) {
+    if (strcmp(options_text(o, OPTION_DEVICE), "auto") != 0)
+        return "";
+    return machine_has_nvidia() ? "; chosen by --device auto, because eitp's CUDA backend was never run on a GPU: "
+                                  "--device cuda uses the one here"
+                                : "; chosen by --device auto, because there is no NVIDIA GPU";
+}
+
 static void log_run(const training_run *r) {
     const option_set *o = &r->options;
     const eitp_model *model = eitp_training_get_model(r->training);
     const int64_t sequences = options_integer(o, OPTION_BATCH_SIZE) * options_integer(o, OPTION_GRAD_ACCUM);
-    output_info("device: %s", eitp_context_description(eitp_training_get_context(r->training)));
+    output_info("device: %s%s", eitp_context_description(eitp_training_get_context(r->training)), why_processor(o));
     output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens",
                 (long long)eitp_model_parameter_count(model), (long long)eitp_model_vocabulary(model),
                 (long long)sequences, (long long)eitp_training_get_task(r->training)->rows);
