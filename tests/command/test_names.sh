@@ -19,6 +19,16 @@ exits 0 "without its owner" generate --model bert-tiny --prompt x --tokens 2 --t
 refuses 1 "or download one: 'pip install huggingface_hub', then 'hf download openai-community/gpt2 --local-dir gpt2'" \
     generate --model gpt2 --prompt x
 refuses 1 "'hf download a/b --local-dir b'" generate --model a/b --prompt x
+exits 0 "training a model of the cache" train --model bert-tiny --data text.txt --steps 1 --eval no --threads 1 --output-dir hub
+exits 0 "resuming it" train --resume auto --steps 2 --threads 1 --output-dir hub
+check "it is recorded as its directory in the cache" grep -q '"model": "/.*/snapshots/0123abcd"' hub/run.json
+cp -r $cached cache/hub/models--google-bert--bert-base-chinese
+exits 0 "the model of a profile" train --profile safe --data text.txt --steps 1 --eval no --threads 1 --output-dir profiled
+check "it is named" grep -q "^profile safe: model bert-base-chinese; choose another with --model or --init$" err
+exits 0 "a resume of it" train --resume auto --profile low-memory --steps 2 --threads 1 --output-dir profiled
+check "keeps its model" sh -c '! grep -q ": model bert" err'
+refuses 1 "'roberta-large'.*; or choose another model than that of --profile full with --model or --init$" \
+    train --profile full --data text.txt
 printf ../../refs >$cached/refs/main
 printf x >a_file
 refuses 1 "'a_file' is a file, expected a model directory" generate --model a_file --prompt x

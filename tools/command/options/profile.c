@@ -8,25 +8,26 @@ typedef struct profile {
     const char *name;     /* a choice of --profile */
     const char *defaults; /* "option=value", separated by spaces */
     int takes_least;
-    const char *note; /* what the profile means here, or NULL */
+    const char *note;  /* what the profile means here, or NULL */
+    const char *model; /* the name of the model that a new run trains without --model and --init, or NULL */
 } profile;
 
 #define MIXED "mixed precision is the type that this processor multiplies fastest (--precision auto)"
 
 /* In the order of the choices. Those that auto chooses from have the same options, so that one replaces another. */
 static const profile profiles[] = {
-    {"none", "", 0, NULL},
-    {"auto", "", 0, NULL},
-    {"low-memory", "batch-size=1 block-size=128 grad-accum=16 auto-shrink=true", 1, NULL},
-    {"safe", "batch-size=4 block-size=256 grad-accum=4 auto-shrink=true", 0, NULL},
-    {"full", "batch-size=8 block-size=512 grad-accum=1 auto-shrink=false", 0, NULL},
-    {"tiny", "batch-size=1 block-size=32 grad-accum=4 auto-shrink=true eval=no init=distilgpt2", 0, NULL},
-    {"quick", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8 metrics=fast", 0, MIXED},
-    {"max", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8 metrics=off", 0, MIXED},
+    {"none", "", 0, NULL, NULL},
+    {"auto", "", 0, NULL, NULL},
+    {"low-memory", "batch-size=1 block-size=128 grad-accum=16 auto-shrink=true", 1, NULL, "bert-base-chinese"},
+    {"safe", "batch-size=4 block-size=256 grad-accum=4 auto-shrink=true", 0, NULL, "bert-base-chinese"},
+    {"full", "batch-size=8 block-size=512 grad-accum=1 auto-shrink=false", 0, NULL, "roberta-large"},
+    {"tiny", "batch-size=1 block-size=32 grad-accum=4 auto-shrink=true eval=no init=distilgpt2", 0, NULL, NULL},
+    {"quick", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8 metrics=fast", 0, MIXED, NULL},
+    {"max", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8 metrics=off", 0, MIXED, NULL},
     {"low-ram", "batch-size=2 block-size=500 grad-accum=2 data-workers=4 precision=bf16 auto-shrink=true metrics=fast",
-     0, "mixed precision is bf16, which takes the memory of fp16 and needs no loss scale"},
+     0, "mixed precision is bf16, which takes the memory of fp16 and needs no loss scale", NULL},
     {"debug", "batch-size=1 block-size=100 grad-accum=2 data-workers=2 precision=fp32 check-finite=op metrics=fast", 0,
-     "the result of every op is checked for numbers that are not finite, which is slow"},
+     "the result of every op is checked for numbers that are not finite, which is slow", NULL},
 };
 
 static const profile *profile_of(const option_set *o) {
@@ -54,6 +55,14 @@ void profile_apply(option_set *o) {
         if ((option_of(id)->commands & o->command) && !(id == OPTION_INIT && options_has(o, OPTION_MODEL)))
             options_set_text(o, id, value, SOURCE_DEFAULT);
     }
+}
+
+void profile_name_model(option_set *o) {
+    const char *model = profile_of(o)->model;
+    if (!model || options_has(o, OPTION_MODEL) || options_has(o, OPTION_INIT))
+        return;
+    options_set_text(o, OPTION_MODEL, model, SOURCE_DEFAULT);
+    output_info("profile %s: model %s; choose another with --model or --init", profile_of(o)->name, model);
 }
 
 int64_t profile_integer(const option_set *o, option_id wanted) {

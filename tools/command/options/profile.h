@@ -9,6 +9,9 @@ EITP_BEGIN_DECLARATIONS
 /* Sets the defaults of the profile, where no option says otherwise. */
 void profile_apply(option_set *o);
 
+/* Names the model that a new run with the profile trains, where no option does. */
+void profile_name_model(option_set *o);
+
 /* Lowers defaults of the profile to what the model (positions in a sequence) and the machine (data workers) have, and
    says so, as it says what else the profile means here. */
 void profile_adapt(option_set *o, const eitp_transformer_config *shape);

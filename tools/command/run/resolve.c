@@ -232,6 +232,8 @@ eitp_status run_resolve(training_run *r, eitp_error *error) {
     if (status)
         return status;
     profile_apply(o);
+    if (!r->checkpoint)
+        profile_name_model(o);
     if (!options_has(o, OPTION_LR))
         options_set_number(o, OPTION_LR, default_rate(r), SOURCE_DEFAULT);
     options_set_number(o, OPTION_WEIGHT_DECAY, eitp_optimizer_get(fit_optimizer(o))->weight_decay, SOURCE_DEFAULT);

@@ -27,11 +27,19 @@ static eitp_status find_model(training_run *r, eitp_error *error) {
     if (!given || r->model_directory || !(run_starts_from_model(r) || adapt_is_requested(&r->options)))
         return EITP_OK;
     status = model_find_directory(given, &found, error);
+    if (status && r->options.values[OPTION_MODEL].source == SOURCE_DEFAULT) {
+        const eitp_error why = *error;
+        return command_fail(error, status,
+                            "%s; or choose another model than that of --profile %s with --model or --init", why.message,
+                            profile_name(&r->options));
+    }
     if (status)
         return status;
-    r->model_directory = files_info(given).kind == EITP_PATH_MISSING ? found : command_copy(given);
-    if (r->model_directory != found)
-        free(found);
+    /* A model of the cache is recorded as its directory there, which a resume finds again. */
+    if (files_info(given).kind == EITP_PATH_MISSING)
+        options_set_text(&r->options, OPTION_MODEL, found, r->options.values[OPTION_MODEL].source);
+    free(found);
+    r->model_directory = command_copy(options_text(&r->options, OPTION_MODEL));
     absolute = adapt_is_requested(&r->options) ? realpath(r->model_directory, NULL) : NULL;
     if (absolute) {
         free(r->model_directory);
