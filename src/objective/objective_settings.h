@@ -73,24 +73,25 @@
                       "measure the gradient norm of each term every N steps; 0: never"),                               \
         EITP__OBJECTIVE_SETTING(type, at, path_norm_form, "path_norm_form", CHOICE, EITP_PATH_NORM_1, 0, 3, 0,         \
                                 "path path2 l1 l2",                                                                    \
-                                "norm of path_norm: over paths, of absolute values or of squares; or the mean "        \
+                                "norm of the path norm: over paths, of absolute values or of squares; or the mean "    \
                                 "absolute value or square of the weights"),                                            \
         EITP__OBJECTIVE_SETTING(type, at, entropy_low, "entropy_low", NUMBER, 0.1, 0, 1, 0, NULL,                      \
                                 "lower end of the band of entropy, as a part of the largest entropy"),                 \
         EITP__OBJECTIVE_SETTING(type, at, entropy_high, "entropy_high", NUMBER, 0.9, 0, 1, 0, NULL,                    \
                                 "upper end of the band"),                                                              \
         EITP__OBJECTIVE_SETTING(type, at, coding_rate_epsilon, "coding_rate_epsilon", NUMBER, 0.5, 0, 1e30,            \
-                                EITP_SETTING_ABOVE, NULL, "squared distortion of coding_rate"),                        \
+                                EITP_SETTING_ABOVE, NULL, "squared distortion of the coding rate"),                    \
         EITP__OBJECTIVE_SETTING(type, at, chaos_target, "chaos_exponent", NUMBER, 0, -1e6, 1e6, 0, NULL,               \
                                 "exponent that chaos is kept near, in nats per layer"),                                \
         EITP__OBJECTIVE_SETTING(type, at, chaos_tolerance, "chaos_tolerance", NUMBER, 0.1, 0, 1e30, 0, NULL,           \
-                                "distance from chaos_exponent that costs nothing"),                                    \
+                                "distance from the exponent of chaos that costs nothing"),                             \
         EITP__OBJECTIVE_SETTING(type, at, chaos_one_sided, "chaos_one_sided", FLAG, 0, 0, 1, 0, NULL,                  \
-                                "penalize only exponents above chaos_exponent"),                                       \
+                                "penalize only exponents above that of chaos"),                                        \
         EITP__OBJECTIVE_SETTING(type, at, chaos_positions, "chaos_positions", CHOICE, EITP_CHAOS_ALL, 0, 1, 0,         \
-                                "all last", "positions that chaos and jacobian_norm perturb"),                         \
-        EITP__OBJECTIVE_SETTING(type, at, chaos_samples, "chaos_samples", INTEGER, 1, 1, EITP__LARGEST_COUNT, 0, NULL, \
-                                "samples of a step for chaos, jacobian_norm and self_repair, at most a micro-batch"),  \
+                                "all last", "positions that chaos and the norm of the Jacobian perturb"),              \
+        EITP__OBJECTIVE_SETTING(                                                                                       \
+            type, at, chaos_samples, "chaos_samples", INTEGER, 1, 1, EITP__LARGEST_COUNT, 0, NULL,                     \
+            "samples of a step for chaos, the norm of the Jacobian and self-repair, at most a micro-batch"),           \
         EITP__OBJECTIVE_SETTING(type, at, coherence_temperature, "coherence_temperature", NUMBER, 0.1, 0, 1e30,        \
                                 EITP_SETTING_ABOVE, NULL, "temperature of coherence's similarities"),                  \
         EITP__OBJECTIVE_SETTING(type, at, variance_target, "variance_deviation", NUMBER, 1, 0, 1e30, 0, NULL,          \
@@ -98,19 +99,19 @@
         EITP__OBJECTIVE_SETTING(type, at, balance_target, "balance_log_scale", NUMBER, 0, -1e6, 1e6, 0, NULL,          \
                                 "half the logarithm of the mean variance that balance keeps"),                         \
         EITP__OBJECTIVE_SETTING(type, at, attention_entropy_floor, "attention_entropy_floor", NUMBER, 0.1, 0, 1, 0,    \
-                                NULL, "least attention_entropy that costs nothing, as a part of the largest"),         \
+                                NULL, "least entropy of attention that costs nothing, as a part of the largest"),      \
         EITP__OBJECTIVE_SETTING(type, at, self_repair_form, "self_repair_form", CHOICE, EITP_SELF_REPAIR_KL, 0, 1, 0,  \
                                 "kl denoise",                                                                          \
-                                "loss of self_repair: divergence from the predictions without replaced tokens, or "    \
+                                "loss of self-repair: divergence from the predictions without replaced tokens, or "    \
                                 "cross-entropy of the true tokens"),                                                   \
         EITP__OBJECTIVE_SETTING(type, at, self_repair_rate, "self_repair_rate", NUMBER, 0.1, 0, 1, EITP_SETTING_ABOVE, \
-                                NULL, "part of the tokens that self_repair replaces"),                                 \
+                                NULL, "part of the tokens that self-repair replaces"),                                 \
         EITP__OBJECTIVE_SETTING(type, at, controller, "controller", CHOICE, EITP_CONTROLLER_CONST, 0, 2, 0,            \
                                 "const dual pi", "what adapts the weights of regularizers that have a target"),        \
         EITP__OBJECTIVE_SETTING(type, at, controller_rate, "controller_rate", NUMBER, 0.01, 0, 1e30, 0, NULL,          \
-                                "rate of the controller: eta of dual, k_i of pi"),                                     \
+                                "rate of the controller: eta of dual, the integral part of pi"),                       \
         EITP__OBJECTIVE_SETTING(type, at, controller_proportional, "controller_proportional", NUMBER, 0, 0, 1e30, 0,   \
-                                NULL, "proportional part of pi, k_p"),                                                 \
+                                NULL, "proportional part of pi"),                                                      \
         EITP__OBJECTIVE_SETTING(type, at, controller_min, "controller_min", NUMBER, 0, 0, 1e30, 0, NULL,               \
                                 "smallest factor of a weight"),                                                        \
         EITP__OBJECTIVE_SETTING(type, at, controller_max, "controller_max", NUMBER, 100, 0, 1e30, 0, NULL,             \

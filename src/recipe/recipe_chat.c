@@ -28,7 +28,8 @@ static void eitp__judge_first_row(const eitp_host *host, const eitp_example *exa
         eitp__refuse_other_training(root, &row->why);
     if (!has_text && is_json && !row->why.status && !row->is_conversation &&
         !eitp__find_usual_member(root, EITP__COLUMN_TEXT))
-        eitp__fail_form(host, root, "text", &row->why);
+        eitp__fail_advice(&row->why, eitp__fail_form(host, root, "text", &row->why),
+                          "set text_column to the member that has the text, or format to text if this is not a table");
     if (row->why.status)
         eitp__fail_prefix(&row->why, row->why.status, "%s: line %llu", example->path,
                           (unsigned long long)example->line);

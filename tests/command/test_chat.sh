@@ -183,7 +183,7 @@ printf '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "c
 refuses 1 "bad.jsonl: line 2: message 1 has no 'content'" train --model chats --data bad.jsonl --steps 1 $options --output-dir gone
 exits 0 "bad rows are skipped" train --model chats --data bad.jsonl --on-bad-row skip --val-fraction 0 --steps 1 $options --output-dir skipped
 refuses 1 "no chat template.*chatml" train --init qwen2.json --tokenizer $tokenizer --data chats.jsonl --steps 1 $options --output-dir gone
-refuses 1 "chat_template: .*nothing.jinja" train --init qwen2.json --tokenizer $tokenizer --chat-template nothing.jinja --data chats.jsonl --steps 1 $options --output-dir gone
+refuses 1 "error: --chat-template: .*nothing.jinja" train --init qwen2.json --tokenizer $tokenizer --chat-template nothing.jinja --data chats.jsonl --steps 1 $options --output-dir gone
 printf '{%% for %%}' >broken.jinja
 refuses 1 "line 1" train --init qwen2.json --tokenizer $tokenizer --chat-template broken.jinja --data chats.jsonl --steps 1 $options --output-dir gone
 refuses 1 "model is required" chat --prompt a

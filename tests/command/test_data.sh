@@ -39,7 +39,7 @@ check "in a directory it is a text" grep -q '^{"text": "one, two"}' text
 printf '[{"role": "x", "conversation": []}]\n' >other.json
 refuses 1 "other.json: line 1: no member named 'text' with a text (members: role, conversation)" pack --data other.json --output gone
 lm="train --init tiny.json --block-size 4 --batch-size 1 --grad-accum 1 --steps 1 --threads 1 --val-fraction 0"
-refuses 1 "other.json: line 1: the row has the members role, conversation; it must have messages, or conversations, or prompt and completion, or prompt and response, or instruction and output, or instruction and response, or question and answer, or input and output, or text; the nearest is conversations (--text-column NAME, or --data-format text" \
+refuses 1 "other.json: line 1: the row has the members role, conversation; it must have messages, or conversations, or prompt and completion, or prompt and response, or instruction and output, or instruction and response, or question and answer, or input and output, or text; the nearest is conversations; set --text-column to the member that has the text, or --data-format to text if this is not a table$" \
     $lm --data other.json --output-dir gone
 printf '{"text": "one two three", "weight": 2}\n' >heavy.jsonl
 exits 0 "a text with a weight" $lm --data heavy.jsonl --output-dir heavy
@@ -109,7 +109,7 @@ refuses 1 "'pointer.json' is a Git LFS pointer; fetch the file with: git lfs pul
 # Encodings.
 printf '\304\343\272\303\243\254\312\300\275\347\n' >chinese.txt
 printf '\344\275\240\345\245\275\357\274\214\344\270\226\347\225\214\n' >utf8.txt
-refuses 1 "'chinese.txt' is not UTF-8: .*iconv -f GB18030 -t UTF-8 'chinese.txt' > NEW (--encoding NAME)" pack --data chinese.txt \
+refuses 1 "'chinese.txt' is not UTF-8: .*; set --encoding to its encoding, .*iconv -f GB18030 -t UTF-8 'chinese.txt' > NEW$" pack --data chinese.txt \
     --output gone
 refuses 1 "'chinese.txt' is not UTF-8" tokenizer train --data chinese.txt --vocab-size 300 --output gone
 refuses 1 "'chinese.txt' is not UTF-8" train --data chinese.txt --init tiny.json --output-dir gone
@@ -126,7 +126,7 @@ check "a token file is not a pipe" test -p pipe
 check "the same tokens" same chinese.tok utf8.tok
 refuses 1 "unknown encoding 'GB99'" pack --data chinese.txt --encoding GB99 --output gone
 printf '\304\343\272\303\243\254\312\300\275\347\n\377' >broken.txt
-refuses 1 "invalid GB18030 at byte 11 (0xFF).*set encoding.*(--encoding NAME)" pack --data broken.txt --encoding GB18030 --strict-utf8 --output gone
+refuses 1 "invalid GB18030 at byte 11 (0xFF).*set --encoding to that of the text, or use --no-strict-utf8 to replace" pack --data broken.txt --encoding GB18030 --strict-utf8 --output gone
 gzip -c utf8.txt >utf8.txt.gz
 refuses 1 "'utf8.txt.gz' is a gzip file; convert it to text first: gunzip -c 'utf8.txt.gz' > NEW" pack \
     --data utf8.txt.gz --output gone

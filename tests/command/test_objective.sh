@@ -146,7 +146,7 @@ cp with/checkpoint-2/trainer_state.json kept.json
 check "a resumed run keeps them: the next checkpoint" grep -q '^  "chaos_exponent": 0.5' kept.json
 exits 0 "a difference is logged" train --resume auto --output-dir with --steps 3 --chaos-exponent 0.25 \
     --term-norms-every 0
-check "a difference is logged: which" grep -q "chaos_exponent changed from 0.5 to 0.25 since '" err
+check "a difference is logged: which" grep -q -e "--chaos-exponent changed from 0.5 to 0.25 since '" err
 refuses 1 "was trained with group sample, and a resumed run keeps it (got micro-batch); leave --group out" train \
     --resume auto --output-dir with --steps 4 --group micro-batch
 exits 0 "set" set with/checkpoint-3 path-norm-weight=0.125

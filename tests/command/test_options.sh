@@ -184,7 +184,7 @@ refuses 1 "--lr must be a number (got '0x10')" train --lr 0x10
 refuses 1 "--lr-schedule: invalid value 'fast' (choose from constant, linear, cosine, cosine_with_restarts, plateau)" \
     train --lr-schedule fast
 refuses 1 "--precision: invalid value 'fp8' (choose from auto, fp32, bf16, fp16)" train --precision fp8
-refuses 1 "must be 0 to grad_accum, which is 2 (got 3)" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --micro-batches-per-pass 3
+refuses 1 "--micro-batches-per-pass must be 0 to --grad-accum, which is 2 (got 3)" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --micro-batches-per-pass 3
 refuses 1 "'eitp eval' has no option --lr" eval --lr 1
 refuses 1 "unexpected argument 'text.txt'; values follow options, as in --data text.txt" train text.txt
 mkdir -p model_directory

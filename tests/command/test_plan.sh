@@ -150,7 +150,7 @@ check "the conversion is logged" grep -q 'converted to adamw and fp32' err
 refuses 1 "trained with adamw at learning rate 0.0003, which is not a rate for sgd; set one with --lr" \
     train --resume compact --steps 5 --threads 1 --optimizer sgd
 exits 0 "from adamw to sgd" train --resume compact --steps 5 --threads 1 --optimizer sgd --momentum 0.8 --lr 0.1
-check "sgd: weight decay is not carried over" grep -q 'weight_decay changed from 0.01 to 0 since ' err
+check "sgd: weight decay is not carried over" grep -q -e '--weight-decay changed from 0.01 to 0 since ' err
 exits 0 "resume sgd" train --resume compact --steps 6 --threads 1
 check "the rate of sgd is kept" grep -q '"lr": 0.1,' compact/checkpoint-6/trainer_state.json
 check "its momentum is kept" grep -q '"beta1": 0.8,' compact/checkpoint-6/trainer_state.json

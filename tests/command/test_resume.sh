@@ -49,14 +49,14 @@ refuses 1 "start from it with --model" train --resume other --data text.txt --ou
 
 refuses 1 "trained with seed 0, and a resumed run keeps it (got 1); leave --seed out, or start from the weights with --model" train \
     --resume straight/checkpoint-12 --seed 1 --output-dir gone
-refuses 1 "trained with dense_rows false, and a resumed run keeps it (got true); leave --dense-rows out" train \
+refuses 1 "trained with --dense-rows false, and a resumed run keeps it (got true); leave --dense-rows out" train \
     --resume straight/checkpoint-12 --dense-rows --output-dir gone
-refuses 1 "made with block_size 16, and this run has 8; use the same, or start from its weights with --model" train \
+refuses 1 "made with --block-size 16, and this run has 8; use the same, or start from its weights with --model" train \
     --resume straight/checkpoint-12 --block-size 8 --output-dir gone
 exits 0 "other settings" train --resume straight/checkpoint-12 --steps 13 --lr-schedule cosine --beta1 0.8 \
     --final-lr 1e-5 --output-dir other_settings --threads 1
-check "a choice that differs is named" grep -q "lr_schedule changed from linear to cosine since '" err
-check "a number that differs" grep -q "beta1 changed from 0.9 to 0.8 since '" err
+check "a choice that differs is named" grep -q -e "--lr-schedule changed from linear to cosine since '" err
+check "a number that differs" grep -q -e "--beta1 changed from 0.9 to 0.8 since '" err
 check "it is recorded" grep -q '"lr-schedule": "cosine", .*"beta1": 0.8' other_settings/run.json
 exits 0 "what was set is kept" train --resume other_settings/checkpoint-13 --steps 14 --threads 1
 check "what was set is kept: in the state" grep -q '"beta1": 0.8' other_settings/checkpoint-14/trainer_state.json

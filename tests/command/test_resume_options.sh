@@ -109,7 +109,7 @@ batch-size 4 rows same
 batch-size 3 rows refused 4 samples per step
 block-size 12 rows other
 block-size 12 vae other
-block-size 12 lm refused made with block_size 16, and this run has 12
+block-size 12 lm refused made with --block-size 16, and this run has 12
 grad-accum 1 rows same
 lr 0.01 rows other
 final-lr 0.0002 rows other
@@ -231,7 +231,7 @@ done
 cp -r rows read
 exits 0 "shorter texts" train --resume read --steps 3 --max-length 12 --threads 1
 check "shorter texts: the data are read again" grep -q '^the data are read again with --block-size$' err
-check "shorter texts: logged" grep -q "^warning: block_size changed from 15 to 12 since 'read/checkpoint-2'" err
+check "shorter texts: logged" grep -q "^warning: --block-size changed from 15 to 12 since 'read/checkpoint-2'" err
 check "shorter texts: the samples" grep -q '"sample_tokens": 12' read/run.json
 check "shorter texts: the data of before stay until there is a checkpoint" test "$(ls read/data | wc -l)" -eq 2
 check "shorter texts: recorded" grep -q '"block-size": 12' read/checkpoint-3/run.json

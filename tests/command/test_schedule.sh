@@ -35,7 +35,7 @@ check "restarts: two peaks" test "$(grep -c '"lr": 0.008,' restarts/metrics.json
 exits 0 "restarts by other names" train --lr_scheduler_type cosine-with-restarts --num-cycles 3 --print-config
 check "restarts by other names: cycles" grep -q '^lr-cycles  *3  (command line)' out
 exits 0 "resume with other cycles" train --resume restarts --steps 9 --lr-cycles 4 --threads 1
-check "resume with other cycles: logged" grep -q 'warning: lr_cycles changed from 2 to ' err
+check "resume with other cycles: logged" grep -q 'warning: --lr-cycles changed from 2 to ' err
 exits 0 "resume the restarts" train --resume restarts --steps 10 --threads 1
 check "resume the restarts: kept" grep -q '"lr_cycles": 4,' restarts/checkpoint-10/trainer_state.json
 refuses 1 "--lr-cycles requires --lr-schedule cosine_with_restarts (got cosine)" $train --lr-schedule cosine \

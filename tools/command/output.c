@@ -110,10 +110,10 @@ static void output_make_printable(char *text, size_t size, const char *kept) {
 }
 
 /* Prints a line. */
-static void output_line(eitp_log_level level, const char *prefix, const char *message) {
+static void output_line(eitp_log_level level, const char *prefix, const char *message, wording_source source) {
     char line[1200], translated[1100];
     int length;
-    wording_translate(message, translated, sizeof translated);
+    wording_translate(message, source, translated, sizeof translated);
     length = snprintf(line, sizeof line - 1, "%s%s", prefix, translated);
     size_t size = length < 0 ? 0 : (size_t)length < sizeof line - 1 ? (size_t)length : sizeof line - 2;
     output_make_printable(line, size, "");
@@ -130,13 +130,18 @@ static void output_line(eitp_log_level level, const char *prefix, const char *me
         output_draw_live();
 }
 
-static void output_log(void *user, eitp_log_level level, const char *message) {
+/* Prints a message of this level, if it is to be seen. */
+static void output_message(eitp_log_level level, const char *message, wording_source source) {
     static const char *const prefixes[] = {"", "", "warning: ", "error: "};
-    (void)user;
     if ((level == EITP_LOG_DEBUG && output.detail < OUTPUT_VERBOSE) ||
         (level == EITP_LOG_INFO && output.detail < OUTPUT_NORMAL))
         return;
-    output_line(level, prefixes[level <= EITP_LOG_ERROR ? level : EITP_LOG_ERROR], message);
+    output_line(level, prefixes[level <= EITP_LOG_ERROR ? level : EITP_LOG_ERROR], message, source);
+}
+
+static void output_log(void *user, eitp_log_level level, const char *message) {
+    (void)user;
+    output_message(level, message, WORDING_LIBRARY);
 }
 
 eitp_log_sink output_log_sink(void) {
@@ -149,7 +154,7 @@ eitp_log_sink output_log_sink(void) {
 static void output_formatted(eitp_log_level level, const char *format, va_list arguments) {
     char message[1000];
     vsnprintf(message, sizeof message, format, arguments);
-    output_log(NULL, level, message);
+    output_message(level, message, WORDING_COMMAND);
 }
 
 void output_info(const char *format, ...) {
@@ -175,7 +180,8 @@ void output_error(const char *format, ...) {
 }
 
 int output_fail(const eitp_error *error) {
-    output_error("%s", error->message);
+    text_release(&output.held);
+    output_message(EITP_LOG_ERROR, error->message, WORDING_LIBRARY);
     return command_exit_code(error->status);
 }
 

@@ -6,8 +6,14 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Copies a message of the library with options in place of its functions, fields and values. */
-void wording_translate(const char *message, char *text, size_t size);
+/* Who has written a message. The command itself writes names of settings only where it means them, as in a file. */
+typedef enum wording_source { WORDING_COMMAND, WORDING_LIBRARY } wording_source;
+
+/* Copies a message with options in place of functions, fields and values of the library. */
+void wording_translate(const char *message, wording_source source, char *text, size_t size);
+
+/* From now on settings keep the names that they have in files, as 'eitp set' takes and prints them. */
+void wording_keep_settings(void);
 
 EITP_END_DECLARATIONS
 

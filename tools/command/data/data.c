@@ -86,28 +86,6 @@ eitp_text_files_config data_texts(const option_set *o, option_id id) {
     return texts;
 }
 
-eitp_status data_explain(eitp_status status, eitp_error *error) {
-    static const struct {
-        const char *words, *advice;
-    } advice[] = {
-        {"set encoding", "--encoding NAME"},
-        {"strict_utf8", "--no-strict-utf8"},
-        {"set skip_bad", NULL},
-        {"it must have messages", "--text-column NAME, or --data-format text for a text that is not a table"},
-    };
-    for (size_t i = 0; i < COMMAND_COUNT(advice) && (status == EITP_ERROR_FORMAT || status == EITP_ERROR_ARGUMENT);
-         i++) {
-        const size_t used = strlen(error->message);
-        if (!strstr(error->message, advice[i].words))
-            continue;
-        if (!advice[i].advice)
-            break;
-        snprintf(error->message + used, sizeof error->message - used, " (%s)", advice[i].advice);
-        break;
-    }
-    return status;
-}
-
 eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
                       const char *path, eitp_sample_file_info *info, eitp_error *error) {
     const mode_t before = permissions_lower(o, id, path);
@@ -126,7 +104,7 @@ eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, 
                     (unsigned long long)info->document_count, info->document_count == 1 ? "" : "s",
                     output_bytes((double)info->text_bytes), (unsigned long long)info->token_count,
                     (double)info->text_bytes / (double)info->token_count, process_time() - shown.started, path);
-    return data_explain(status, error);
+    return status;
 }
 
 int data_is_table(const option_set *o, option_id id) {

@@ -12,9 +12,6 @@ eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_
 /* How the texts of an option are read: --data-format, --encoding, --text-column and what else says so. */
 eitp_text_files_config data_texts(const option_set *o, option_id id);
 
-/* Names the options for what a message of the library on texts says; returns `status`. */
-eitp_status data_explain(eitp_status status, eitp_error *error);
-
 /* Packs the texts of an option into a file of the host, with progress on a terminal. */
 eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
                       const char *path, eitp_sample_file_info *info, eitp_error *error);

@@ -54,7 +54,7 @@ static eitp_status train_tokenizer(const option_set *o, eitp_tokenizer **tokeniz
     source.read = read_stoppable;
     status = eitp_tokenizer_train(&host, &config, &source, tokenizer, error);
     eitp_text_files_close(files);
-    return data_explain(status, error);
+    return status;
 }
 
 static void print_tokenizer(const option_set *o, const eitp_tokenizer *tokenizer, const char *where) {

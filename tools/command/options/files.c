@@ -5,6 +5,7 @@
 #include "options/table.h"
 #include "options/yaml.h"
 #include "output.h"
+#include "wording.h"
 
 enum { RECORD_LIMIT = 1 << 20 /* bytes of a file, as json_read_file has it */ };
 
@@ -470,8 +471,9 @@ static void add_help_words(help_column *h, const char *words) {
     }
 }
 
-static void print_option_help(const option_entry *row, const char *help, help_column *h) {
-    char argument[100], text[160];
+static void print_option_help(const option_entry *row, const char *library_help, help_column *h) {
+    char argument[100], text[160], help[2000];
+    wording_translate(library_help, WORDING_LIBRARY, help, sizeof help);
     if (row->kind == KIND_CHOICE)
         option_list_choices(row->words, "|", "|", argument, sizeof argument);
     else

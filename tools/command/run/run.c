@@ -1,6 +1,5 @@
 #include "run/run.h"
 
-#include "data/data.h"
 #include "data/permissions.h"
 #include "files.h"
 #include "model/adapt.h"
@@ -122,8 +121,6 @@ static eitp_status open_training(training_run *r, eitp_error *error) {
         permissions_lower(&r->options, OPTION_VAL_DATA, r->directory);
     if (!status)
         status = eitp_training_open_run(&recipe, r->run, &r->training, error);
-    if (r->opening.reads_data)
-        status = data_explain(status, error);
     status = resume_name_rereads(r, status, error);
     permissions_restore(before);
     if (status)

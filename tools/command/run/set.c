@@ -3,6 +3,7 @@
 #include "model/model.h"
 #include "options/table.h"
 #include "output.h"
+#include "wording.h"
 
 /* Seconds that a run has to answer: it looks once a second, between steps. */
 #define ANSWER_SECONDS 5
@@ -287,6 +288,7 @@ int command_set(int count, char **arguments) {
     int ended = 0, is_run = 0, code = COMMAND_FINISHED;
     eitp_status status;
     memset(&s, 0, sizeof s);
+    wording_keep_settings();
     status = options_read(&s.options, "set", OPTIONS_SET, count, arguments, &ended, &error);
     if (!status && !ended)
         status = read_changes(&s, &error);

@@ -81,8 +81,6 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
     recipe.progress = opening_show;
     recipe.progress_user = &e->opening;
     status = trained_model_open(&e->trained, &recipe, split_samples(o), error);
-    if (e->opening.reads_data)
-        status = data_explain(status, error);
     if (status)
         return status;
     report_length(e);

@@ -1,6 +1,5 @@
 #include "use/predictor.h"
 
-#include "data/data.h"
 #include "files.h"
 #include "model/model.h"
 #include "options/profile.h"
@@ -454,7 +453,7 @@ int predicting_command(const predicting_kind *kind, int count, char **arguments)
         if (!status) {
             output_start();
             p.began = process_time();
-            status = data_explain(predict_all(&p, &error), &error);
+            status = predict_all(&p, &error);
             if (!status)
                 status = result_stream_finish(&p.output, &error);
         }
