@@ -95,13 +95,11 @@ static eitp_status eitp__fail_column(const eitp__row_reader *rows, eitp__column_
                                      eitp_error *error) {
     static const char *const settings[EITP__COLUMN_KINDS] = {"text_column", "pair_column", "label_column",
                                                              "weight_column"};
-    char list[300];
-    eitp__list_columns(&rows->csv, list, sizeof list);
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "%s: line %llu: no column %s'%.60s' (columns: %s); set %s to one of these, or to a number if the "
                       "first line is a row%s",
                       rows->reader.path, (unsigned long long)rows->first_line,
-                      eitp__column_number(column) ? "" : "named ", column, list, settings[kind],
+                      eitp__column_number(column) ? "" : "named ", column, rows->header, settings[kind],
                       kind == EITP__COLUMN_TEXT ? "; or set format to text if this is not a table" : "");
 }
 
@@ -179,6 +177,7 @@ static eitp_status eitp__read_first_line(eitp__row_reader *rows, eitp_text begin
         return status;
     rows->field_count = rows->csv.count;
     rows->first_line = rows->csv.fields[0].line;
+    eitp__list_columns(&rows->csv, rows->header, sizeof rows->header);
     return EITP_OK;
 }
 

@@ -42,6 +42,7 @@ typedef struct eitp__row_reader {
     char usual_names[EITP__COLUMN_KINDS][EITP__USUAL_NAME_SIZE]; /* of columns that are found by them; else empty */
     int found_delimiter;                                         /* one that CSV usually does not have */
     const char *separator;                                       /* between documents of TEXT; NULL: none */
+    char header[300];              /* of CSV and TSV: the names of the columns, on one line of a message */
     uint64_t first_line;           /* of CSV and TSV: the line that decided on field_count */
     int is_of_file;                /* what failed is due to the file, not to the row */
     int has_row;                   /* the first line was read, and is a row */

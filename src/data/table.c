@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/setting_table.h"
 #include "data/row_reader.h"
+#include "data/table.h"
 #include "data/text_paths.h"
 
 static const eitp_setting eitp__table_settings[] = {
@@ -196,6 +197,14 @@ static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_e
         if (status != EITP_OK)
             return status;
     }
+}
+
+EITP__PRIVATE const char *eitp__table_columns(const eitp_table *table, char *list, size_t size) {
+    const eitp__row_reader *rows = &table->rows;
+    snprintf(list, size, "%s", rows->header);
+    if (rows->reader.host && rows->json.document)
+        eitp__json_list_members(rows->json.object, list, size);
+    return list;
 }
 
 eitp_example_source eitp_table_source(eitp_table *table) {

@@ -1,5 +1,6 @@
 /* The tasks of labelled texts: labels of texts, labels of their words, and numbers. */
 #include "base/json.h"
+#include "data/table.h"
 #include "recipe/training.h"
 
 #include <float.h>
@@ -79,11 +80,31 @@ static eitp_status eitp__set_labels_shape(eitp_training *training, eitp_error *e
 
 /* ---- Data ---- */
 
+/* Lists the columns of the training data, as " (columns: text, topic)"; nothing if they have none. */
+static const char *eitp__training_columns(const eitp_training *training, char *text, size_t size) {
+    const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
+    char list[300];
+    eitp_example example;
+    eitp_table *table = NULL;
+    int is_end = 0;
+    *text = 0;
+    if (strcmp(config.texts.paths[0], "-") != 0 && !eitp_table_open(&training->host, &config, &table, NULL)) {
+        const eitp_example_source source = eitp_table_source(table);
+        if (!source.read(source.user, &example, &is_end, NULL) && !is_end &&
+            *eitp__table_columns(table, list, sizeof list))
+            snprintf(text, size, " (columns: %s)", list);
+    }
+    eitp_table_close(table);
+    return text;
+}
+
 /* Labels that the task is for. */
 static eitp_status eitp__check_problem(const eitp_training *training, eitp_problem problem, eitp_error *error) {
     const char *path = training->parts[EITP_TRAINING].paths->texts[0];
+    char columns[320];
     if (problem == EITP_PROBLEM_UNKNOWN)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no labels; name their column as label_column%s", path,
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no labels%s; name their column as label_column%s", path,
+                          eitp__training_columns(training, columns, sizeof columns),
                           training->trained ? ", or predict them with eitp_predict" : ", or set task to lm or mlm");
     if (problem == EITP_PROBLEM_REGRESSION && training->kind->kind == EITP_TASK_CLASSIFICATION)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,

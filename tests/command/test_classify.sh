@@ -405,7 +405,14 @@ done
 
 cut -d, -f1 train.csv >unlabelled.csv
 printf 'text,label\na b,cold\nc d,hot\n' >unknown.csv
-refuses 1 "unlabelled.csv' has no labels; name their column with --label-column" train $small --task classify --data unlabelled.csv --output-dir gone
+refuses 1 "unlabelled.csv' has no labels (columns: [a-z, ]*); name their column with --label-column" train $small --task classify --data unlabelled.csv --output-dir gone
+printf 'review,sentiment\ngood,x\nbad,y\ngood one,x\nbad one,y\n' >usual.csv
+exits 0 "usual names of columns" train $small --task classify --data usual.csv --steps 1 --val-fraction 0 --output-dir usual
+check "usual names of columns: said once" test "$(grep -c "^usual.csv: read with --text-column 'review', --label-column 'sentiment'$" err)" -eq 1
+check "usual names of columns: two labels" grep -q 'labels: x 2, y 2$' err
+sed 's/review,sentiment/text,sentiment/; s/$/,z/; 1s/z$/category/' usual.csv >two.csv
+refuses 1 "two.csv' has no labels (columns: text, sentiment, category); name their column with --label-column" \
+    train $small --task classify --data two.csv --output-dir gone
 refuses 1 "unknown.csv: line 3, column 1: no label named 'hot' (labels: cold, mild, warm)" train $small --data train.csv --val-data unknown.csv --output-dir gone
 refuses 1 "train with --task regress" train $small --task classify --pair-column other --data pairs.tsv --output-dir gone
 refuses 1 "no column named 'topic'" train $small --task classify --label-column topic --data train.csv --output-dir gone
