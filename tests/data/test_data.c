@@ -1386,6 +1386,7 @@ static int pack_with_fault(int64_t n, int in_memory) {
     eitp_host plain = eitp_host_default(), host = meter_host(&m);
     eitp_error error = EITP__ZERO;
     eitp_pack_config config = eitp_pack_config_default();
+    config.texts.document_separator = "%";
     CHECK(pack_one(&plain, "old", "out", config, NULL, &error) == EITP_OK);
     *(in_memory ? &m.faulty.fail_allocation : &m.faulty.fail_file_call) = (long)n;
     eitp_status status = pack_one(&host, "d", "out", config, NULL, &error);

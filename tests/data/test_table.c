@@ -334,6 +334,11 @@ static int read_with_fault(const char *name, long n, int in_memory) {
     r.host = f.host;
     r.config.texts.text_column = "text";
     r.config.texts.encoding = "UTF-8";
+    if (!strcmp(name, "chat.csv")) {
+        r.config.texts.text_column = NULL;
+        r.config.texts.format = EITP_FORMAT_CHAT;
+        r.config.texts.encoding = "ISO-8859-1";
+    }
     const eitp_status status = read_table(&r, name);
     CHECK_THAT(status == EITP_OK || status == (in_memory ? EITP_ERROR_MEMORY : EITP_ERROR_IO), "%s", r.error.message);
     CHECK(status == EITP_OK || (r.error.status == status && strlen(r.error.message) > 10));
@@ -341,10 +346,10 @@ static int read_with_fault(const char *name, long n, int in_memory) {
 }
 
 static void test_reading_survives_faults(void) {
-    static const char *const names[] = {"a.csv", "a.jsonl", "folders"};
+    static const char *const names[] = {"a.csv", "a.jsonl", "folders", "chat.csv"};
     REQUIRE(scratch_make(scratch));
     CHECK(put("a.csv", "text,label\n\"a\nb\",x\n") && put("a.jsonl", "{\"text\":\"a\",\"label\":[1,\"b\"]}\n"));
-    CHECK(put_directory("folders/pos") && put("folders/pos/a", "x"));
+    CHECK(put_directory("folders/pos") && put("folders/pos/a", "x") && put("chat.csv", "prompt;response\nq;a\n"));
     for (size_t i = 0; i < EITP__COUNT(names); i++) {
         long n;
         for (n = 1; read_with_fault(names[i], n, 1); n++)

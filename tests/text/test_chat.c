@@ -585,9 +585,7 @@ static void templates_are_found_in_configurations(void) {
 }
 
 /* With a template whose headers are the generation prompt, and one in which they have to be found. */
-static void check_failures(const char *text) {
-    static const char row[] = "{\"conversations\": [{\"from\": \"human\", \"value\": \"q\"}, {\"from\": \"gpt\", "
-                              "\"value\": \"an answer\"}], \"tools\": \"[{}]\"}";
+static void check_failures(const char *text, const char *row) {
     faults f;
     for (long n = 1;; n++) {
         eitp_tokenizer *tokenizer = NULL;
@@ -603,7 +601,7 @@ static void check_failures(const char *text) {
         if (!status)
             status = eitp_chat_create(tokenizer, &chat, &error_);
         if (!status)
-            status = eitp_chat_encode(chat, row, sizeof row - 1, NULL, ids, NULL, MOST_IDS, &report, &error_);
+            status = eitp_chat_encode(chat, row, strlen(row), NULL, ids, NULL, MOST_IDS, &report, &error_);
         eitp_chat_destroy(chat);
         eitp_tokenizer_destroy(tokenizer);
         CHECK_THAT(status == EITP_OK || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
@@ -614,8 +612,14 @@ static void check_failures(const char *text) {
 }
 
 static void failures_leave_nothing(void) {
-    check_failures(eitp_chat_template_named("chatml"));
-    check_failures("{% for m in messages %}#{{ m.content }}<|im_end|>!{% endfor %}");
+    static const char turns[] = "{\"conversations\": [{\"from\": \"human\", \"value\": \"q\"}, {\"from\": \"gpt\", "
+                                "\"value\": \"an answer\"}], \"tools\": \"[{}]\"}";
+    static const char parts[] =
+        "{\"messages\": [{\"role\": \"User\", \"content\": [{\"text\": \"q\"}, {\"text\": \"r\"}]}, "
+        "{\"role\": \"assistant\", \"content\": null, \"tool_calls\": []}]}";
+    check_failures(eitp_chat_template_named("chatml"), turns);
+    check_failures("{% for m in messages %}#{{ m.content }}<|im_end|>!{% endfor %}", turns);
+    check_failures("{% for m in messages %}{{ m.role + m.content }}<|im_end|>!{% endfor %}", parts);
 }
 
 int main(int argc, char **argv) {
