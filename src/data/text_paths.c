@@ -145,8 +145,8 @@ EITP__PRIVATE void eitp__text_paths_close(eitp__text_paths *paths) {
 
 EITP__PRIVATE eitp_status eitp__text_paths_check_format(const eitp__text_paths *paths, eitp_text_format format,
                                                         eitp_error *error) {
-    const char *separator = paths->document_separator;
-    const int divides = separator && strcmp(separator, "auto") != 0 && strcmp(separator, "none") != 0;
+    const eitp_text nothing = {"", 0};
+    const int divides = eitp__find_document_separator(paths->document_separator, nothing) != NULL;
     if (!paths->walk.is_listed)
         return EITP_OK;
     if (paths->delimiter && format != EITP_FORMAT_CSV && format != EITP_FORMAT_TSV && format != EITP_FORMAT_CHAT)

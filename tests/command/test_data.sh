@@ -86,6 +86,8 @@ check "--document-separator none" test "$(cat text)" = "$(cat fortunes)
 |"
 packed --data fortunes --document-separator two
 check "--document-separator two" test "$(cat text)" = "$(printf 'one\n%%\n|%%\nthree 3 %%\n%%\n|')"
+packed --data found.csv --document-separator off
+check "rows have no documents to separate" same text expected
 refuses 1 "rows.json: --document-separator is for files that are read as text" pack --data rows.json --document-separator % --output gone
 
 # Standard input is read once, in pieces, from a pipe.
