@@ -122,8 +122,10 @@ static eitp_status eitp__text_reader_hold(void *user, const char *text, size_t s
 
 EITP__PRIVATE eitp_status eitp__text_reader_peek(const eitp__text_reader *reader, eitp__buffer *decoded,
                                                  eitp_text *beginning, eitp_error *error) {
-    const size_t end = reader->end < EITP__TEXT_CHECK_SIZE ? reader->end : EITP__TEXT_CHECK_SIZE;
+    size_t end = EITP__TEXT_CHECK_SIZE;
     eitp__decoder decoder;
+    if (end > reader->end)
+        end = reader->end;
     beginning->bytes = reader->raw + reader->at;
     beginning->size = end > reader->at ? end - reader->at : 0;
     if (reader->is_utf8)
