@@ -88,6 +88,10 @@ packed --data fortunes --document-separator two
 check "--document-separator two" test "$(cat text)" = "$(printf 'one\n%%\n|%%\nthree 3 %%\n%%\n|')"
 packed --data found.csv --document-separator off
 check "rows have no documents to separate" same text expected
+exits 0 "a run on documents" $lm --data fortunes --output-dir fortune
+exits 0 "it is resumed" train --resume fortune --steps 2 --threads 1
+check "and keeps its documents" sh -c '! grep -q "packed [0-9]\|read again" err'
+refuses 1 "read again with --document-separator: the training data differ" train --resume fortune --steps 3 --document-separator none
 refuses 1 "rows.json: --document-separator is for files that are read as text" pack --data rows.json --document-separator % --output gone
 
 # Standard input is read once, in pieces, from a pipe.
