@@ -27,8 +27,11 @@ typedef struct eitp_model_recipe {
     const char *directory; /* a model, or an output directory: its best checkpoint, or the newest; NULL: `shape` */
     const char *shape;     /* random weights: a name of eitp_transformer_config_named, or a path of a config.json */
     int64_t vocabulary, layers, heads, width,
-        positions;             /* replace sizes of `shape`; 0: keep it; vocabulary 0: the tokenizer's */
-    const char *tokenizer;     /* tokenizer.json or its directory; NULL: the model's, else bytes */
+        positions; /* replace sizes of `shape`; 0: keep it; vocabulary 0: the tokenizer's */
+    /* tokenizer.json, its directory, or "bytes" (a directory that is called so is "./bytes"). NULL: the model's; with
+       random weights one that is trained on the text (eitp_tokenizer_train_size), unless that is too short or the
+       vocabulary is set and has no room: bytes. It is saved in data/tokenizer in the output directory. */
+    const char *tokenizer;
     const char *chat_template; /* of conversations: a file, or eitp_chat_template_named; NULL: the tokenizer's */
     const char *chat_values;   /* a JSON object of values for it; NULL: none */
     double dropout;            /* replaces all three dropouts; negative: keeps the configuration's */
@@ -117,8 +120,8 @@ typedef struct eitp_memory_recipe {
 
 /* What a training is doing before its first step. */
 typedef struct eitp_training_progress {
-    const char *stage;         /* "reading the data", "packing", "planning memory", ... */
-    uint64_t bytes, all_bytes; /* read, and in all, while texts are packed; else 0 */
+    const char *stage;         /* "reading the data", "training a tokenizer", "packing", "planning memory", ... */
+    uint64_t bytes, all_bytes; /* read, and in all, while a tokenizer is trained or texts are packed; else 0 */
     uint64_t count;            /* tokens or texts packed so far */
     const char *unit;          /* "tokens" or "texts"; NULL unless texts are packed */
 } eitp_training_progress;
@@ -182,8 +185,8 @@ typedef struct eitp_training eitp_training;
 
 /*
  * Opens a recipe, which is copied: creates and locks the output directory, finds the checkpoint to resume from, reads
- * the model's configuration and the tokenizer, and packs the data, or opens what they were packed into before. No
- * memory for weights is used. Close it with eitp_training_close.
+ * the model's configuration, reads or trains the tokenizer, and packs the data, or opens what they were packed into
+ * before. No memory for weights is used. Close it with eitp_training_close.
  *
  * A resumed run keeps its tokenizer, the kind of task, its data, even if the texts have changed since, and where the
  * recipe says "auto" its precision and optimizer.

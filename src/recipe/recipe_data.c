@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "data/path_walk.h"
 #include "data/row_reader.h"
-#include "data/sample_header.h"
 #include "recipe/training.h"
 
 /* ---- Fingerprints ---- */
@@ -73,45 +72,6 @@ static uint64_t eitp__tokens_fingerprint(const eitp_training *training, eitp_spl
 
 /* ---- Token files ---- */
 
-/* A file that begins as one of either kind, whole or not. */
-static eitp_status eitp__starts_as_token_file(const eitp_host *host, const char *path, int *is_one, eitp_error *error) {
-    eitp__file file = EITP__ZERO;
-    unsigned char bytes[EITP__SAMPLE_MAGIC_SIZE];
-    eitp_sample_file_kind kind;
-    size_t done = 0;
-    eitp_status status = eitp__file_open(&file, host, path, EITP_FILE_READ, error);
-    if (!status)
-        status = eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, error);
-    *is_one = !status && eitp__sample_kind_of(bytes, done, &kind) && kind != EITP_SAMPLE_FILE_LABELLED;
-    eitp__file_close(&file, NULL);
-    return status;
-}
-
-/* Sets *is_token_file to 1 if the part is a token file, which must be its only path. */
-static eitp_status eitp__find_token_file(const eitp_training *training, eitp_split split, int *is_token_file,
-                                         eitp_error *error) {
-    const eitp_text_list *paths = training->parts[split].paths;
-    *is_token_file = 0;
-    for (size_t i = 0; i < paths->count; i++) {
-        eitp_path_kind kind = EITP_PATH_MISSING;
-        eitp_status status = EITP_OK;
-        int is_one = 0;
-        if (strcmp(paths->texts[i], "-"))
-            status = eitp__recipe_path_kind(&training->host, paths->texts[i], NULL, &kind, error);
-        if (!status && kind == EITP_PATH_FILE)
-            status = eitp__starts_as_token_file(&training->host, paths->texts[i], &is_one, error);
-        if (status)
-            return status;
-        *is_token_file |= is_one;
-        if (is_one && paths->count > 1)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "'%s' is a token file, which must be the only path of %s; to add text, pack all of it "
-                              "into one file",
-                              paths->texts[i], split == EITP_TRAINING ? "data" : "val_data");
-    }
-    return EITP_OK;
-}
-
 static int eitp__tokens_progress(void *user, const eitp_pack_progress *progress) {
     const eitp_recipe *recipe = &((const eitp_training *)user)->recipe;
     eitp_training_progress now = EITP__ZERO;
@@ -131,23 +91,6 @@ static void eitp__log_packed(const eitp_training *training, const eitp_sample_fi
                    (unsigned long long)info->document_count, info->document_count == 1 ? "" : "s",
                    eitp_format_bytes(info->text_bytes, size, sizeof size), (unsigned long long)info->token_count,
                    (double)info->text_bytes / (double)info->token_count, seconds, path);
-}
-
-EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *training, eitp_split split) {
-    const eitp_data_recipe *data = &training->recipe.data;
-    eitp_text_files_config texts = EITP__ZERO;
-    texts.paths = training->parts[split].paths->texts;
-    texts.path_count = training->parts[split].paths->count;
-    texts.format = data->format;
-    texts.encoding = data->encoding;
-    texts.text_column = data->text_column;
-    texts.delimiter = data->delimiter;
-    texts.document_separator = data->document_separator;
-    texts.skip_bad = data->skip_bad;
-    texts.json_rows = training->recipe.task.kind != EITP_TASK_AUTO || eitp__has_chat_setting(training);
-    texts.strict_utf8 = data->strict_utf8;
-    texts.input = data->input;
-    return texts;
 }
 
 static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
@@ -195,13 +138,14 @@ static eitp_status eitp__take_file_vocabulary(eitp_training *training, const cha
 EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     int is_token_file;
-    eitp_status status = eitp__find_token_file(training, split, &is_token_file, error);
+    eitp_status status = eitp__part_is_token_file(training, split, &is_token_file, error);
     if (!status && is_token_file)
         part->path = eitp__copy_text(&training->host, part->paths->texts[0]);
     if (!status && is_token_file && !part->path)
         status = eitp__fail_memory(error, strlen(part->paths->texts[0]), "the path of a token file");
     if (!status && !is_token_file && !training->tokenizer)
-        status = eitp__training_use_bytes(training, error);
+        status = split == EITP_TRAINING ? eitp__training_make_tokenizer(training, 0, error)
+                                        : eitp__training_use_bytes(training, "", error);
     if (!status && training->tokenizer)
         eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
     else if (!status)

@@ -261,7 +261,7 @@ static eitp_status eitp__open_labels(eitp_training *training, eitp_error *error)
                           "the model has no tokenizer; name one as tokenizer, a directory with tokenizer.json or "
                           "vocab.txt");
     if (!training->tokenizer)
-        status = eitp__training_use_bytes(training, error);
+        status = eitp__training_make_tokenizer(training, 1, error);
     if (!status)
         eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
     if (!status)

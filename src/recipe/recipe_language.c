@@ -182,12 +182,23 @@ static eitp_status eitp__open_masked_rows(eitp_training *training, eitp_error *e
     return status;
 }
 
+/* Texts may be learned from; tokens have a tokenizer, which must be named. */
+static eitp_status eitp__find_mask_token(eitp_training *training, int has_rows, eitp_error *error) {
+    int is_token_file = 0;
+    eitp_status status = EITP_OK;
+    if (!training->tokenizer && eitp__training_may_make_tokenizer(training))
+        status = eitp__part_is_token_file(training, EITP_TRAINING, &is_token_file, error);
+    if (!status && !training->tokenizer && !is_token_file && eitp__training_may_make_tokenizer(training))
+        status = eitp__training_make_tokenizer(training, has_rows, error);
+    return status ? status : eitp__check_mask_token(training, error);
+}
+
 static eitp_status eitp__open_masked(eitp_training *training, eitp_error *error) {
-    const eitp_status status = eitp__check_mask_token(training, error);
+    const int has_rows = eitp__part_has_rows(training, EITP_TRAINING);
+    const eitp_status status = eitp__find_mask_token(training, has_rows, error);
     if (status)
         return status;
-    return eitp__part_has_rows(training, EITP_TRAINING) ? eitp__open_masked_rows(training, error)
-                                                        : eitp__open_windows(training, error);
+    return has_rows ? eitp__open_masked_rows(training, error) : eitp__open_windows(training, error);
 }
 
 /* The samples of a part: its rows, or windows of its tokens. */

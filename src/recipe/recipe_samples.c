@@ -4,25 +4,6 @@
 #include "data/row_reader.h"
 #include "recipe/training.h"
 
-EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split) {
-    eitp_table_config table = EITP__ZERO;
-    table.texts = eitp__part_texts(training, split);
-    table.pair_column = training->recipe.data.pair_column;
-    table.label_column = training->recipe.data.label_column;
-    table.weight_column = training->recipe.data.weight_column;
-    return table;
-}
-
-EITP__PRIVATE int eitp__part_has_rows(const eitp_training *training, eitp_split split) {
-    const eitp_text_list *paths = training->parts[split].paths;
-    const eitp_text_format format = training->recipe.data.format;
-    for (size_t i = 0; i < paths->count && format == EITP_FORMAT_AUTO; i++) {
-        if (eitp__format_of_name(paths->texts[i], EITP_FORMAT_TEXT) != EITP_FORMAT_TEXT)
-            return 1;
-    }
-    return format > EITP_FORMAT_TEXT;
-}
-
 EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
     const int64_t cut = eitp_tokenizer_sequence_defaults(training->tokenizer).max_length;

@@ -47,7 +47,9 @@ static const eitp_setting eitp__model_settings[] = {
                         "values per token, a multiple of the heads; the MLP scales with it; 0: the shape's"),
     EITP__MODEL_SETTING(positions, "positions", INTEGER, 0, 0, 1 << 24, EITP_SETTING_OPTIONAL,
                         "longest sequence, in tokens; 0: the shape's"),
-    EITP__TEXT_SETTING(eitp_model_recipe, , tokenizer, "tokenizer", NULL, REFUSED, "tokenizer.json, or its directory"),
+    EITP__TEXT_SETTING(
+        eitp_model_recipe, , tokenizer, "tokenizer", NULL, REFUSED,
+        "tokenizer.json, its directory, or bytes; NULL: the model's, or one that is trained on the text"),
     EITP__TEXT_SETTING(eitp_model_recipe, , chat_template, "chat_template", NULL, REFUSED,
                        "how conversations are written: a Jinja file, or chatml, instead of the tokenizer's template"),
     EITP__TEXT_SETTING(eitp_model_recipe, , chat_values, "chat_values", NULL, REFUSED,

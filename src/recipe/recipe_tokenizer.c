@@ -3,7 +3,7 @@
 #include "recipe/training.h"
 
 /* The tokenizers of an output directory are in its checkpoints. */
-static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_error *error) {
+static eitp_status eitp__load_tokenizer_at(eitp_training *training, eitp_error *error) {
     const eitp_host *host = &training->host;
     const char *path = training->recipe.model.tokenizer;
     char *directory = NULL;
@@ -21,6 +21,17 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
         status = eitp_tokenizer_load(host, directory ? directory : path, &training->tokenizer, error);
     eitp__release_text(host, directory);
     return status;
+}
+
+/* A directory that is called so is "./bytes". */
+static int eitp__names_bytes(const char *name) {
+    return !strcmp(name, "bytes");
+}
+
+static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_error *error) {
+    return eitp__names_bytes(training->recipe.model.tokenizer)
+               ? eitp_tokenizer_create_bytes(&training->host, &training->tokenizer, error)
+               : eitp__load_tokenizer_at(training, error);
 }
 
 /* Loads the tokenizer of a directory, or of a part of it if it is that of a model with a latent variable. *tokenizer
@@ -103,7 +114,8 @@ static eitp_status eitp__load_own_tokenizer(eitp_training *training, eitp_error 
     eitp_path_kind kind = EITP_PATH_MISSING;
     eitp_status status =
         model->tokenizer ? eitp__recipe_path_kind(&training->host, model->tokenizer, NULL, &kind, error) : EITP_OK;
-    if (status || (model->tokenizer && !(training->is_resumed && !training->trained && kind == EITP_PATH_MISSING))) {
+    const int may_be_gone = training->is_resumed && !training->trained && kind == EITP_PATH_MISSING;
+    if (status || (model->tokenizer && (eitp__names_bytes(model->tokenizer) || !may_be_gone))) {
         status = status ? status : eitp__load_named_tokenizer(training, error);
         return status ? status : eitp__check_named_tokenizer(training, error);
     }
@@ -119,12 +131,6 @@ EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training,
     if (!status)
         status = eitp__training_set_chat_template(training, error);
     return status ? status : eitp__load_encoder_tokenizer(training, error);
-}
-
-EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp_error *error) {
-    eitp__log_line(&training->host, EITP_LOG_INFO,
-                   "no tokenizer: the tokens are bytes (0 to 255) and end-of-text (256)");
-    return eitp_tokenizer_create_bytes(&training->host, &training->tokenizer, error);
 }
 
 EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_t vocabulary) {

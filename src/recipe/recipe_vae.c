@@ -126,7 +126,7 @@ static int64_t eitp__vae_text_length(const eitp_training *training) {
 static eitp_status eitp__open_texts(eitp_training *training, eitp_error *error) {
     const int64_t reads = eitp_transformer_config_positions(&training->latent.encoder);
     eitp__sample_config config = EITP__ZERO;
-    eitp_status status = training->tokenizer ? EITP_OK : eitp__training_use_bytes(training, error);
+    eitp_status status = training->tokenizer ? EITP_OK : eitp__training_make_tokenizer(training, 1, error);
     if (status)
         return status;
     eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));

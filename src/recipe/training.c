@@ -57,6 +57,7 @@ static void eitp__settle_block_size(eitp_training *training) {
 
 static eitp_status eitp__open_parts(eitp_training *training, eitp_error *error) {
     const eitp_status status = training->kind->open(training, error);
+    eitp__training_release_input(training);
     if (status)
         return eitp__training_name_reading(training, status, error);
     training->recipe.task.kind = training->kind->kind;
@@ -367,6 +368,8 @@ static eitp_status eitp__clean_data(eitp_training *training, eitp_error *error) 
     (void)error;
     if (!training->is_resumed || training->recipe.data.rereads[EITP_TRAINING] < 2)
         eitp__remove_unused_data(training);
+    if (!training->is_resumed && !training->has_new_tokenizer)
+        eitp__remove_new_tokenizer(training); /* it belongs to an older run */
     return EITP_OK;
 }
 

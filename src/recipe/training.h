@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "recipe/input_copy.h"
 #include "recipe/recipe_settings.h"
 
 /* One of the two parts of the data. */
@@ -47,8 +48,12 @@ struct eitp_training {
     char *encoder_directory;           /* of --encoder's weights; NULL: in model_directory, or random */
     eitp_tokenizer *encoder_tokenizer; /* NULL: the encoder reads the tokens of `tokenizer` */
     eitp__data_part parts[2];          /* by eitp_split */
-    uint64_t kept_tokens;              /* of training data that has grown since the checkpoint; 0: all */
-    const char *stage;                 /* what is being done */
+    eitp_text_source read_input;       /* the program's input while it is copied, or `read` is NULL */
+    eitp__input_copy input;
+    int has_new_tokenizer;    /* one was trained on the text, */
+    uint64_t tokenizer_bytes; /* of so many bytes */
+    uint64_t kept_tokens;     /* of training data that has grown since the checkpoint; 0: all */
+    const char *stage;        /* what is being done */
     int validates;
     int64_t rows;                      /* of a sample, at most */
     int64_t chosen_window;             /* the size of windows that planning has chosen; 0: none */
@@ -186,8 +191,17 @@ EITP__PRIVATE eitp_status eitp__training_set_shape(eitp_training *training, eitp
 /* Loads the tokenizer that the recipe names or the model has. */
 EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error);
 
-/* Creates the byte tokenizer, for a training without a tokenizer. */
-EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp_error *error);
+/* Creates the tokenizer of bytes, for a training without one; `why` is "", or a clause with a semicolon. */
+EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, const char *why, eitp_error *error);
+
+/* For a training without a tokenizer: trains one on the text, if weights and vocabulary are new, else creates that of
+   bytes. `has_rows`: the data are read as rows. */
+EITP__PRIVATE int eitp__training_may_make_tokenizer(const eitp_training *training);
+EITP__PRIVATE eitp_status eitp__training_make_tokenizer(eitp_training *training, int has_rows, eitp_error *error);
+
+/* Removes the tokenizer that a new run has trained, and the copy of the input that it was trained on. */
+EITP__PRIVATE void eitp__remove_new_tokenizer(const eitp_training *training);
+EITP__PRIVATE void eitp__training_release_input(eitp_training *training);
 
 /* Gives random weights the vocabulary of the tokenizer, or of a token file, unless the recipe has one; fails if the
    model's vocabulary has not all tokens. `file` may be NULL. */
@@ -233,6 +247,10 @@ EITP__PRIVATE int64_t eitp__training_window_size(const eitp_training *training);
 /* How the recipe's texts are read, and how as rows. */
 EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *training, eitp_split split);
 EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split);
+
+/* Sets *is_token_file to 1 if the part is a token file, which must be its only path. */
+EITP__PRIVATE eitp_status eitp__part_is_token_file(const eitp_training *training, eitp_split split, int *is_token_file,
+                                                   eitp_error *error);
 
 /* True if texts are rows: of a table, or lines. */
 EITP__PRIVATE int eitp__part_has_rows(const eitp_training *training, eitp_split split);

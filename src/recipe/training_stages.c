@@ -69,6 +69,7 @@ EITP__PRIVATE void eitp__training_release_stages(eitp_training *training) {
     for (int split = 0; split < 2; split++)
         eitp__part_close(&training->host, &training->parts[split]);
     memset(training->parts, 0, sizeof training->parts);
+    eitp__training_release_input(training);
     eitp_chat_destroy(training->chat);
     eitp_tokenizer_destroy(training->tokenizer);
     eitp_tokenizer_destroy(training->encoder_tokenizer);
@@ -93,6 +94,8 @@ static void eitp__remove_created(eitp_training *training) {
         if (part->is_made && part->path && training->discards_data)
             eitp__remove_tree(host, part->path, NULL);
     }
+    if (training->has_new_tokenizer)
+        eitp__remove_new_tokenizer(training);
     if (data)
         eitp__remove_directories(host, data, 1); /* if it is empty */
     eitp__release_text(host, data);

@@ -81,6 +81,14 @@ typedef struct eitp_tokenizer_train_config {
 /* 50257 tokens, EITP_TOKENIZER_GPT2, any pair, 512 MiB. */
 EITP_API eitp_tokenizer_train_config eitp_tokenizer_train_config_default(void);
 
+/*
+ * Tokens for the tokenizer of a new model that trains on so many bytes of text: the bytes, the special tokens, and one
+ * more for each 64 bytes of text, so that a small text has tokens that occur often enough to be learned; at most 8192,
+ * of which the embeddings take little of a small model. A recipe without a tokenizer trains one of this size. See
+ * docs/tokenizers.md for measurements.
+ */
+EITP_API int32_t eitp_tokenizer_train_size(eitp_tokenizer_family family, uint64_t text_bytes);
+
 /* The members of eitp_tokenizer_train_config, with their defaults and bounds. Stores their number in *count, unless
    `count` is NULL. */
 EITP_API const eitp_setting *eitp_tokenizer_train_settings(size_t *count);

@@ -142,6 +142,18 @@ eitp_tokenizer_train_config eitp_tokenizer_train_config_default(void) {
     return config;
 }
 
+/* See docs/tokenizers.md. */
+enum { EITP__BYTES_PER_TOKEN = 64, EITP__LARGEST_NEW_VOCABULARY = 8192 };
+
+int32_t eitp_tokenizer_train_size(eitp_tokenizer_family family, uint64_t text_bytes) {
+    const int32_t least = 256 + ((size_t)family < EITP__COUNT(eitp__trained_families)
+                                     ? eitp__trained_families[family].count
+                                     : eitp__trained_families[EITP_TOKENIZER_GPT2].count);
+    const uint64_t learned = text_bytes / EITP__BYTES_PER_TOKEN;
+    return learned < (uint64_t)(EITP__LARGEST_NEW_VOCABULARY - least) ? least + (int32_t)learned
+                                                                      : EITP__LARGEST_NEW_VOCABULARY;
+}
+
 static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *config, eitp_error *error) {
     const int is_family = (size_t)config->family < EITP__COUNT(eitp__trained_families);
     const int32_t least = is_family ? 256 + eitp__trained_families[config->family].count : 0;

@@ -6,7 +6,7 @@
 awk 'BEGIN { for (i = 0; i < 16384; i++) printf "%c%c%c%c\n", 97 + i % 26, 97 + i * 7 % 26, 97 + i * i % 26, 97 + i * 3 % 25 }' >long.txt
 head -c 40000 long.txt >half.txt
 head -c 4000 long.txt >line.txt
-train="train --init tiny --threads 1 --precision $precision --eval no --steps 1"
+train="train --init tiny --tokenizer bytes --threads 1 --precision $precision --eval no --steps 1"
 trained() { # name, tokens of a window, words of the reason, options
     name=$1 size=$2 reason=$3
     shift 3

@@ -12,7 +12,7 @@ done
 exits 0 "a model directory" plan --model "$golden/bert-class" --block-size 8 --threads 1 --precision "$precision"
 exits 0 "bench" bench step --model "$golden/distilbert-mlm" --block-size 8 --steps 1 --threads 1 --precision "$precision"
 echo "some text" >text.txt
-refuses 1 "'minilm' has no tokenizer, and --task mlm, the default of a bert model" train --init minilm --data text.txt --output-dir gone
+refuses 1 "'minilm' has no tokenizer, and --task mlm, the default of a bert model" train --init minilm --vocab-size 261 --data text.txt --output-dir gone
 refuses 1 "'minilm' is a bert model, which does not predict the next token" train --task lm --init minilm --data text.txt --output-dir gone
 for model in bert roberta-mlm; do
     refuses 1 "does not predict the next token" train --task lm --model "$golden/$model" --data text.txt --output-dir gone

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The command: the vocabulary of a new model is that of its tokenizer.
+root=$PWD
 . tests/command/command.sh
 
 short="--block-size 16 --threads 1 --steps 1 --eval-steps 0 --precision $precision"
@@ -9,7 +10,7 @@ vocabulary_is() { # size, directory of a run
 
 train_tokenizer
 pack_text
-exits 0 "bytes" train --data text.txt --init tiny $short --output-dir bytes
+exits 0 "bytes" train --data text.txt --init tiny --tokenizer bytes $short --output-dir bytes
 vocabulary_is 257 bytes
 check "bytes: logged" grep -q '^vocabulary: 257 (from the tokenizer; tiny has 50257; override with --vocab-size)' err
 exits 0 "a tokenizer" train --data text.txt --init tiny --tokenizer tok $short --output-dir tokenizer
@@ -30,6 +31,38 @@ refuses 1 "'bytes/checkpoint-1' was started with --init tiny, not gpt2" train --
 exits 0 "resume" train --resume bytes --steps 2 --threads 1
 check "resume: the checkpoint's vocabulary" grep -q '"vocab_size": 257,' bytes/checkpoint-2/config.json
 
+# ---- a tokenizer that is trained ----
+
+head -c 30000 "$root/CONTRIBUTING.md" >prose.txt
+size=$((257 + 30000 / 64))
+exits 0 "a trained tokenizer" train --data prose.txt --init tiny $short --output-dir trained
+vocabulary_is $size trained
+check "it is logged" grep -q "^tokenizer: trained [0-9]* tokens on [0-9.]* kB of text, saved in trained/data/tokenizer; override with --tokenizer" err
+check "the checkpoint has it" same trained/data/tokenizer/tokenizer.json trained/checkpoint-1/tokenizer.json
+exits 0 "the command that trains it" tokenizer train --data prose.txt --vocab-size $size --output own
+check "it is the one of that command" same own/tokenizer.json trained/data/tokenizer/tokenizer.json
+exits 0 "a plan" plan --data prose.txt --init tiny
+check "a plan: its size" grep -q "^vocabulary: $size (from the tokenizer" err
+"$eitp" train --data - --init tiny $short --output-dir input <prose.txt >out 2>err
+check "standard input: the same" same trained/data/tokenizer/tokenizer.json input/data/tokenizer/tokenizer.json
+check "standard input: the same model" same trained/checkpoint-1/model.safetensors input/checkpoint-1/model.safetensors
+check "standard input: no copy is left" test "$(ls input/data | grep -c input)" = 0
+exits 0 "threads" train --data prose.txt --init tiny --threads 2 --block-size 16 --steps 1 --eval-steps 0 --precision $precision --output-dir threads
+check "threads: the same model" same trained/checkpoint-1/model.safetensors threads/checkpoint-1/model.safetensors
+echo "Other words, which come later and often: later and often, later and often." >>prose.txt
+exits 0 "resume" train --resume trained --steps 2 --threads 1
+check "resume: the tokenizer of the run" same own/tokenizer.json trained/checkpoint-2/tokenizer.json
+exits 0 "too short a text" train --data small.txt --init tiny $short --output-dir short
+check "too short a text: bytes" grep -q '^no tokenizer: the text is too short to train one; the tokens are bytes' err
+head -c 40000 /dev/zero | tr "\0" a >symbol.txt
+exits 0 "one symbol" train --data symbol.txt --init tiny $short --output-dir symbol
+vocabulary_is 257 symbol
+exits 0 "an encoder" train --data prose.txt --init minilm --layers 1 $short --output-dir encoder
+check "an encoder has a mask token" grep -q '"<mask>"' encoder/data/tokenizer/tokenizer_config.json
+mkdir ./bytes.d && mv own bytes.d/bytes
+(cd bytes.d && "$eitp" train --data ../small.txt --init tiny --tokenizer ./bytes $short --output-dir named >out 2>err)
+check "./bytes is a directory" same bytes.d/bytes/tokenizer.json bytes.d/named/checkpoint-1/tokenizer.json
+
 # ---- plans ----
 
 logits_of() { # arguments of plan
@@ -42,7 +75,7 @@ logits_of --vocab-size 257
 bytes=$parameters
 check "plan: the shape's vocabulary is larger" test "${own:-0}" -gt "${bytes:-0}"
 logits_of --data text.txt
-check "plan --data: bytes" test "$parameters" -eq "$bytes"
+check "plan --data: more than bytes, less than the shape" test "$parameters" -gt "$bytes" -a "$parameters" -lt "$own"
 logits_of --vocab-size 360
 words=$parameters
 logits_of --tokenizer tok

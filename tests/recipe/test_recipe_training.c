@@ -649,7 +649,9 @@ static void a_task_needs_its_labels(void) {
     f.recipe.task.kind = EITP_TASK_MASKED;
     use_data(&f, "letters.txt", NULL);
     f.recipe.model.tokenizer = NULL;
+    f.recipe.model.vocabulary = 261; /* no room for learned tokens */
     check_refused(&f, EITP_ERROR_ARGUMENT, "needs one with a mask token; name one as tokenizer");
+    f.recipe.model.vocabulary = 0;
     f.recipe.model.shape = "tiny";
     check_refused(&f, EITP_ERROR_UNSUPPORTED, "train it with task lm");
     CHECK(!exists(f.output, "run.json"));

@@ -93,6 +93,7 @@ static const wording wordings[] = {
      "--sample-prompt has no effect: its texts are written beside metrics.jsonl, and --report-to"},
     {"sample_prompt:", "--sample-prompt:"},
     {"train a causal model for task lm", "train a causal model with --task lm"},
+    {"override with tokenizer", "override with --tokenizer"},
     {"override with vocab_size", "override with --vocab-size"},
     {"with random weights set vocab_size to", "with --init set --vocab-size"},
     {"evaluate all samples (EITP_SAMPLES_ALL)", "evaluate with --split all"},

@@ -126,6 +126,10 @@ static eitp_status load_found_tokenizer(void *tokenizer, const char *directory, 
     return eitp_tokenizer_load(&host, directory, (eitp_tokenizer **)tokenizer, error);
 }
 
+int model_is_bytes(const char *tokenizer) {
+    return !strcmp(tokenizer, "bytes");
+}
+
 eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_tokenizer **tokenizer,
                                  eitp_error *error) {
     const eitp_host host = command_host();
@@ -133,6 +137,8 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
     char *found = NULL;
     eitp_status status = EITP_OK;
     *tokenizer = NULL;
+    if (given && model_is_bytes(given))
+        return eitp_tokenizer_create_bytes(&host, tokenizer, error);
     if (given && files_info(given).kind == EITP_PATH_MISSING)
         return command_fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; name a directory or a tokenizer.json",
                             given);

@@ -46,6 +46,9 @@ void model_warn_null(const eitp_context *context);
 /* True if a directory has the files of a tokenizer. */
 int model_has_tokenizer(const char *directory);
 
+/* True for the --tokenizer of bytes, which is no path; a directory that is called so is ./bytes. */
+int model_is_bytes(const char *tokenizer);
+
 /* The tokenizer at `given`, else the one in `directory`. Both may be NULL. *tokenizer is NULL if there is none. */
 eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_tokenizer **tokenizer,
                                  eitp_error *error);

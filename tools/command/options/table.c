@@ -110,7 +110,7 @@ static const option_row rows[] = {
     {"latent-size", "latent-dim z-dim nz", KIND_SETTING, 0, 0, NULL, "N", FITS, 1, ""},
     {"latent-input", "", KIND_SETTING, 0, 0, NULL, "prefix=memory added=embedding", FITS, 1, ""},
     {"tokenizer", "tokenizer-name tokenizer-path", KIND_TEXT, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1,
-     "tokenizer.json, or its directory (default: the model's; else bytes)"},
+     "tokenizer.json, its directory, or bytes (default: the model's)"},
     {"chat-template", "", KIND_SETTING, 0, 0, NULL, "FILE|NAME", OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_CHAT, 1,
      " (default: the tokenizer's)"},
     {"chat-values", "chat-template-kwargs", KIND_SETTING, 0, 0, NULL, "JSON",

@@ -145,13 +145,18 @@ static int64_t token_file_vocabulary(const option_set *o) {
     return vocabulary;
 }
 
-void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, eitp_transformer_config *config) {
-    int64_t vocabulary = tokenizer ? eitp_tokenizer_size(tokenizer) : token_file_vocabulary(o);
+void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, uint64_t text_bytes,
+                        eitp_transformer_config *config) {
+    const eitp_tokenizer_family family = config->bidirectional ? EITP_TOKENIZER_ROBERTA : EITP_TOKENIZER_GPT2;
+    int64_t vocabulary = tokenizer    ? eitp_tokenizer_size(tokenizer)
+                         : text_bytes ? eitp_tokenizer_train_size(family, text_bytes)
+                                      : token_file_vocabulary(o);
     if (options_has(o, OPTION_VOCAB_SIZE) || is_shape_file(options_text(o, OPTION_INIT)) || vocabulary <= 0 ||
         vocabulary == config->vocabulary)
         return;
     output_info("vocabulary: %lld (from the %s; %s has %lld; override with --vocab-size)", (long long)vocabulary,
-                tokenizer ? "tokenizer" : "token file", options_text(o, OPTION_INIT), (long long)config->vocabulary);
+                tokenizer || text_bytes ? "tokenizer" : "token file", options_text(o, OPTION_INIT),
+                (long long)config->vocabulary);
     config->vocabulary = vocabulary;
 }
 

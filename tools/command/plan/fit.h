@@ -21,10 +21,12 @@ eitp_status fit_check_shape(const option_set *o, const eitp_transformer_config *
                             eitp_error *error);
 
 /*
- * Sets the vocabulary of a shape by name to the size of the tokenizer, or, where that is NULL, to the vocabulary of the
- * token file of --data, and logs it. Without either, with --vocab-size, and for a config.json it stays as it is.
+ * Sets the vocabulary of a shape by name, and logs it: to the size of the tokenizer; where that is NULL, to that of one
+ * that is trained on `text_bytes` of text; where that is 0, to the vocabulary of the token file of --data. Without any
+ * of them, with --vocab-size, and for a config.json it stays as it is.
  */
-void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, eitp_transformer_config *config);
+void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, uint64_t text_bytes,
+                        eitp_transformer_config *config);
 
 /* Sets the options whose defaults follow from the model, for --print-config. `shape` is NULL if it is unknown. */
 void fit_set_defaults(option_set *o, const eitp_transformer_config *shape);

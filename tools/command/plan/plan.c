@@ -30,6 +30,7 @@ typedef struct planning {
     char isa[MODEL_ISA_SIZE];
     char *directory; /* of --model */
     eitp_tokenizer *tokenizer;
+    uint64_t text_bytes; /* that a tokenizer would be trained on; 0: none would */
     fit_plan plan;
     eitp_fit fit;
     eitp_fit_candidate chosen;
@@ -47,6 +48,19 @@ static int is_available(const option_set *o, option_id id) {
            (o->values[id].source == SOURCE_COMMAND_LINE || files_info(options_text(o, id)).kind != EITP_PATH_MISSING);
 }
 
+/* The vocabulary of the tokenizer that train would train on the text, at most. */
+static eitp_status find_vocabulary(planning *p, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_table_config config = eitp_table_config_default();
+    eitp_table *table = NULL;
+    eitp_status status;
+    config.texts = data_texts(&p->options, OPTION_DATA);
+    status = eitp_table_open(&host, &config, &table, error);
+    p->text_bytes = eitp_table_get_statistics(table).bytes_total;
+    eitp_table_close(table);
+    return status;
+}
+
 /* The tokenizer that train would use. It takes memory, and decides on the vocabulary of a new model. */
 static eitp_status load_tokenizer(planning *p, eitp_error *error) {
     const option_set *o = &p->options;
@@ -57,9 +71,9 @@ static eitp_status load_tokenizer(planning *p, eitp_error *error) {
     if (!status)
         status = model_load_tokenizer(is_available(o, OPTION_TOKENIZER) ? options_text(o, OPTION_TOKENIZER) : NULL,
                                       p->directory, &p->tokenizer, error);
-    if (!status && !p->tokenizer && !is_token_file)
-        status = model_use_bytes(&p->tokenizer, error);
-    return status;
+    if (status || p->tokenizer || is_token_file)
+        return status;
+    return p->directory ? model_use_bytes(&p->tokenizer, error) : find_vocabulary(p, error);
 }
 
 static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_error *error) {
@@ -72,7 +86,7 @@ static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_
     task_set_planned_head(o, shape);
     status = load_tokenizer(p, error);
     if (!status && !p->directory)
-        fit_set_vocabulary(o, p->tokenizer, shape);
+        fit_set_vocabulary(o, p->tokenizer, p->text_bytes, shape);
     if (!status && eitp_head_has_labels(shape->head))
         task_set_classifier_batch(o);
     if (!status && task_has_rows(o, shape))

@@ -1,6 +1,7 @@
 #include "run/record.h"
 
 #include "files.h"
+#include "model/model.h"
 #include "options/json.h"
 #include "options/table.h"
 #include "output.h"
@@ -24,11 +25,16 @@ static char *find_absolute(const char *path) {
     return absolute;
 }
 
+/* False for standard input and the tokenizer of bytes. */
+static int is_path(option_id id, const char *text) {
+    return strcmp(text, "-") && !(id == OPTION_TOKENIZER && model_is_bytes(text));
+}
+
 void record_make_absolute(option_set *o) {
     for (size_t i = 0; i < COMMAND_COUNT(paths); i++) {
         option_value *value = &o->values[paths[i]];
         for (size_t j = 0; j < value->count; j++) {
-            char *absolute = strcmp(value->texts[j], "-") ? find_absolute(value->texts[j]) : NULL;
+            char *absolute = is_path(paths[i], value->texts[j]) ? find_absolute(value->texts[j]) : NULL;
             if (!absolute)
                 continue;
             free(value->texts[j]);
