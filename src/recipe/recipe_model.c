@@ -95,6 +95,19 @@ EITP__PRIVATE const eitp__recipe_task *eitp__task_of_shape(const eitp_transforme
     return shape->bidirectional ? eitp__masked_recipe() : eitp__language_recipe();
 }
 
+/* A decoder learns the text of a table, unless it is told to learn the labels. */
+static void eitp__report_unused_labels(const eitp_training *training) {
+    static const char *const tasks[] = {"", "classify", "tokens"}; /* by eitp__labels_found */
+    eitp__labels_found found = EITP__LABELS_NONE;
+    if (!training->trained && eitp__part_has_rows(training, EITP_TRAINING) &&
+        !eitp__find_labels(training, &found, NULL) && found != EITP__LABELS_NONE)
+        eitp__log_line(
+            &training->host, EITP_LOG_WARNING,
+            "the rows of '%s' have labels%s, which a language model does not learn; for a classifier set task to %s",
+            training->parts[EITP_TRAINING].paths->texts[0],
+            found == EITP__LABELS_OF_WORDS ? " of their words" : " in the column 'label'", tasks[found]);
+}
+
 /* For EITP_TASK_AUTO what model and data say: labels, where one of them has any. */
 static eitp_status eitp__choose_task(eitp_training *training, eitp_error *error) {
     const eitp_transformer_config *shape = &training->shape;
@@ -109,8 +122,12 @@ static eitp_status eitp__choose_task(eitp_training *training, eitp_error *error)
     training->kind = kinds[kind];
     if (kind != EITP_TASK_VAE)
         training->latent.size = 0;
-    if (kind || training->is_resumed || eitp_head_has_labels(shape->head) || (!shape->bidirectional && !has_column))
+    if (kind || training->is_resumed || eitp_head_has_labels(shape->head))
         return EITP_OK;
+    if (!shape->bidirectional && !has_column) {
+        eitp__report_unused_labels(training);
+        return EITP_OK;
+    }
     status = eitp__find_labels(training, &found, error);
     if (!status && found != EITP__LABELS_NONE)
         training->kind = kinds[found == EITP__LABELS_OF_WORDS ? EITP_TASK_TOKENS : EITP_TASK_CLASSIFICATION];

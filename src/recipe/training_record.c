@@ -40,12 +40,33 @@ static void eitp__describe_labels(const eitp_training *training, char *text, siz
     eitp__release(&training->host, counts, (size_t)(source.label_count + 1) * sizeof *counts);
 }
 
+/* A part of the data that nobody named as validation data is not trained on. */
+static void eitp__log_held_out(const eitp_training *training) {
+    const eitp__data_part *parts = training->parts;
+    const uint64_t *samples = training->task.samples;
+    const double fraction = training->recipe.data.validation_fraction;
+    char held[100];
+    if (training->is_resumed || !training->validates || parts[EITP_VALIDATION].file)
+        return;
+    if (parts[EITP_TRAINING].is_labelled)
+        snprintf(held, sizeof held, "%llu of %llu samples, drawn by the seed", (unsigned long long)samples[1],
+                 (unsigned long long)(samples[0] + samples[1]));
+    else
+        snprintf(held, sizeof held, "the last %llu of %llu tokens",
+                 (unsigned long long)parts[EITP_VALIDATION].range.count,
+                 (unsigned long long)(parts[EITP_TRAINING].range.count + parts[EITP_VALIDATION].range.count));
+    eitp__log_line(&training->host, EITP_LOG_INFO,
+                   "held out for validation, and not trained on: %s (val_fraction %g; 0 trains on all)", held,
+                   fraction);
+}
+
 EITP__PRIVATE void eitp__training_log_data(const eitp_training *training) {
     const eitp_recipe *recipe = &training->recipe;
     const uint64_t *samples = training->task.samples;
     const double epochs = (double)eitp__trainer_samples(training->trainer, recipe->run.steps) / (double)samples[0];
     const char *are = recipe->run.steps == 1 ? "step is" : "steps are";
     char labels[600];
+    eitp__log_held_out(training);
     if (training->kind->kind == EITP_TASK_LANGUAGE && !training->chat) {
         eitp__log_line(&training->host, EITP_LOG_INFO,
                        "data: %llu training windows, %llu validation tokens; %lld %s %.2f epochs",

@@ -11,6 +11,7 @@ static const wording wordings[] = {
     {"but problem is EITP_PROBLEM_SINGLE_LABEL", "but a text has one; --labels several trains with any number"},
     {"unless problem is EITP_PROBLEM_REGRESSION", "unless they are numbers to predict"},
     {"train a new head (fresh_head) or use its labels", "use data with its labels"},
+    {"(val_fraction", "(--val-fraction"},
     {"(set lora_modules_to_save to lm_head)", "(--lora-modules-to-save lm_head)"},
     {"set labels in eitp_transformer_config", "use data with the model's labels"},
     {"create one with eitp_labelled_pack", "give --data a table"},
