@@ -180,24 +180,24 @@ mkdir empty texts
 cp tiny.json empty
 cd empty || exit 1
 exits 0 "no text" check-system --init tiny.json --memory-budget 900M --json --threads 1
-check "no text: it says so" grep -q '"note": "there is no text of sufficient size' out
+check "no text: it says so" grep -q '"note": "it trains on the help of eitp for one epoch; name your own text with --data"' out
 runs "no text"
 check "no text: it trained" test -e eitp_results/latest_model
 exits 0 "again" check-system --init tiny.json --json --threads 1
-check "again: another directory" grep -q -e '--data sample.txt .*--output-dir eitp_results-2' out
+check "again: another directory" grep -q -e '--data eitp_help.txt .*--output-dir eitp_results-2' out
 cd ../texts || exit 1
 cp ../small.txt "my own.txt"
 head -c 500 ../small.txt >another.txt
-printf '\000\001' >binary.txt
-cat ../small.txt >>binary.txt
 cp ../tiny.json .
 exits 0 "a text" check-system --init tiny.json --json --threads 1
 check "a text: a checkpoint about every 10 minutes; $(member command)" awk 'BEGIN { interval = ARGV[1] * ARGV[2]
     exit !(interval > 379 && interval < 950 && ARGV[1] ~ /^[125]0*$/) }' "$(suggested | sed -n 's/.* --save-steps \([0-9]*\) .*/\1/p')" \
     "$(member nominal_seconds)"
 is save_steps "$(suggested | sed -n 's/.* --save-steps \([0-9]*\) .*/\1/p')"
-check "a text: the one that is long enough" grep -q -e "--data 'my own.txt' " out
+check "a text: it is not taken by chance" sh -c '! grep -q "my own.txt" out'
 runs "a text"
+exits 0 "a text that is named" check-system --init tiny.json --data "my own.txt" --json --threads 1
+check "a text that is named" grep -q -e "--data 'my own.txt' " out
 exits 0 "a short text" check-system --init tiny.json --data another.txt --output-dir "it's" --json --threads 1
 check "a short text: shorter sequences" grep -q -e '--block-size 32 ' out
 runs "a short text"

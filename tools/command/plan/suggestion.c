@@ -61,94 +61,34 @@ static char *find_program(void) {
 
 /* ---- Data ---- */
 
-/* A search for a text in the current directory. */
-typedef struct text_search {
-    uint64_t least; /* bytes that it must have */
-    char *found;
-} text_search;
+/* The help of the command is a text that every machine has. It has at least so many bytes. */
+static const char help_text[] = "eitp_help.txt";
+enum { HELP_SIZE = 12000 };
 
-static int has_ending(const char *name, const char *ending) {
-    const size_t size = strlen(name), length = strlen(ending);
-    return size > length && !strcmp(name + size - length, ending);
-}
-
-/* True if a file begins as UTF-8 without zero bytes. */
-static int is_text(const char *path) {
-    const eitp_host host = command_host();
-    char bytes[4096];
-    size_t size = 0;
-    void *file;
-    int valid, length = 1;
-    if (host.files.open(host.files.user, path, EITP_FILE_READ, &file))
-        return 0;
-    valid = !host.files.read(host.files.user, file, 0, bytes, sizeof bytes, &size) && !memchr(bytes, 0, size);
-    host.files.close(host.files.user, file);
-    for (size_t at = 0; valid && length && at < size; at += (size_t)length) {
-        length = text_utf8_length(bytes + at, size - at);
-        valid = length >= 0;
-    }
-    return valid;
-}
-
-static int consider_text(void *user, const char *name) {
-    text_search *search = (text_search *)user;
-    const eitp_path_info info = files_info(name);
-    if (!has_ending(name, ".md") && !has_ending(name, ".txt") && !has_ending(name, ".rst"))
-        return 0;
-    if (info.kind != EITP_PATH_FILE || info.size < search->least || !is_text(name) ||
-        (search->found && strcmp(search->found, name) < 0))
-        return 0;
-    free(search->found);
-    search->found = command_copy(name);
-    return 0;
-}
-
-/* README.md, or the first text of the current directory that has enough for training and validation; NULL: none. */
-static char *find_text(uint64_t least) {
-    const eitp_host host = command_host();
-    text_search search = {least, NULL};
-    consider_text(&search, "README.md");
-    if (!search.found)
-        host.files.list(host.files.user, ".", consider_text, &search);
-    return search.found;
-}
-
-/* The bytes of text that have a window of `length` tokens and one more in the tenth that is held out. Tokens of a
-   model's own tokenizer are seldom longer than six bytes on average, the others are bytes. */
-static uint64_t text_bytes(const system_model *model, int64_t length) {
-    return (uint64_t)(10 * (length + 2)) * (model->is_directory ? 6 : 1);
-}
-
-/* The text of a run, and what its name is in the command. */
-typedef struct run_text {
-    char *found;   /* a file of this directory; NULL: what was given, or else what `eitp help train` prints */
-    uint64_t size; /* bytes; UINT64_MAX: unknown, but enough */
-} run_text;
-
-static run_text choose_text(const option_set *o, const system_model *model) {
-    enum { HELP_SIZE = 12000 }; /* at least */
+/* Bytes of the text; UINT64_MAX: unknown, but enough. */
+static uint64_t text_size(const option_set *o) {
     const option_value *given = &o->values[OPTION_DATA];
-    run_text text = {NULL, UINT64_MAX};
     if (!given->count)
-        text.found = find_text(text_bytes(model, model->advice.block_size));
-    if (!given->count && !text.found)
-        text.size = HELP_SIZE;
-    else if (given->count == 1 && files_info(given->texts[0]).kind == EITP_PATH_FILE)
-        text.size = files_info(given->texts[0]).size;
-    return text;
+        return HELP_SIZE;
+    return given->count == 1 && files_info(given->texts[0]).kind == EITP_PATH_FILE ? files_info(given->texts[0]).size
+                                                                                   : UINT64_MAX;
 }
 
-static void add_data(const option_set *o, const run_text *text, system_report *report, text_buffer *t) {
+/* The tokens of a text, at least. Tokens are seldom longer than six bytes on average, and a new model's are bytes
+   where the text would have fewer. */
+static uint64_t text_tokens(const system_model *model, uint64_t size) {
+    const uint64_t fewest = size < 4096 ? size : 4096;
+    return model->is_directory || size / 6 > fewest ? size / 6 : fewest;
+}
+
+static void add_data(const option_set *o, system_report *report, text_buffer *t) {
     const option_value *given = &o->values[OPTION_DATA];
     for (size_t i = 0; i < given->count; i++)
         suggest_add_option(t, "--data", given->texts[i]);
-    if (!given->count)
-        suggest_add_option(t, "--data", text->found ? text->found : "sample.txt");
-    if (text->found)
-        report->note = command_format("it trains on '%s' for one epoch; name your own text with --data", text->found);
-    else if (!given->count)
-        report->note = command_copy("there is no text of sufficient size in this directory, so it trains on the help "
-                                    "of eitp for one epoch; name your own text with --data");
+    if (given->count)
+        return;
+    suggest_add_option(t, "--data", help_text);
+    report->note = command_copy("it trains on the help of eitp for one epoch; name your own text with --data");
 }
 
 static void add_integer(text_buffer *t, const char *option, int64_t value) {
@@ -157,11 +97,12 @@ static void add_integer(text_buffer *t, const char *option, int64_t value) {
     suggest_add_option(t, option, digits);
 }
 
-/* Shortens the sequences where the text is too small for those of the profile. Returns their length. */
-static int64_t add_length(const run_text *text, const system_model *model, text_buffer *t) {
+/* Shortens the sequences where the tenth of the text that is held out does not have one of them, and a token more.
+   Returns their length. */
+static int64_t add_length(uint64_t tokens, const system_model *model, text_buffer *t) {
     const int64_t length = model->advice.block_size;
     int64_t shorter = length;
-    while (shorter > 8 && text->size < text_bytes(model, shorter))
+    while (shorter > 8 && tokens / 10 < (uint64_t)shorter + 2)
         shorter /= 2;
     if (shorter < length)
         add_integer(t, "--block-size", shorter);
@@ -230,20 +171,18 @@ static void add_limits(const option_set *o, const system_report *report, text_bu
 
 static void add_training(const option_set *o, system_report *report, const char *program, text_buffer *t) {
     const system_model *model = report->model;
-    const run_text text = choose_text(o, model);
-    if (!options_has(o, OPTION_DATA) && !text.found) {
+    if (!options_has(o, OPTION_DATA)) {
         suggest_add(t, program);
-        text_format(t, " help train >sample.txt &&");
+        text_format(t, " help train >%s &&", help_text);
     }
     suggest_add(t, program);
     suggest_add(t, "train");
     suggest_add_option(t, model->is_directory ? "--model" : "--init", model->name);
-    add_data(o, &text, report, t);
+    add_data(o, report, t);
     suggest_add_option(t, "--profile", model->advice.profile);
-    add_saves(report, add_length(&text, model, t), t);
+    add_saves(report, add_length(text_tokens(model, text_size(o)), model, t), t);
     add_limits(o, report, t);
     add_directory(o, report, t);
-    free(text.found);
 }
 
 void suggest_command(const option_set *o, system_report *report) {
