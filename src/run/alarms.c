@@ -105,7 +105,7 @@ static void eitp__alarms_after_evaluation(eitp_run *run, void *state, eitp__deci
     const eitp_evaluation *evaluation = &run->report.evaluation;
     eitp__alarm_list list;
     (void)decision;
-    if (!run->config.alarms)
+    if (!run->config.alarms || run->report.partial_samples)
         return;
     eitp__alarm_rules_evaluation(&((eitp__alarms *)state)->rules, run->report.evaluated_step, evaluation->loss,
                                  evaluation->error, &list);

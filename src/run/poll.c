@@ -10,8 +10,11 @@ EITP__PRIVATE int eitp__run_is_interrupted(eitp_run *run) {
     return 0;
 }
 
-EITP__PRIVATE int eitp__run_poll(void *run) {
-    return ((const eitp_run *)run)->stop || eitp__run_is_interrupted((eitp_run *)run);
+EITP__PRIVATE int eitp__run_poll(void *user) {
+    eitp_run *run = (eitp_run *)user;
+    if (run->report.work == EITP_RUN_EVALUATES)
+        eitp__trainer_evaluation_progress(run->trainer, &run->report.evaluating, &run->report.evaluating_all);
+    return run->stop || eitp__run_is_interrupted(run);
 }
 
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {

@@ -196,6 +196,8 @@ static eitp__values *eitp__list_evaluation(eitp_run *run) {
         eitp__add_number(list, "val_perplexity", exp(evaluation->loss));
     eitp__add_metrics(list, eitp__evaluation_prefix, evaluation);
     eitp__add_named_integer(list, eitp__evaluation_prefix, unit, evaluation->items);
+    if (run->report.partial_samples)
+        eitp__add_integer(list, "val_partial_samples", run->report.partial_samples);
     eitp__add_number(list, "val_time_s", run->seconds);
     return list;
 }
@@ -326,14 +328,19 @@ static void eitp__describe_metrics(const eitp_evaluation *evaluation, char *text
 static void eitp__notify_evaluation(eitp_run *run) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
-    char perplexity[40] = "", metrics[2 * (EITP_QUANTITY_NAME_SIZE + 24)];
+    char perplexity[40] = "", metrics[2 * (EITP_QUANTITY_NAME_SIZE + 24)], spread[48] = "", part[80] = "";
+    if (evaluation->error > 0)
+        snprintf(spread, sizeof spread, " (standard error %.4f)", evaluation->error);
+    if (run->report.partial_samples)
+        snprintf(part, sizeof part, ", %lld of %llu samples", (long long)run->report.partial_samples,
+                 (unsigned long long)eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION]);
     eitp__describe_metrics(evaluation, metrics, sizeof metrics);
     if (!strcmp(eitp__run_unit(run), EITP__TOKENS))
         snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
     eitp__run_notify(run, EITP_EVENT_EVALUATION, level, run->seconds,
-                     "validation after step %lld: loss %.4f (standard error %.4f)%s%s, %lld %s",
-                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity, metrics,
-                     (long long)evaluation->items, eitp__run_unit(run));
+                     "validation after step %lld: loss %.4f%s%s%s, %lld %s%s", (long long)run->report.evaluated_step,
+                     evaluation->loss, spread, perplexity, metrics, (long long)evaluation->items, eitp__run_unit(run),
+                     part);
 }
 
 /* ---- The observer ---- */

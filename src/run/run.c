@@ -35,8 +35,10 @@ static const eitp_setting eitp__run_settings[] = {
                       "validate before step 1, every N steps and at the end; 0: only at the end"),
     EITP__RUN_FRACTION(eval_epochs, "eval_every_frac", EITP__UNBOUNDED,
                        "validate before step 1, after each such fraction of an epoch and at the end; 0: do not"),
-    EITP__RUN_SETTING(eval_samples, "eval_windows", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
-                      "validate on N windows drawn from all of the data with a fixed seed; 0: on all"),
+    EITP__RUN_SETTING(
+        eval_samples, "eval_windows", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
+        "validate on N windows drawn from all of the data with a fixed seed; 0: on all, but before step 1 on at most "
+        "64"),
     EITP__RUN_FRACTION(eval_fraction, "eval_frac", 1, "the same as a fraction of the windows; 0: on eval_windows"),
     EITP__RUN_LIVE_SETTING(save_steps, "save_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
                            "write a checkpoint every N steps and at the end; 0: only at the end"),

@@ -180,7 +180,10 @@ typedef struct eitp_run_report {
     eitp_evaluation evaluation; /* the last evaluation */
     int64_t evaluations;        /* number of evaluations of this run */
     int64_t evaluated_step;     /* steps done at the last evaluation, including those before a resume; -1: none */
-    int64_t best_step;          /* of the best checkpoint, with `keep_best` or `patience`; -1: none */
+    int64_t
+        partial_samples; /* of the last evaluation, if it took fewer than later ones will: see eval_samples; else 0 */
+    uint64_t evaluating, evaluating_all; /* samples of an evaluation that is being made: done, and in all; else 0 */
+    int64_t best_step;                   /* of the best checkpoint, with `keep_best` or `patience`; -1: none */
     double best_value;
     int64_t items;           /* of the first loss term, in the steps of this run */
     double seconds;          /* that those steps took */
@@ -277,11 +280,14 @@ typedef struct eitp_run_config {
     const char *notes;      /* the same */
     int64_t eval_steps;     /* evaluate before step 1 and every N steps; 0: only at the end */
     double eval_epochs;     /* evaluate before step 1 and every N epochs, 0.1 for ten times an epoch; 0: do not */
-    int64_t eval_samples;   /* evaluate on N samples (see eitp_trainer_evaluate); 0: on all */
-    double eval_fraction;   /* evaluate on this fraction of the samples instead; 0: on eval_samples */
-    int64_t save_steps;     /* save every N steps; 0: only at the end */
-    double save_epochs;     /* save every N epochs; 0: do not */
-    double save_seconds;    /* also save when this much time has passed; 0: never. It does not affect results. */
+    /* Evaluate on N samples (see eitp_trainer_evaluate). 0: on all, but before step 1 on at most 64, drawn in the same
+       way. That evaluation is marked (val_partial_samples in records), and nothing is compared with it: neither
+       keep_best, patience and EITP_SCHEDULE_PLATEAU nor alarms. */
+    int64_t eval_samples;
+    double eval_fraction; /* evaluate on this fraction of the samples instead; 0: on eval_samples */
+    int64_t save_steps;   /* save every N steps; 0: only at the end */
+    double save_epochs;   /* save every N epochs; 0: do not */
+    double save_seconds;  /* also save when this much time has passed; 0: never. It does not affect results. */
     /* Memory for a copy of the checkpoint, which a thread writes beside the next steps; it becomes a checkpoint at the
        end of one of them. If a copy does not fit, or would leave less than eitp_memory_floor, the run waits until the
        checkpoint is written, as it does for its last one. The memory is kept until the run ends or memory is short.

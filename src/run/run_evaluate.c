@@ -7,11 +7,25 @@
 #include "run/sinks.h"
 #include "train/trainer.h"
 
+/* Samples of the evaluation before step 1: enough to see whether the weights are trained or random. */
+enum { EITP__FIRST_SAMPLES = 64 };
+
+/* The samples of an evaluation that takes a part where later ones take all, because no number is asked for; else 0. */
+static int64_t eitp__run_partial_samples(const eitp_run *run) {
+    const int is_open = !run->config.eval_samples && !(run->config.eval_fraction > 0);
+    const int is_first = run->writes_checkpoints && !eitp_trainer_steps_done(run->trainer);
+    return is_open && is_first &&
+                   eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION] > (uint64_t)EITP__FIRST_SAMPLES
+               ? EITP__FIRST_SAMPLES
+               : 0;
+}
+
 /* Validation samples of an evaluation; 0: all. */
 static int64_t eitp__run_eval_samples(const eitp_run *run) {
     const double samples = (double)eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION];
-    return run->config.eval_fraction > 0 ? (int64_t)ceil(run->config.eval_fraction * samples)
-                                         : run->config.eval_samples;
+    if (run->config.eval_fraction > 0)
+        return (int64_t)ceil(run->config.eval_fraction * samples);
+    return run->config.eval_samples ? run->config.eval_samples : eitp__run_partial_samples(run);
 }
 
 /* Saves a model that is to be kept with its evaluation, unless its checkpoint has it. */
@@ -50,7 +64,9 @@ EITP__PRIVATE eitp_status eitp__run_make_evaluation(eitp_run *run, eitp_error *e
     const double began = eitp__clock();
     eitp_status status;
     run->report.work = EITP_RUN_EVALUATES;
+    run->report.partial_samples = eitp__run_partial_samples(run);
     status = eitp_trainer_evaluate(run->trainer, eitp__run_eval_samples(run), &run->report.evaluation, error);
+    run->report.evaluating = run->report.evaluating_all = 0;
     if (!status)
         status = eitp__run_describe(run, error);
     if (status)
@@ -70,7 +86,8 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     if (status)
         return status;
     /* Before a save, which must have what the trainer counts. */
-    eitp_trainer_report_validation(run->trainer, run->report.evaluation.loss);
+    if (!run->report.partial_samples)
+        eitp_trainer_report_validation(run->trainer, run->report.evaluation.loss);
     status = eitp__run_decided(run, error);
     return status ? status : eitp__save_evaluated(run, error);
 }

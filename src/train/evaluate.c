@@ -19,6 +19,11 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
                                trainer->step, evaluation, error);
 }
 
+EITP__PRIVATE void eitp__trainer_evaluation_progress(const eitp_trainer *trainer, uint64_t *done, uint64_t *count) {
+    *done = trainer->plans.evaluator.done;
+    *count = trainer->plans.evaluator.count;
+}
+
 EITP__PRIVATE int eitp__trainer_follows_plateau(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->plans.config;
     return config->schedule.kind == EITP_SCHEDULE_PLATEAU && !config->rate;

@@ -260,7 +260,9 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
     eitp__reductions reductions = EITP__ZERO;
     eitp_status status = EITP_OK;
     uint64_t done = 0;
+    evaluator->count = count;
     while (done < count && !status) {
+        evaluator->done = done;
         const uint64_t left = count - done, capacity = (uint64_t)evaluator->pass.layout.samples;
         const uint64_t end = done + (left < capacity ? left : capacity);
         eitp__batch_clear(batch);
@@ -281,6 +283,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         if (!status)
             status = eitp__observe_batch(evaluator, end - (uint64_t)batch->count, count, error);
     }
+    evaluator->done = evaluator->count = 0;
     if (status)
         return status;
     eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);

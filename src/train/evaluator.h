@@ -15,6 +15,7 @@ typedef struct eitp__evaluator {
     float *outputs[EITP_MAX_PASS_OUTPUTS];
     void *memory; /* of eitp_task.observe */
     size_t memory_bytes;
+    uint64_t done, count; /* samples of the evaluation that is being made */
 } eitp__evaluator;
 
 /* The number of samples that an evaluation takes if it is asked for `samples`: see eitp__evaluator_run. */

@@ -46,6 +46,9 @@ EITP__PRIVATE uint64_t eitp__trainer_samples(const eitp_trainer *trainer, int64_
 /* True if evaluations set the learning rate. */
 EITP__PRIVATE int eitp__trainer_follows_plateau(const eitp_trainer *trainer);
 
+/* Samples of the evaluation that is being made: done, and in all; 0 without one. */
+EITP__PRIVATE void eitp__trainer_evaluation_progress(const eitp_trainer *trainer, uint64_t *done, uint64_t *count);
+
 /* True if the learning rate of the next step depends on an evaluation that was not reported. */
 EITP__PRIVATE int eitp__trainer_lacks_evaluation(const eitp_trainer *trainer);
 

@@ -37,6 +37,24 @@ small="--init shape.json --tokenizer words --lr 2e-3 --threads 1 --precision $pr
 exits 0 "a classifier" train $small --steps 12 --eval-steps 4 --save-steps 4 --output-dir run
 check "an object for each evaluation" test "$(steps_of run/evaluations.jsonl)" = "0 4 8 12 "
 check "with its metrics" test "$(grep -c '"val_loss": [0-9.]*, .*"val_accuracy": .*"confusion": {.*"time": [0-9.]*, "elapsed": ' run/evaluations.jsonl)" -eq 4
+check "before step 1: a part" grep -q '^{"step": 0, .*"val_samples": 64, "val_partial_samples": 64, ' run/metrics.jsonl
+check "before step 1: said" grep -q '^validation after step 0: .*, 64 samples, 64 of 90 samples$' err
+check "after it: all" test "$(grep -c '"val_samples": 90, "val_time_s"' run/metrics.jsonl)" -eq 3
+cp -r run smaller
+sed 's/"step": 0, "val_loss": [0-9.]*/"step": 0, "val_loss": 1e-9/' run/metrics.jsonl >smaller/metrics.jsonl
+rm smaller/summary.jsonl
+exits 0 "a monitor" monitor --once --json smaller
+check "a part is never the best" grep -q '"best_validation_step": [1-9]' out
+exits 0 "all before step 1, if asked for" train $small --steps 1 --eval-steps 4 --eval-windows 1000 --output-dir asked
+check "all before step 1, if asked for" test "$(grep -c '"val_samples": 90, "val_time_s"' asked/metrics.jsonl)" -eq 2
+head -n 2 val.csv >one.csv
+exits 0 "a single sample" train --init shape.json --tokenizer words --threads 1 --precision $precision --data train.csv --val-data one.csv \
+    --steps 1 --eval-steps 4 --output-dir single
+check "a single sample has no standard error" grep -q '^validation after step 0: loss [0-9.]*, accuracy ' err
+exits 0 "a single sample, evaluated" eval --model single --data one.csv --threads 1
+check "a single sample has no standard error in eval" grep -q '^loss [0-9.]*, 1 samples$' out
+exits 0 "held out" train --init shape.json --tokenizer words --threads 1 --precision $precision --data train.csv --steps 1 --output-dir held
+check "held out: said" grep -q '^held out for validation, and not trained on: 12 of 120 samples, drawn by the seed (--val-fraction 0.1; 0 trains on all)$' err
 tail -1 run/evaluations.jsonl >last
 check "labels of the matrix" grep -q '"confusion": {"labels": \["cold", "mild", "warm"\], "others": false, "counts": \[\[' last
 sed 's/.*"counts": \[\[//; s/\]\]}.*//; s/\], \[/ /g; s/,//g' last >counts

@@ -113,11 +113,12 @@ static void forget_lines(recorded_run *r) {
         eitp_json_release(r->lines[i]);
     free(r->lines);
     free(r->events);
-    free(r->evaluations);
+    free(r->all_evaluations);
     r->lines = NULL;
     r->events = NULL;
+    r->all_evaluations = NULL;
     r->evaluations = NULL;
-    r->line_count = r->event_count = r->evaluation_count = 0;
+    r->line_count = r->event_count = r->evaluation_count = r->all_evaluation_count = 0;
 }
 
 static double recorded_time(const eitp_json *record) {
@@ -135,13 +136,18 @@ static void add_event(recorded_run *r, const eitp_json *record) {
     event->record = record;
 }
 
+/* One before step 1 may have fewer samples than the others, which nothing is compared with. */
 static void add_evaluation(recorded_run *r, const eitp_json *record) {
-    recorded_evaluation *evaluation = &r->evaluations[r->evaluation_count++];
+    recorded_evaluation *evaluation = &r->all_evaluations[r->all_evaluation_count++];
     evaluation->step = recorded_integer(record, "step");
     evaluation->time = recorded_time(record);
     evaluation->loss = recorded_number(record, "val_loss");
     evaluation->error = recorded_number(record, "val_loss_error");
     evaluation->record = record;
+    if (!r->evaluation_count && eitp_json_member(record, "val_partial_samples"))
+        r->evaluations = evaluation + 1;
+    else
+        r->evaluation_count++;
 }
 
 /* Parses the lines of evaluations and events. Lines that are not JSON objects are left out. */
@@ -155,7 +161,8 @@ static eitp_status read_lines(recorded_run *r, eitp_error *error) {
         count += *byte == '\n';
     r->lines = (eitp_json_document **)command_allocate(count * sizeof *r->lines);
     r->events = (recorded_event *)command_allocate(count * sizeof *r->events);
-    r->evaluations = (recorded_evaluation *)command_allocate(count * sizeof *r->evaluations);
+    r->all_evaluations = (recorded_evaluation *)command_allocate((count + 1) * sizeof *r->all_evaluations);
+    r->evaluations = r->all_evaluations;
     while (at < end && status != EITP_ERROR_MEMORY) {
         const size_t length = (size_t)((const char *)memchr(at, '\n', (size_t)(end - at)) - at);
         eitp_json_document *line = NULL;

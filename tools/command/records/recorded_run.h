@@ -45,7 +45,9 @@ typedef struct recorded_run {
     int64_t first_step, last_step;  /* of the run: the first one of the last start, and all steps that are planned */
     recorded_event *events;
     size_t event_count;
-    recorded_evaluation *evaluations;
+    recorded_evaluation *all_evaluations;
+    size_t all_evaluation_count;
+    const recorded_evaluation *evaluations; /* without those at the start that took fewer samples than the others */
     size_t evaluation_count;
     recorded_checkpoint *checkpoints; /* by step */
     size_t checkpoint_count;

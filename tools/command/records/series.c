@@ -15,9 +15,10 @@ static int each_name(const recorded_run *r, int (*visit)(void *user, const char 
         if (visit(user, name))
             return 1;
     }
-    if (!r->evaluation_count)
+    if (!r->all_evaluation_count)
         return 0;
-    for (const eitp_json *m = recorded_members(recorded_last_evaluation(r)->record); m; m = m->next) {
+    for (const eitp_json *m = recorded_members(r->all_evaluations[r->all_evaluation_count - 1].record); m;
+         m = m->next) {
         if (is_evaluation_key(m) && visit(user, m->name))
             return 1;
     }
@@ -152,18 +153,18 @@ static void read_points(series *s) {
 /* Evaluations are there one by one, with their steps. */
 static void read_evaluations(series *s) {
     const recorded_run *r = s->run;
-    s->steps = (int64_t *)command_resize(s->steps, r->evaluation_count * sizeof *s->steps);
-    s->values = (double *)command_resize(s->values, r->evaluation_count * sizeof *s->values);
-    for (size_t i = 0; i < r->evaluation_count; i++) {
-        const eitp_json *value = eitp_json_member(r->evaluations[i].record, s->name);
+    s->steps = (int64_t *)command_resize(s->steps, r->all_evaluation_count * sizeof *s->steps);
+    s->values = (double *)command_resize(s->values, r->all_evaluation_count * sizeof *s->values);
+    for (size_t i = 0; i < r->all_evaluation_count; i++) {
+        const eitp_json *value = eitp_json_member(r->all_evaluations[i].record, s->name);
         const int64_t before = s->count ? s->steps[s->count - 1] : s->taken;
         /* One that was repeated after a resume replaces the one before. */
-        if (s->count && r->evaluations[i].step == before)
+        if (s->count && r->all_evaluations[i].step == before)
             s->count--;
-        else if (r->evaluations[i].step <= before)
+        else if (r->all_evaluations[i].step <= before)
             continue;
         if (value && value->kind == EITP_JSON_NUMBER)
-            add_value(s, r->evaluations[i].step, value->number);
+            add_value(s, r->all_evaluations[i].step, value->number);
     }
 }
 

@@ -33,8 +33,8 @@ static double sum_of(const recorded_run *r, const char *name, double *records) {
 
 static double evaluation_seconds(const recorded_run *r) {
     double sum = 0;
-    for (size_t i = 0; i < r->evaluation_count; i++) {
-        const double seconds = recorded_number(r->evaluations[i].record, parts[BOTTLENECK_EVALUATION].of_step);
+    for (size_t i = 0; i < r->all_evaluation_count; i++) {
+        const double seconds = recorded_number(r->all_evaluations[i].record, parts[BOTTLENECK_EVALUATION].of_step);
         sum += isfinite(seconds) && seconds > 0 ? seconds : 0;
     }
     return sum;

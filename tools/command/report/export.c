@@ -81,9 +81,9 @@ static void add_curves(text_buffer *t, const recorded_run *r) {
 static void add_records(text_buffer *t, const recorded_run *r) {
     text_json_name(t, "evaluations");
     text_add(t, "[", 1);
-    for (size_t i = 0; i < r->evaluation_count; i++) {
+    for (size_t i = 0; i < r->all_evaluation_count; i++) {
         text_add(t, ", ", i ? 2 : 0);
-        add_json(t, r->evaluations[i].record);
+        add_json(t, r->all_evaluations[i].record);
     }
     text_add(t, "]", 1);
     text_json_name(t, "events");

@@ -342,8 +342,8 @@ static double sum_of(const recorded_run *r, const char *key) {
 /* Until the first record of performance, evaluations have their own times. */
 static double sum_of_evaluations(const recorded_run *r) {
     double sum = 0;
-    for (size_t i = 0; i < r->evaluation_count; i++) {
-        const double time = recorded_number(r->evaluations[i].record, "val_time_s");
+    for (size_t i = 0; i < r->all_evaluation_count; i++) {
+        const double time = recorded_number(r->all_evaluations[i].record, "val_time_s");
         sum += isfinite(time) ? time : 0;
     }
     return sum;

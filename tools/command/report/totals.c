@@ -78,9 +78,9 @@ static double evaluation_seconds(const run_totals *t, double step) {
     double sum = 0;
     if (t->evaluations.count)
         return total_at(&t->evaluations, step);
-    for (size_t i = 0; i < t->run->evaluation_count; i++) {
-        const double seconds = recorded_number(t->run->evaluations[i].record, "val_time_s");
-        if ((double)t->run->evaluations[i].step < step && isfinite(seconds) && seconds > 0)
+    for (size_t i = 0; i < t->run->all_evaluation_count; i++) {
+        const double seconds = recorded_number(t->run->all_evaluations[i].record, "val_time_s");
+        if ((double)t->run->all_evaluations[i].step < step && isfinite(seconds) && seconds > 0)
             sum += seconds;
     }
     return sum;

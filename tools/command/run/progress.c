@@ -73,7 +73,15 @@ static void format_memory(const training *t, int with_budget, char *text, size_t
         snprintf(text, size, "%s of %s", has, budget);
 }
 
-/* What has taken long, since the last event: "evaluating for 0m12s"; nothing if nothing has. */
+/* "evaluating 300/1200, 0m36s left", `seconds` after it began. */
+static void format_evaluating(const training *t, double seconds, char *text, size_t size) {
+    const double done = (double)t->now->evaluating, all = (double)t->now->evaluating_all;
+    char left[32];
+    training_format_time(seconds * (all - done) / done, left, sizeof left);
+    snprintf(text, size, "evaluating %.0f/%.0f, %s left", done, all, left);
+}
+
+/* What has taken long, since the last event: "saving for 0m12s"; nothing if nothing has. */
 static void format_work(const training *t, double seconds, char *text, size_t size) {
     enum { LONG = 2 }; /* seconds */
     static const char *const words[] = {"starting", "", "evaluating", "saving", "paused"};
@@ -82,7 +90,9 @@ static void format_work(const training *t, double seconds, char *text, size_t si
     if (seconds < LONG || (unsigned)t->now->work >= COMMAND_COUNT(words))
         return;
     training_format_time(seconds, spent, sizeof spent);
-    if (t->now->work == EITP_RUN_STEPS)
+    if (t->now->work == EITP_RUN_EVALUATES && t->now->evaluating)
+        format_evaluating(t, seconds, text, size);
+    else if (t->now->work == EITP_RUN_STEPS)
         snprintf(text, size, "step %lld under way for %s", (long long)t->now->steps_done + 1, spent);
     else
         snprintf(text, size, "%s for %s", words[t->now->work], spent);
@@ -133,17 +143,29 @@ static void draw(training *t, double now) {
     t->shown = now;
 }
 
+/* A log has a line on a long evaluation from time to time. */
+static void log_evaluating(training *t, double now) {
+    enum { BETWEEN = 30 }; /* seconds */
+    char text[80];
+    if (!t->now->evaluating || now - t->since < BETWEEN || now - t->shown < BETWEEN)
+        return;
+    format_evaluating(t, now - t->since, text, sizeof text);
+    output_info("%s", text);
+    t->shown = now;
+}
+
 /* Called before each use of a file. */
 static void keep_current(void *user) {
     training *t = (training *)user;
     const double now = process_time();
-    if (now - t->shown < 0.5)
-        return;
-    draw(t, now);
+    if (!output_is_terminal())
+        log_evaluating(t, now);
+    else if (now - t->shown >= 0.5)
+        draw(t, now);
 }
 
 void training_watch(training *t, int is_on) {
-    if (is_on && t->now && output_is_terminal())
+    if (is_on && t->now)
         files_watch(keep_current, t);
     if (is_on)
         return;

@@ -18,7 +18,7 @@ typedef struct training {
     double logged_seconds, step_seconds; /* of these steps: the sum, and the mean */
     double shown;                        /* time of the last line */
 
-    /* ---- The line of a terminal ---- */
+    /* ---- While it trains ---- */
     const eitp_run_report *now; /* how far the run is; NULL: it does not train yet, or no more */
     eitp_step_report step;      /* the last one */
     double rate, left;          /* items a second, and seconds to the last step, when that was done */
@@ -37,7 +37,8 @@ typedef struct training {
 void training_notice(void *user, const eitp_run_event *event);
 
 /* From now on, and until it is called with 0, the line of a terminal is kept current, also within long steps,
-   evaluations and saves: by the thread that trains, when the run uses a file. */
+   evaluations and saves, and a log has lines on a long evaluation: by the thread that trains, when the run uses a
+   file. */
 void training_watch(training *t, int is_on);
 
 /* "2m05s", "3h07m" or "1d02h". */

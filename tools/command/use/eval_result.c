@@ -24,9 +24,16 @@ static void add_language_json(const measured *m, text_buffer *t) {
     text_json_member_integer(t, "first_token", (int64_t)m->data.tokens.first);
 }
 
+/* The loss, and its standard error, which a single sample does not have. */
+static void add_loss(const measured *m, const char *unit, text_buffer *t) {
+    text_format(t, "loss %.6f%s", m->result->loss, unit);
+    if (m->result->error > 0)
+        text_format(t, " (standard error %.6f)", m->result->error);
+}
+
 static void add_language_text(const measured *m, text_buffer *t) {
-    text_format(t, "loss %.6f nats per token (standard error %.6f), perplexity %.4f", m->result->loss, m->result->error,
-                exp(m->result->loss));
+    add_loss(m, " nats per token", t);
+    text_format(t, ", perplexity %.4f", exp(m->result->loss));
     if (m->data.bytes_per_token > 0)
         text_format(t, ", %.4f bits per byte (%.3f bytes per token in the file)", bits_per_byte(m),
                     m->data.bytes_per_token);
@@ -40,8 +47,8 @@ static void add_masked_json(const measured *m, text_buffer *t) {
 }
 
 static void add_masked_text(const measured *m, text_buffer *t) {
-    text_format(t, "loss %.6f nats per masked token (standard error %.6f), %lld masked tokens\n", m->result->loss,
-                m->result->error, (long long)m->result->items);
+    add_loss(m, " nats per masked token", t);
+    text_format(t, ", %lld masked tokens\n", (long long)m->result->items);
 }
 
 /* ---- Classifiers: metrics, a table of the labels, and the confusion matrix ---- */
@@ -125,8 +132,8 @@ static void add_confusion(const eitp_classification_report *report, text_buffer 
 static void add_labels_text(const measured *m, text_buffer *t) {
     eitp_classification_report report;
     eitp_error ignored;
-    text_format(t, "loss %.6f (standard error %.6f), %lld %s\n", m->result->loss, m->result->error,
-                (long long)m->result->items, m->task->unit);
+    add_loss(m, "", t);
+    text_format(t, ", %lld %s\n", (long long)m->result->items, m->task->unit);
     for (int i = m->result->term_count; i < m->result->metric_count; i++) {
         const eitp_metric *metric = &m->result->metrics[i];
         text_format(t, "%-20s %.4f", metric->name, metric->mean);
