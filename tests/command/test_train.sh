@@ -147,22 +147,23 @@ if script -qec true /dev/null >/dev/null 2>&1; then
     done
     # A step, and an evaluation, that would take hours.
     awk 'BEGIN { for (i = 0; i < 40000; i++) print "Line", i, "of many that are only there to pass the time." }' >long.txt
-    takes_long() { # words of the line, options
+    takes_long() { # pattern of the line, options
         words=$1
         shift
         rm -f screen
         script -qefc "echo \$\$ >pid; exec '$eitp' $(echo $large) --micro-batches-per-pass 1 --steps 9 --output-dir shown $*" screen \
             >/dev/null 2>&1 </dev/null &
         shown=$!
-        until grep -q "$words for" screen 2>/dev/null || ! kill -0 $shown 2>/dev/null; do sleep 0.1; done
+        until grep -q "$words" screen 2>/dev/null || ! kill -0 $shown 2>/dev/null; do sleep 0.1; done
         kill "$(cat pid)"
         wait $shown
         show_lines
-        check "what takes long is alive: $words" grep -q "^step 0/9  $words for 0m0[2-9]s  " lines
+        check "what takes long is alive: $words" grep -q "^step 0/9  $words  " lines
         rm -rf shown
     }
-    takes_long "step 1 under way" --grad-accum 100000
-    takes_long "evaluating" --val-data long.txt --eval-windows 0 --eval-steps 3
+    takes_long "step 1 under way for 0m0[2-9]s" --grad-accum 100000
+    # All windows are asked for, before step 1 too.
+    takes_long "evaluating [0-9]*/[0-9]*, [0-9dhms]* left" --val-data long.txt --eval-windows 10000000 --eval-steps 3
 else
     echo "SKIPPED the lines on a terminal: script (util-linux) is missing"
 fi
@@ -178,6 +179,7 @@ check "the end: standard output has the first line" sh -c 'test "$(wc -l <out)" 
 check "the end: the model" grep -q "^model: 'the end/checkpoint-4', the best (loss [0-9.]*)$" err
 check "the end: the time" grep -q '^time: [0-9.]* s: training [0-9.]* s, evaluating [0-9.]* s, saving [0-9.]* s.*; [0-9]* tokens/s; peak memory [0-9.]* MB of [0-9.]* MB planned$' err
 check "the end: the records" grep -q "^records: 'the end/metrics.jsonl'; .*eitp report 'the end'$" err
+check "the end: a prompt from the data" grep -q "^next: .*eitp generate --model 'the end' --prompt 'Line 0: a quick fox'$" err
 check "the end: the command that uses the model" sh -c "$(sed -n 's/^next: //p' err) --tokens 3 --threads 1 >out 2>&1"
 exits 0 "the end: another best" train --resume auto --output-dir "the end" --steps 6 --eval-steps 100 --lr 0 --threads 1
 check "the end: another best" grep -q "^model: 'the end/checkpoint-6'; the best: 'the end/checkpoint-[46]' (loss \|^model: .*-6', the best (loss" err
@@ -197,6 +199,8 @@ check "the end: the records of trouble" grep -q '^records: ruined/metrics.jsonl;
 check "the end: the doctor" grep -q '^next: .*eitp doctor ruined$' err
 printf 'text,label\ngood day,1\nbad day,0\n%.0s' 1 2 3 4 5 6 7 8 9 >rows.csv
 exits 0 "the end: a classifier" train --data rows.csv --init tiny.json --task classify --steps 2 --eval no --threads 1 --output-dir labels
+check "the end: a classifier, on new rows" grep -q '^next: .*eitp predict --model labels --data more.csv$' err
+printf 'text\ngood day\n' >more.csv
 check "the end: a classifier" sh -c "$(sed -n 's/^next: //p' err) --threads 1 >predicted 2>&1 && test -s predicted"
 
 # ---- the best checkpoint, and early stopping ----

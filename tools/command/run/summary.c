@@ -271,15 +271,16 @@ static void add_model(const training *t, text_buffer *line) {
         suggest_add_option(line, "--adapter", t->r->directory);
 }
 
-/* Adds the data of the run, and how they are read. */
-static void add_data(const training *t, text_buffer *line) {
-    static const option_id names[] = {OPTION_DATA_FORMAT, OPTION_ENCODING,          OPTION_TEXT_COLUMN,
-                                      OPTION_PAIR_COLUMN, OPTION_LABEL_COLUMN,      OPTION_WEIGHT_COLUMN,
-                                      OPTION_DELIMITER,   OPTION_DOCUMENT_SEPARATOR};
+/* Adds new rows, which are read like those of the run: a file that is called like the run's data. */
+static void add_new_rows(const training *t, text_buffer *line) {
+    static const option_id names[] = {OPTION_DATA_FORMAT, OPTION_ENCODING, OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN,
+                                      OPTION_DELIMITER};
     const option_set *o = &t->r->options;
-    const option_id data = options_has(o, OPTION_VAL_DATA) ? OPTION_VAL_DATA : OPTION_DATA;
-    for (size_t i = 0; i < o->values[data].count; i++)
-        suggest_add_option(line, "--data", o->values[data].texts[i]);
+    const char *data = options_text(o, OPTION_DATA), *name = strrchr(data, '/');
+    const char *ending = strrchr(name ? name : data, '.');
+    char *rows = command_format("more%s", ending && files_info(data).kind == EITP_PATH_FILE ? ending : ".txt");
+    suggest_add_option(line, "--data", rows);
+    free(rows);
     for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
         char *option = command_format("--%s", options_name(names[i]));
         if (options_is_explicit(o, names[i]))
@@ -293,9 +294,64 @@ static int is_of_conversations(const training *t) {
     return t->r->kind == EITP_TASK_LANGUAGE && eitp_training_get_data(t->r->training, EITP_TRAINING).is_labelled;
 }
 
+/* The first words of some tokens, on one line, in a new text; NULL if they have none. */
+static char *first_words(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count) {
+    enum { USUAL = 20 }; /* bytes */
+    char text[1024];
+    size_t size = 0, begin = 0, end = 0, cut = 0;
+    eitp_error ignored;
+    if (eitp_tokenizer_decode(tokenizer, ids, count, text, sizeof text, &size, &ignored) || size > sizeof text)
+        return NULL;
+    while (begin < size && (unsigned char)text[begin] <= ' ')
+        begin++;
+    for (size_t at = begin; at < size && at < begin + USUAL && (unsigned char)text[at] >= ' ';) {
+        const int length = text_utf8_length(text + at, size - at);
+        if (length < 1)
+            break;
+        at += (size_t)length;
+        cut = at;
+        if (at == size || (unsigned char)text[at] <= ' ')
+            end = at;
+    }
+    end = end ? end : cut;
+    return end ? command_format("%.*s", (int)(end - begin), text + begin) : NULL;
+}
+
+/* A prompt such as the model was trained on: the beginning of its data, without special tokens. */
+static char *find_prompt(const training *t) {
+    enum { READ = 48 }; /* tokens */
+    const eitp_host host = command_host();
+    const eitp_tokenizer *tokenizer = eitp_training_get_tokenizer(t->r->training);
+    const char *path = eitp_training_get_data(t->r->training, EITP_TRAINING).path;
+    eitp_sample_file *file = NULL;
+    int32_t ids[READ];
+    size_t kept = 0;
+    uint64_t count = 0;
+    eitp_error ignored;
+    if (tokenizer && path && !eitp_sample_file_open(&host, path, 0, &file, &ignored))
+        count = eitp_sample_file_get_info(file).token_count < READ ? eitp_sample_file_get_info(file).token_count : READ;
+    if (count && eitp_sample_file_read_tokens(file, 0, count, ids, &ignored))
+        count = 0;
+    eitp_sample_file_close(file);
+    for (uint64_t i = 0; i < count; i++) {
+        int is_special = 0;
+        for (int kind = 0; kind < EITP_SPECIAL_TOKEN_COUNT; kind++)
+            is_special |= ids[i] == eitp_tokenizer_special(tokenizer, (eitp_special_token)kind);
+        if (!is_special)
+            ids[kept++] = ids[i];
+    }
+    return kept ? first_words(tokenizer, ids, kept) : NULL;
+}
+
+/* Adds a text for the model. */
+static void add_prompt(const training *t, const char *option, text_buffer *line) {
+    char *prompt = find_prompt(t);
+    suggest_add_option(line, option, prompt ? prompt : "...");
+    free(prompt);
+}
+
 /* The command that uses the model. */
 static void add_use(const training *t, text_buffer *line) {
-    static const char text[] = "Once upon a time";
     const int has_latent = t->r->kind == EITP_TASK_VAE, is_masked = t->r->kind == EITP_TASK_MASKED;
     const int has_labels = t->r->kind >= EITP_TASK_CLASSIFICATION && !has_latent, talks = is_of_conversations(t);
     suggest_begin(line, has_labels ? "predict" : is_masked ? "embed" : talks ? "chat" : "generate");
@@ -303,11 +359,11 @@ static void add_use(const training *t, text_buffer *line) {
     if (talks)
         return;
     if (has_labels)
-        add_data(t, line);
+        add_new_rows(t, line);
     else if (has_latent)
         suggest_add_option(line, "--samples", "5");
     else
-        suggest_add_option(line, is_masked ? "--text" : "--prompt", text);
+        add_prompt(t, is_masked ? "--text" : "--prompt", line);
 }
 
 static void print_next(const training *t) {
