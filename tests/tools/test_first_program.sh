@@ -55,11 +55,13 @@ done
 kill -9 $process
 wait $process 2>/dev/null
 work=..
-check "it was killed half-way" test -d first_run/checkpoint-20 -a ! -d first_run/checkpoint-60
+check "it was killed half-way" test -d first_run/checkpoint-20 -a ! -d first_run/checkpoint-200
 check "the second start ends well" start
-check "and with the last step" grep -q '^loss [0-9.]* after step 60$' ../log
+check "and with the last step" grep -q '^step 200/200  loss [0-9.]* ' ../log
+check "and with what the model writes" sh -c "tail -n +2 ../log | grep -q '^eitp ..'"
 check "the third start ends well" start
-check "and says where it stands" grep -q '^all steps are done: the model is in first_run/latest_model$' ../log
+check "and says where it stands" grep -q '^nothing to do: step 200 of 200 is done$' ../log
+check "and writes again" grep -q '^eitp ..' ../log
 check "the model is there" test -f first_run/latest_model/model.safetensors
 check "nothing else was read or written" test "$(ls)" = "README.md
 first_run"
