@@ -15,8 +15,8 @@ named() {
     check "$name: a budget is named" test "${least:-0}" -gt 4
     exits 0 "$name: ${least}M is enough" train "$@" $options --memory-budget "${least}M" --output-dir enough --json
     check "$name: the plan keeps it" test "$(sed 's/.*"planned_bytes": \([0-9]*\).*/\1/' out)" -le "${least}000000"
-    exits 2 "$name: less is not" train "$@" $options --memory-budget $((least - 2))M --output-dir refused
-    rm -rf refused enough
+    exits 2 "$name: less is not" train "$@" $options --memory-budget $((least - 2))M --output-dir less
+    rm -rf refused enough less
 }
 
 # ---- Data ----
