@@ -8,6 +8,16 @@ BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+# The tests build with WERROR=-Werror. Other people's compilers may know warnings that ours do not.
+WERROR ?=
+
+# On all processors, unless -j says otherwise or a make above this one gives out the jobs.
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(JOBS)
+endif
+ifneq ($(filter clean,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
 
 STANDARD := -std=c11
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wundef
@@ -41,7 +51,7 @@ MOST_FRAME := 12288
 FRAME := -Wframe-larger-than=$(MOST_FRAME)
 ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
 ifeq ($(origin FRAMES),undefined)
-FRAMES := $(if $(filter 1,$(call probe,int main(void) { return 0; }\n,-Werror $(FRAME))),$(FRAME))
+FRAMES := $(if $(WERROR),$(if $(filter 1,$(call probe,int main(void) { return 0; }\n,-Werror $(FRAME))),$(FRAME)))
 endif
 ifeq ($(origin FRAME_LIST),undefined)
 FRAME_LIST := $(if $(filter 1,$(call probe,int main(void) { return 0; }\n,-Werror -fstack-usage)),-fstack-usage)
@@ -85,11 +95,12 @@ VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base
 
 EXAMPLE_PROGRAMS := $(EXAMPLES:%.c=$(BUILD)/%)
 COMMAND_PROGRAM := $(if $(wildcard tools/command/eitp.c),$(BUILD)/eitp)
-# The implementation that the command links; the rest of the command is compiled with the declarations alone.
-IMPLEMENTATION := $(BUILD)/tools/command/eitp_implementation.o
-COMMAND_OBJECTS := $(filter-out $(IMPLEMENTATION),$(COMMAND:%.c=$(BUILD)/%.o))
+# The library of the modules compiled apart, which the command and the examples link. They are compiled with eitp.h's
+# declarations.
+LIBRARY := $(BUILD)/split/libeitp.a
+COMMAND_OBJECTS := $(COMMAND:%.c=$(BUILD)/%.o)
 
-SPLIT := $(STANDARD) $(WARNINGS) -Werror -DEITP_SPLIT -I$(BUILD)/split -Isrc -I. $(FEATURES)
+SPLIT := $(STANDARD) $(WARNINGS) $(WERROR) -DEITP_SPLIT -I$(BUILD)/split -Isrc -I. $(FEATURES)
 SANITIZED := $(SPLIT) -O1 $(SANITIZERS)
 ifeq ($(FUZZER),1)
 FUZZ_CC := $(CLANG)
@@ -178,30 +189,24 @@ $(BUILD)/declarations/eitp.h: eitp.h
 	@sed '/^#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)$$/,/^#endif \/\* EITP_IMPLEMENTATION/d' eitp.h >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-# Compiled as users do. What the compiler says is kept, for tests/tools/test_make.sh.
-$(IMPLEMENTATION): tools/command/eitp_implementation.c eitp.h $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I. -c $< -o $@ 2>$@.messages; \
-		status=$$?; cat $@.messages >&2; exit $$status
-
 $(BUILD)/tools/command/%.o: tools/command/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FRAMES) $(FEATURES) -I$(BUILD)/declarations -Itools/command -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(WERROR) $(FRAMES) $(FEATURES) -I$(BUILD)/declarations -Itools/command -MMD -MP -c $< -o $@
 
-$(BUILD)/eitp: $(IMPLEMENTATION) $(COMMAND_OBJECTS)
+link_split = $(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBRARIES)
+$(BUILD)/eitp: $(COMMAND_OBJECTS) $(LIBRARY)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBRARIES) $(DLOPEN_LIBRARY)
+	$(link_split) $(DLOPEN_LIBRARY)
 
 examples: $(EXAMPLE_PROGRAMS)
 
-# Readers compile an example with `cc file.c -lm`; here all examples share one implementation.
-$(BUILD)/examples/%: examples/%.c $(IMPLEMENTATION) $(BUILD)/declarations/eitp.h $(wildcard examples/*.h)
+# Readers compile an example with `cc file.c -lm`; here all examples share one library.
+$(BUILD)/examples/%: examples/%.c $(LIBRARY) $(BUILD)/declarations/eitp.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	@grep -q '^#define EITP_IMPLEMENTATION$$' $< || { echo '$<: EITP_IMPLEMENTATION is not defined' >&2; exit 1; }
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $< $(IMPLEMENTATION) -o $@ $(LIBRARIES)
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $< $(LIBRARY) -o $@ $(LIBRARIES)
 
 # ---- tests: each program with eitp.h (packed), and with the modules compiled apart: as they are, and sanitized ----
 # `make test` builds the first and the last. `make quick` builds the second: such a program links an archive, contains
@@ -245,7 +250,7 @@ $(FUZZ_COMMAND) $(BUILD)/fuzz/tests/fuzz/fuzz_readers.o: $(BUILD)/declarations/e
 $(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter-out src/%,$(MODULES))): INSTRUMENTED :=
 
 archive = $(Q)rm -f $@; $(AR) rcs $@ $^
-$(BUILD)/split/libeitp.a: $(MODULES:%.c=$(BUILD)/split/%.o)
+$(LIBRARY): $(MODULES:%.c=$(BUILD)/split/%.o)
 	$(call say,AR,$@)
 	$(archive)
 $(BUILD)/sanitized/libeitp.a: $(MODULES:%.c=$(BUILD)/sanitized/%.o)
@@ -255,21 +260,13 @@ $(BUILD)/fuzz/libeitp.a: $(MODULES:%.c=$(BUILD)/fuzz/%.o)
 	$(call say,AR,$@)
 	$(archive)
 
-link_split = $(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBRARIES)
-$(BUILD)/split/eitp: $(COMMAND_OBJECTS) $(BUILD)/split/libeitp.a
-	$(call say,LINK,$@)
-	$(link_split) $(DLOPEN_LIBRARY)
-$(BUILD)/split/examples/%: examples/%.c $(BUILD)/split/libeitp.a $(BUILD)/declarations/eitp.h
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $(filter %.c %.a,$^) -o $@ $(LIBRARIES)
-$(patsubst %,$(BUILD)/split/%,$(TESTS) $(HELPERS)): $(BUILD)/split/%: $(BUILD)/split/%.o $(BUILD)/split/libeitp.a
+$(patsubst %,$(BUILD)/split/%,$(TESTS) $(HELPERS)): $(BUILD)/split/%: $(BUILD)/split/%.o $(LIBRARY)
 	$(call say,LINK,$@)
 	$(link_split)
 $(EMULATED:%=$(BUILD)/split/%): $(BUILD)/split/tests/support/emulated.o
 
 # Compiles the CUDA kernels with NVIDIA's compilers.
-$(BUILD)/split/cuda_kernels: $(CUDA_KERNELS:%.c=$(BUILD)/split/%.o) $(BUILD)/split/libeitp.a
+$(BUILD)/split/cuda_kernels: $(CUDA_KERNELS:%.c=$(BUILD)/split/%.o) $(LIBRARY)
 	$(call say,LINK,$@)
 	$(link_split)
 
@@ -323,6 +320,14 @@ $(BUILD)/sanitized/tools/command/%.o: tools/command/%.c $(BUILD)/declarations/ei
 $(BUILD)/sanitized/eitp: $(COMMAND_OBJECTS:$(BUILD)/%=$(BUILD)/sanitized/%) $(BUILD)/sanitized/libeitp.a
 	$(call say,LINK,$@)
 	$(link_sanitized) $(DLOPEN_LIBRARY)
+
+# eitp.h as users compile it, for the tests of what they are told. What the compiler says is kept, for
+# tests/tools/test_make.sh.
+$(BUILD)/packed/users.o: tests/support/users.c eitp.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -Wall -Wextra $(FEATURES) -I. -c $< -o $@ 2>$@.messages; \
+		status=$$?; cat $@.messages >&2; exit $$status
 
 $(BUILD)/packed/eitp.o: tests/support/packed.c eitp.h tools/frames.awk $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -392,7 +397,7 @@ cuda-times: $(BUILD)/split/cuda_kernels
 
 # What only a GPU can show; the tests of kernels, ops and memory run on it.
 GPU_TESTS := $(addprefix $(BUILD)/split/tests/,kernels/test_kernels kernels/test_matmul kernels/test_attention kernels/test_factored kernels/test_update tensor/test_ops tensor/test_execute tensor/test_offload train/test_device_memory)
-gpu-check: $(BUILD)/split/eitp $(GPU_TESTS) $(if $(EMULATED_GPU),$(EMULATED_CUDA))
+gpu-check: $(COMMAND_PROGRAM) $(GPU_TESTS) $(if $(EMULATED_GPU),$(EMULATED_CUDA))
 	@BUILD='$(BUILD)' EMULATED_GPU='$(EMULATED_GPU)' sh tools/gpu_check.sh
 
 check: $(BUILD)/amalgamate $(BUILD)/figure

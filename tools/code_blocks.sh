@@ -2,7 +2,7 @@
 # Compiles and runs the programs and commands that the documentation shows: the ```c and ```sh blocks of README.md and
 # those of the comment that eitp.h begins with. A C block is a whole program that includes eitp.h; an sh block is run as
 # it stands. They share a directory in which the tree appears by links, so that `make` or `build/eitp` mean the real
-# ones. C blocks are linked with the command's implementation; with ALONE=1 the implementation is compiled from a file
+# ones. C blocks are linked with eitp.h as users compile it; with ALONE=1 the implementation is compiled from a file
 # of two lines, as readers are told to.
 #   <!-- not run: reason -->   before a block: it is left out, and the reason is reported
 #   <!-- file: name -->        before a block: it is saved under that name for the blocks after it, not run by itself
@@ -43,7 +43,7 @@ build_block() { # file
         build_implementation && "$CC" -O2 -I"$root" "$work/$1" "$work/eitp.o" -lm -o "$work/run/block"
     else
         "$CC" -O2 -Wall -Wextra -Werror -I"$root/$BUILD/declarations" "$work/$1" \
-            "$root/$BUILD/tools/command/eitp_implementation.o" $(cat "$root/$BUILD/libraries") -o "$work/run/block"
+            "$root/$BUILD/packed/users.o" $(cat "$root/$BUILD/libraries") -o "$work/run/block"
     fi
 }
 

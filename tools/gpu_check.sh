@@ -15,7 +15,7 @@ case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 LC_ALL=C
 export LC_ALL BUILD
 device=${DEVICE:-cuda}
-eitp=$BUILD/split/eitp
+eitp=$BUILD/eitp
 folder=$BUILD/gpu_check
 report=$folder/report.txt
 passed=0 failed=0

@@ -20,7 +20,8 @@ export LC_ALL
 mode=${1:-test}
 MAKE=${MAKE:-make} BUILD=${BUILD:-build} CC=${CC:-cc} CLANG=${CLANG:-clang} TEST=${TEST:-}
 JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
-export MAKE BUILD CC CLANG
+WERROR=${WERROR--Werror}
+export MAKE BUILD CC CLANG WERROR
 logs=$BUILD/logs
 known=$BUILD/quick
 # Other work on the machine makes a program longer, but takes no more of the processor.
@@ -122,10 +123,10 @@ scripts() { # the command eitp, prefix of the command of a test, suffix of its n
     done
 }
 
-other_scripts() { # the command eitp
+other_scripts() { # the command eitp, the library
     files=$(echo README.md tools/*.sh $(find tools/amalgamate tools/command -name '*.[ch]' | sort) | tr ' ' ,)
     for script in tests/tools/test_*.sh; do
-        echo "$(basename "$script" .sh) $1,$BUILD/libraries,$script,$files env EITP=$1 sh $script"
+        echo "$(basename "$script" .sh) $1,$2,$BUILD/libraries,$script,$files env EITP=$1 LIBRARY=$2 sh $script"
     done
 }
 
@@ -151,7 +152,7 @@ examples() {
 }
 
 documents() {
-    echo "code_blocks $BUILD/eitp,$BUILD/declarations/eitp.h,$BUILD/libraries $1sh tools/code_blocks.sh"
+    echo "code_blocks $BUILD/eitp,$BUILD/packed/users.o,$BUILD/declarations/eitp.h,$BUILD/libraries $1sh tools/code_blocks.sh"
 }
 
 list_test() {
@@ -170,21 +171,21 @@ list_test() {
     # The commands that look at runs would be compiled once more.
     [ "$fuzzing" = 0 ] || fuzzers fuzz_readers
     examples
-    other_scripts "$BUILD/eitp"
+    other_scripts "$BUILD/eitp" "$BUILD/packed/users.o"
     killing "$BUILD/examples/run" "$BUILD/packed" 30
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh pairwise"
     documents
 }
 
 list_quick() {
-    scripts "$BUILD/split/eitp"
+    scripts "$BUILD/eitp"
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
     on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda plan \
         device_memory nvml
     cuda_times split
-    other_scripts "$BUILD/split/eitp"
-    killing "$BUILD/split/examples/run" "$BUILD/split" 10
+    other_scripts "$BUILD/eitp" "$BUILD/split/libeitp.a"
+    killing "$BUILD/examples/run" "$BUILD/split" 10
 }
 
 list_torture() {

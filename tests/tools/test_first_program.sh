@@ -26,13 +26,12 @@ awk '/^int main/ { inside = 1; next } inside && /^}/ { exit } inside { count++ }
     "$work/program.c"
 check "the body of main has at most 20 lines" test $? -eq 0
 
-# What the command is linked with.
-implementation=$BUILD/tools/command/eitp_implementation.o
-case ${EITP:-} in */split/eitp) implementation=$BUILD/split/libeitp.a ;; esac
+# The implementation.
+library=${LIBRARY:-$BUILD/packed/users.o}
 
 # An address sanitizer reports leaks of the library too, which is not compiled with it.
 compile() { # options
-    "$CC" -O2 -Wall -Wextra -Werror "$@" -I"$BUILD/declarations" "$work/program.c" "$implementation" \
+    "$CC" -O2 -Wall -Wextra -Werror "$@" -I"$BUILD/declarations" "$work/program.c" "$library" \
         $(cat "$BUILD/libraries") -o "$work/program" >"$work/log" 2>&1
 }
 if ! compile -fsanitize=address; then

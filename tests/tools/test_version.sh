@@ -21,9 +21,8 @@ check() {
     fi
 }
 
-# What the command is linked with.
-implementation=$BUILD/tools/command/eitp_implementation.o
-case ${EITP:-} in */split/eitp) implementation=$BUILD/split/libeitp.a ;; esac
+# The implementation.
+library=${LIBRARY:-$BUILD/packed/users.o}
 
 header=$BUILD/declarations/eitp.h
 cp "$header" "$work/same/eitp.h"
@@ -41,7 +40,7 @@ compiles() { # version, file, options
 }
 
 links() { # libraries
-    "$CC" "$work/program.o" "$implementation" $(cat "$BUILD/libraries") "$@" -o "$work/program" \
+    "$CC" "$work/program.o" "$library" $(cat "$BUILD/libraries") "$@" -o "$work/program" \
         >"$work/log" 2>&1
 }
 
