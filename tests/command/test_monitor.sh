@@ -73,8 +73,18 @@ fi
 
 # ---- a run that has finished ----
 
-mkdir runs
+mkdir runs words
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a quick fox number jumps over lazy dogs >words/vocab.txt
+printf '{"tokenizer_class": "BertTokenizer"}\n' >words/tokenizer_config.json
+cat >bert.json <<'END'
+{"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 16, "hidden_size": 16, "num_attention_heads": 2,
+ "num_hidden_layers": 1, "intermediate_size": 32, "max_position_embeddings": 32}
+END
 exits 0 "train" $train --steps 12 --save-steps 4 --eval-steps 5 --lr 3e-3 --output-dir runs/first
+exits 0 "train on masked tokens" train --task mlm --data text.txt --init bert.json --tokenizer words --steps 4 --eval no --threads 1 \
+    --precision $precision --output-dir masked
+exits 0 "masked tokens" monitor --once masked
+check "masked tokens: their rate" grep -q '^masked/s: [0-9]' out
 state_of runs >before
 exits 0 "once" monitor --once runs/first
 for line in 'run: first' 'directory: runs/first' 'state: finished' 'step 12/12' 'loss: [0-9.]*' 'validation: [0-9.]* at step 12' \

@@ -127,7 +127,9 @@ static void add_evaluation(facts *f, const char *key, const char *step_key, cons
 static void add_rate(facts *f, const recorded_run *r) {
     static const char *const names[][3] = {{"tokens", "tokens_per_s", "tokens/s"},
                                            {"words", "words_per_s", "words/s"},
-                                           {"samples", "samples_per_s", "samples/s"}};
+                                           {"samples", "samples_per_s", "samples/s"},
+                                           {"texts", "texts_per_s", "texts/s"},
+                                           {"masked_tokens", "masked_tokens_per_s", "masked/s"}};
     const char *unit = recorded_unit(r);
     for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
         if (!strcmp(unit, names[i][0]))

@@ -132,43 +132,46 @@ static int draw_safety(screen *s, int row, const watched_run *w) {
 
 /* ---- Facts in columns ---- */
 
-enum { LABEL = 14 /* columns of the names of facts, with the sign of a warning */ };
+enum {
+    LABEL = 14, /* columns of the names of facts, with the sign of a warning */
+    KEYS = 5
+};
 
 typedef struct fact_row {
-    const char *label, *keys[3]; /* the first key that there is */
+    const char *label, *keys[KEYS]; /* the first key that there is */
     const char *more; /* the key of another row, which follows in this one where there are too few; NULL: none */
     int is_optional;  /* only where it is known */
 } fact_row;
 
 static const fact_row training_rows[] = {
-    {"loss", {"loss", NULL, NULL}, NULL, 0},
-    {"validation", {"validation_loss", NULL, NULL}, NULL, 0},
-    {"best", {"best_validation_loss", NULL, NULL}, NULL, 0},
-    {"gradient norm", {"grad_norm", NULL, NULL}, NULL, 0},
-    {"learning rate", {"lr", NULL, NULL}, NULL, 0},
-    {NULL, {"tokens_per_s", "words_per_s", "samples_per_s"}, "mfu", 0},
-    {"step time", {"step_time_s", NULL, NULL}, NULL, 0},
-    {"mfu", {"mfu", NULL, NULL}, NULL, 0},
+    {"loss", {"loss"}, NULL, 0},
+    {"validation", {"validation_loss"}, NULL, 0},
+    {"best", {"best_validation_loss"}, NULL, 0},
+    {"gradient norm", {"grad_norm"}, NULL, 0},
+    {"learning rate", {"lr"}, NULL, 0},
+    {NULL, {"tokens_per_s", "words_per_s", "samples_per_s", "texts_per_s", "masked_tokens_per_s"}, "mfu", 0},
+    {"step time", {"step_time_s"}, NULL, 0},
+    {"mfu", {"mfu"}, NULL, 0},
 };
 
 static const fact_row machine_rows[] = {
-    {"memory", {"resident_bytes", NULL, NULL}, NULL, 0},
-    {"planned", {"planned_bytes", NULL, NULL}, NULL, 0},
-    {"GPU memory", {"gpu_process_bytes", "gpu_used_bytes", NULL}, "gpu_power_watts", 1},
-    {"GPU", {"gpu_temperature_celsius", NULL, NULL}, "gpu_percent", 1},
-    {"memory left", {"left_bytes", NULL, NULL}, NULL, 0},
-    {"pressure", {"memory_pressure_percent", NULL, NULL}, "load", 0},
-    {"temperature", {"temperature_celsius", NULL, NULL}, NULL, 0},
-    {"disk free", {"disk_free_bytes", NULL, NULL}, NULL, 0},
-    {"load", {"load", NULL, NULL}, NULL, 0},
-    {"memory used", {"memory_used_percent", NULL, NULL}, NULL, 0},
-    {"files", {"directory_bytes", NULL, NULL}, NULL, 0},
-    {"power", {"power_watts", NULL, NULL}, NULL, 0},
+    {"memory", {"resident_bytes"}, NULL, 0},
+    {"planned", {"planned_bytes"}, NULL, 0},
+    {"GPU memory", {"gpu_process_bytes", "gpu_used_bytes"}, "gpu_power_watts", 1},
+    {"GPU", {"gpu_temperature_celsius"}, "gpu_percent", 1},
+    {"memory left", {"left_bytes"}, NULL, 0},
+    {"pressure", {"memory_pressure_percent"}, "load", 0},
+    {"temperature", {"temperature_celsius"}, NULL, 0},
+    {"disk free", {"disk_free_bytes"}, NULL, 0},
+    {"load", {"load"}, NULL, 0},
+    {"memory used", {"memory_used_percent"}, NULL, 0},
+    {"files", {"directory_bytes"}, NULL, 0},
+    {"power", {"power_watts"}, NULL, 0},
 };
 
 static const fact *first_fact(const facts *f, const fact_row *row) {
     const fact *found = NULL;
-    for (size_t i = 0; i < 3 && row->keys[i] && !found; i++)
+    for (size_t i = 0; i < KEYS && row->keys[i] && !found; i++)
         found = facts_find(f, row->keys[i]);
     return found;
 }

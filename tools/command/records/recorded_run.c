@@ -69,10 +69,13 @@ const char *recorded_task_loss(const recorded_run *r) {
 }
 
 const char *recorded_unit(const recorded_run *r) {
-    static const char *const units[] = {"tokens", "words", "samples"};
-    for (size_t i = 0; i < COMMAND_COUNT(units); i++) {
-        if (isfinite(recorded_last(r, units[i])))
-            return units[i];
+    const char *name;
+    for (size_t i = 0; (name = eitp_history_name(r->history, i)) != NULL; i++) {
+        char *rate = command_format("%s_per_s", name);
+        const int is_unit = !strchr(name, '/') && eitp_history_points(r->history, rate, NULL, 0) > 0;
+        free(rate);
+        if (is_unit)
+            return name;
     }
     return "items";
 }

@@ -87,7 +87,8 @@ double recorded_last(const recorded_run *r, const char *name);
 /* The name of the loss of steps that can be compared with other steps, and with evaluations: that of the task alone. */
 const char *recorded_task_loss(const recorded_run *r);
 
-/* What a step has a number of: "tokens", "samples", "words". */
+/* What a step has a number of, and a rate: "tokens", "samples", "words", "texts", "masked_tokens"; "items": unknown.
+   Valid until the next update. */
 const char *recorded_unit(const recorded_run *r);
 
 /* The newest event of a kind, or NULL. */
