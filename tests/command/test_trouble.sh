@@ -146,7 +146,7 @@ wait_for_end
 becomes proc/sys/kernel/random/boot_id after
 last=$(($(ls restarted | sed -n 's/^checkpoint-//p' | sort -n | tail -n 1) + 1))
 exits 0 "a restart: resumed" train --resume auto --output-dir restarted --steps $last
-check "a restart: said" grep -q '^warning: the machine was started again while the run before this one trained, after step 0 or later; ' err
+check "a restart: said" grep -q "^warning: the machine was started again while the run before this one trained, after step $((last - 1)) or later; " err
 happens "interrupted started saved" "a restart" "$(happened restarted | sed 's/.*interrupted/interrupted/')"
 check "a restart: recorded" grep -q '"event": "interrupted", .*"machine_restarted": true' restarted/metrics.jsonl
 exits 0 "without a restart" $long --steps $last --save-steps 2 --output-dir unbroken
