@@ -287,6 +287,7 @@ mkdir early_version
 cp killed/metrics.jsonl early_version
 diagnosed "no run.json" early_version "How the run ended is not recorded: its records stop after step [0-9]+\."
 shows "no run.json" "^not looked at: run.json is missing$"
+shows "no run.json" "  do: start it again with the command that started it$"
 refuses 1 "needs the directory of a run" doctor
 refuses 1 "has no run" doctor machine
 

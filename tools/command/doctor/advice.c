@@ -83,7 +83,7 @@ static char *again_command(const doctor_case *c, const char *options) {
     if (t.size)
         text_format(&t, "%s%s --output-dir %s", *options ? " " : "", options, quoted);
     else
-        text_format(&t, "start again with %s", options);
+        text_format(&t, "start it again with %s", *options ? options : "the command that started it");
     free(quoted);
     free(directory);
     return t.data;
