@@ -99,6 +99,8 @@ static const eitp_setting eitp__run_settings[] = {
         "save when other programs have this percentage of the memory that is not the run's; 0: do not"),
     EITP__RUN_SETTING(cpu_mem_acts, "cpu_mem_acts", FLAG, 0, 0, 1, NULL,
                       "with auto_shrink, use less memory at cpu_mem_max, and stop if that is not enough"),
+    EITP__SETTING(eitp_run_config, , gpu_mem_warn, "gpu_mem_warn", NUMBER, 95, 0, 100, EITP_SETTING_OPTIONAL, ACCEPTED,
+                  NULL, "on a GPU, warn when this percentage of its memory is used; 0: do not"),
     EITP__RUN_LIVE_SETTING(
         temp_max, "temp_max", NUMBER, 0, -EITP__UNBOUNDED, EITP__UNBOUNDED, NULL,
         "begin no step while a processor, or the GPU in use, has more degrees Celsius than this, "

@@ -338,6 +338,10 @@ typedef struct eitp_run_config {
     double cpu_mem_warn;
     double cpu_mem_max;
     int cpu_mem_acts;
+    /* On a GPU: an EITP_EVENT_WARNING when programs, this one among them, use that percentage of its memory, seen every
+       gpu_report_every steps, or without reports every 50. It happens once, until the share has fallen by 5. 0 or 100:
+       off. */
+    double gpu_mem_warn;
     /*
      * No step begins while a processor, or the GPU that the run computes on, is hotter than this, in degrees Celsius.
      * Training goes on when it is 10 degrees cooler, or the run is asked to stop; the bits are the same. 0: 5 degrees
@@ -397,9 +401,9 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms; EITP_MONITOR_LIGHT, log_full_every 100,
-   metrics_every 1000, metrics_window 50, perf_every 100, gpu_report_every 50; report_to "jsonl", log_flush_seconds 1,
-   log_wait_seconds 10, log_every 10. */
+   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, gpu_mem_warn 95, alarms; EITP_MONITOR_LIGHT,
+   log_full_every 100, metrics_every 1000, metrics_window 50, perf_every 100, gpu_report_every 50; report_to "jsonl",
+   log_flush_seconds 1, log_wait_seconds 10, log_every 10. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /*

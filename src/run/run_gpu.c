@@ -5,9 +5,16 @@
 #include "run/records.h"
 #include "train/trainer.h"
 
+/* Steps between two looks at the memory without reports. */
+enum { EITP__GPU_LOOK_STEPS = 50 };
+
+/* Percent that the use of memory falls below the limit before a warning is repeated. */
+enum { EITP__GPU_CALMER = 5 };
+
 typedef struct eitp__run_gpu {
     eitp__gpu_meter meter;
     int is_used;   /* the run computes on a GPU */
+    int is_full;   /* gpu_mem_warn was exceeded, and that was said */
     double energy; /* of the last report; NaN: unknown */
     int64_t step;  /* of the last report */
 } eitp__run_gpu;
@@ -97,6 +104,27 @@ static void eitp__notify_gpu(eitp_run *run, const eitp__gpu_report *report) {
                      gpu->slowed_by ? gpu->slowed_by : "");
 }
 
+/* Warns once when the memory is used up to the limit. */
+static void eitp__watch_gpu_memory(eitp_run *run, eitp__run_gpu *state, const eitp_gpu *gpu) {
+    const double limit = run->config.gpu_mem_warn, percent = 100 * gpu->memory_used / gpu->memory_total;
+    eitp_value value;
+    char message[200];
+    if (!(limit > 0 && limit < 100) || !(percent >= 0))
+        return;
+    if (percent >= limit && !state->is_full) {
+        state->is_full = 1;
+        snprintf(message, sizeof message,
+                 "%.0f %% of the GPU's memory is used, the limit is %.0f %%; the run has its memory already, but "
+                 "another program may end it",
+                 percent, limit);
+        memset(&value, 0, sizeof value);
+        value.name = "gpu_memory_percent";
+        value.number = percent;
+        eitp__run_notify_values(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, message, &value, 1);
+    }
+    state->is_full &= percent > limit - EITP__GPU_CALMER;
+}
+
 /* ---- The observer ---- */
 
 static eitp_status eitp__gpu_begin(eitp_run *run, void *user, eitp_error *error) {
@@ -115,9 +143,12 @@ static void eitp__gpu_after_step(eitp_run *run, void *user, eitp__decision *deci
     const int64_t every = run->config.gpu_report_every;
     eitp__gpu_report report;
     (void)decision;
-    if (!state->is_used || every <= 0 || run->report.step.step % every != 0)
+    if (!state->is_used || run->report.step.step % (every > 0 ? every : EITP__GPU_LOOK_STEPS) != 0)
         return;
     eitp__gpu_report_read(run, state, &report);
+    eitp__watch_gpu_memory(run, state, &report.gpu);
+    if (every <= 0)
+        return;
     if (run->config.monitor != EITP_MONITOR_OFF)
         eitp__record_gpu(run, &report);
     eitp__notify_gpu(run, &report);

@@ -20,7 +20,8 @@ typedef struct eitp_watch eitp_watch;
  * - directory, and what is about records: monitor, log_full_every, metrics_every, metrics_window, perf_every,
  *   gpu_report_every, peak_tflops, report_to, log_dir, log_flush_seconds, log_wait_seconds, log_every, guide_tags,
  *   sinks, listener;
- * - the guard: memory_check_seconds, auto_shrink, cpu_mem_warn, cpu_mem_max, cpu_mem_acts, temp_max;
+ * - the guard: memory_check_seconds, auto_shrink, cpu_mem_warn, cpu_mem_max, cpu_mem_acts, gpu_mem_warn,
+ *   temp_max;
  * - alarms, check_finite, max_nonfinite;
  * - save and save_user: a function that writes a checkpoint of the program, for example by eitp_trainer_save. Its
  *   `directory` is config.directory, where it need not write. eitp_watch_save calls it, and so does the guard, between

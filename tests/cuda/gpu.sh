@@ -60,6 +60,19 @@ check "gpu_log_freq" grep -q '^gpu-report-every  *20  *(settings.json:1)' out
 check "gpu_mem_max" grep -q '^gpu-mem-max  *80  *(settings.json:1)' out
 refuses 1 "gpu-mem-max 101 is out of range" $on_gpu --gpu-mem-max 101 --output-dir gone
 
+# ---- the memory while a run trains ----
+
+device_shows 'used 2100000000'
+exits 0 "a full device" $on_gpu --steps 4 --gpu-report-every 1 --output-dir full
+check "a full device: said once" \
+    test "$(grep -c "^warning: 98 % of the GPU's memory is used, the limit is 95 %; " err)" -eq 1
+check "a full device: recorded" grep -q '"event": "warning".*"gpu_memory_percent": 97\.7' full/metrics.jsonl
+exits 0 "a full device: another limit" $on_gpu --steps 4 --gpu-report-every 1 --gpu-mem-max 99 --output-dir allowed
+check "a full device: not said" no "GPU's memory is used" err
+device_shows ''
+exits 0 "a limit that is low" $on_gpu --steps 2 --gpu-report-every 1 --gpu-mem-max 30 --output-dir low
+check "a limit that is low: said" grep -q "^warning: 38 % of the GPU's memory is used, the limit is 30 %; " err
+
 # ---- what is unknown is left out ----
 
 short="$on_gpu --steps 1 --gpu-report-every 1"

@@ -443,9 +443,9 @@ static const option_row rows[] = {
 typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : -1];
 
 /* Settings that are not options: others determine them. */
-static const char *const derived[] = {"schedule_steps",       "last_sample",     "steps",     "output_dir",
-                                      "least_memory",         "eval_every_frac", "eval_frac", "save_every_epochs",
-                                      "memory_check_seconds", "cpu_mem_acts"};
+static const char *const derived[] = {"schedule_steps",       "last_sample",     "steps",       "output_dir",
+                                      "least_memory",         "eval_every_frac", "eval_frac",   "save_every_epochs",
+                                      "memory_check_seconds", "cpu_mem_acts",    "gpu_mem_warn"};
 
 /* ---- Names ---- */
 

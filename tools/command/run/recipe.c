@@ -72,6 +72,7 @@ static void set_run(training_run *r, eitp_run_config *config) {
     config->save_steps = options_integer(o, OPTION_SAVE_STEPS);
     config->save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
     config->cpu_mem_acts = options_is_explicit(o, OPTION_CPU_MEM_MAX); /* the default only saves */
+    config->gpu_mem_warn = options_number(o, OPTION_GPU_MEM_MAX);
     config->listener = r->listener;
 }
 
