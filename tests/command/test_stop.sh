@@ -108,7 +108,7 @@ kill -TERM $process
 wait_for_end
 check "SIGUSR1: the run continued" test $? -eq 143 -a "$(ls -d saved_now/checkpoint-* | wc -l)" -eq 2
 
-check "SIGUSR1 while preparing" start_until 'no tokenizer' $slow -v --output-dir early
+check "SIGUSR1 while preparing" start_until '^tokenizer: ' $slow -v --output-dir early
 kill -USR1 $process
 wait_for_end
 check "SIGUSR1 while preparing: the run finished" test $? -eq 0
