@@ -181,6 +181,9 @@ check "the end: the time" grep -q '^time: [0-9.]* s: training [0-9.]* s, evaluat
 check "the end: the records" grep -q "^records: 'the end/metrics.jsonl'; .*eitp report 'the end'$" err
 check "the end: a prompt from the data" grep -q "^next: .*eitp generate --model 'the end' --prompt 'Line 0: a quick fox'$" err
 check "the end: the command that uses the model" sh -c "$(sed -n 's/^next: //p' err) --tokens 3 --threads 1 >out 2>&1"
+awk 'BEGIN { print "text"; for (i = 0; i < 100; i++) print "row " i }' >rows.csv
+exits 0 "the end: short documents" $(echo "$train" | sed s/text.txt/rows.csv/) --steps 2 --output-dir rows
+check "the end: a prompt from one document" grep -q "^next: .* --prompt 'row 0'$" err
 exits 0 "the end: another best" train --resume auto --output-dir "the end" --steps 6 --eval-steps 100 --lr 0 --threads 1
 check "the end: another best" grep -q "^model: 'the end/checkpoint-6'; the best: 'the end/checkpoint-[46]' (loss \|^model: .*-6', the best (loss" err
 exits 0 "the end: quiet" $train --steps 2 --output-dir quiet -q

@@ -317,7 +317,7 @@ static char *first_words(const eitp_tokenizer *tokenizer, const int32_t *ids, si
     return end ? command_format("%.*s", (int)(end - begin), text + begin) : NULL;
 }
 
-/* A prompt such as the model was trained on: the beginning of its data, without special tokens. */
+/* A prompt such as the model was trained on: the beginning of its first document, without special tokens. */
 static char *find_prompt(const training *t) {
     enum { READ = 48 }; /* tokens */
     const eitp_host host = command_host();
@@ -337,6 +337,8 @@ static char *find_prompt(const training *t) {
         int is_special = 0;
         for (int kind = 0; kind < EITP_SPECIAL_TOKEN_COUNT; kind++)
             is_special |= ids[i] == eitp_tokenizer_special(tokenizer, (eitp_special_token)kind);
+        if (is_special && kept)
+            break;
         if (!is_special)
             ids[kept++] = ids[i];
     }
