@@ -317,6 +317,9 @@ void options_clear(option_set *o, option_id id);
 int options_has(const option_set *o, option_id id);
 int options_is_explicit(const option_set *o, option_id id); /* from the command line or --config */
 int options_is_in_force(const option_set *o, option_id id); /* it has a value, and not 0 or false */
+/* True for a value that someone chose and that asks for something: a flag that a file sets to false does not, and a
+   run.json has all values. */
+int options_is_asked(const option_set *o, option_id id);
 eitp_status options_require(const option_set *o, option_id id, eitp_error *error); /* fails if it is not explicit */
 int64_t options_integer(const option_set *o, option_id id);
 double options_number(const option_set *o, option_id id);
