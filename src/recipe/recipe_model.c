@@ -104,8 +104,8 @@ static void eitp__report_unused_labels(const eitp_training *training) {
         eitp__log_line(
             &training->host, EITP_LOG_WARNING,
             "the rows of '%s' have labels%s, which a language model does not learn; for a classifier set task to %s",
-            training->parts[EITP_TRAINING].paths->texts[0],
-            found == EITP__LABELS_OF_WORDS ? " of their words" : " in the column 'label'", tasks[found]);
+            training->parts[EITP_TRAINING].paths->texts[0], found == EITP__LABELS_OF_WORDS ? " of their words" : "",
+            tasks[found]);
 }
 
 /* For EITP_TASK_AUTO what model and data say: labels, where one of them has any. */

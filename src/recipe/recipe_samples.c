@@ -185,6 +185,7 @@ static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_spl
 /* What is worth knowing of the data: what was cut, left out or repeated. */
 static void eitp__report_samples(const eitp_training *training, const eitp_sample_file_info *info) {
     const eitp_host *host = &training->host;
+    const char *left_out = info->dedup ? "left them out" : "leaves them out";
     if (info->cut_samples)
         eitp__log_line(
             host, EITP_LOG_WARNING,
@@ -201,12 +202,12 @@ static void eitp__report_samples(const eitp_training *training, const eitp_sampl
                        (unsigned long long)info->cut_words);
     if (info->skipped)
         eitp__log_line(host, EITP_LOG_WARNING, "%llu bad rows were skipped", (unsigned long long)info->skipped);
-    if (info->repeated || info->ambiguous)
-        eitp__log_line(
-            host, EITP_LOG_WARNING,
-            "%llu rows repeat an earlier one, and %llu have texts that occur with different labels; dedup %s",
-            (unsigned long long)info->repeated, (unsigned long long)info->ambiguous,
-            info->dedup ? "left them out" : "leaves them out");
+    if (info->repeated)
+        eitp__log_line(host, EITP_LOG_WARNING, "%llu rows repeat an earlier one; dedup %s",
+                       (unsigned long long)info->repeated, left_out);
+    if (info->ambiguous)
+        eitp__log_line(host, EITP_LOG_WARNING, "%llu rows have texts that occur with different labels; dedup %s",
+                       (unsigned long long)info->ambiguous, left_out);
 }
 
 /* Where the texts are packed. A resumed run has packed its training data when their labels were not known yet. */

@@ -49,7 +49,7 @@ static const eitp_setting eitp__model_settings[] = {
                         "longest sequence, in tokens; 0: the shape's"),
     EITP__TEXT_SETTING(
         eitp_model_recipe, , tokenizer, "tokenizer", NULL, REFUSED,
-        "tokenizer.json, its directory, or bytes; NULL: the model's, or one that is trained on the text"),
+        "tokenizer.json, its directory, or bytes; by default the model's, or one that is trained on the text"),
     EITP__TEXT_SETTING(eitp_model_recipe, , chat_template, "chat_template", NULL, REFUSED,
                        "how conversations are written: a Jinja file, or chatml, instead of the tokenizer's template"),
     EITP__TEXT_SETTING(eitp_model_recipe, , chat_values, "chat_values", NULL, REFUSED,

@@ -160,7 +160,7 @@ exits 0 "gpt2 with labels" train --init tiny --layers 1 --width 32 --heads 2 --t
 check "GPT2ForSequenceClassification" grep -q GPT2ForSequenceClassification gpt2/latest_model/config.json
 check "gpt2 with labels: nothing to say" sh -c '! grep -q "have labels" err'
 exits 0 "gpt2 without labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --data train.csv --steps 2 --output-dir lm $options
-check "gpt2 without labels: they are named" grep -q "^warning: the rows of 'train.csv' have labels in the column 'label', which .*; for a classifier train with --task classify$" err
+check "gpt2 without labels: they are named" grep -q "^warning: the rows of 'train.csv' have labels, which .*; for a classifier train with --task classify$" err
 check "predicts tokens" grep -q 'tokens/s' err
 
 exits 0 "tokens without validation" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --task lm --data text.txt --block-size 8 --steps 1 --eval no --output-dir lm_all $options
