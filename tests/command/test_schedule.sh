@@ -45,7 +45,7 @@ refuses 1 "must be at least 1" $train --lr-cycles 0 --output-dir gone
 # ---- plateau ----
 
 # No loss falls by nine tenths, so every second evaluation after the first reduces the rate.
-plateau="$validating --lr-schedule plateau --plateau-patience 1 --plateau-threshold 0.9 --plateau-factor 0.25
+plateau="$validating --eval-windows 1000000 --lr-schedule plateau --plateau-patience 1 --plateau-threshold 0.9 --plateau-factor 0.25
     --final-lr 2e-4 --eval-steps 2 --save-steps 2 --save-total-limit 0"
 exits 0 "plateau" $plateau --steps 12 --output-dir plateau
 check "plateau: the rates" test "$(rates_of plateau)" = \
