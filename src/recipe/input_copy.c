@@ -5,7 +5,7 @@ enum { EITP__INPUT_PIECE = 65536 };
 static eitp_status eitp__input_copy_read(void *user, const char **text, size_t *size, eitp_error *error) {
     eitp__input_copy *copy = (eitp__input_copy *)user;
     const uint64_t left = copy->size - copy->at;
-    const size_t wanted = left < EITP__INPUT_PIECE ? (size_t)left : EITP__INPUT_PIECE;
+    const size_t wanted = left < EITP__INPUT_PIECE ? (size_t)left : (size_t)EITP__INPUT_PIECE;
     const eitp_status status =
         wanted ? eitp__file_read(&copy->copy.file, copy->at, copy->piece, wanted, error) : EITP_OK;
     if (status)

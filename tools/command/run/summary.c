@@ -317,29 +317,36 @@ static char *first_words(const eitp_tokenizer *tokenizer, const int32_t *ids, si
     return end ? command_format("%.*s", (int)(end - begin), text + begin) : NULL;
 }
 
-/* A prompt such as the model was trained on: the beginning of its first document, without special tokens. */
+static int is_special(const eitp_tokenizer *tokenizer, int32_t id) {
+    int kind = 0;
+    while (kind < EITP_SPECIAL_TOKEN_COUNT && id != eitp_tokenizer_special(tokenizer, (eitp_special_token)kind))
+        kind++;
+    return kind < EITP_SPECIAL_TOKEN_COUNT;
+}
+
+/* A prompt such as the model was trained on: the beginning of its first document, without special tokens, in a new
+   text; NULL if it cannot be read. */
 static char *find_prompt(const training *t) {
-    enum { READ = 48 }; /* tokens */
+    enum { MOST = 48 };
     const eitp_host host = command_host();
     const eitp_tokenizer *tokenizer = eitp_training_get_tokenizer(t->r->training);
     const char *path = eitp_training_get_data(t->r->training, EITP_TRAINING).path;
     eitp_sample_file *file = NULL;
-    int32_t ids[READ];
-    size_t kept = 0;
-    uint64_t count = 0;
+    int32_t ids[MOST];
+    size_t kept = 0, count = MOST;
     eitp_error ignored;
-    if (tokenizer && path && !eitp_sample_file_open(&host, path, 0, &file, &ignored))
-        count = eitp_sample_file_get_info(file).token_count < READ ? eitp_sample_file_get_info(file).token_count : READ;
-    if (count && eitp_sample_file_read_tokens(file, 0, count, ids, &ignored))
+    if (!tokenizer || !path || eitp_sample_file_open(&host, path, 0, &file, &ignored))
+        return NULL;
+    if (eitp_sample_file_get_info(file).token_count < count)
+        count = (size_t)eitp_sample_file_get_info(file).token_count;
+    if (eitp_sample_file_read_tokens(file, 0, count, ids, &ignored))
         count = 0;
     eitp_sample_file_close(file);
-    for (uint64_t i = 0; i < count; i++) {
-        int is_special = 0;
-        for (int kind = 0; kind < EITP_SPECIAL_TOKEN_COUNT; kind++)
-            is_special |= ids[i] == eitp_tokenizer_special(tokenizer, (eitp_special_token)kind);
-        if (is_special && kept)
+    for (size_t i = 0; i < count; i++) {
+        const int is_end = is_special(tokenizer, ids[i]);
+        if (is_end && kept)
             break;
-        if (!is_special)
+        if (!is_end)
             ids[kept++] = ids[i];
     }
     return kept ? first_words(tokenizer, ids, kept) : NULL;
