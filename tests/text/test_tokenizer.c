@@ -699,6 +699,16 @@ static void test_train_small(void) {
     }
 }
 
+/* A token for each 64 bytes, up to the limit. */
+static void test_train_size(void) {
+    CHECK(eitp_tokenizer_train_size(EITP_TOKENIZER_GPT2, 0) == 257);
+    CHECK(eitp_tokenizer_train_size(EITP_TOKENIZER_GPT2, 63) == 257);
+    CHECK(eitp_tokenizer_train_size(EITP_TOKENIZER_GPT2, 64000) == 1257);
+    CHECK(eitp_tokenizer_train_size(EITP_TOKENIZER_ROBERTA, 64000) == 1261);
+    CHECK(eitp_tokenizer_train_size(EITP_TOKENIZER_GPT2, (8192 - 257) * 64 - 1) == 8191);
+    CHECK(eitp_tokenizer_train_size(EITP_TOKENIZER_ROBERTA, UINT64_MAX) == 8192);
+}
+
 static void test_train_refuses(void) {
     static const struct {
         int32_t size;
@@ -1621,6 +1631,7 @@ int main(int argc, char **argv) {
         TEST(test_train_same_in_pieces),
         TEST(test_train_small),
         TEST(test_train_roberta),
+        TEST(test_train_size),
         TEST(test_train_refuses),
         TEST(test_train_bounded),
         TEST(test_save_and_load),
