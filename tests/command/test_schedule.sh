@@ -58,6 +58,9 @@ learning rate reduced to 0.0002: no improvement of the validation loss in 2 eval
 END
 check "plateau: each reduction is logged, the last to --final-lr" same reductions expected
 check "plateau: after its evaluation" test "$(grep -A1 '^validation after step 4:' err | tail -1)" = "$(head -1 expected)"
+exits 0 "plateau: a part before step 1" $(echo "$plateau" | sed 's/--eval-windows 1000000//') --steps 12 --output-dir part
+check "plateau: a part before step 1 does not count, so reductions come one evaluation later" test \
+    "$(rates_of part | cut -d' ' -f3-12)" = "$(rates_of plateau | cut -d' ' -f1-10)"
 # Ended after one failure of two, and after a reduction.
 for step in 2 8; do
     exits 0 "plateau: $step steps" $plateau --steps $step --output-dir ended-$step
