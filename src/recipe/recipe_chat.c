@@ -100,7 +100,9 @@ static eitp_status eitp__open_chat(eitp_training *training, eitp_error *error) {
     eitp_status status;
     if (!training->tokenizer)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the data are conversations, which need the model's tokenizer; name one as tokenizer");
+                          "the data are conversations, which need a tokenizer with a chat template; start from a model "
+                          "that has them, "
+                          "or name one as tokenizer");
     status = eitp_chat_create(training->tokenizer, &training->chat, error);
     if (status != EITP_ERROR_ARGUMENT || eitp_tokenizer_chat_template(training->tokenizer, NULL))
         return status;
