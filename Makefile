@@ -11,8 +11,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 # The tests build with WERROR=-Werror. Other people's compilers may know warnings that ours do not.
 WERROR ?=
 
-# On all processors, unless -j says otherwise or a make above this one gives out the jobs.
-ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+# On all processors, unless the command line has -j. A make that another one calls gets its jobs from that.
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(JOBS)
 endif
 ifneq ($(filter clean,$(MAKECMDGOALS)),)
