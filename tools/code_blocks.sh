@@ -1,8 +1,8 @@
 #!/bin/sh
 # Compiles and runs the programs and commands that the documentation shows: the ```c and ```sh blocks of README.md and
-# those of the comment that eitp.h begins with. A C block is a whole program that includes eitp.h; an sh block is run as
-# it stands. They share a directory in which the tree appears by links, so that `make` or `build/eitp` mean the real
-# ones. C blocks are linked with eitp.h as users compile it; with ALONE=1 the implementation is compiled from a file
+# docs/command.md, and those of the comment that eitp.h begins with. A C block is a whole program that includes eitp.h;
+# an sh block is run unchanged. The blocks of a document share a directory in which the tree appears by links, so that
+# `make` or `build/eitp` mean the real ones. C blocks are linked with eitp.h as users compile it; with ALONE=1 the implementation is compiled from a file
 # of two lines, as readers are told to.
 #   <!-- not run: reason -->   before a block: it is left out, and the reason is reported
 #   <!-- file: name -->        before a block: it is saved under that name for the blocks after it, not run by itself
@@ -87,14 +87,17 @@ document() { # document, 1 where the blocks are in its first comment
 results=$root/$BUILD/blocks
 mkdir -p "$results"
 document eitp.h 1 >"$results/eitp.h.result" &
-if [ -e README.md ]; then
-    document README.md 0 >"$results/README.md.result" &
-else
-    echo "SKIPPED README.md: there is none"
-    echo "0 0" >"$results/README.md.result"
-fi
+for name in README.md docs/command.md; do
+    if [ -e $name ]; then
+        document $name 0 >"$results/$(basename $name).result" &
+    else
+        echo "SKIPPED $name: there is none"
+        echo "0 0" >"$results/$(basename $name).result"
+    fi
+done
 wait
-for result in "$results/eitp.h.result" "$results/README.md.result"; do
+for name in eitp.h README.md command.md; do
+    result=$results/$name.result
     sed '$d' "$result"
     set -- $(tail -n 1 "$result")
     passed=$((passed + $1))

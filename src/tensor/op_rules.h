@@ -1,4 +1,4 @@
-/* The entries of the table of ops, and functions that their rules share. CONTRIBUTING.md describes how to add one. */
+/* The entries of the table of ops, and functions that their rules share. docs/extending.md describes how to add one. */
 #ifndef EITP_OP_RULES_H
 #define EITP_OP_RULES_H
 
