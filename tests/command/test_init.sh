@@ -33,7 +33,7 @@ check "resume: the checkpoint's vocabulary" grep -q '"vocab_size": 257,' bytes/c
 
 # ---- a tokenizer that is trained ----
 
-head -c 30000 "$root/docs/extending.md" >prose.txt
+cat "$root"/docs/*.md | head -c 30000 >prose.txt
 size=$((257 + 30000 / 64))
 exits 0 "a trained tokenizer" train --data prose.txt --init tiny $short --output-dir trained
 vocabulary_is $size trained
