@@ -168,7 +168,7 @@
  *   eitp_trainer_evaluate allocate nothing. Packing text and training a tokenizer need a bounded amount.
  *   To fit a run into a budget: eitp_memory_info_read and eitp_memory_budget_default give the budget, eitp_fit_choose
  *   chooses the length of sequences, the optimizer, the micro-batches per pass and the plans' memory, and
- *   eitp_fit_measure reports the bytes of a configuration by component (all in src/train/planner.h below). Then set
+ *   eitp_fit_measure reports its bytes and arithmetic by component (all in src/train/planner.h below). Then set
  *   eitp_context_config.parameters from eitp_optimizer_get, .precision and .offload as chosen, and copy
  *   micro_batches_per_pass and plan to the eitp_trainer_config, and the optimizer to its optimizer_config.
  *   eitp_plan_create_with limits a single plan.

@@ -151,20 +151,26 @@ void eitp_block_inputs_set_positions(eitp_block_inputs *inputs, const eitp_trans
 eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
                         const eitp_block_inputs *inputs) {
     eitp_error error;
+    eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *attended, *hidden;
+    eitp_component component;
     if (!x || !config || !name || !inputs)
         return NULL;
     if (eitp__block_check(config, name, layer, inputs, &error)) {
-        eitp__graph_fail(eitp_tensor_graph(x), error.status, "%s", error.message);
+        eitp__graph_fail(graph, error.status, "%s", error.message);
         return NULL;
     }
     attended = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__ATTENTION_NORM);
+    component = eitp__graph_set_component(graph, EITP_COMPONENT_PROJECTIONS);
     attended = eitp__block_attention(attended, config, name, layer, inputs);
     attended = eitp__slot_linear(attended, config, name, layer, EITP__ATTENTION_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    eitp__graph_set_component(graph, component);
     attended = eitp__slot_norm(attended, config, name, EITP__ATTENTION_OUTPUT_NORM);
     x = eitp__block_residual(x, attended, config, name, EITP__ATTENTION_NORM, inputs);
     hidden = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__MLP_NORM);
+    eitp__graph_set_component(graph, EITP_COMPONENT_MLP);
     hidden = eitp__block_mlp(hidden, config, name, layer, inputs);
+    eitp__graph_set_component(graph, component);
     hidden = eitp__slot_norm(hidden, config, name, EITP__MLP_OUTPUT_NORM);
     return eitp__block_residual(x, hidden, config, name, EITP__MLP_NORM, inputs);
 }

@@ -18,15 +18,35 @@ static eitp_tensor *eitp__head_part(const eitp_model *model, eitp_graph *graph, 
                                                       : NULL;
 }
 
-/* A linear layer outside blocks. `key` is that of its adapter's dropout; NULL: none. */
-static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot, eitp_tensor *key,
-                                      eitp_activation activation) {
+/* x through the matrix of a slot outside blocks, its adapter, bias and activation. */
+static eitp_tensor *eitp__head_product(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot, eitp_tensor *key,
+                                       eitp_activation activation) {
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *weight = eitp__head_part(model, graph, slot, EITP__WEIGHT);
     eitp_tensor *bias = eitp__head_part(model, graph, slot, EITP__BIAS);
     eitp_tensor *adapted = eitp__lora_apply(x, &model->config, NULL, -1, slot, &model->lora, key);
     return adapted ? eitp__activate(eitp_add(eitp_linear(x, weight, bias, EITP_NO_ACTIVATION), adapted), activation)
                    : eitp_linear(x, weight, bias, activation);
+}
+
+/* A linear layer outside blocks. `key` is that of its adapter's dropout; NULL: none. */
+static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot, eitp_tensor *key,
+                                      eitp_activation activation) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    const eitp_component component = eitp__graph_set_component(graph, EITP_COMPONENT_HEAD);
+    x = eitp__head_product(model, x, slot, key, activation);
+    eitp__graph_set_component(graph, component);
+    return x;
+}
+
+/* x times a matrix of a head, in the wide dtype, and a bias if it has one. */
+static eitp_tensor *eitp__head_scores(eitp_tensor *x, eitp_tensor *weight, int transposed, eitp_tensor *bias) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    const eitp_component component = eitp__graph_set_component(graph, EITP_COMPONENT_HEAD);
+    eitp_tensor *y = eitp_matmul_wide(x, weight, 0, transposed);
+    y = bias ? eitp_add(y, bias) : y;
+    eitp__graph_set_component(graph, component);
+    return y;
 }
 
 /* ---- The language head ---- */
@@ -51,9 +71,8 @@ static eitp_tensor *eitp__head_input(const eitp_model *model, eitp_tensor *hidde
 
 static eitp_tensor *eitp__model_logits(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key) {
     eitp_tensor *head = eitp__head_tensor(model, eitp_tensor_graph(hidden));
-    eitp_tensor *logits = eitp_matmul_wide(eitp__head_input(model, hidden, key), head, 0, 1);
     eitp_tensor *bias = eitp__head_part(model, eitp_tensor_graph(hidden), EITP__HEAD, EITP__BIAS);
-    return bias ? eitp_add(logits, bias) : logits;
+    return eitp__head_scores(eitp__head_input(model, hidden, key), head, 1, bias);
 }
 
 eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
@@ -118,8 +137,7 @@ eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, con
 static eitp_tensor *eitp__label_scores(const eitp_model *model, eitp_tensor *x) {
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *bias = eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__BIAS);
-    x = eitp_matmul_wide(x, eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__WEIGHT), 0, 0);
-    return bias ? eitp_add(x, bias) : x;
+    return eitp__head_scores(x, eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__WEIGHT), 0, bias);
 }
 
 static eitp_tensor *eitp__tapped_scores(const eitp_model *model, eitp_tensor *x) {

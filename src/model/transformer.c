@@ -235,7 +235,10 @@ EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp
                                                    const eitp_block_inputs *attention) {
     const eitp_transformer_config *config = &model->config;
     eitp_block_inputs placed = *attention;
-    eitp_tensor *x = eitp__slot_norm(eitp__model_embedded(model, graph, inputs), config, NULL, EITP__EMBEDDING_NORM);
+    const eitp_component component = eitp__graph_set_component(graph, EITP_COMPONENT_EMBEDDING);
+    eitp_tensor *x = eitp__model_embedded(model, graph, inputs);
+    eitp__graph_set_component(graph, component);
+    x = eitp__slot_norm(x, config, NULL, EITP__EMBEDDING_NORM);
     x = eitp__dropout_with(x, attention->key, config->embedding_dropout);
     eitp_block_inputs_set_positions(&placed, config, inputs->positions);
     eitp__graph_tap(x, config, EITP_TAP_HIDDEN, 0);

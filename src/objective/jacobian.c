@@ -81,7 +81,7 @@ static eitp_status eitp__jacobian_check(const eitp__jacobian_config *config, eit
 }
 
 static void eitp__jacobian_end(const eitp__jacobian_point *point) {
-    point->config->states->graph->phase = point->phase;
+    point->config->states->graph->origin.phase = point->phase;
 }
 
 /* Returns 0, and sets the graph's error, if the configuration is invalid. */
@@ -96,8 +96,8 @@ static int eitp__jacobian_begin(eitp__jacobian_point *point, const eitp__jacobia
         return 0;
     }
     /* Passes of their own are not what is observed of the forward pass. */
-    point->phase = states->graph->phase;
-    states->graph->phase = EITP__PHASE_BACKWARD;
+    point->phase = states->graph->origin.phase;
+    states->graph->origin.phase = EITP__PHASE_BACKWARD;
     point->config = config;
     lengths = eitp_reshape(eitp_cast(config->lengths, EITP_F64), 3, each);
     position = eitp_reshape(eitp_arange(states->graph, EITP_F64, states->shape[1]), 2, column);

@@ -343,12 +343,18 @@ static eitp_status eitp__find_penalty_gradients(eitp__gradient_list *list, eitp_
     return status;
 }
 
+/* Nodes created from now on are part of the update. */
+static void eitp__begin_update(eitp_graph *graph) {
+    graph->origin.phase = EITP__PHASE_UPDATE;
+    graph->origin.component = EITP_COMPONENT_OPTIMIZER;
+}
+
 /* Adds one of the updates, for its parameters of the list. */
 static eitp_status eitp__update_step(eitp_graph *graph, const eitp__gradient_list *gradients, int index,
                                      const eitp_optimizer_config *config, eitp_update *update, eitp_error *error) {
     eitp__update_pieces list = EITP__ZERO;
     eitp_status status = eitp__check_optimizer_config(config, error);
-    graph->phase = EITP__PHASE_UPDATE;
+    eitp__begin_update(graph);
     list.host = eitp__graph_host(graph);
     for (size_t i = 0; i < gradients->count && !status; i++) {
         if (gradients->of[i].update == index)
@@ -517,7 +523,7 @@ EITP__PRIVATE eitp_status eitp__apply_gradients(eitp_graph *graph, const eitp__u
     eitp__gradient_list list;
     eitp_status status = eitp__gradient_list_init(&list, &context->host, variables, error);
     memset(updates->updates, 0, (size_t)updates->count * sizeof *updates->updates);
-    graph->phase = EITP__PHASE_UPDATE;
+    eitp__begin_update(graph);
     for (size_t i = 0; i < variables && !status; i++)
         status = eitp__gradient_list_add(&list, graph, i, updates, error);
     if (!status)

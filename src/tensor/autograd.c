@@ -97,6 +97,7 @@ static void eitp__differentiate_node(eitp__backward_pass *pass, const eitp__node
     const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp_tensor *dy[EITP__MAX_OUTPUTS] = EITP__ZERO, *dx[EITP__MAX_INPUTS];
     int has_gradient = 0, has_saved_gradient = 0;
+    node->graph->origin.component = node->origin.component;
     for (int i = 0; i < node->output_count; i++) {
         int id = node->outputs[i]->id;
         if (!pass->needed[id])
@@ -127,13 +128,14 @@ EITP__PRIVATE void eitp__differentiate(eitp_graph *graph, size_t first, int y_co
                                        eitp_tensor *const *seeds, int x_count, eitp_tensor *const *xs,
                                        eitp__term **terms) {
     const eitp_host *host = NULL;
+    const eitp_component component = graph->origin.component;
     eitp__backward_pass pass;
     size_t nodes = graph->node_count;
     for (int i = 0; i < x_count; i++)
         terms[i] = NULL;
     if (graph->error.status)
         return;
-    graph->phase = EITP__PHASE_BACKWARD;
+    graph->origin.phase = EITP__PHASE_BACKWARD;
     host = eitp__graph_host(graph);
     pass.graph = graph;
     pass.tensors = graph->tensor_count;
@@ -150,6 +152,7 @@ EITP__PRIVATE void eitp__differentiate(eitp_graph *graph, size_t first, int y_co
             eitp__differentiate_node(&pass, graph->nodes[n - 1]);
         for (int i = 0; i < x_count; i++)
             terms[i] = pass.terms[xs[i]->id];
+        graph->origin.component = component;
     } else {
         eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %zu bytes to differentiate the graph",
                          pass.tensors * (1 + 2 * sizeof *pass.terms));

@@ -21,6 +21,15 @@ EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const
     va_end(arguments);
 }
 
+EITP__PRIVATE eitp_component eitp__graph_set_component(eitp_graph *graph, eitp_component component) {
+    eitp_component before = EITP_COMPONENT_OTHER;
+    if (graph) {
+        before = graph->origin.component;
+        graph->origin.component = component;
+    }
+    return before;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__graph_tapped(const eitp_graph *graph, const void *owner, int kind, int64_t number) {
     for (const eitp__tap_entry *tap = graph->taps; tap; tap = tap->next) {
         if (tap->owner == owner && tap->kind == kind && tap->number == number)
@@ -477,6 +486,21 @@ static void eitp__pass_first_row(eitp__node *node) {
         node->outputs[i]->first_row += node->outputs[i]->rows ? first : 0;
 }
 
+/* The component of a node of an op that is created for `current`. Some ops are part of one wherever they are used. */
+static eitp_component eitp__node_component(const eitp__op_info *info, eitp_component current) {
+    switch (info->work) {
+    case EITP_WORK_ATTENTION:
+        return EITP_COMPONENT_ATTENTION;
+    case EITP_WORK_NORM:
+        return EITP_COMPONENT_OTHER;
+    case EITP_WORK_HEAD:
+    case EITP_WORK_LOSS:
+        return EITP_COMPONENT_HEAD;
+    default:
+        return current;
+    }
+}
+
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
     const eitp__op_info *info;
@@ -499,7 +523,8 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
     node->id = (int)graph->node_count;
     node->op = op;
     node->order = node->id;
-    node->phase = graph->phase;
+    node->origin.phase = graph->origin.phase;
+    node->origin.component = eitp__node_component(info, graph->origin.component);
     node->input_count = input_count;
     for (int i = 0; i < input_count; i++)
         node->inputs[i] = inputs[i];

@@ -70,6 +70,12 @@ struct eitp_tensor {
     const char *name;              /* of an input, or what eitp_tensor_set_name gave it; NULL: none */
 };
 
+/* What a node is part of. Gradients and expansions inherit the component of the node that they are created for. */
+typedef struct eitp__origin {
+    eitp__phase phase;
+    eitp_component component;
+} eitp__origin;
+
 struct eitp__node {
     eitp_graph *graph;
     int id;
@@ -82,7 +88,7 @@ struct eitp__node {
     int order;       /* creation order for plans: the id of the node it was expanded from, else its own */
     int part;        /* order among nodes of the same `order`: the part of a head that it computes; 0: none */
     int is_replaced; /* the plan computes other nodes in its place: see plan_head.c */
-    eitp__phase phase;
+    eitp__origin origin;
 };
 
 typedef struct eitp__graph_block {
@@ -114,7 +120,8 @@ struct eitp_graph {
     size_t head_bytes;   /* the most bytes of a head's logits that plans store at a time; 0: plan.c chooses */
     size_t head_divided; /* the limit by which plan_head.c has divided heads; 0: it has not */
     int has_plan;        /* heads are no longer divided otherwise */
-    eitp__phase phase;   /* of nodes created now: forward until gradients are built, then backward, then update */
+    eitp__origin origin; /* of nodes created now; the phase is forward until gradients are built, then backward, then
+                            update */
     eitp_error error;
 };
 
@@ -202,6 +209,9 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
 
 /* Allocates zeroed memory that lives as long as the graph. Returns NULL and sets the graph's error on failure. */
 EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size);
+
+/* Sets the component of nodes created from now on, and returns the previous one. A NULL graph has none. */
+EITP__PRIVATE eitp_component eitp__graph_set_component(eitp_graph *graph, eitp_component component);
 
 /*
  * Notes a tensor under owner, kind and number, unless one is noted there already. It costs nothing: a plan computes and

@@ -435,6 +435,7 @@ EITP__PRIVATE void eitp__op_head_backward(eitp__op_info *op) {
 }
 
 EITP__PRIVATE void eitp__op_linear_cross_entropy(eitp__op_info *op) {
+    op->work = EITP_WORK_HEAD;
     op->min_inputs = op->max_inputs = 3;
     op->outputs = 4;
     op->shape = eitp__shape_linear_cross_entropy;

@@ -19,7 +19,10 @@ EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end
     if (!x || (begin == 0 && x->rank && end == x->shape[0]))
         return x;
     rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->graph, x->node->op)->rows : NULL;
-    if (rule)
+    if (rule) {
+        const eitp_component component = eitp__graph_set_component(x->graph, x->node->origin.component);
         rows = rule(x->node, begin, end);
+        eitp__graph_set_component(x->graph, component);
+    }
     return rows ? rows : eitp__rows_view(x, begin, end, 0);
 }

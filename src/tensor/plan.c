@@ -107,8 +107,7 @@ static void eitp__release_operands(eitp_plan *plan) {
 typedef struct eitp__plan_target {
     size_t bytes;
     int lowered;
-    int nodes; /* of the plan that recomputes nothing, as are its flops */
-    double flops;
+    eitp_plan_stats kept; /* of the plan that recomputes nothing */
 } eitp__plan_target;
 
 /*
@@ -118,8 +117,7 @@ typedef struct eitp__plan_target {
 static int eitp__lower_target(const eitp_plan *plan, const eitp_plan_config *config, eitp__plan_target *target) {
     size_t peak = plan->stats.peak_bytes, needed = eitp__plan_bytes(plan), step = peak / 256 + 1;
     if (!target->lowered++) {
-        target->nodes = plan->stats.nodes;
-        target->flops = plan->stats.flops;
+        target->kept = plan->stats;
         target->bytes = peak;
         if (config && config->recompute > EITP_RECOMPUTE_NONE) {
             target->bytes = 0;
@@ -132,6 +130,19 @@ static int eitp__lower_target(const eitp_plan *plan, const eitp_plan_config *con
     step = needed - config->memory > step ? needed - config->memory : step;
     target->bytes = step < peak ? peak - step : 0;
     return 1;
+}
+
+/* Sets what the plan recomputes, compared with the plan that recomputes nothing. */
+static void eitp__count_recomputed(eitp_plan_stats *stats, const eitp_plan_stats *kept) {
+    stats->recomputed = stats->nodes - kept->nodes;
+    stats->recomputed_flops = stats->flops - kept->flops;
+    for (int i = 0; i < EITP_COMPONENT_COUNT; i++) {
+        const eitp_flops *before = &kept->components[i];
+        eitp_flops *component = &stats->components[i];
+        component->forward = before->forward;
+        component->backward = before->backward;
+        component->recomputed = component->total - before->total;
+    }
 }
 
 /*
@@ -157,8 +168,7 @@ static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *co
         if (!status)
             status = eitp__plan_bind(plan, error);
     } while (!status && eitp__lower_target(plan, config, &target));
-    plan->stats.recomputed = plan->stats.nodes - target.nodes;
-    plan->stats.recomputed_flops = plan->stats.flops - target.flops;
+    eitp__count_recomputed(&plan->stats, &target.kept);
     if (!status)
         status = eitp__plan_transfers(plan, error);
     return status ? status : eitp__plan_list(plan, error);
@@ -371,6 +381,20 @@ void eitp_plan_destroy(eitp_plan *plan) {
 eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan) {
     eitp_plan_stats none = EITP__ZERO;
     return plan ? plan->stats : none;
+}
+
+EITP__PRIVATE void eitp__add_work(eitp_plan_stats *sum, const eitp_plan_stats *stats, double times) {
+    sum->flops += times * stats->flops;
+    sum->recomputed_flops += times * stats->recomputed_flops;
+    sum->seconds += times * stats->seconds;
+    for (int i = 0; i < EITP_COMPONENT_COUNT; i++) {
+        const eitp_flops *added = &stats->components[i];
+        eitp_flops *component = &sum->components[i];
+        component->forward += times * added->forward;
+        component->backward += times * added->backward;
+        component->recomputed += times * added->recomputed;
+        component->total += times * added->total;
+    }
 }
 
 EITP__PRIVATE double eitp__plan_flops(const eitp_plan *plan) {

@@ -241,6 +241,9 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
 /* Recomputes values instead of keeping them, for as long as that lowers the peak and it is above `target` bytes. */
 EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error);
 
+/* Adds arithmetic and seconds of so many executions of a plan with these statistics. */
+EITP__PRIVATE void eitp__add_work(eitp_plan_stats *sum, const eitp_plan_stats *stats, double times);
+
 /* The arithmetic of a plan's last execution, for the rows that it used, without what it recomputed. */
 EITP__PRIVATE double eitp__plan_flops(const eitp_plan *plan);
 

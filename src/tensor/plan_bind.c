@@ -76,6 +76,18 @@ EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
     plan->call_count = 0;
 }
 
+/* Adds the arithmetic of a node to the sums of its plan. */
+static void eitp__count_flops(eitp_plan_stats *stats, const eitp__node *node) {
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
+    const double flops = info->flops ? info->flops(node) : 0;
+    eitp_flops *component = &stats->components[node->origin.component];
+    stats->flops += flops;
+    component->total += flops;
+    /* Gradients that the update has computed in pieces are in its phase. */
+    if (node->origin.component != EITP_COMPONENT_OPTIMIZER)
+        *(node->origin.phase == EITP__PHASE_FORWARD ? &component->forward : &component->backward) += flops;
+}
+
 EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     const eitp__backend *backend = plan->context->backend;
     const eitp_host *host = &plan->context->host;
@@ -88,14 +100,14 @@ EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
                                  "the calls of a plan");
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
+    memset(plan->stats.components, 0, sizeof plan->stats.components);
     for (size_t s = 0; s < plan->step_count; s++) {
-        const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;
         eitp__fill_call(plan, (int)s, &plan->calls[s], &plan->bindings[s]);
         workspace = backend->interface->workspace(backend, &plan->calls[s]);
         if (workspace > plan->stats.workspace_bytes)
             plan->stats.workspace_bytes = workspace;
-        plan->stats.flops += info->flops ? info->flops(plan->steps[s].node) : 0;
+        eitp__count_flops(&plan->stats, plan->steps[s].node);
         plan->stats.seconds += eitp__step_seconds(plan, &plan->steps[s]);
     }
     plan->stats.nodes = (int)plan->step_count;

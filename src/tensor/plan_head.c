@@ -233,7 +233,7 @@ static void eitp__add_head_part(eitp__head *head, int64_t part) {
     const size_t first = head->graph->node_count;
     eitp_tensor *inputs[3];
     const eitp__node *node;
-    head->graph->phase = head->node->phase;
+    head->graph->origin = head->node->origin;
     inputs[0] = eitp__part_of_rows(head->node->inputs[0], begin, end);
     inputs[1] = head->node->inputs[1];
     inputs[2] = eitp__part_of_rows(head->node->inputs[2], begin, end);
@@ -243,12 +243,12 @@ static void eitp__add_head_part(eitp__head *head, int64_t part) {
     head->losses[part] = node->outputs[0];
     head->logsumexps[part] = node->outputs[1];
     for (eitp__head_gradient *gradient = head->gradients; gradient; gradient = gradient->next) {
-        head->graph->phase = gradient->node->phase;
+        head->graph->origin = gradient->node->origin;
         gradient->part = eitp__gradient_of_logits(
             node, eitp__part_of_rows(gradient->node->inputs[gradient->node->input_count - 1], begin, end));
     }
     for (eitp__head_use *use = head->uses; use && !head->graph->error.status; use = use->next) {
-        head->graph->phase = use->node->phase;
+        head->graph->origin = use->node->origin;
         eitp__add_head_products(head, use, part, inputs[0]);
     }
     eitp__order_part(head, first, part);
@@ -261,7 +261,7 @@ static void eitp__replace_output(eitp__node *node, int i, eitp_tensor *y) {
 }
 
 static void eitp__divide_head(eitp_graph *graph, eitp__node *node, size_t bytes) {
-    const eitp__phase phase = graph->phase;
+    const eitp__origin origin = graph->origin;
     eitp__head head = EITP__ZERO;
     size_t first;
     head.graph = graph;
@@ -276,18 +276,18 @@ static void eitp__divide_head(eitp_graph *graph, eitp__node *node, size_t bytes)
         eitp__add_head_part(&head, part);
     first = graph->node_count;
     if (!graph->error.status) {
-        graph->phase = node->phase;
+        graph->origin = node->origin;
         eitp__replace_output(node, 0, eitp_concat(head.losses, (int)head.parts, 0));
         eitp__replace_output(node, 1, eitp_concat(head.logsumexps, (int)head.parts, 0));
     }
     for (eitp__head_use *use = head.uses; use && !graph->error.status; use = use->next) {
-        graph->phase = use->node->phase;
+        graph->origin = use->node->origin;
         eitp__replace_output(use->node, 0,
                              use->parts ? eitp_concat(use->parts, (int)head.parts, 0)
                                         : eitp_cast(use->sum, use->node->outputs[0]->dtype));
     }
     eitp__order_part(&head, first, head.parts);
-    graph->phase = phase;
+    graph->origin = origin;
 }
 
 /* Undoes what dividing changed. The nodes of parts stay, out of reach. */

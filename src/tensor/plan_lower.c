@@ -48,12 +48,12 @@ static void eitp__mark_needed_tensor(eitp__lowering *lowering, eitp_tensor *tens
 static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_graph *graph = lowering->plan->graph;
     const size_t first = graph->node_count;
-    const eitp__phase phase = graph->phase;
+    const eitp__origin origin = graph->origin;
     eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
     int is_expanded;
-    graph->phase = node->phase;
+    graph->origin = node->origin;
     is_expanded = eitp__expand_node(node, outputs);
-    graph->phase = phase;
+    graph->origin = origin;
     if (!is_expanded) {
         eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no kernel for %s on this device",
                          eitp__op(node->graph, node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));

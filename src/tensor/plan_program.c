@@ -55,7 +55,7 @@ static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *ste
  * the parts of a head alternate.
  */
 static eitp__phase eitp__step_phase(const eitp__step *step, eitp__phase before) {
-    const eitp__phase phase = step->node->phase;
+    const eitp__phase phase = step->node->origin.phase;
     return phase == EITP__PHASE_FORWARD && !step->node->part ? before : phase;
 }
 

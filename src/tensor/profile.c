@@ -69,7 +69,7 @@ static eitp_product eitp__profile_product(const eitp_plan *plan, size_t s) {
         return EITP_PRODUCT_NONE;
     if (!parameter)
         return node->attributes.integers[0] ? EITP_PRODUCT_WEIGHT_GRADIENT : EITP_PRODUCT_NONE;
-    if (node->part && node->phase == EITP__PHASE_FORWARD)
+    if (node->part && node->origin.phase == EITP__PHASE_FORWARD)
         return EITP_PRODUCT_FORWARD;
     for (size_t i = 0; i < s; i++) {
         const eitp__node *earlier = plan->steps[i].node;

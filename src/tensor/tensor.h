@@ -717,6 +717,26 @@ typedef struct eitp_plan_config {
 /* No limit, EITP_RECOMPUTE_AUTO. */
 EITP_API eitp_plan_config eitp_plan_config_default(void);
 
+/* Parts of a model, by which arithmetic is counted. Gradients count as the part that they are the gradient of. */
+typedef enum eitp_component {
+    EITP_COMPONENT_OTHER = 0, /* norms, residual sums, dropout, and what a program computes itself */
+    EITP_COMPONENT_EMBEDDING = 1,
+    EITP_COMPONENT_PROJECTIONS = 2, /* of attention: queries, keys, values and output, with their adapters */
+    EITP_COMPONENT_ATTENTION = 3,   /* scores, and sums of values */
+    EITP_COMPONENT_MLP = 4,
+    EITP_COMPONENT_HEAD = 5,     /* logits or scores, and the losses of rows */
+    EITP_COMPONENT_OPTIMIZER = 6 /* clipping and the update */
+} eitp_component;
+
+enum { EITP_COMPONENT_COUNT = 7 };
+
+/* Floating-point operations of a component. */
+typedef struct eitp_flops {
+    double forward, backward; /* without those that recompute values; 0 for the optimizer */
+    double recomputed;
+    double total; /* all of them, the optimizer's included */
+} eitp_flops;
+
 typedef struct eitp_plan_stats {
     size_t arena_bytes;     /* tensors of the plan */
     size_t workspace_bytes; /* scratch memory of its kernels */
@@ -724,6 +744,8 @@ typedef struct eitp_plan_stats {
     size_t kept_bytes;      /* inputs of eitp_keep_input, in addition to arena and workspace */
     int nodes, recomputed;  /* nodes executed, and how many of them recompute a value */
     double flops, recomputed_flops;
+    /* The parts of flops, by eitp_component. */
+    eitp_flops components[EITP_COMPONENT_COUNT];
     double seconds;                 /* estimate at the nominal speed of device and file */
     double file_reads, file_writes; /* bytes of offloaded variables transferred by an execution */
 } eitp_plan_stats;

@@ -66,18 +66,6 @@ static size_t eitp__logits_bytes(const eitp_graph *graph) {
     return bytes;
 }
 
-/* Adds what the probes and the norms of terms take in a mean step. */
-static void eitp__add_measurements(const eitp__step_plans *plans, eitp_fit_candidate *candidate) {
-    const double every = (double)plans->objective.config.term_norms_every;
-    double flops, seconds;
-    eitp__probes_count(&plans->probes, &flops, &seconds);
-    candidate->flops += flops;
-    candidate->seconds += seconds;
-    eitp__term_norms_count(&plans->term_norms, &flops, &seconds);
-    candidate->flops += plans->term_norms.count ? flops / every : 0;
-    candidate->seconds += plans->term_norms.count ? seconds / every : 0;
-}
-
 static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *plans, const eitp__counter *counter,
                                  size_t resident, eitp_fit_candidate *candidate) {
     const eitp_context *context = plans->task.context;
@@ -85,7 +73,6 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     const eitp_plan_stats update = eitp_plan_statistics(plans->update_plan);
     uint64_t checkpoint, largest;
     eitp__step_plans_count(plans, &pass, &update, candidate);
-    eitp__add_measurements(plans, candidate);
     snprintf(candidate->precision, sizeof candidate->precision, "%s", eitp_context_precision_name(context));
     candidate->micro_batches_per_pass = plans->config.micro_batches_per_pass;
     candidate->arena = eitp_context_arena_bytes(context) - candidate->workspace;

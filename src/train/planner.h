@@ -71,6 +71,8 @@ typedef struct eitp_fit_candidate {
     /* About the size of a checkpoint. Beside `total` there may be room for a copy: eitp_run_config.async_save_bytes. */
     size_t checkpoint;
     double flops, recomputed_flops; /* per step */
+    /* The parts of flops, by eitp_component. */
+    eitp_flops components[EITP_COMPONENT_COUNT];
     int recomputed;                 /* values that a pass recomputes */
     double seconds;                 /* per step, at the nominal speed of the device; see eitp_fit_choose */
     double file_reads, file_writes; /* bytes per step, of offloaded variables */

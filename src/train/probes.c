@@ -1,6 +1,7 @@
 #include "train/probes.h"
 
 #include "tensor/op_rules.h"
+#include "tensor/plan.h"
 
 EITP__PRIVATE void eitp__probes_init(eitp__probes *probes, const eitp__objective *objective) {
     eitp__probe_kind kinds[EITP__MAX_PROBES];
@@ -82,13 +83,10 @@ EITP__PRIVATE eitp_status eitp__probes_estimate(const eitp__probes *probes, cons
     return status;
 }
 
-EITP__PRIVATE void eitp__probes_count(const eitp__probes *probes, double *flops, double *seconds) {
-    *flops = *seconds = 0;
+EITP__PRIVATE void eitp__probes_count(const eitp__probes *probes, eitp_plan_stats *work) {
     for (int i = 0; i < probes->count; i++) {
         const eitp_plan_stats stats = eitp_plan_statistics(probes->of[i].plan);
-        const double part = 1 / (double)probes->of[i].kind.timing.every;
-        *flops += part * stats.flops;
-        *seconds += part * stats.seconds;
+        eitp__add_work(work, &stats, 1 / (double)probes->of[i].kind.timing.every);
     }
 }
 

@@ -46,8 +46,8 @@ EITP__PRIVATE eitp_status eitp__probes_estimate(const eitp__probes *probes, cons
 EITP__PRIVATE eitp_status eitp__plan_create_near(eitp_graph *graph, const eitp_plan_config *limit, eitp_plan **plan,
                                                  eitp_error *error);
 
-/* Arithmetic and seconds of the plans that were created, in a mean step. */
-EITP__PRIVATE void eitp__probes_count(const eitp__probes *probes, double *flops, double *seconds);
+/* Adds arithmetic and seconds of the plans that were created, in a mean step. */
+EITP__PRIVATE void eitp__probes_count(const eitp__probes *probes, eitp_plan_stats *work);
 
 /* Releases graphs, plans and batches. The list stays. */
 EITP__PRIVATE void eitp__probes_discard(eitp__probes *probes);

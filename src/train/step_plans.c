@@ -447,16 +447,29 @@ static void eitp__count_variables(const eitp_context *context, eitp_fit_candidat
     needs->offloaded = offloaded;
 }
 
+/* The arithmetic and seconds of a mean step, of the probes and the norms of terms whose plans exist too. */
+static eitp_plan_stats eitp__step_work(const eitp__step_plans *plans, const eitp_plan_stats *pass,
+                                       const eitp_plan_stats *update) {
+    eitp_plan_stats work = EITP__ZERO;
+    eitp__add_work(&work, pass, eitp__step_full_passes(&plans->config));
+    eitp__add_work(&work, update, 1);
+    eitp__probes_count(&plans->probes, &work);
+    if (plans->term_norms.count)
+        eitp__term_norms_count(&plans->term_norms, 1 / (double)plans->objective.config.term_norms_every, &work);
+    return work;
+}
+
 EITP__PRIVATE void eitp__step_plans_count(const eitp__step_plans *plans, const eitp_plan_stats *pass,
                                           const eitp_plan_stats *update, eitp_fit_candidate *needs) {
     const double passes = (double)eitp__step_passes(&plans->config);
-    const double full_passes = eitp__step_full_passes(&plans->config);
+    const eitp_plan_stats work = eitp__step_work(plans, pass, update);
     eitp__count_variables(plans->task.context, needs);
     needs->workspace = pass->workspace_bytes;
-    needs->flops = full_passes * pass->flops + update->flops;
-    needs->recomputed_flops = full_passes * pass->recomputed_flops;
+    needs->flops = work.flops;
+    needs->recomputed_flops = work.recomputed_flops;
+    memcpy(needs->components, work.components, sizeof needs->components);
     needs->recomputed = pass->recomputed;
-    needs->seconds = full_passes * pass->seconds + update->seconds;
+    needs->seconds = work.seconds;
     needs->file_reads = passes * pass->file_reads + update->file_reads;
     needs->file_writes = passes * pass->file_writes + update->file_writes;
 }

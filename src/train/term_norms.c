@@ -1,6 +1,7 @@
 #include "train/term_norms.h"
 
 #include "tensor/autograd.h"
+#include "tensor/plan.h"
 
 /* ---- Graphs ---- */
 
@@ -113,12 +114,10 @@ EITP__PRIVATE eitp_status eitp__term_norms_estimate(const eitp__term_norms *norm
     return status;
 }
 
-EITP__PRIVATE void eitp__term_norms_count(const eitp__term_norms *norms, double *flops, double *seconds) {
-    *flops = *seconds = 0;
+EITP__PRIVATE void eitp__term_norms_count(const eitp__term_norms *norms, double times, eitp_plan_stats *work) {
     for (int i = 0; i < norms->count; i++) {
         const eitp_plan_stats stats = eitp_plan_statistics(norms->passes[i].plan);
-        *flops += stats.flops;
-        *seconds += stats.seconds;
+        eitp__add_work(work, &stats, times);
     }
 }
 

@@ -34,8 +34,8 @@ EITP__PRIVATE eitp_status eitp__term_norms_create(eitp__term_norms *norms, const
 EITP__PRIVATE eitp_status eitp__term_norms_estimate(const eitp__term_norms *norms, const eitp_plan_config *limit,
                                                     size_t *bytes, double *seconds, eitp_error *error);
 
-/* Arithmetic and seconds of a measurement, of the plans that were created. */
-EITP__PRIVATE void eitp__term_norms_count(const eitp__term_norms *norms, double *flops, double *seconds);
+/* Adds arithmetic and seconds of so many measurements, of the plans that were created. */
+EITP__PRIVATE void eitp__term_norms_count(const eitp__term_norms *norms, double times, eitp_plan_stats *work);
 
 /* Releases everything. */
 EITP__PRIVATE void eitp__term_norms_discard(eitp__term_norms *norms);

@@ -10,7 +10,7 @@ static void eitp__log_prices(const eitp_trainer *trainer) {
     const eitp__term_norms *norms = &plans->term_norms;
     const int64_t norms_every = plans->objective.config.term_norms_every;
     const double step = eitp__step_full_passes(&plans->config) * eitp_plan_statistics(plans->gradient_plan).flops;
-    double all, seconds;
+    eitp_plan_stats all = EITP__ZERO;
     for (int i = 0; i < plans->probes.count; i++) {
         const eitp__probe *probe = &plans->probes.of[i];
         const double flops = eitp_plan_statistics(probe->plan).flops;
@@ -19,11 +19,11 @@ static void eitp__log_prices(const eitp_trainer *trainer) {
                        eitp_regularizer_name(probe->kind.regularizer), (long long)probe->kind.timing.every,
                        100 * flops / (double)probe->kind.timing.every / step);
     }
-    eitp__term_norms_count(norms, &all, &seconds);
+    eitp__term_norms_count(norms, 1, &all);
     if (norms->count)
         eitp__log_line(&trainer->host, EITP_LOG_INFO,
                        "gradient norms of terms, in one step of %lld, add %.2g %% to the arithmetic of training",
-                       (long long)norms_every, 100 * all / (double)norms_every / step);
+                       (long long)norms_every, 100 * all.flops / (double)norms_every / step);
 }
 
 eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config, eitp_trainer **trainer,

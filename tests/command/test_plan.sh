@@ -6,6 +6,14 @@ plan="plan --init large.json --block-size 32 --batch-size 8 --threads 1 --precis
 exits 0 "plan" $plan
 check "plan: the chosen configuration" grep -q '^chosen: adamw in .*, whole step in one pass; same bits' out
 check "plan: components" test "$(grep -c '^  \(parameters\|gradients\|optimizer state\|activations\|records\|process\|total\) ' out)" -eq 7
+# The arithmetic by component, to two decimals of a unit of which the total has ten or more.
+sed -n '/ per step  *forward /,/^    total /p' out >arithmetic
+check "plan: arithmetic of each component" test "$(sed 's/^ *//; s/  .*//' arithmetic | sed 1d | tr '\n' ';')" = \
+    'embedding;attention: projections;attention: scores, values;MLP;norms and other;head and loss;optimizer;total;'
+check "plan: the components of the arithmetic add up" awk '
+    NR > 1 && $1 != "total" { for (i = 1; i <= 4; i++) sum[i] += $(NF - 5 + i) }
+    $1 == "total" { for (i = 1; i <= 4; i++) if ((sum[i] - $(NF - 5 + i)) ^ 2 > 0.05 ^ 2) exit 1; found = $(NF - 1) >= 10 }
+    END { exit !found }' arithmetic
 check "plan: one line is chosen" test "$(grep -c '^\* ' out)" -eq 1
 check "plan: every optimizer is listed" test "$(grep -c '^[ *-] \(adamw\|adamw8\|adamw8-sr\|factored\) ' out)" -ge 12
 check "plan: another algorithm is listed" grep -q '^  sgd .*another algorithm$' out
@@ -19,7 +27,16 @@ exits 2 "sgd in too little" $plan --optimizer sgd --memory-budget 12M
 check "AdamW is not offered instead of sgd" sh -c "grep -q 'or change --' out && ! grep -q -e '--optimizer' out"
 exits 0 "plan --json" $plan --json
 check "plan --json: the chosen configuration" grep -q '"chosen": {"optimizer": "adamw"' out
-total=$(sed -n 's/.*"chosen": {.*"total": \([0-9]*\).*/\1/p' out | head -n 1)
+total=$(sed -n 's/.*"chosen": {[^{}]*"total": \([0-9]*\).*/\1/p' out | head -n 1)
+check "plan --json: the components of the arithmetic add up" awk '
+    function number(text) { match(text, /[0-9.e+]+/); return substr(text, RSTART, RLENGTH) + 0 }
+    /"chosen": / {
+        sub(/.*"chosen": /, ""); sub(/"given_up".*/, "")
+        flops = number(substr($0, index($0, "\"flops\": ")))
+        sub(/.*"flops_by_component": /, "")
+        for (parts = split($0, part, /"total": /); parts > 1; parts--) sum += number(part[parts])
+        exit !(flops > 0 && (sum - flops) ^ 2 < 1)
+    }' out
 check "plan --json: its bytes" test "${total:-0}" -gt 20000000
 # Between the memory that AdamW needs and what it takes if there is room.
 exits 2 "AdamW in too little" $plan --optimizer adamw --memory-budget 12M

@@ -743,9 +743,9 @@ static void uses_for_the_value_do_not_count(void) {
         nodes = s.graph->node_count;
         s.config.has_gradient = has_gradient;
         exponent = eitp_output(eitp__jacobian_sensitivity(&s.config, s.signs).relative);
-        CHECK(s.graph->phase == EITP__PHASE_FORWARD && s.graph->node_count > nodes);
+        CHECK(s.graph->origin.phase == EITP__PHASE_FORWARD && s.graph->node_count > nodes);
         for (; nodes < s.graph->node_count; nodes++)
-            CHECK(s.graph->nodes[nodes]->phase == EITP__PHASE_BACKWARD);
+            CHECK(s.graph->nodes[nodes]->origin.phase == EITP__PHASE_BACKWARD);
         if (has_gradient)
             own = eitp_add(own, eitp_sum(exponent, EITP_ALL_DIMENSIONS, 0));
         REQUIRE_OK(eitp__find_pass_dependent_gradient(own, &parameter, &error_), error_);

@@ -6,6 +6,7 @@
 #include "options/profile.h"
 #include "output.h"
 #include "plan/advice.h"
+#include "plan/arithmetic.h"
 #include "plan/fit.h"
 #include "task/task.h"
 
@@ -172,7 +173,11 @@ static eitp_status measure_candidates(planning *p, eitp_error *error) {
 
 /* ---- Tables ---- */
 
-static void add_components(text_buffer *t, const eitp_fit_candidate *candidate) {
+static int64_t step_tokens(const planning *p) {
+    return p->fit.trainer.batch_size * p->fit.trainer.grad_accum * p->plan.block_size;
+}
+
+static void add_components(text_buffer *t, const planning *p, const eitp_fit_candidate *candidate) {
     text_format(t,
                 "  parameters        %12s\n  gradients         %12s\n  optimizer state   %12s\n"
                 "  activations       %12s  (of which logits %s)\n  workspace         %12s\n  records           %12s\n"
@@ -189,6 +194,7 @@ static void add_components(text_buffer *t, const eitp_fit_candidate *candidate) 
     if (candidate->recomputed)
         text_format(t, ", of which %.1f GF recomputed", candidate->recomputed_flops / 1e9);
     text_format(t, "\n");
+    arithmetic_add_table(t, candidate, step_tokens(p));
     if (candidate->offload)
         text_format(t, "  offloaded         %12s, a step reads %s and writes %s\n",
                     output_bytes((double)candidate->offloaded), output_bytes(candidate->file_reads),
@@ -236,7 +242,7 @@ static void print_table(const planning *p, int fits, const eitp_error *error) {
                     p->chosen.seconds / p->candidates[0].seconds);
         if (*fit_describe_price(&p->price, text, sizeof text))
             text_format(&t, "given up to save memory: %s\n", text);
-        add_components(&t, &p->chosen);
+        add_components(&t, p, &p->chosen);
     } else {
         text_format(&t, "nothing fits: %s\n", error->message);
     }
@@ -266,6 +272,7 @@ static void add_json_candidate(text_buffer *t, const eitp_fit_candidate *candida
     text_json_member_integer(t, "recomputed_values", candidate->recomputed);
     text_json_member_number(t, "flops", candidate->flops);
     text_json_member_number(t, "recomputed_flops", candidate->recomputed_flops);
+    arithmetic_add_json(t, candidate);
     text_json_member_number(t, "file_reads", candidate->file_reads);
     text_json_member_number(t, "file_writes", candidate->file_writes);
     text_json_member_number(t, "nominal_seconds", candidate->seconds);
@@ -301,6 +308,7 @@ static void print_json(const planning *p, int fits, const eitp_error *error) {
     text_json_member_integer(&t, "budget", (int64_t)p->fit.budget);
     text_json_member_integer(&t, "gpu_budget", (int64_t)p->fit.device_budget);
     text_json_member_integer(&t, "block_size", p->plan.block_size);
+    text_json_member_integer(&t, "tokens_per_step", step_tokens(p));
     text_json_name(&t, "chosen");
     if (fits)
         add_json_candidate(&t, &p->chosen, p->chosen.recomputed ? "as needed" : "none");
@@ -326,12 +334,10 @@ static void print_json(const planning *p, int fits, const eitp_error *error) {
 static eitp_status add_line(planning *p, const char *name, text_buffer *t, eitp_error *error) {
     char text[200];
     const eitp_trainer_config *c;
-    int64_t tokens;
     eitp_status status = prepare(p, error);
     if (!status)
         status = fit_choose(&p->options, &p->fit, &p->plan.block_size, &p->chosen, error);
     c = &p->fit.trainer;
-    tokens = c->batch_size * c->grad_accum * p->plan.block_size;
     if (status == EITP_ERROR_MEMORY) {
         text_format(t, "%-20s does not fit: %s\n", name, error->message);
         return EITP_OK;
@@ -339,8 +345,8 @@ static eitp_status add_line(planning *p, const char *name, text_buffer *t, eitp_
     if (!status)
         text_format(t, "%-20s %lld x %lld x %lld = %lld tokens per step, %s, %.1f GF, nominally %.2f s: %s\n", name,
                     (long long)c->batch_size, (long long)p->plan.block_size, (long long)c->grad_accum,
-                    (long long)tokens, output_bytes((double)p->chosen.total), p->chosen.flops / 1e9, p->chosen.seconds,
-                    fit_describe(&p->fit, &p->chosen, text, sizeof text));
+                    (long long)step_tokens(p), output_bytes((double)p->chosen.total), p->chosen.flops / 1e9,
+                    p->chosen.seconds, fit_describe(&p->fit, &p->chosen, text, sizeof text));
     return status;
 }
 
