@@ -122,7 +122,7 @@ static void eitp__watch_gpu_memory(eitp_run *run, eitp__run_gpu *state, const ei
         value.number = percent;
         eitp__run_notify_values(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, message, &value, 1);
     }
-    state->is_full &= percent > limit - EITP__GPU_CALMER;
+    state->is_full &= percent > limit - (double)EITP__GPU_CALMER;
 }
 
 /* ---- The observer ---- */
@@ -143,7 +143,7 @@ static void eitp__gpu_after_step(eitp_run *run, void *user, eitp__decision *deci
     const int64_t every = run->config.gpu_report_every;
     eitp__gpu_report report;
     (void)decision;
-    if (!state->is_used || run->report.step.step % (every > 0 ? every : EITP__GPU_LOOK_STEPS) != 0)
+    if (!state->is_used || run->report.step.step % (every > 0 ? every : (int64_t)EITP__GPU_LOOK_STEPS) != 0)
         return;
     eitp__gpu_report_read(run, state, &report);
     eitp__watch_gpu_memory(run, state, &report.gpu);
