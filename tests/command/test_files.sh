@@ -33,7 +33,6 @@ refuses 1 "tokenizer has 360 tokens" train --data text.txt --tokenizer tok --ini
 refuses 1 "another tokenizer" train --data packed.tok --model straight --output-dir gone
 refuses 1 "must be the only --data" train --data packed.tok --data text.txt --init tiny.json --output-dir gone
 refuses 1 "no tokenizer at" train --data text.txt --tokenizer missing --init tiny.json --output-dir gone
-refuses 1 "positions" $train --block-size 65 --output-dir gone
 exits 0 "an llm.c file" train --data llmc.bin --init tiny.json --vocab-size 512 --block-size 16 --steps 1 \
     --threads 1 --output-dir llmc
 refuses 1 "no such file" eval --model straight --data missing.txt

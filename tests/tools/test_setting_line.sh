@@ -80,13 +80,13 @@ check "with it" run train $train --steps 1 --how-much 0.25 --keep-it --which-one
 check "run.json" grep -q '"keep-it": true, .*"how-much": 0.25, "which-one": "that", .*"naps": 3' with/run.json
 check "the checkpoint" grep -q '^  "how_much": 0.25,$' with/checkpoint-1/trainer_state.json
 check "resuming keeps it" run train --resume auto --output-dir with --steps 2 --no-keep-it
-check "a difference is logged" grep -q "keep_it changed from true to false since '" err
+check "a difference is logged" grep -q "^warning: --keep-it changed from true to false since '" err
 check "what is the same is not" sh -c '! grep -q "how_much\|which_one" err'
 check "what was kept" grep -q '^  "which_one": 1,$' with/checkpoint-2/trainer_state.json
 check "a difference is refused" test "$(./eitp train --resume auto --output-dir with --steps 3 --how-much 0 2>&1)" = \
     "error: 'with/checkpoint-2' was trained with how_much 0.25, and a resumed run keeps it (got 0); leave --how-much out, \
 or start from the weights with --model"
 check "a checkpoint without it" run train --resume auto --output-dir without --steps 2 --which-one that
-check "a checkpoint without it has the default" grep -q "which_one changed from this to that since '" err
+check "a checkpoint without it has the default" grep -q "^warning: --which-one changed from this to that since '" err
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]
