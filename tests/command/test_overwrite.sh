@@ -11,7 +11,7 @@ echo 'not of a run' >run/notes.txt
 mkdir run/checkpoint-of-mine
 cp -r run before
 refuses 1 "cannot be used together" $new --resume auto
-refuses 1 "positions" $new --steps 2 --block-size 65
+refuses 1 "vocabulary" $new --steps 2 --vocab-size 10
 check "a command that is refused changes nothing" diff -r before run
 exits 0 "another run" $new --steps 2
 check "another run: logged" grep -q "^the earlier run in 'run' is now in 'run/replaced-1'; delete it" err
