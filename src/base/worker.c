@@ -1,7 +1,7 @@
 #include "base/worker.h"
 
 #if EITP__WITH_WORKER
-#include <pthread.h>
+#include <signal.h>
 #include <time.h>
 #endif
 
@@ -76,6 +76,25 @@ static void *eitp__worker_thread(void *argument) {
     return NULL;
 }
 
+EITP__PRIVATE int eitp__thread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *argument),
+                                      void *argument) {
+/* A system header before eitp.h may have hidden the functions of signals. */
+#if !defined(__GLIBC__) || defined(__USE_POSIX199506)
+    static const int of_thread[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF};
+    sigset_t blocked, before;
+    int code;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < EITP__COUNT(of_thread); i++)
+        sigdelset(&blocked, of_thread[i]);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    code = pthread_create(thread, attributes, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+#else
+    return pthread_create(thread, attributes, run, argument);
+#endif
+}
+
 /* Jobs may call a program's functions (eitp_task.read). The system's default would count against RLIMIT_AS. */
 #define EITP__WORKER_STACK ((size_t)1 << 20)
 
@@ -86,7 +105,7 @@ static void eitp__worker_start(eitp__worker *worker) {
     pthread_attr_setstacksize(&attributes, EITP__WORKER_STACK);
     pthread_mutex_init(&worker->mutex, NULL);
     pthread_cond_init(&worker->changed, NULL);
-    worker->has_thread = !pthread_create(&worker->thread, &attributes, eitp__worker_thread, worker);
+    worker->has_thread = !eitp__thread_create(&worker->thread, &attributes, eitp__worker_thread, worker);
     pthread_attr_destroy(&attributes);
 }
 

@@ -15,6 +15,15 @@
 #define EITP__WITH_WORKER 0
 #endif
 
+#if EITP__WITH_WORKER
+#include <pthread.h>
+
+/* pthread_create for a thread of the library. Signals for the process are not delivered to it: a program's handlers run
+   on the program's own threads, and not after these have gone on. */
+EITP__PRIVATE int eitp__thread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *argument),
+                                      void *argument);
+#endif
+
 typedef struct eitp__worker eitp__worker;
 
 /* A job; `argument` must stay valid until the job has been waited for. It must not allocate or log: see eitp_host. */

@@ -285,29 +285,39 @@ EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eit
 
 /* ---- Without a directory ---- */
 
+/* Reads shape and task into a training that is not opened. */
+static eitp_status eitp__read_unopened_shape(const eitp_recipe *recipe, eitp_training *training, eitp_error *error) {
+    eitp_status status;
+    training->host = recipe->context.host;
+    training->host.log.write = NULL; /* opening says what there is to say */
+    training->recipe = *recipe;
+    training->parts[EITP_TRAINING].paths = &training->recipe.data.training;
+    training->is_resumed = recipe->run.resume == EITP_RESUME_NAMED && recipe->run.checkpoint;
+    status = eitp__training_read_shape(training, error);
+    if (!status)
+        status = eitp__training_set_shape(training, error);
+    eitp__release_text(&training->host, training->model_directory);
+    eitp__release_text(&training->host, training->encoder_directory);
+    return status;
+}
+
 eitp_status eitp_recipe_read_shape(const eitp_recipe *recipe, eitp_transformer_config *shape, eitp_task_kind *kind,
                                    eitp_error *error) {
-    eitp_training training = EITP__ZERO;
+    eitp_training *training; /* too large for a small stack */
     eitp_status status;
     if (!recipe || !shape)
         return eitp__fail_null(error, "eitp_recipe_read_shape", "recipe and shape");
     status = eitp__recipe_check_host(recipe, error);
     if (status)
         return status;
-    training.host = recipe->context.host;
-    training.host.log.write = NULL; /* opening says what there is to say */
-    training.recipe = *recipe;
-    training.parts[EITP_TRAINING].paths = &training.recipe.data.training;
-    training.is_resumed = recipe->run.resume == EITP_RESUME_NAMED && recipe->run.checkpoint;
-    status = eitp__training_read_shape(&training, error);
+    training = (eitp_training *)eitp__allocate(&recipe->context.host, sizeof *training);
+    if (!training)
+        return eitp__fail_memory(error, sizeof *training, "the description of a run");
+    status = eitp__read_unopened_shape(recipe, training, error);
     if (!status)
-        status = eitp__training_set_shape(&training, error);
-    eitp__release_text(&training.host, training.model_directory);
-    eitp__release_text(&training.host, training.encoder_directory);
-    if (status)
-        return status;
-    *shape = training.shape;
-    if (kind)
-        *kind = training.kind->kind;
-    return EITP_OK;
+        *shape = training->shape;
+    if (!status && kind)
+        *kind = training->kind->kind;
+    eitp__release(&recipe->context.host, training, sizeof *training);
+    return status;
 }

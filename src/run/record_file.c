@@ -5,7 +5,6 @@
 #include "base/worker.h"
 
 #if EITP__WITH_WORKER
-#include <pthread.h>
 #include <time.h>
 #endif
 
@@ -500,7 +499,7 @@ static void eitp__record_file_start(eitp__record_file *file) {
     if (pthread_attr_init(&attributes))
         return;
     pthread_attr_setstacksize(&attributes, EITP__RECORD_STACK);
-    if (!pthread_create(&file->thread, &attributes, eitp__record_thread, &start)) {
+    if (!eitp__thread_create(&file->thread, &attributes, eitp__record_thread, &start)) {
         pthread_mutex_lock(&start.mutex);
         while (!file->writer)
             pthread_cond_wait(&start.started, &start.mutex);
