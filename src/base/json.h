@@ -35,6 +35,31 @@ EITP__PRIVATE eitp_status eitp__json_get_boolean(const eitp_json *object, const 
 EITP__PRIVATE eitp_status eitp__json_get_text(const eitp_json *object, const char *name, const char **value,
                                               eitp_error *error);
 
+/* Reads a member that must be an array of `least` to `most` finite numbers. */
+EITP__PRIVATE eitp_status eitp__json_get_numbers(const eitp_json *object, const char *name, size_t least, size_t most,
+                                                 double *values, size_t *count, eitp_error *error);
+
+/* Sets *member to the member with this name, which must be an object. */
+EITP__PRIVATE eitp_status eitp__json_get_object(const eitp_json *object, const char *name, const eitp_json **member,
+                                                eitp_error *error);
+
+/* A member of a struct, as a member of an object: an int64_t, a double, or an int that is 0 or 1. */
+typedef enum eitp__json_field_kind { EITP__JSON_INTEGER, EITP__JSON_NUMBER, EITP__JSON_FLAG } eitp__json_field_kind;
+
+typedef struct eitp__json_field {
+    const char *name;
+    eitp__json_field_kind kind;
+    size_t offset;
+    double low, high; /* high: HUGE_VAL of an integer is INT64_MAX - 1, so that one more can be counted */
+} eitp__json_field;
+
+#define EITP__JSON_FIELD(type, member, name, kind, low, high)                                                          \
+    { name, EITP__JSON_##kind, offsetof(type, member), low, high }
+
+/* Reads the members of a table as the functions above read one. */
+EITP__PRIVATE eitp_status eitp__json_get_fields(const eitp_json *object, const eitp__json_field *fields, size_t count,
+                                                void *values, eitp_error *error);
+
 /* Lists the names of an object's members in text[size], for one line of a message: "a, b", cut with "..." if they do
    not fit; "none" for an object without members. Returns `text`. size is at least 16. */
 EITP__PRIVATE const char *eitp__json_list_members(const eitp_json *object, char *text, size_t size);
@@ -50,6 +75,11 @@ EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]);
 EITP__PRIVATE size_t eitp__json_format_digits(double value, int digits, char text[40]);
 /* Adds a number as eitp__json_format_number writes it. */
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
+/* Adds `"name": [1, 2]`. */
+EITP__PRIVATE void eitp__json_write_numbers(eitp__buffer *buffer, const char *name, const double *values, size_t count);
+/* Adds the members of a table: `"step": 8, "value": 2.5`. A number that is not finite is null. */
+EITP__PRIVATE void eitp__json_write_fields(eitp__buffer *buffer, const eitp__json_field *fields, size_t count,
+                                           const void *values);
 /* Adds a value, without its name, on one line. Whole numbers are written as such. */
 EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp_json *value);
 

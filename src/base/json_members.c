@@ -86,6 +86,50 @@ EITP__PRIVATE eitp_status eitp__json_get_text(const eitp_json *object, const cha
     return EITP_OK;
 }
 
+EITP__PRIVATE eitp_status eitp__json_get_numbers(const eitp_json *object, const char *name, size_t least, size_t most,
+                                                 double *values, size_t *count, eitp_error *error) {
+    const eitp_json *list = eitp_json_member(object, name);
+    char range[48];
+    snprintf(range, sizeof range, least < most ? "%zu to %zu" : "%zu", least, most);
+    if (!list || list->kind != EITP_JSON_ARRAY || list->count < least || list->count > most)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of %s numbers",
+                          (unsigned long long)(list ? list->line : object->line), name, range);
+    *count = 0;
+    for (const eitp_json *item = list->first_child; item; item = item->next) {
+        if (item->kind != EITP_JSON_NUMBER || !isfinite(item->number))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
+                              (unsigned long long)item->line, name);
+        values[(*count)++] = item->number;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__json_get_object(const eitp_json *object, const char *name, const eitp_json **member,
+                                                eitp_error *error) {
+    *member = eitp_json_member(object, name);
+    if (*member && (*member)->kind == EITP_JSON_OBJECT)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an object",
+                      (unsigned long long)(*member ? (*member)->line : object->line), name);
+}
+
+EITP__PRIVATE eitp_status eitp__json_get_fields(const eitp_json *object, const eitp__json_field *fields, size_t count,
+                                                void *values, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const eitp__json_field *field = &fields[i];
+        void *value = (char *)values + field->offset;
+        const int64_t high = isinf(field->high) ? INT64_MAX - 1 : (int64_t)field->high;
+        if (field->kind == EITP__JSON_INTEGER)
+            status = eitp__json_get_integer(object, field->name, (int64_t)field->low, high, (int64_t *)value, error);
+        else if (field->kind == EITP__JSON_NUMBER)
+            status = eitp__json_get_number(object, field->name, field->low, field->high, (double *)value, error);
+        else
+            status = eitp__json_get_boolean(object, field->name, (int *)value, error);
+    }
+    return status;
+}
+
 EITP__PRIVATE const char *eitp__json_list_members(const eitp_json *object, char *text, size_t size) {
     enum { SHOWN = 40 };
     size_t used = (size_t)snprintf(text, size, "%s", object->first_child ? "" : "none");

@@ -98,6 +98,30 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
     eitp__buffer_add(buffer, text, eitp__json_format_number(value, text));
 }
 
+EITP__PRIVATE void eitp__json_write_numbers(eitp__buffer *buffer, const char *name, const double *values,
+                                            size_t count) {
+    eitp__buffer_format(buffer, "\"%s\": [", name);
+    for (size_t i = 0; i < count; i++) {
+        eitp__buffer_add_text(buffer, i ? ", " : "");
+        eitp__json_write_number(buffer, values[i]);
+    }
+    eitp__buffer_add_text(buffer, "]");
+}
+
+EITP__PRIVATE void eitp__json_write_fields(eitp__buffer *buffer, const eitp__json_field *fields, size_t count,
+                                           const void *values) {
+    for (size_t i = 0; i < count; i++) {
+        const void *value = (const char *)values + fields[i].offset;
+        eitp__buffer_format(buffer, "%s\"%s\": ", i ? ", " : "", fields[i].name);
+        if (fields[i].kind == EITP__JSON_INTEGER)
+            eitp__buffer_format(buffer, "%lld", (long long)*(const int64_t *)value);
+        else if (fields[i].kind == EITP__JSON_NUMBER)
+            eitp__json_write_number(buffer, *(const double *)value);
+        else
+            eitp__buffer_add_text(buffer, *(const int *)value ? "true" : "false");
+    }
+}
+
 /* Writes whole numbers with all digits and without an exponent: other programs read anything else as a float. */
 static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp_json *value) {
     if (value->is_integer && value->integer) /* -0 is written as a float */

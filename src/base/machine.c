@@ -162,18 +162,21 @@ EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_
 }
 
 /* The second number of the file is the resident set, the third what of it is shared, in pages. */
-EITP__PRIVATE void eitp__resident_read(const eitp_host *host, uint64_t *resident, uint64_t *shared) {
+EITP__PRIVATE uint64_t eitp__resident_read(const eitp_host *host, uint64_t *shared) {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t pages[2] = {0, 0};
     eitp__buffer text;
     eitp__buffer_init(&text, host);
-    *resident = *shared = 0;
     if (!eitp__read_system_text(host, "/proc/self/statm", &text, NULL)) {
         char *end;
         (void)strtoull(text.data, &end, 10);
-        *resident = strtoull(end, &end, 10) * page;
-        *shared = strtoull(end, NULL, 10) * page;
+        pages[0] = strtoull(end, &end, 10);
+        pages[1] = strtoull(end, NULL, 10);
     }
     eitp__buffer_release(&text);
+    if (shared)
+        *shared = pages[1] * page;
+    return pages[0] * page;
 }
 
 eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error) {

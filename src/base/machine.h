@@ -21,8 +21,8 @@ typedef struct eitp__memory_state {
 /* eitp_memory_info_read, which has the errors, with the rest. */
 EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_state *state, eitp_error *error);
 
-/* Reads the resident set of the process, and the part of it that is shared with files and other programs, in bytes; 0
-   if they are unknown. Quicker than eitp__memory_read. */
-EITP__PRIVATE void eitp__resident_read(const eitp_host *host, uint64_t *resident, uint64_t *shared);
+/* Returns the resident set of the process, and stores the part of it that is shared with files and other programs in
+   *shared, unless that is NULL: bytes, 0 if they are unknown. Quicker than eitp__memory_read. */
+EITP__PRIVATE uint64_t eitp__resident_read(const eitp_host *host, uint64_t *shared);
 
 #endif

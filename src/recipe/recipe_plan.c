@@ -1,7 +1,7 @@
 /* From a recipe to a configuration that fits in memory. */
 #include "io/model_directory.h"
 #include "recipe/training.h"
-#include "run/run_schedule.h"
+#include "run/internal.h"
 
 /* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives the kernels avx512 and products of
    openblas. Any other products are eitp's own. */

@@ -1,7 +1,7 @@
 /* Opening a recipe, planning, training and closing it. */
 #include "base/setting_table.h"
 #include "recipe/training.h"
-#include "run/reports.h"
+#include "run/sinks.h"
 #include "train/trainer.h"
 
 /* ---- Opening ---- */

@@ -1,10 +1,517 @@
-/* Alarms: feeds their rules with what a run reports, and notifies those that they raise. */
+#include "run/alarms.h"
+
 #include "base/machine.h"
-#include "run/alarm_rules.h"
-#include "run/events.h"
+#include "base/statistics.h"
 #include "run/guard.h"
+#include "run/internal.h"
 #include "run/sinks.h"
 #include "train/trainer.h"
+
+/* Larger losses and norms are left out: their sums must be finite. */
+#define EITP__ALARM_LARGEST 1e100
+
+/* Looks in a row at which a trend must be found. */
+#define EITP__ALARM_LOOKS 2
+
+/* Looks in a row at which a layer must be without a gradient. */
+#define EITP__ALARM_SILENT_LOOKS 4
+
+/* The shortest trend that is a plateau, in steps. */
+#define EITP__ALARM_PLATEAU_STEPS 500
+
+/* Looks in a row at which the units of a latent variable must be inactive. */
+#define EITP__ALARM_COLLAPSE_LOOKS 3
+
+/* How far the growth of memory is extrapolated, in lengths of the trend. */
+#define EITP__ALARM_FORESIGHT 8
+
+/* ---- Raising alarms ---- */
+
+static int eitp__alarm_is_active(const eitp__alarm_rules *rules, eitp__alarm_name name) {
+    return rules->active >> name & 1;
+}
+
+/* The condition of an alarm has ended. */
+static void eitp__alarm_end(eitp__alarm_rules *rules, eitp__alarm_name name) {
+    rules->active &= ~(1u << name);
+}
+
+static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, eitp__alarm_name name, double value,
+                              double usual, const char *format, ...) EITP__PRINTF(6, 7);
+
+static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, eitp__alarm_name name, double value,
+                              double usual, const char *format, ...) {
+    static const char *const names[] = {"plateau",    "vanishing_gradient", "exploding_gradient", "overfitting",
+                                        "dead_layer", "posterior_collapse", "memory_drift",       "slowdown"};
+    eitp__alarm *alarm = &list->alarms[list->count];
+    va_list arguments;
+    size_t used;
+    if (eitp__alarm_is_active(rules, name))
+        return;
+    rules->active |= 1u << name;
+    list->count++;
+    alarm->name = names[name];
+    alarm->value = value;
+    alarm->usual = usual;
+    used = (size_t)snprintf(alarm->message, sizeof alarm->message, "%s: ", alarm->name);
+    va_start(arguments, format);
+    vsnprintf(alarm->message + used, sizeof alarm->message - used, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- The loss ---- */
+
+/* See the beginning of alarm_rules.h. */
+static void eitp__alarm_judge_losses(eitp__alarm_rules *rules, eitp__alarm_list *list) {
+    const eitp__course *losses = &rules->losses;
+    const double before = eitp__course_mean(losses, 0), now = eitp__course_mean(losses, 1);
+    const double fallen = rules->first_loss - now;
+    const double least = 0.25 * losses->noise > 0.005 * fallen ? 0.25 * losses->noise : 0.005 * fallen;
+    eitp_trend trend = EITP__ZERO;
+    int is_flat = before - now <= least && fallen > 10 * least && eitp__course_fit(losses, &trend);
+    const int64_t steps = trend.count * eitp__course_width(losses);
+    is_flat = is_flat && steps >= EITP__ALARM_PLATEAU_STEPS && trend.slope_high >= 0;
+    is_flat = is_flat && -trend.slope_low * (double)trend.count <= least;
+    if (before - now > least || (trend.slope < 0 && trend.p < 0.001))
+        eitp__alarm_end(rules, EITP__ALARM_PLATEAU);
+    rules->flat = is_flat ? rules->flat + 1 : 0;
+    if (rules->flat < EITP__ALARM_LOOKS)
+        return;
+    eitp__alarm_raise(rules, list, EITP__ALARM_PLATEAU, now, before,
+                      "the loss has not fallen for %lld steps: %.4g, and %.4g before; lower the learning rate, or end "
+                      "the run",
+                      (long long)steps, now, before);
+}
+
+static void eitp__alarm_add_loss(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    eitp__training_loss *training = &rules->training;
+    const double distance = step->loss - training->mean;
+    int done;
+    if (!(fabs(step->loss) < EITP__ALARM_LARGEST))
+        return;
+    training->count++;
+    training->mean += distance / (double)training->count;
+    training->squares += distance * (step->loss - training->mean);
+    if (step->warms_up && rules->levels)
+        return;
+    done = eitp__course_add(&rules->losses, step->loss, &rules->last_loss);
+    if (done && !rules->levels++)
+        rules->first_loss = rules->last_loss;
+    if (done & EITP__COURSE_LOOKS)
+        eitp__alarm_judge_losses(rules, list);
+}
+
+/* ---- The gradient ---- */
+
+static void eitp__alarm_learn_norm(eitp__alarm_rules *rules) {
+    size_t count;
+    const double *blocks = eitp__course_latest(&rules->norms, &count);
+    if (rules->norms.count < EITP__COURSE_LOOK || rules->high || rules->low)
+        return;
+    rules->has_usual_norm = 1;
+    rules->usual_norm = eitp__median(blocks, count);
+}
+
+/* Compares a level, a logarithm, with what is usual. Returns 1 if it is higher by `decades`, -1 if lower. */
+static int eitp__alarm_compare_norm(const eitp__alarm_rules *rules, double level, double decades) {
+    const double distance = level - rules->usual_norm;
+    if (fabs(distance) <= decades || fabs(distance) <= 2 * rules->norms.noise)
+        return 0;
+    return distance > 0 ? 1 : -1;
+}
+
+/* True if the loss goes to zero, and the gradient with it. */
+static int eitp__alarm_loss_vanishes(const eitp__alarm_rules *rules) {
+    return fabs(rules->last_loss) < 0.1 * fabs(eitp__course_mean(&rules->losses, 0));
+}
+
+static void eitp__alarm_judge_norm(eitp__alarm_rules *rules, const eitp__alarm_step *step, double level,
+                                   eitp__alarm_list *list) {
+    const double norm = pow(10, level), usual = pow(10, rules->usual_norm);
+    if (!rules->has_usual_norm)
+        return;
+    rules->high = eitp__alarm_compare_norm(rules, level, 1) > 0 ? rules->high + 1 : 0;
+    rules->low = eitp__alarm_compare_norm(rules, level, 2) < 0 ? rules->low + 1 : 0;
+    if (level < rules->usual_norm + 0.5)
+        eitp__alarm_end(rules, EITP__ALARM_EXPLODING_GRADIENT);
+    if (level > rules->usual_norm - 1)
+        eitp__alarm_end(rules, EITP__ALARM_VANISHING_GRADIENT);
+    if (rules->high >= 2)
+        eitp__alarm_raise(
+            rules, list, EITP__ALARM_EXPLODING_GRADIENT, norm, usual,
+            "the gradient norm is %.3g, usually %.3g; lower the learning rate, or clip to a smaller norm, and resume "
+            "from an earlier checkpoint if the loss does not recover",
+            norm, usual);
+    if (rules->low >= 3 && norm < 1e-4 * step->parameter_norm && !eitp__alarm_loss_vanishes(rules))
+        eitp__alarm_raise(rules, list, EITP__ALARM_VANISHING_GRADIENT, norm, usual,
+                          "the gradient norm is %.3g, usually %.3g, with parameters of norm %.3g; unless training has "
+                          "converged, look for saturated layers, and lower the learning rate",
+                          norm, usual, step->parameter_norm);
+}
+
+static void eitp__alarm_add_norm(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    const double least = 1e-30; /* of a norm: a logarithm must be finite */
+    double level;
+    int done;
+    if (step->warms_up || !step->applied || !(step->grad_norm >= 0 && step->grad_norm < EITP__ALARM_LARGEST))
+        return;
+    done = eitp__course_add(&rules->norms, log10(step->grad_norm > least ? step->grad_norm : least), &level);
+    if (done & EITP__COURSE_GROUPED)
+        eitp__alarm_judge_norm(rules, step, level, list);
+    if (done & EITP__COURSE_BLOCKED)
+        eitp__alarm_learn_norm(rules);
+}
+
+/* ---- Layers ---- */
+
+/* A layer is dead if its gradient norm is at most this fraction of the largest one. */
+#define EITP__ALARM_SILENT 1e-6
+
+/* True for a layer, such as transformer.h.0, and false for other modules: a head may be of another task. */
+static int eitp__alarm_is_layer(const eitp_group_norms *group) {
+    const char *last = strrchr(group->name, '.');
+    const char *part = last ? last + 1 : group->name;
+    return *part && !part[strspn(part, "0123456789")];
+}
+
+/* What the gradients of layers are at a step. */
+typedef struct eitp__layer_gradients {
+    double largest;
+    const eitp_group_norms *least; /* the first with the smallest gradient; NULL: there are no layers */
+    size_t silent;                 /* layers that do not train */
+} eitp__layer_gradients;
+
+static eitp__layer_gradients eitp__alarm_compare_layers(const eitp__alarm_step *step) {
+    eitp__layer_gradients layers = EITP__ZERO;
+    for (size_t i = 0; i < step->group_count; i++) {
+        const eitp_group_norms *group = &step->groups[i];
+        if (!eitp__alarm_is_layer(group))
+            continue;
+        if (group->grad_norm > layers.largest)
+            layers.largest = group->grad_norm;
+        if (!layers.least || group->grad_norm < layers.least->grad_norm)
+            layers.least = group;
+    }
+    for (size_t i = 0; i < step->group_count && layers.largest > 0; i++)
+        layers.silent +=
+            eitp__alarm_is_layer(&step->groups[i]) && step->groups[i].grad_norm <= EITP__ALARM_SILENT * layers.largest;
+    return layers;
+}
+
+static void eitp__alarm_add_layers(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    eitp__layer_gradients layers;
+    char others[48] = "";
+    if (!step->groups || step->warms_up || !step->applied)
+        return;
+    layers = eitp__alarm_compare_layers(step);
+    rules->silent = layers.silent ? rules->silent + 1 : 0;
+    if (!layers.silent)
+        eitp__alarm_end(rules, EITP__ALARM_DEAD_LAYER);
+    if (rules->silent < EITP__ALARM_SILENT_LOOKS)
+        return;
+    if (layers.silent > 1)
+        snprintf(others, sizeof others, " (and as small in %zu more)", layers.silent - 1);
+    eitp__alarm_raise(rules, list, EITP__ALARM_DEAD_LAYER, layers.least->grad_norm, layers.largest,
+                      "the gradient norm of %s is %.3g%s, and in other layers up to %.3g; look for activations that "
+                      "are saturated or zero, lower the learning rate, or resume from an earlier checkpoint",
+                      layers.least->name, layers.least->grad_norm, others, layers.largest);
+}
+
+/* ---- The process ---- */
+
+static void eitp__alarm_judge_seconds(eitp__alarm_rules *rules, eitp__alarm_list *list) {
+    const double shortest = 60; /* seconds that a trend takes, at least */
+    const double width = (double)eitp__course_width(&rules->seconds);
+    double now, before;
+    eitp_trend trend;
+    if (!eitp__course_fit(&rules->seconds, &trend))
+        return;
+    before = trend.intercept;
+    now = trend.intercept + trend.slope * (double)(trend.count - 1);
+    if (trend.p > 0.2 || now < 1.01 * before)
+        eitp__alarm_end(rules, EITP__ALARM_SLOWDOWN);
+    rules->slows = trend.p < 0.001 && now > 1.05 * before ? rules->slows + 1 : 0;
+    if (rules->slows < EITP__ALARM_LOOKS || 0.5 * (now + before) * width * (double)trend.count < shortest)
+        return;
+    eitp__alarm_raise(rules, list, EITP__ALARM_SLOWDOWN, now, before,
+                      "a step takes %.3g s, and took %.3g s %.0f steps before (p = %.1g); look for other programs, "
+                      "heat, and swapping",
+                      now, before, width * (double)(trend.count - 1), trend.p);
+}
+
+static void eitp__alarm_judge_memory(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    const eitp__course *memory = &rules->memory;
+    const double width = (double)(eitp__course_width(memory) * EITP__ALARM_LOOK_STEPS); /* steps in a block */
+    const double left = step->left > 0 ? step->left : step->memory;
+    double to_come = (double)(step->steps > step->step ? step->steps - step->step : step->step), growth, before;
+    char bytes[4][32];
+    eitp_trend trend;
+    size_t count;
+    before = *eitp__course_latest(memory, &count);
+    if (!eitp__course_fit(memory, &trend))
+        return;
+    if (to_come > EITP__ALARM_FORESIGHT * width * (double)count)
+        to_come = EITP__ALARM_FORESIGHT * width * (double)count;
+    growth = trend.slope_low / width * to_come;
+    if (!(trend.slope_low > 0) || growth < left / 4)
+        eitp__alarm_end(rules, EITP__ALARM_MEMORY_DRIFT);
+    rules->drifts = trend.slope_low > 0 && trend.p < 0.001 && growth > left / 2 ? rules->drifts + 1 : 0;
+    if (rules->drifts < EITP__ALARM_LOOKS)
+        return;
+    eitp__alarm_raise(rules, list, EITP__ALARM_MEMORY_DRIFT, step->memory, before,
+                      "the process has %s, and had %s %.0f steps before; in %.0f more steps it would take another %s, "
+                      "and %s are left; look for a leak, and resume the run in a new process in time",
+                      eitp_format_bytes((uint64_t)step->memory, bytes[0], sizeof bytes[0]),
+                      eitp_format_bytes((uint64_t)before, bytes[1], sizeof bytes[1]), width * (double)(count - 1),
+                      to_come, eitp_format_bytes((uint64_t)growth, bytes[2], sizeof bytes[2]),
+                      eitp_format_bytes((uint64_t)left, bytes[3], sizeof bytes[3]));
+}
+
+EITP__PRIVATE void eitp__alarm_rules_forget_times(eitp__alarm_rules *rules) {
+    memset(&rules->seconds, 0, sizeof rules->seconds);
+    eitp__alarm_end(rules, EITP__ALARM_SLOWDOWN);
+}
+
+EITP__PRIVATE void eitp__alarm_rules_step(eitp__alarm_rules *rules, const eitp__alarm_step *step,
+                                          eitp__alarm_list *list) {
+    double level;
+    list->count = 0;
+    eitp__alarm_add_loss(rules, step, list);
+    eitp__alarm_add_norm(rules, step, list);
+    eitp__alarm_add_layers(rules, step, list);
+    if (step->seconds > 0 && eitp__course_add(&rules->seconds, step->seconds, &level) & EITP__COURSE_LOOKS)
+        eitp__alarm_judge_seconds(rules, list);
+    rules->memory.is_single = 1;
+    if (step->memory > 0 && eitp__course_add(&rules->memory, step->memory, &level) & EITP__COURSE_LOOKS)
+        eitp__alarm_judge_memory(rules, step, list);
+}
+
+/* ---- Evaluations ---- */
+
+/* The square of the mean's standard error. */
+static double eitp__training_variance(const eitp__training_loss *training) {
+    return training->squares / (double)(training->count - 1) / (double)training->count;
+}
+
+/* True if the training loss is lower than before the best evaluation, beyond chance. */
+static int eitp__alarm_training_falls(const eitp__alarm_rules *rules) {
+    const eitp__training_loss *now = &rules->training, *then = &rules->best_training;
+    if (now->count < 2 || then->count < 2)
+        return 0;
+    return then->mean - now->mean > 2 * sqrt(eitp__training_variance(now) + eitp__training_variance(then));
+}
+
+/* The training loss before step 1 is unknown. That of the first steps may have risen already: then it is about the
+   validation loss. */
+static void eitp__alarm_learn_first(eitp__alarm_rules *rules) {
+    rules->best_training = rules->training;
+    if (rules->best_training.mean > rules->best)
+        rules->best_training.mean = rules->best;
+}
+
+static void eitp__alarm_judge_evaluation(eitp__alarm_rules *rules, int64_t step, double loss, double error,
+                                         eitp__alarm_list *list) {
+    const double known = error > 0 ? error : 0.005 * fabs(rules->best);
+    rules->worse = loss - rules->best > 2 * known ? rules->worse + 1 : 0;
+    if (loss - rules->best < known)
+        eitp__alarm_end(rules, EITP__ALARM_OVERFITTING);
+    if (rules->worse < 3 || !eitp__alarm_training_falls(rules))
+        return;
+    eitp__alarm_raise(
+        rules, list, EITP__ALARM_OVERFITTING, loss, rules->best,
+        "the validation loss is %.4g after step %lld (standard error %.2g), and was %.4g after step %lld, "
+        "while the training loss fell from %.4g to %.4g; stop here, go back to the best checkpoint, or train on "
+        "more data",
+        loss, (long long)step, error, rules->best, (long long)rules->best_step, rules->best_training.mean,
+        rules->training.mean);
+}
+
+EITP__PRIVATE void eitp__alarm_rules_evaluation(eitp__alarm_rules *rules, int64_t step, double loss, double error,
+                                                eitp__alarm_list *list) {
+    list->count = 0;
+    if (!(fabs(loss) < EITP__ALARM_LARGEST) || (rules->evaluations && step == rules->evaluated_step))
+        return;
+    if (!rules->evaluations || loss < rules->best) {
+        rules->best = loss;
+        rules->best_step = step;
+        rules->best_training = rules->training;
+        rules->worse = 0;
+        eitp__alarm_end(rules, EITP__ALARM_OVERFITTING);
+    } else {
+        if (!rules->best_training.count) /* the best was before step 1 */
+            eitp__alarm_learn_first(rules);
+        eitp__alarm_judge_evaluation(rules, step, loss, error, list);
+    }
+    rules->evaluations++;
+    rules->evaluated_step = step;
+    memset(&rules->training, 0, sizeof rules->training);
+}
+
+/* ---- Latent variables ---- */
+
+/* The fraction of the units that is usually active; 0: not known yet. */
+static double eitp__alarm_usual_active(const eitp__alarm_rules *rules) {
+    size_t count;
+    const double *looks = eitp__course_latest(&rules->fractions, &count);
+    return rules->fractions.count < EITP__COURSE_LOOK ? 0 : eitp__median(looks, count);
+}
+
+/* The number of looks in a row at which a case holds. From the number that raises it on, it holds until its end. */
+static int64_t eitp__alarm_count_collapse(int64_t looks, int holds, int has_ended) {
+    return holds ? looks + 1 : has_ended || looks < EITP__ALARM_COLLAPSE_LOOKS ? 0 : looks;
+}
+
+static void eitp__alarm_raise_collapse(eitp__alarm_rules *rules, const eitp__alarm_latent *latent, double usual,
+                                       eitp__alarm_list *list) {
+    char past[40] = "";
+    if (usual > 0)
+        snprintf(past, sizeof past, ", usually %.0f", usual);
+    eitp__alarm_raise(
+        rules, list, EITP__ALARM_POSTERIOR_COLLAPSE, latent->active, usual,
+        "%.0f of %lld latent units %s active (KL %.3g nats)%s: the decoder ignores %s; %s with free_bits, "
+        "a lower kl_weight or kl_anneal cyclical",
+        latent->active, (long long)latent->units, latent->active == 1 ? "is" : "are", latent->kl, past,
+        rules->few < EITP__ALARM_COLLAPSE_LOOKS ? "more of the latent variable than before" : "the latent variable",
+        usual > 0 ? "resume from an earlier checkpoint" : "start again");
+}
+
+EITP__PRIVATE void eitp__alarm_rules_latent(eitp__alarm_rules *rules, const eitp__alarm_latent *latent,
+                                            eitp__alarm_list *list) {
+    const double units = (double)latent->units, fraction = latent->active / units;
+    const double usual = eitp__alarm_usual_active(rules);
+    const int is_few = fraction < 0.1, is_less = fraction < 0.5 * usual;
+    double ignored;
+    list->count = 0;
+    if (latent->step <= rules->latent_step || latent->units <= 0 || !(fraction >= 0 && fraction <= 1) ||
+        !isfinite(latent->kl))
+        return;
+    rules->latent_step = latent->step;
+    rules->few = eitp__alarm_count_collapse(rules->few, is_few, fraction >= 0.2);
+    rules->fewer = eitp__alarm_count_collapse(rules->fewer, is_less, fraction >= 0.75 * usual);
+    rules->fractions.is_single = 1;
+    if (!is_few && !is_less)
+        eitp__course_add(&rules->fractions, fraction, &ignored);
+    if (rules->few >= EITP__ALARM_COLLAPSE_LOOKS || rules->fewer >= EITP__ALARM_COLLAPSE_LOOKS)
+        eitp__alarm_raise_collapse(rules, latent, usual * units, list);
+    else
+        eitp__alarm_end(rules, EITP__ALARM_POSTERIOR_COLLAPSE);
+}
+
+/* ---- In a checkpoint ---- */
+
+/* Alarms of the process end with it. */
+#define EITP__ALARMS_KEPT ((1u << EITP__ALARM_MEMORY_DRIFT) - 1)
+
+#define EITP__ALARM_COUNTER(member) EITP__JSON_FIELD(eitp__alarm_rules, member, #member, INTEGER, 0, HUGE_VAL)
+#define EITP__ALARM_NUMBER(member, name) EITP__JSON_FIELD(eitp__alarm_rules, member, name, NUMBER, -HUGE_VAL, HUGE_VAL)
+
+static const eitp__json_field eitp__alarm_fields[] = {
+    EITP__ALARM_COUNTER(levels),
+    EITP__ALARM_COUNTER(flat),
+    EITP__ALARM_NUMBER(first_loss, "first_loss"),
+    EITP__ALARM_NUMBER(last_loss, "last_loss"),
+    EITP__ALARM_COUNTER(high),
+    EITP__ALARM_COUNTER(low),
+    EITP__ALARM_COUNTER(silent),
+    EITP__ALARM_COUNTER(evaluations),
+    EITP__ALARM_COUNTER(evaluated_step),
+    EITP__ALARM_COUNTER(best_step),
+    EITP__ALARM_COUNTER(worse),
+    EITP__ALARM_NUMBER(best, "best_loss"),
+    EITP__ALARM_NUMBER(usual_norm, "usual_norm"), /* not before it is known */
+};
+
+/* Only runs with a latent variable have them. */
+static const eitp__json_field eitp__latent_fields[] = {
+    EITP__JSON_FIELD(eitp__alarm_rules, latent_step, "step", INTEGER, 0, HUGE_VAL),
+    EITP__ALARM_COUNTER(few),
+    EITP__ALARM_COUNTER(fewer),
+};
+
+static const eitp__json_field eitp__training_loss_fields[] = {
+    EITP__JSON_FIELD(eitp__training_loss, count, "count", INTEGER, 0, HUGE_VAL),
+    EITP__JSON_FIELD(eitp__training_loss, mean, "mean", NUMBER, -HUGE_VAL, HUGE_VAL),
+    EITP__JSON_FIELD(eitp__training_loss, squares, "squares", NUMBER, 0, HUGE_VAL),
+};
+
+static void eitp__training_loss_write(const char *name, const eitp__training_loss *training, eitp__buffer *text) {
+    eitp__buffer_format(text, ", \"%s\": {", name);
+    eitp__json_write_fields(text, eitp__training_loss_fields, EITP__COUNT(eitp__training_loss_fields), training);
+    eitp__buffer_add_text(text, "}");
+}
+
+EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp__buffer *text) {
+    const size_t fields = EITP__COUNT(eitp__alarm_fields) - !rules->has_usual_norm;
+    eitp__buffer_format(text, "{\"active\": %u, ", rules->active & EITP__ALARMS_KEPT);
+    eitp__json_write_fields(text, eitp__alarm_fields, fields, rules);
+    eitp__training_loss_write("training", &rules->training, text);
+    eitp__training_loss_write("best_training", &rules->best_training, text);
+    eitp__buffer_add_text(text, ",\n");
+    eitp__course_write(&rules->losses, "losses", text);
+    eitp__buffer_add_text(text, ",\n");
+    eitp__course_write(&rules->norms, "norms", text);
+    if (rules->latent_step) {
+        eitp__buffer_add_text(text, ",\n\"latent\": {");
+        eitp__json_write_fields(text, eitp__latent_fields, EITP__COUNT(eitp__latent_fields), rules);
+        eitp__buffer_add_text(text, ", ");
+        eitp__course_write(&rules->fractions, "fractions", text);
+        eitp__buffer_add_text(text, "}");
+    }
+    eitp__buffer_add_text(text, "}");
+}
+
+static eitp_status eitp__training_loss_read(const eitp_json *object, const char *name, eitp__training_loss *training,
+                                            eitp_error *error) {
+    const eitp_json *member;
+    const eitp_status status = eitp__json_get_object(object, name, &member, error);
+    return status ? status
+                  : eitp__json_get_fields(member, eitp__training_loss_fields, EITP__COUNT(eitp__training_loss_fields),
+                                          training, error);
+}
+
+static eitp_status eitp__alarm_latent_read(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
+    const eitp_json *member;
+    eitp_status status;
+    if (!eitp_json_member(object, "latent"))
+        return EITP_OK;
+    status = eitp__json_get_object(object, "latent", &member, error);
+    if (!status)
+        status = eitp__json_get_fields(member, eitp__latent_fields, EITP__COUNT(eitp__latent_fields), rules, error);
+    return status ? status : eitp__course_read(&rules->fractions, "fractions", member, error);
+}
+
+static eitp_status eitp__alarm_rules_parse(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
+    int64_t active = 0;
+    eitp_status status = eitp__json_get_integer(object, "active", 0, EITP__ALARMS_KEPT, &active, error);
+    rules->active = (unsigned)active;
+    rules->has_usual_norm = eitp_json_member(object, "usual_norm") != NULL;
+    if (!status)
+        status = eitp__json_get_fields(object, eitp__alarm_fields, EITP__COUNT(eitp__alarm_fields), rules, error);
+    if (!status)
+        status = eitp__course_read(&rules->losses, "losses", object, error);
+    if (!status)
+        status = eitp__course_read(&rules->norms, "norms", object, error);
+    if (!status)
+        status = eitp__training_loss_read(object, "training", &rules->training, error);
+    if (!status)
+        status = eitp__training_loss_read(object, "best_training", &rules->best_training, error);
+    return status ? status : eitp__alarm_latent_read(rules, object, error);
+}
+
+EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
+    eitp__alarm_rules read = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    if (object && object->kind != EITP_JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'alarms' must be an object",
+                            (unsigned long long)object->line);
+    else if (object)
+        status = eitp__alarm_rules_parse(&read, object, error);
+    if (!status)
+        *rules = read;
+    return status;
+}
+
+/* ---- The observer ---- */
 
 typedef struct eitp__alarms {
     eitp__alarm_rules rules;
@@ -15,8 +522,8 @@ typedef struct eitp__alarms {
 /* The memory of the process, without what it shares with files and other programs, which grows when files are read; 0
    if unknown. */
 static double eitp__alarm_memory(const eitp_host *host) {
-    uint64_t resident, shared;
-    eitp__resident_read(host, &resident, &shared);
+    uint64_t shared;
+    const uint64_t resident = eitp__resident_read(host, &shared);
     return resident > shared ? (double)(resident - shared) : 0;
 }
 

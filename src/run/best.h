@@ -38,22 +38,9 @@ EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
 /* Marks the evaluation of a step as lost: another one is the best, or none. */
 EITP__PRIVATE void eitp__best_lose(eitp__best *best, int64_t step);
 
-/* True if a value is better than another one; NaN stands for none. */
-EITP__PRIVATE int eitp__best_is_better(const eitp__best *best, double value, double than);
-
-/* True if the last evaluation is of `step`. */
-EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step);
-
-/* Adds the evaluations as a JSON object that names `state` the best. `kept`: a checkpoint of the best is kept. */
-EITP__PRIVATE void eitp__best_format(const eitp__best *best, const eitp__best_state *state, const char *metric,
-                                     int kept, eitp__buffer *text);
-
-/* Adds the evaluations of such an object up to `step`. An object of another metric has none. */
-EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp_json *root, const char *metric, int64_t step,
-                                           eitp_error *error);
-
-/* The step of the best evaluation in such an object if its checkpoint is kept; else -1, also if it is malformed. */
-EITP__PRIVATE int64_t eitp__best_kept_step(const eitp_json *root);
+/* The step of the best evaluation, as the run_state.json of a checkpoint knows it, if its checkpoint is kept; else -1,
+   also if it is malformed. */
+EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *checkpoint);
 
 /* The same for the best.json of a directory. */
 EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const char *directory);
@@ -61,9 +48,6 @@ EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const cha
 /* Replaces best.json in a directory. With `kept` it names a checkpoint that is complete. */
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
                                            const char *metric, int kept, eitp_error *error);
-
-/* Removes best.json from a directory that has one. */
-EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error);
 
 /* Reads the evaluations up to `step`. A missing file or one of another metric is treated as empty. */
 EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,

@@ -9,7 +9,7 @@
    0.6745 * sqrt(2) deviations. */
 static void eitp__course_add_noise(eitp__course *course) {
     double differences[EITP__COURSE_GROUP];
-    const size_t count = (size_t)course->grouped - 1;
+    const size_t count = course->grouped - 1;
     for (size_t i = 0; i < count; i++)
         differences[i] = fabs(course->group[i + 1] - course->group[i]);
     course->noises += course->noises < EITP__COURSE_MEMORY;
@@ -18,7 +18,7 @@ static void eitp__course_add_noise(eitp__course *course) {
 
 static void eitp__course_merge(eitp__course *course) {
     course->count /= 2;
-    for (int64_t i = 0; i < course->count; i++)
+    for (size_t i = 0; i < course->count; i++)
         course->blocks[i] = 0.5 * course->blocks[2 * i] + 0.5 * course->blocks[2 * i + 1];
     course->width *= 2;
 }
@@ -47,13 +47,13 @@ EITP__PRIVATE int eitp__course_add(eitp__course *course, double value, double *m
     if (course->grouped < EITP__COURSE_GROUP)
         return 0;
     eitp__course_add_noise(course);
-    *median = eitp__median(course->group, (size_t)course->grouped);
+    *median = eitp__median(course->group, course->grouped);
     course->grouped = 0;
     return eitp__course_add_group(course, *median);
 }
 
 EITP__PRIVATE const double *eitp__course_latest(const eitp__course *course, size_t *count) {
-    *count = (size_t)(course->count - course->count / 2);
+    *count = course->count - course->count / 2;
     return course->blocks + course->count / 2;
 }
 
@@ -79,57 +79,39 @@ EITP__PRIVATE int eitp__course_fit(const eitp__course *course, eitp_trend *trend
 
 /* ---- In a checkpoint ---- */
 
-static void eitp__course_write_values(const char *name, const double *values, int64_t count, eitp__buffer *text) {
-    eitp__buffer_format(text, ", \"%s\": [", name);
-    for (int64_t i = 0; i < count; i++) {
-        eitp__buffer_add_text(text, i ? ", " : "");
-        eitp__json_write_number(text, values[i]);
-    }
-    eitp__buffer_add_text(text, "]");
-}
+static const eitp__json_field eitp__course_fields[] = {
+    EITP__JSON_FIELD(eitp__course, width, "width", INTEGER, 0, (double)(INT64_MAX / 16)),
+    EITP__JSON_FIELD(eitp__course, summed, "summed", INTEGER, 0, HUGE_VAL),
+    EITP__JSON_FIELD(eitp__course, sum, "sum", NUMBER, -HUGE_VAL, HUGE_VAL),
+    EITP__JSON_FIELD(eitp__course, noises, "noises", INTEGER, 0, EITP__COURSE_MEMORY),
+    EITP__JSON_FIELD(eitp__course, noise, "noise", NUMBER, 0, HUGE_VAL),
+};
 
-EITP__PRIVATE void eitp__course_write(const eitp__course *course, eitp__buffer *text) {
-    eitp__buffer_format(text, "{\"width\": %lld, \"summed\": %lld, \"sum\": ", (long long)course->width,
-                        (long long)course->summed);
-    eitp__json_write_number(text, course->sum);
-    eitp__buffer_format(text, ", \"noises\": %lld, \"noise\": ", (long long)course->noises);
-    eitp__json_write_number(text, course->noise);
-    eitp__course_write_values("group", course->group, course->grouped, text);
-    eitp__course_write_values("blocks", course->blocks, course->count, text);
+EITP__PRIVATE void eitp__course_write(const eitp__course *course, const char *name, eitp__buffer *text) {
+    eitp__buffer_format(text, "\"%s\": {", name);
+    eitp__json_write_fields(text, eitp__course_fields, EITP__COUNT(eitp__course_fields), course);
+    eitp__buffer_add_text(text, ", ");
+    eitp__json_write_numbers(text, "group", course->group, course->grouped);
+    eitp__buffer_add_text(text, ", ");
+    eitp__json_write_numbers(text, "blocks", course->blocks, course->count);
     eitp__buffer_add_text(text, "}");
 }
 
-static eitp_status eitp__course_read_values(const eitp_json *object, const char *name, size_t limit, double *values,
-                                            int64_t *count, eitp_error *error) {
-    const eitp_json *list = eitp_json_member(object, name);
-    if (!list || list->kind != EITP_JSON_ARRAY || list->count >= limit)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of fewer than %zu numbers",
-                          (unsigned long long)(list ? list->line : object->line), name, limit);
-    for (const eitp_json *item = list->first_child; item; item = item->next) {
-        if (item->kind != EITP_JSON_NUMBER || !isfinite(item->number))
-            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
-                              (unsigned long long)item->line, name);
-        values[(*count)++] = item->number;
-    }
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const eitp_json *object, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const char *name, const eitp_json *parent,
+                                            eitp_error *error) {
     eitp__course read = EITP__ZERO;
-    eitp_status status = eitp__json_get_integer(object, "width", 0, INT64_MAX / 16, &read.width, error);
+    const eitp_json *object;
+    eitp_status status = eitp__json_get_object(parent, name, &object, error);
     read.is_single = course->is_single;
     if (!status)
-        status = eitp__json_get_integer(object, "summed", 0, read.width ? read.width - 1 : 0, &read.summed, error);
+        status = eitp__json_get_fields(object, eitp__course_fields, EITP__COUNT(eitp__course_fields), &read, error);
+    if (!status && read.summed >= (read.width ? read.width : 1))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'summed' must be below 'width'",
+                            (unsigned long long)object->line);
     if (!status)
-        status = eitp__json_get_number(object, "sum", -HUGE_VAL, HUGE_VAL, &read.sum, error);
+        status = eitp__json_get_numbers(object, "group", 0, EITP__COURSE_GROUP - 1, read.group, &read.grouped, error);
     if (!status)
-        status = eitp__json_get_integer(object, "noises", 0, EITP__COURSE_MEMORY, &read.noises, error);
-    if (!status)
-        status = eitp__json_get_number(object, "noise", 0, HUGE_VAL, &read.noise, error);
-    if (!status)
-        status = eitp__course_read_values(object, "group", EITP__COURSE_GROUP, read.group, &read.grouped, error);
-    if (!status)
-        status = eitp__course_read_values(object, "blocks", EITP__COURSE_BLOCKS, read.blocks, &read.count, error);
+        status = eitp__json_get_numbers(object, "blocks", 0, EITP__COURSE_BLOCKS - 1, read.blocks, &read.count, error);
     if (!status)
         *course = read;
     return status;

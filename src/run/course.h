@@ -7,16 +7,16 @@
 #define EITP_COURSE_H
 
 #include "base/json.h"
-#include "run/trend.h"
+#include "base/trend.h"
 
 /* Values of a group, blocks, and blocks from one look to the next. */
 enum { EITP__COURSE_GROUP = 8, EITP__COURSE_BLOCKS = 64, EITP__COURSE_LOOK = 8 };
 
 typedef struct eitp__course {
     double group[EITP__COURSE_GROUP]; /* the values of the open group */
-    int64_t grouped;
+    size_t grouped;
     double blocks[EITP__COURSE_BLOCKS]; /* the mean of their groups' medians */
-    int64_t count;
+    size_t count;
     int64_t width;  /* groups in a block; 0: none yet */
     double sum;     /* of the medians in the open block */
     int64_t summed; /* number of them */
@@ -43,8 +43,9 @@ EITP__PRIVATE double eitp__course_mean(const eitp__course *course, int is_second
 /* Fits a trend to the latest half of the blocks, per block. 0: there are too few. */
 EITP__PRIVATE int eitp__course_fit(const eitp__course *course, eitp_trend *trend);
 
-/* Adds the course as a JSON object, and reads it from one. */
-EITP__PRIVATE void eitp__course_write(const eitp__course *course, eitp__buffer *text);
-EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const eitp_json *object, eitp_error *error);
+/* Adds the course as the member `name` of a JSON object, and reads it from one. */
+EITP__PRIVATE void eitp__course_write(const eitp__course *course, const char *name, eitp__buffer *text);
+EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const char *name, const eitp_json *parent,
+                                            eitp_error *error);
 
 #endif

@@ -1,6 +1,5 @@
-#include "run/events.h"
-
 #include "base/log.h"
+#include "run/internal.h"
 #include "run/sinks.h"
 #include "train/trainer.h"
 
@@ -123,4 +122,18 @@ EITP__PRIVATE void eitp__run_report_lost(eitp_run *run) {
     snprintf(message, sizeof message, "%lld records could not be stored", (long long)run->report.lost_records);
     if (run->report.lost_records)
         eitp__send_event(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0, message, 0);
+}
+
+/* ---- Records ---- */
+
+EITP__PRIVATE eitp__values *eitp__record_begin(eitp_run *run) {
+    eitp__values *values = &eitp__sinks_of(run)->values;
+    values->count = 0;
+    return values;
+}
+
+EITP__PRIVATE void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step) {
+    const eitp__values *values = &eitp__sinks_of(run)->values;
+    eitp__sinks_record(run, kind, step, values->values, values->count);
+    eitp__run_report_sinks(run);
 }

@@ -19,14 +19,14 @@
 #define EITP_HEALTH_H
 
 #include "base/json.h"
+#include "base/statistics.h"
 
 enum { EITP__HEALTH_LOSSES = 10, EITP__HEALTH_LAST = 3 };
 
 typedef struct eitp__health {
     int64_t nonfinite;                  /* steps in a row that were not applied because numbers were not finite */
     int64_t losses;                     /* finite losses so far */
-    double first[EITP__HEALTH_LOSSES];  /* the first of them */
-    double recent[EITP__HEALTH_LOSSES]; /* the last of them, the newest last */
+    eitp__rolling first, recent;        /* EITP__HEALTH_LOSSES of them at most */
     int has_saved;                      /* a model was saved, with these: */
     double saved_loss, saved_deviation; /* the lowest median of recent losses at a save, and their deviation then */
     int overflowed;                     /* a square in the optimizer's state may have overflowed: it never recovers */
@@ -36,12 +36,6 @@ typedef struct eitp__health {
 
 /* Adds the loss of a step. One that is not finite is left out. */
 EITP__PRIVATE void eitp__health_add_loss(eitp__health *health, double loss);
-
-/* The median of the last losses. */
-EITP__PRIVATE double eitp__health_loss(const eitp__health *health);
-
-/* The loss above which the model has diverged; HUGE_VAL: there is none. `guess` is eitp_task.guess_loss. */
-EITP__PRIVATE double eitp__health_limit(const eitp__health *health, double guess);
 
 /* True if the loss has diverged. */
 EITP__PRIVATE int eitp__health_has_diverged(const eitp__health *health, double guess);

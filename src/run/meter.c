@@ -1,10 +1,17 @@
-/* What a run takes besides training: the processor time of its observers, and of the threads of its files. */
-#include "run/meter.h"
-
+/* What a run takes besides training: the processor time of its observers, and of the threads of its files. The meter
+   takes the place of the observers' callbacks, so that a run that is not measured executes nothing for it. */
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "run/guard.h"
 #include "run/sinks.h"
+
+typedef struct eitp__meter {
+    eitp_run_meter program;
+    eitp__observer observers[EITP__OBSERVER_COUNT]; /* the run's own callbacks */
+    double clock_cost, poll_cost;                   /* seconds between two readings with nothing in between */
+    double seconds[EITP_RUN_PART_COUNT];            /* since the last step */
+    double files;                                   /* seconds of the threads of files until the last step */
+} eitp__meter;
 
 /* ---- Times ---- */
 
@@ -151,4 +158,8 @@ eitp_status eitp_run_measure(eitp_run *run, const eitp_run_meter *meter, eitp_er
     for (int i = 0; i < EITP__OBSERVER_COUNT; i++)
         eitp__meter_observe(&run->observers[i], i);
     return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__run_release_meter(eitp_run *run) {
+    eitp__release(&run->host, run->meter, sizeof *run->meter);
 }

@@ -1,30 +1,11 @@
-#include "run/records.h"
-
-#include "run/events.h"
-#include "run/record_text.h"
-#include "run/sinks.h"
-
+/* The records of steps, evaluations and the program's values. */
 #include "base/machine.h"
+#include "base/statistics.h"
+#include "records/values.h"
+#include "run/internal.h"
+#include "run/sinks.h"
 #include "train/evaluator.h"
 #include "train/trainer.h"
-
-EITP__PRIVATE eitp__values *eitp__record_begin(eitp_run *run) {
-    eitp__values *values = &eitp__sinks_of(run)->values;
-    values->count = 0;
-    return values;
-}
-
-EITP__PRIVATE void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step) {
-    const eitp__values *values = &eitp__sinks_of(run)->values;
-    eitp__sinks_record(run, kind, step, values->values, values->count);
-    eitp__run_report_sinks(run);
-}
-
-EITP__PRIVATE int64_t eitp__process_resident(const eitp_host *host) {
-    uint64_t resident, shared;
-    eitp__resident_read(host, &resident, &shared);
-    return (int64_t)resident;
-}
 
 /* ---- Steps ---- */
 
@@ -134,7 +115,7 @@ static void eitp__record_step(eitp_run *run) {
     eitp__add_integer(list, unit, report->items);
     eitp__add_named(list, "", unit, "_per_s", run->seconds > 0 ? (double)report->items / run->seconds : 0);
     eitp__add_number(list, "step_time_s", run->seconds);
-    eitp__add_integer(list, "rss_bytes", eitp__process_resident(&run->host));
+    eitp__add_integer(list, "rss_bytes", (int64_t)eitp__resident_read(&run->host, NULL));
     if (report->spike)
         eitp__add_text(list, "spike",
                        report->spike == EITP_SPIKE_LOSS       ? "loss"
@@ -204,7 +185,7 @@ static eitp__values *eitp__list_evaluation(eitp_run *run) {
 
 static void eitp__record_evaluation(eitp_run *run) {
     eitp__values *list = eitp__list_evaluation(run);
-    eitp__add_integer(list, "rss_bytes", eitp__process_resident(&run->host));
+    eitp__add_integer(list, "rss_bytes", (int64_t)eitp__resident_read(&run->host, NULL));
     eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step);
 }
 
@@ -227,22 +208,6 @@ static eitp__values *eitp__list_spot(eitp_run *run, const eitp_evaluation *evalu
     eitp__add_integer(list, "spot/samples", (int64_t)samples);
     eitp__add_number(list, "spot/time_s", run->seconds);
     return list;
-}
-
-/* ---- Memory ---- */
-
-EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
-    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
-    eitp__values *list = eitp__record_begin(run);
-    eitp__add_text(list, "event", "memory_pressure");
-    eitp__add_integer(list, "left_bytes", (int64_t)run->report.memory.left);
-    eitp__add_integer(list, "arena_bytes",
-                      (int64_t)eitp_context_arena_bytes(eitp__trainer_task(run->trainer)->context));
-    eitp__add_integer(list, "batch_size", shape.batch_size);
-    eitp__add_integer(list, "grad_accum", shape.grad_accum);
-    eitp__add_integer(list, "micro_batches_per_pass", shape.micro_batches_per_pass);
-    eitp__add_boolean(list, "shrunk", shrunk);
-    eitp__record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer));
 }
 
 /* ---- Values of the program ---- */
@@ -422,4 +387,61 @@ EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
     observer->before_save = eitp__records_before_save;
     observer->end = eitp__records_end;
     observer->close = eitp__sinks_close;
+}
+
+/* ---- Statistics of the last steps ---- */
+
+/* Calls ENTRY(name in records, value of a step report) for each scalar. */
+#define EITP__ROLLING_SCALARS(ENTRY)                                                                                   \
+    ENTRY("loss", step->loss)                                                                                          \
+    ENTRY("grad_norm", step->grad_norm)                                                                                \
+    ENTRY("update_ratio", eitp__norm_ratio(step->update_norm, step->parameter_norm))                                   \
+    ENTRY("step_time_s", step->times.total)
+
+#define EITP__ROLLING_NAME(name, value) name,
+static const char *const eitp__rolling_names[] = {EITP__ROLLING_SCALARS(EITP__ROLLING_NAME)};
+enum { EITP__ROLLING_COUNT = EITP__COUNT(eitp__rolling_names) };
+
+/* They may be asked for while the run trains, and then have the steps before. */
+static int eitp__rolling_is_due(const eitp_run *run, int64_t step) {
+    const int64_t every = run->config.metrics_every;
+    return run->config.monitor == EITP_MONITOR_FULL && every > 0 && step % every == 0;
+}
+
+/* "window/loss_mean" and the others of a scalar. */
+static void eitp__add_rolling(eitp__values *list, const char *name, const eitp__rolling *rolling) {
+    const eitp__rolling_summary summary = eitp__rolling_summarize(rolling);
+    char prefix[48];
+    snprintf(prefix, sizeof prefix, "window/%s_", name);
+    eitp__add_named(list, prefix, "mean", "", summary.mean);
+    eitp__add_named(list, prefix, "deviation", "", summary.deviation);
+    eitp__add_named(list, prefix, "median", "", summary.median);
+    eitp__add_named(list, prefix, "median_deviation", "", summary.median_deviation);
+    eitp__add_named(list, prefix, "minimum", "", summary.minimum);
+    eitp__add_named(list, prefix, "maximum", "", summary.maximum);
+    eitp__add_named(list, prefix, "slope", "", summary.slope);
+}
+
+static void eitp__rolling_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    eitp__rolling *scalars = (eitp__rolling *)state;
+    const eitp_step_report *step = &run->report.step;
+#define EITP__ROLLING_VALUE(name, value) value,
+    const double values[] = {EITP__ROLLING_SCALARS(EITP__ROLLING_VALUE)};
+    eitp__values *list;
+    (void)decision;
+    for (size_t i = 0; i < EITP__ROLLING_COUNT; i++)
+        eitp__rolling_add(&scalars[i], (size_t)run->config.metrics_window, values[i]);
+    if (!eitp__rolling_is_due(run, step->step))
+        return;
+    list = eitp__record_begin(run);
+    eitp__add_integer(list, "window/steps", (int64_t)scalars[0].count);
+    for (size_t i = 0; i < EITP__ROLLING_COUNT; i++)
+        eitp__add_rolling(list, eitp__rolling_names[i], &scalars[i]);
+    eitp__record(run, EITP_RECORD_WINDOW, step->step);
+}
+
+EITP__PRIVATE void eitp__rolling_observer(eitp__observer *observer) {
+    observer->state_size = EITP__ROLLING_COUNT * sizeof(eitp__rolling);
+    observer->part = EITP_RUN_PART_RECORDS;
+    observer->after_step = eitp__rolling_after_step;
 }

@@ -7,39 +7,11 @@
 #define EITP_RUN_H
 
 #include "base/settings.h"
+#include "records/records.h"
 #include "train/train.h"
 #include "train/trainer_settings.h"
 
 EITP_BEGIN_DECLARATIONS
-
-/* ---- Records ---- */
-
-typedef enum eitp_value_kind {
-    EITP_VALUE_NUMBER = 0,
-    EITP_VALUE_INTEGER = 1,
-    EITP_VALUE_BOOLEAN = 2,
-    EITP_VALUE_TEXT = 3
-} eitp_value_kind;
-
-/* A named value, in the member that its kind selects. */
-typedef struct eitp_value {
-    const char *name;
-    eitp_value_kind kind;
-    double number;
-    int64_t integer; /* of a boolean 0 or 1 */
-    const char *text;
-} eitp_value;
-
-typedef enum eitp_record_kind {
-    EITP_RECORD_STEP = 0,
-    EITP_RECORD_EVALUATION = 1,
-    EITP_RECORD_EVENT = 2,
-    EITP_RECORD_PERFORMANCE = 3, /* what the steps since the last such record, or those of an epoch, have taken; or
-                                    figures of the GPU: eitp_run_config.gpu_report_every */
-    EITP_RECORD_PROGRAM = 4,     /* values of the program: eitp_run_record_value */
-    EITP_RECORD_WINDOW = 5,      /* statistics of the last steps */
-    EITP_RECORD_SPOT = 6         /* a spot evaluation: eitp_run_config.spot_samples */
-} eitp_record_kind;
 
 /* What a run records. Its bits do not depend on it. */
 typedef enum eitp_monitor {
@@ -47,100 +19,6 @@ typedef enum eitp_monitor {
     EITP_MONITOR_LIGHT = 1, /* and every step, and every so many what they have taken */
     EITP_MONITOR_FULL = 2   /* and every so many steps norms and activations of layers, and windows */
 } eitp_monitor;
-
-/*
- * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
- * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
- * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
- * of a spot evaluation these with "spot/" instead of "val_", and "spot/samples"; of an event "event"
- * (eitp_run_event_name), "level" ("info", "warning", ...), "message", "seconds", if it took any, and its own
- * (eitp_run_event.values). Besides, a shortage of memory has an event "memory_pressure" with the bytes that were left.
- * The event "started" has "schema", the version of these names: 1. Later versions may add values.
- */
-typedef struct eitp_record {
-    eitp_record_kind kind;
-    int64_t step;
-    double time;    /* seconds since 1970, UTC; it may go back when the clock is set */
-    double elapsed; /* seconds since this process began to train; never decreases */
-    const eitp_value *values;
-    size_t count;
-} eitp_record;
-
-/* A destination of records. */
-typedef struct eitp_record_sink {
-    void *user;
-    /* Stores a record. A failure does not end the run: it is reported once (EITP_EVENT_RECORDS), and the record counts
-       as lost. The sink gets the next record nevertheless. */
-    eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
-    /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
-       to 1 if it has an evaluation of `step`, to 2 if it has a spot evaluation, to 3 if it has both: these are then not
-       recorded again. May be NULL. */
-    eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
-    /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
-       NULL. */
-    eitp_status (*sync)(void *user, eitp_error *error);
-    /* For sinks that keep records and store them later: the number of records since `resume` that are not stored after
-       a failure. May be NULL: each failed `record` is one. */
-    int64_t (*lost)(void *user);
-} eitp_record_sink;
-
-/*
- * Files of records. Each has a queue of 1 MiB and a thread that writes it. `record` copies the text of a record into
- * the queue; it makes no file call and never waits. The thread writes at once if its last write was a second ago, else
- * when that second is over (eitp_run_config.log_flush_seconds). After a failure it truncates the file to the last whole
- * record, keeps the queue and tries again: when records are synced, and after one second, two, four and so on up to 32.
- * A record that finds the queue full is dropped and counts as lost. `sync`, `resume` and closing wait for the thread,
- * at most 10 seconds (log_wait_seconds). After that they fail, and do not wait again until the thread's call returns.
- * Without threads each record is written when it is made.
- *
- * Close a file after the run that uses it. If a call of eitp_files has not returned by then, its thread is abandoned:
- * it ends when the call returns, and calls nothing else. The opened file is left to the system.
- */
-
-/*
- * A sink that writes JSON lines: an object for each record, with "step" first, then its values, then "time" and
- * "elapsed". Numbers that are not finite are null. A resume truncates the file after the last whole record of the steps
- * before; members that it does not know are kept.
- */
-typedef struct eitp_jsonl eitp_jsonl;
-EITP_API eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
-
-/* The sink of a file; zeros if it is NULL, which eitp_run_open refuses. */
-EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
-
-/* Closes the file. NULL is harmless. */
-EITP_API void eitp_jsonl_close(eitp_jsonl *jsonl);
-
-/*
- * A sink that writes comma-separated values (RFC 4180, but lines end with a line feed). The header is: kind (step,
- * evaluation or event), step, time, elapsed, the `count` columns, whose names are copied, and other: a JSON object with
- * the values that have no column. Numbers that are not finite are nan, inf and -inf. A resume uses the header that the
- * file has, and truncates the file after the last whole row of the steps before. EITP_ERROR_ARGUMENT if a name is
- * empty, occurs twice, or has a comma, a quote or a line break.
- */
-typedef struct eitp_csv eitp_csv;
-EITP_API eitp_status eitp_csv_open(const eitp_host *host, const char *path, const char *const *columns, size_t count,
-                                   eitp_csv **csv, eitp_error *error);
-EITP_API eitp_record_sink eitp_csv_sink(eitp_csv *csv); /* as eitp_jsonl_sink */
-EITP_API void eitp_csv_close(eitp_csv *csv);            /* NULL is harmless */
-
-/*
- * A sink that writes an event file for TensorBoard, events.out.tfevents.<seconds>.<host name>.<process>, into a
- * directory, which is created if missing. Numbers and booleans are scalars (float), tagged with the names of the
- * values. Texts are text summaries, as are the messages of events, which have the tag "events/<name>". Each file is
- * new. After a resume it begins with the start of a session at the next step: TensorBoard drops what earlier files in
- * the directory have from that step on. The sink does not read evaluations back: unless another sink has the one of the
- * checkpoint, it is recorded again.
- */
-typedef struct eitp_tensorboard eitp_tensorboard;
-EITP_API eitp_status eitp_tensorboard_open(const eitp_host *host, const char *directory, eitp_tensorboard **tensorboard,
-                                           eitp_error *error);
-EITP_API eitp_record_sink eitp_tensorboard_sink(eitp_tensorboard *tensorboard); /* as eitp_jsonl_sink */
-EITP_API void eitp_tensorboard_close(eitp_tensorboard *tensorboard);            /* NULL is harmless */
-
-/* With `use` not 0, also writes loss, lr, grad_norm and gpu/allocated_gib under the tags Training/Loss, Loss, LR,
-   Training/GradientNorm, GradNorm, Performance/GPUMemory and GPUMemory. NULL is harmless. */
-EITP_API void eitp_tensorboard_use_guide_tags(eitp_tensorboard *tensorboard, int use);
 
 /* ---- Reports and events ---- */
 
@@ -635,6 +513,37 @@ EITP_API void eitp_run_request_save(eitp_run *run);
  * eitp_run_close, if save_total_limit does not keep it. NULL is harmless.
  */
 EITP_API void eitp_run_keep_checkpoint(eitp_run *run, int64_t step);
+
+/* ---- The process of a run ---- */
+
+typedef enum eitp_run_process_state {
+    EITP_RUN_PROCESS_UNKNOWN = 0,   /* there is no run.json that has it */
+    EITP_RUN_PROCESS_ALIVE = 1,     /* it trains, or pauses */
+    EITP_RUN_PROCESS_ENDED = 2,     /* it has recorded how it ended */
+    EITP_RUN_PROCESS_VANISHED = 3,  /* it is gone and has not: it was killed or has crashed */
+    EITP_RUN_PROCESS_RESTARTED = 4, /* the same, and the machine has been started again since: with it, or later */
+    EITP_RUN_PROCESS_ELSEWHERE = 5  /* it has not, and it was a process of another machine: whether it trains is not
+                                       known, but see `alive` */
+} eitp_run_process_state;
+
+/* The process that trains in an output directory, or trained there last. */
+typedef struct eitp_run_process {
+    eitp_run_process_state state;
+    int64_t pid;        /* -1: unknown */
+    char recorded[24];  /* "running", "paused", or a name of eitp_run_end_name; "": unknown */
+    int64_t step;       /* done when it recorded this; -1: unknown */
+    int64_t saved_step; /* of its newest checkpoint; -1: none */
+    double alive;       /* when, in seconds since 1970; 0: unknown */
+    char message[1024]; /* why it ended early; "": nothing is recorded */
+} eitp_run_process;
+
+/*
+ * Reads run.json of an output directory, and looks whether the process is there: its number with the same start time,
+ * since the same start of the machine. A missing or damaged run.json is EITP_RUN_PROCESS_UNKNOWN, not an error: besides
+ * NULL arguments, only EITP_ERROR_MEMORY can happen.
+ */
+EITP_API eitp_status eitp_run_process_read(const eitp_host *host, const char *directory, eitp_run_process *process,
+                                           eitp_error *error);
 
 EITP_END_DECLARATIONS
 

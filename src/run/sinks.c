@@ -2,14 +2,199 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "run/record_text.h"
+#include "records/summary.h"
 #include "train/trainer.h"
+
+/* NULL: it is no word of a list. */
+static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard", "jsonl", NULL};
+static const char *const eitp__report_names[] = {EITP__METRICS_FILE, "metrics.csv", "tensorboard", EITP__SUMMARY_FILE,
+                                                 "evaluations.jsonl"};
+
+/* ---- Lists ---- */
+
+/* The next word of a list, without spaces around it; 0 at the end. */
+static int eitp__next_report(const char **list, const char **word, size_t *size) {
+    if (!*list || !**list)
+        return 0;
+    *word = *list + strspn(*list, " ");
+    *size = strcspn(*word, ",");
+    *list = *word + *size + ((*word)[*size] == ',');
+    while (*size && (*word)[*size - 1] == ' ')
+        --*size;
+    return 1;
+}
+
+static int eitp__is_report(const char *word, size_t size, const char *name) {
+    return name && strlen(name) == size && !memcmp(word, name, size);
+}
+
+EITP__PRIVATE int eitp__reports_have(const char *list, eitp__report_kind kind) {
+    const char *word;
+    size_t size;
+    while (eitp__next_report(&list, &word, &size)) {
+        if (eitp__is_report(word, size, eitp__report_words[kind]))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__reports_check(const char *list, eitp_error *error) {
+    const char *word;
+    size_t size;
+    while (eitp__next_report(&list, &word, &size)) {
+        int is_known = eitp__is_report(word, size, "none");
+        for (int i = 0; i < EITP__REPORTS; i++)
+            is_known |= eitp__is_report(word, size, eitp__report_words[i]);
+        if (!is_known)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "report_to: unknown destination '%.*s' (choose from jsonl, tensorboard, csv; none)",
+                              (int)(size < 80 ? size : 80), word);
+    }
+    return EITP_OK;
+}
+
+/* ---- Files ---- */
+
+/* Columns of metrics.csv that every run has. */
+static const char *const eitp__report_columns[] = {
+    "loss",           "lr",         "grad_norm", "update_norm", "parameter_norm", "loss_scale",
+    "step_time_s",    "data_s",     "forward_s", "backward_s",  "update_s",       "transfer_s",
+    "other_s",        "rss_bytes",  "spike",     "applied",     "val_loss",       "val_loss_error",
+    "val_perplexity", "val_time_s", "event",     "level",       "message",        "seconds"};
+
+enum {
+    EITP__COMMON_COLUMNS = EITP__COUNT(eitp__report_columns),
+    EITP__MOST_COLUMNS = EITP__COMMON_COLUMNS + 3 + 2 * EITP_MAX_TASK_METRICS
+};
+
+/* Columns, without two of one name. */
+typedef struct eitp__report_column_list {
+    const char *columns[EITP__MOST_COLUMNS];
+    char names[EITP__MOST_COLUMNS][EITP_QUANTITY_NAME_SIZE + 16]; /* of those that are composed */
+    size_t count;
+} eitp__report_column_list;
+
+static void eitp__add_report_column(eitp__report_column_list *list, const char *prefix, const char *name,
+                                    const char *suffix) {
+    char *text = list->names[list->count];
+    snprintf(text, sizeof list->names[0], "%s%.*s%s", prefix, EITP_QUANTITY_NAME_SIZE, name, suffix);
+    for (size_t i = 0; i < list->count; i++) {
+        if (!strcmp(list->columns[i], text))
+            return;
+    }
+    list->columns[list->count++] = text;
+}
+
+/* Gives metrics.csv columns for what a task has too: its items, and its metrics. */
+static eitp_status eitp__report_set_columns(eitp_record_file *csv, const eitp_task *task, eitp_error *error) {
+    const char *unit = task->unit ? task->unit : "items";
+    eitp__report_column_list list;
+    list.count = 0;
+    for (size_t i = 0; i < EITP__COMMON_COLUMNS; i++)
+        list.columns[list.count++] = eitp__report_columns[i];
+    eitp__add_report_column(&list, "", unit, "");
+    eitp__add_report_column(&list, "", unit, "_per_s");
+    eitp__add_report_column(&list, "val_", unit, "");
+    for (int i = 0; i < task->metric_count && i < EITP_MAX_TASK_METRICS; i++) {
+        eitp__add_report_column(&list, "val_", task->metrics[i].name, "");
+        eitp__add_report_column(&list, "val_", task->metrics[i].name, "_error");
+    }
+    return eitp__csv_set_columns(csv, list.columns, list.count, error);
+}
+
+/* Its queue; NULL if it is not open, or has none. */
+static eitp__queued_file *eitp__report_queue(const eitp__report *report) {
+    return report->file ? report->file->queue : NULL;
+}
+
+EITP__PRIVATE double eitp__report_seconds(const eitp__report *report) {
+    const eitp__queued_file *queue = eitp__report_queue(report);
+    return queue ? eitp__queued_file_seconds(queue) : 0;
+}
+
+/* Sets the times and tags of a file, if it is open. */
+static void eitp__report_configure(const eitp__report *report, const eitp_run_config *config) {
+    eitp__queued_file *queue = eitp__report_queue(report);
+    if (queue)
+        eitp__queued_file_set_times(queue, config->log_flush_seconds, config->log_wait_seconds);
+    eitp_tensorboard_use_guide_tags(report->file, config->guide_tags);
+}
+
+static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, const char *directory,
+                                          eitp__report_kind kind, eitp_error *error) {
+    if (kind == EITP__REPORT_JSONL || kind == EITP__REPORT_EVALUATIONS)
+        return eitp_jsonl_open(host, report->path, &report->file, error);
+    if (kind == EITP__REPORT_CSV)
+        return eitp_csv_open(host, report->path, eitp__report_columns, EITP__COMMON_COLUMNS, &report->file, error);
+    if (kind == EITP__REPORT_TENSORBOARD)
+        return eitp_tensorboard_open(host, report->path, &report->file, error);
+    return eitp__summary_file_open(host, directory, &report->file, error);
+}
+
+EITP__PRIVATE size_t eitp__report_bytes(eitp__report_kind kind) {
+    switch (kind) {
+    case EITP__REPORT_JSONL:
+        return eitp__jsonl_bytes(0);
+    case EITP__REPORT_EVALUATIONS:
+        return eitp__jsonl_bytes(2);
+    case EITP__REPORT_CSV:
+        return eitp__csv_bytes();
+    case EITP__REPORT_TENSORBOARD:
+        return eitp__tensorboard_bytes();
+    default:
+        return eitp__summary_file_bytes();
+    }
+}
+
+/* Closes a file, and with `removes` what opening it has created. Harmless if it is not open. */
+static void eitp__report_close(eitp__report *report, const eitp_host *host, int removes) {
+    const eitp_files *files = &host->files;
+    const char *path = report->file ? report->file->path : NULL;
+    char *directory = NULL,
+         *event_file = path && removes && strcmp(path, report->path) ? eitp__copy_text(host, path) : NULL;
+    eitp_record_file_close(report->file);
+    if (event_file)
+        files->remove(files->user, event_file);
+    if (removes && report->is_new)
+        files->remove(files->user, report->path);
+    if (removes && report->directories && (directory = eitp__parent_directory(host, report->path)) != NULL)
+        eitp__remove_directories(host, directory, report->directories);
+    eitp__release_text(host, directory);
+    eitp__release_text(host, event_file);
+    eitp__release_text(host, report->path);
+    memset(report, 0, sizeof *report);
+}
+
+/* Opens a file in a directory. */
+static eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
+                                     eitp__report_kind kind, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    int missing = 0;
+    eitp_status status = eitp__count_missing(host, directory, &missing, error);
+    memset(report, 0, sizeof *report);
+    if (!status)
+        status = eitp__make_directories(host, directory, error);
+    if (status)
+        return status;
+    report->directories = missing;
+    report->path = eitp__join_path(host, directory, eitp__report_names[kind]);
+    if (!report->path)
+        status = eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp__path_info(host, report->path, &info, error);
+    if (!status)
+        status = eitp__report_open_file(report, host, directory, kind, error);
+    report->is_new = !status && info.kind == EITP_PATH_MISSING;
+    if (status)
+        eitp__report_close(report, host, 1);
+    return status;
+}
+
+/* ---- Which ---- */
 
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
     return (eitp__sinks *)run->states[EITP__OBSERVER_RECORDS];
 }
-
-/* ---- Which ---- */
 
 /* Where the reports are. */
 static const char *eitp__reports_directory(const eitp_run *run) {
@@ -51,7 +236,7 @@ static size_t eitp__add_report_sinks(const eitp__report reports[EITP__REPORTS], 
         memset(&all[count], 0, sizeof all[count]);
         all[count].is_thinned = i == EITP__REPORT_CSV || i == EITP__REPORT_TENSORBOARD;
         all[count].is_detailed = i == EITP__REPORT_EVALUATIONS;
-        all[count++].calls = eitp__report_sink(&reports[i]);
+        all[count++].calls = eitp_record_file_sink(reports[i].file);
     }
     return count;
 }
@@ -215,7 +400,7 @@ static void eitp__watch_sink(eitp_run *run, eitp__sink *sink, eitp_status status
 
 /* Gives metrics.csv columns for the task's items and metrics. */
 static eitp_status eitp__set_report_columns(const eitp_run *run, eitp_error *error) {
-    eitp_csv *csv = eitp__sinks_of(run)->reports[EITP__REPORT_CSV].csv;
+    eitp_record_file *csv = eitp__sinks_of(run)->reports[EITP__REPORT_CSV].file;
     const eitp_task *task = eitp__trainer_task(run->trainer);
     return csv ? eitp__report_set_columns(csv, task, error) : EITP_OK;
 }
@@ -235,7 +420,7 @@ static eitp_status eitp__open_details(eitp_run *run, eitp_error *error) {
     eitp__report_configure(report, &run->config);
     memset(&sinks->all[sinks->count], 0, sizeof sinks->all[0]);
     sinks->all[sinks->count].is_detailed = 1;
-    sinks->all[sinks->count++].calls = eitp__report_sink(report);
+    sinks->all[sinks->count++].calls = eitp_record_file_sink(report->file);
     return EITP_OK;
 }
 
@@ -311,7 +496,7 @@ EITP__PRIVATE void eitp__sinks_record_details(eitp_run *run, int64_t step, const
     const eitp_record record = eitp__make_record(sinks, EITP_RECORD_EVALUATION, step, values, count);
     eitp_error error = EITP__ZERO;
     eitp_status status;
-    status = eitp__jsonl_add(sinks->reports[EITP__REPORT_EVALUATIONS].jsonl, &record, objects, object_count, &error);
+    status = eitp__jsonl_add(sinks->reports[EITP__REPORT_EVALUATIONS].file, &record, objects, object_count, &error);
     eitp__watch_sink(run, &sinks->all[sinks->count - 1], status, &error);
 }
 

@@ -1,11 +1,41 @@
-/* The sinks of a run: what its records are given to. They belong to the records' observer. */
+/* The sinks of a run, which its records are given to, and the files among them that the run opens by itself
+   (eitp_run_config.report_to). They belong to the records' observer. */
 #ifndef EITP_SINKS_H
 #define EITP_SINKS_H
 
-#include "run/log_directory.h"
-#include "run/record_values.h"
-#include "run/reports.h"
-#include "run/run_loop.h"
+#include "records/log_directory.h"
+#include "records/record_file.h"
+#include "run/internal.h"
+
+/* The kinds of files, in the order in which records reach them. */
+typedef enum eitp__report_kind {
+    EITP__REPORT_JSONL,
+    EITP__REPORT_CSV,
+    EITP__REPORT_TENSORBOARD,
+    EITP__REPORT_SUMMARY,     /* it goes with JSONL, and reads what that has written */
+    EITP__REPORT_EVALUATIONS, /* JSON lines with evaluations in detail; beside metrics.jsonl, if there are details */
+    EITP__REPORTS
+} eitp__report_kind;
+
+/* A file that is open, or zeros. */
+typedef struct eitp__report {
+    eitp_record_file *file;
+    char *path;      /* of the file, or of the directory of an event file */
+    int is_new;      /* the file, or the directory, did not exist before */
+    int directories; /* number of directories that were created for it, but not an event file's own */
+} eitp__report;
+
+/* Fails if a list has a word that is no kind of file. NULL is "none". */
+EITP__PRIVATE eitp_status eitp__reports_check(const char *list, eitp_error *error);
+
+/* True if a list has a kind. */
+EITP__PRIVATE int eitp__reports_have(const char *list, eitp__report_kind kind);
+
+/* Bytes that a kind takes at most, but not its thread's stack. */
+EITP__PRIVATE size_t eitp__report_bytes(eitp__report_kind kind);
+
+/* Seconds of processor time that the thread of its file has taken; 0 if it is not open. */
+EITP__PRIVATE double eitp__report_seconds(const eitp__report *report);
 
 /* Groups of parameters whose norms are recorded: further ones are left out. */
 #define EITP__RECORDED_GROUPS 128

@@ -4,12 +4,9 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "run/events.h"
-#include "run/poll.h"
-#include "run/run_directory.h"
-#include "run/run_evaluate.h"
-#include "run/run_restore.h"
-#include "run/run_step.h"
+#include "run/directory.h"
+#include "run/internal.h"
+#include "run/loop.h"
 #include "train/trainer.h"
 
 struct eitp_watch {

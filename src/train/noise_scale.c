@@ -130,27 +130,28 @@ EITP__PRIVATE eitp_status eitp__accumulated_squares(eitp_context *context, const
 
 /* ---- In a checkpoint ---- */
 
+static const eitp__json_field eitp__noise_scale_fields[] = {
+    EITP__JSON_FIELD(eitp__noise_scale, count, "count", INTEGER, 1, HUGE_VAL),
+    EITP__JSON_FIELD(eitp__noise_scale, signal, "signal", NUMBER, -HUGE_VAL, HUGE_VAL),
+    EITP__JSON_FIELD(eitp__noise_scale, noise, "noise", NUMBER, -HUGE_VAL, HUGE_VAL),
+};
+
 EITP__PRIVATE void eitp__noise_scale_write(const eitp__noise_scale *scale, eitp__buffer *text) {
     if (!scale->count)
         return;
-    eitp__buffer_format(text, "  \"noise_scale\": {\"count\": %lld, \"signal\": ", (long long)scale->count);
-    eitp__json_write_number(text, scale->signal);
-    eitp__buffer_add_text(text, ", \"noise\": ");
-    eitp__json_write_number(text, scale->noise);
+    eitp__buffer_add_text(text, "  \"noise_scale\": {");
+    eitp__json_write_fields(text, eitp__noise_scale_fields, EITP__COUNT(eitp__noise_scale_fields), scale);
     eitp__buffer_add_text(text, "},\n");
 }
 
 EITP__PRIVATE eitp_status eitp__noise_scale_read(eitp__noise_scale *scale, const eitp_json *state, eitp_error *error) {
-    const eitp_json *object = eitp_json_member(state, "noise_scale");
+    const eitp_json *object;
     eitp_status status;
     memset(scale, 0, sizeof *scale);
-    if (!object)
+    if (!eitp_json_member(state, "noise_scale"))
         return EITP_OK;
-    if (object->kind != EITP_JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'noise_scale' must be an object",
-                          (unsigned long long)object->line);
-    status = eitp__json_get_integer(object, "count", 1, INT64_MAX - 1, &scale->count, error);
-    if (!status)
-        status = eitp__json_get_number(object, "signal", -HUGE_VAL, HUGE_VAL, &scale->signal, error);
-    return status ? status : eitp__json_get_number(object, "noise", -HUGE_VAL, HUGE_VAL, &scale->noise, error);
+    status = eitp__json_get_object(state, "noise_scale", &object, error);
+    return status ? status
+                  : eitp__json_get_fields(object, eitp__noise_scale_fields, EITP__COUNT(eitp__noise_scale_fields),
+                                          scale, error);
 }

@@ -58,27 +58,22 @@ EITP__PRIVATE double eitp__plateau_rate(const eitp__plateau *plateau, const eitp
 
 /* ---- In a checkpoint ---- */
 
+static const eitp__json_field eitp__plateau_fields[] = {
+    EITP__JSON_FIELD(eitp__plateau, best, "best", NUMBER, -HUGE_VAL, HUGE_VAL), /* null: none */
+    EITP__JSON_FIELD(eitp__plateau, scale, "scale", NUMBER, 0, 1),
+    EITP__JSON_FIELD(eitp__plateau, failures, "failures", INTEGER, 0, HUGE_VAL),
+    EITP__JSON_FIELD(eitp__plateau, cooldown, "cooldown", INTEGER, 0, HUGE_VAL),
+    EITP__JSON_FIELD(eitp__plateau, evaluated_step, "evaluated_step", INTEGER, -1, HUGE_VAL),
+};
+
 EITP__PRIVATE void eitp__plateau_write(const eitp__plateau *plateau, eitp__buffer *text) {
-    eitp__buffer_add_text(text, "  \"plateau\": {\"best\": ");
-    eitp__json_write_number(text, plateau->best); /* null: none */
-    eitp__buffer_add_text(text, ", \"scale\": ");
-    eitp__json_write_number(text, plateau->scale);
-    eitp__buffer_format(text, ", \"failures\": %lld, \"cooldown\": %lld, \"evaluated_step\": %lld},\n",
-                        (long long)plateau->failures, (long long)plateau->cooldown, (long long)plateau->evaluated_step);
+    eitp__buffer_add_text(text, "  \"plateau\": {");
+    eitp__json_write_fields(text, eitp__plateau_fields, EITP__COUNT(eitp__plateau_fields), plateau);
+    eitp__buffer_add_text(text, "},\n");
 }
 
 EITP__PRIVATE eitp_status eitp__plateau_read(eitp__plateau *plateau, const eitp_json *state, eitp_error *error) {
-    const eitp_json *object = eitp_json_member(state, "plateau");
-    eitp_status status;
     eitp__plateau_init(plateau);
-    status = eitp__json_get_number(object, "best", -HUGE_VAL, HUGE_VAL, &plateau->best, error);
-    if (!status)
-        status = eitp__json_get_number(object, "scale", 0, 1, &plateau->scale, error);
-    if (!status)
-        status = eitp__json_get_integer(object, "failures", 0, INT64_MAX - 1, &plateau->failures, error);
-    if (!status)
-        status = eitp__json_get_integer(object, "cooldown", 0, INT64_MAX, &plateau->cooldown, error);
-    if (!status)
-        status = eitp__json_get_integer(object, "evaluated_step", -1, INT64_MAX, &plateau->evaluated_step, error);
-    return status;
+    return eitp__json_get_fields(eitp_json_member(state, "plateau"), eitp__plateau_fields,
+                                 EITP__COUNT(eitp__plateau_fields), plateau, error);
 }

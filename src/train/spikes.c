@@ -1,33 +1,24 @@
 #include "train/spikes.h"
 
-#include "base/statistics.h"
-
 /* A spike is above the median by `threshold` deviations, and by `excess` of the median: where values hardly vary, small
    differences are many deviations. */
-static void eitp__spike_window_begin(eitp__spike_window *window, double threshold, double excess) {
+static void eitp__usual_find(eitp__usual *values, double threshold, double excess) {
+    const eitp__rolling *last = &values->last;
     double distance;
-    window->usual = eitp__median(window->values, window->count);
-    window->limit = HUGE_VAL;
-    if (!(threshold > 0) || window->count < EITP__SPIKE_LEAST)
+    values->usual = eitp__median(last->values, last->count);
+    values->limit = HUGE_VAL;
+    if (!(threshold > 0) || last->count < EITP__SPIKE_LEAST)
         return;
-    distance = threshold * eitp__median_deviation(window->values, window->count);
-    if (distance < excess * fabs(window->usual))
-        distance = excess * fabs(window->usual);
+    distance = threshold * eitp__median_deviation(last->values, last->count);
+    if (distance < excess * fabs(values->usual))
+        distance = excess * fabs(values->usual);
     if (distance > 0)
-        window->limit = window->usual + distance;
+        values->limit = values->usual + distance;
 }
 
 EITP__PRIVATE void eitp__spikes_begin(eitp__spikes *spikes, double threshold) {
-    eitp__spike_window_begin(&spikes->losses, threshold, 0.25);
-    eitp__spike_window_begin(&spikes->norms, threshold, 1);
-}
-
-static void eitp__spike_window_add(eitp__spike_window *window, double value) {
-    if (window->count == EITP__SPIKE_WINDOW) {
-        memmove(window->values, window->values + 1, (EITP__SPIKE_WINDOW - 1) * sizeof *window->values);
-        window->count--;
-    }
-    window->values[window->count++] = value;
+    eitp__usual_find(&spikes->losses, threshold, 0.25);
+    eitp__usual_find(&spikes->norms, threshold, 1);
 }
 
 EITP__PRIVATE int eitp__spikes_end(eitp__spikes *spikes, eitp_step_report *report) {
@@ -37,8 +28,8 @@ EITP__PRIVATE int eitp__spikes_end(eitp__spikes *spikes, eitp_step_report *repor
     report->usual_loss = spikes->losses.usual;
     report->usual_grad_norm = spikes->norms.usual;
     if (is_finite && report->applied) {
-        eitp__spike_window_add(&spikes->losses, report->task_loss);
-        eitp__spike_window_add(&spikes->norms, report->grad_norm);
+        eitp__rolling_add(&spikes->losses.last, EITP__SPIKE_STEPS, report->task_loss);
+        eitp__rolling_add(&spikes->norms.last, EITP__SPIKE_STEPS, report->grad_norm);
         spikes->in_a_row = 0;
     } else if (!report->applied && isfinite(report->grad_norm)) {
         report->spike |= EITP_SPIKE_GRADIENT; /* also if the norm was rounded to the bound */
@@ -48,61 +39,45 @@ EITP__PRIVATE int eitp__spikes_end(eitp__spikes *spikes, eitp_step_report *repor
     report->spikes_skipped = spikes->skipped;
     if (spikes->in_a_row < EITP__SPIKES_IN_A_ROW)
         return 0;
-    spikes->losses.count = spikes->norms.count = 0;
+    spikes->losses.last.count = spikes->norms.last.count = 0;
     spikes->in_a_row = 0;
     return 1;
 }
 
 /* ---- In a checkpoint ---- */
 
-static void eitp__spike_window_write(const char *name, const eitp__spike_window *window, eitp__buffer *text) {
-    eitp__buffer_format(text, ", \"%s\": [", name);
-    for (size_t i = 0; i < window->count; i++) {
-        eitp__buffer_add_text(text, i ? ", " : "");
-        eitp__json_write_number(text, window->values[i]);
-    }
-    eitp__buffer_add_text(text, "]");
-}
+static const eitp__json_field eitp__spike_fields[] = {
+    EITP__JSON_FIELD(eitp__spikes, skipped, "skipped", INTEGER, 0, HUGE_VAL),
+    EITP__JSON_FIELD(eitp__spikes, in_a_row, "in_a_row", INTEGER, 0, EITP__SPIKES_IN_A_ROW - 1),
+};
 
 EITP__PRIVATE void eitp__spikes_write(const eitp__spikes *spikes, eitp__buffer *text) {
-    if (!spikes->losses.count && !spikes->skipped)
+    const eitp__rolling *losses = &spikes->losses.last, *norms = &spikes->norms.last;
+    if (!losses->count && !spikes->skipped)
         return;
-    eitp__buffer_format(text, "  \"spikes\": {\"skipped\": %lld, \"in_a_row\": %lld", (long long)spikes->skipped,
-                        (long long)spikes->in_a_row);
-    eitp__spike_window_write("losses", &spikes->losses, text);
-    eitp__spike_window_write("grad_norms", &spikes->norms, text);
+    eitp__buffer_add_text(text, "  \"spikes\": {");
+    eitp__json_write_fields(text, eitp__spike_fields, EITP__COUNT(eitp__spike_fields), spikes);
+    eitp__buffer_add_text(text, ", ");
+    eitp__json_write_numbers(text, "losses", losses->values, losses->count);
+    eitp__buffer_add_text(text, ", ");
+    eitp__json_write_numbers(text, "grad_norms", norms->values, norms->count);
     eitp__buffer_add_text(text, "},\n");
-}
-
-static eitp_status eitp__spike_window_read(const eitp_json *object, const char *name, eitp__spike_window *window,
-                                           eitp_error *error) {
-    const eitp_json *list = eitp_json_member(object, name);
-    if (!list || list->kind != EITP_JSON_ARRAY || list->count > EITP__SPIKE_WINDOW)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of at most %d numbers",
-                          (unsigned long long)(list ? list->line : object->line), name, EITP__SPIKE_WINDOW);
-    for (const eitp_json *item = list->first_child; item; item = item->next) {
-        if (item->kind != EITP_JSON_NUMBER || !isfinite(item->number))
-            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
-                              (unsigned long long)item->line, name);
-        window->values[window->count++] = item->number;
-    }
-    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp_json *state, eitp_error *error) {
     const eitp_json *object = eitp_json_member(state, "spikes");
+    eitp__rolling *losses = &spikes->losses.last, *norms = &spikes->norms.last;
     eitp_status status;
     memset(spikes, 0, sizeof *spikes);
     if (!object)
         return EITP_OK;
-    status = eitp__json_get_integer(object, "skipped", 0, INT64_MAX - 1, &spikes->skipped, error);
+    status = eitp__json_get_fields(object, eitp__spike_fields, EITP__COUNT(eitp__spike_fields), spikes, error);
     if (!status)
-        status = eitp__json_get_integer(object, "in_a_row", 0, EITP__SPIKES_IN_A_ROW - 1, &spikes->in_a_row, error);
+        status = eitp__json_get_numbers(object, "losses", 0, EITP__SPIKE_STEPS, losses->values, &losses->count, error);
     if (!status)
-        status = eitp__spike_window_read(object, "losses", &spikes->losses, error);
-    if (!status)
-        status = eitp__spike_window_read(object, "grad_norms", &spikes->norms, error);
-    if (!status && spikes->losses.count != spikes->norms.count)
+        status =
+            eitp__json_get_numbers(object, "grad_norms", 0, EITP__SPIKE_STEPS, norms->values, &norms->count, error);
+    if (!status && losses->count != norms->count)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'losses' and 'grad_norms' must have the same length",
                             (unsigned long long)object->line);
     return status;

@@ -4,7 +4,7 @@
  */
 #include "tests/support/everything.h"
 
-#include "run/summary.h"
+#include "records/summary.h"
 #include "tests/support/summary_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -34,15 +34,15 @@ static void write_rows(const place *p, const char *text, size_t size) {
 
 static const char *const columns_[] = {"loss", "note", "flag"};
 
-static eitp_csv *open_csv(const place *p, const char *const *columns, size_t count) {
-    eitp_csv *csv = NULL;
+static eitp_record_file *open_csv(const place *p, const char *const *columns, size_t count) {
+    eitp_record_file *csv = NULL;
     CHECK_THAT(!eitp_csv_open(&p->host, p->path, columns, count, &csv, &error_), "%s", error_.message);
     return csv;
 }
 
-static void add(eitp_csv *csv, eitp_record_kind kind, int64_t step, const eitp_value *values, size_t count) {
+static void add(eitp_record_file *csv, eitp_record_kind kind, int64_t step, const eitp_value *values, size_t count) {
     const eitp_record record = {kind, step, 1.5, 0.25, values, count};
-    const eitp_record_sink sink = eitp_csv_sink(csv);
+    const eitp_record_sink sink = eitp_record_file_sink(csv);
     CHECK_THAT(!sink.record(sink.user, &record, &error_), "%s", error_.message);
 }
 
@@ -64,13 +64,13 @@ static void values_have_columns(void) {
                                    "evaluation,2,1.5,0.25,-inf,\"\",,\n"
                                    "step,3,1.5,0.25,inf,,,\n";
     place p;
-    eitp_csv *csv;
+    eitp_record_file *csv;
     REQUIRE(begin_place(&p) && (csv = open_csv(&p, columns_, 3)) != NULL);
     add(csv, EITP_RECORD_STEP, 1, first, 3);
     add(csv, EITP_RECORD_EVENT, 1, second, 4);
     add(csv, EITP_RECORD_EVALUATION, 2, third, 2);
     add(csv, EITP_RECORD_STEP, 3, fourth, 1);
-    eitp_csv_close(csv);
+    eitp_record_file_close(csv);
     CHECK_THAT(!strcmp(read_path(p.path), expected), "%s", read_path(p.path));
     scratch_remove(p.directory);
 }
@@ -82,11 +82,11 @@ static const char old_[] = "kind,step,time,elapsed,x,loss,other\n"
                            "step,3,6,3,5,0.5,\n";
 
 static const char *resume(const place *p, int64_t step, int *evaluated) {
-    eitp_csv *csv = open_csv(p, columns_, 3);
-    const eitp_record_sink sink = eitp_csv_sink(csv);
+    eitp_record_file *csv = open_csv(p, columns_, 3);
+    const eitp_record_sink sink = eitp_record_file_sink(csv);
     *evaluated = 0;
     CHECK_THAT(!sink.resume(sink.user, step, evaluated, &error_), "%s", error_.message);
-    eitp_csv_close(csv);
+    eitp_record_file_close(csv);
     return read_path(p->path);
 }
 
@@ -95,22 +95,22 @@ static void a_resume_uses_the_header_of_the_file(void) {
     static const char more[] = "step,2,1.5,0.25,,4,\n";
     const size_t kept = strlen(old_) - strlen("step,3,6,3,5,0.5,\n");
     place p;
-    eitp_csv *csv;
+    eitp_record_file *csv;
     eitp_record_sink sink;
     int evaluated = 0;
     REQUIRE(begin_place(&p));
     write_rows(&p, old_, sizeof old_ - 1);
     REQUIRE((csv = open_csv(&p, columns_, 3)) != NULL);
-    sink = eitp_csv_sink(csv);
+    sink = eitp_record_file_sink(csv);
     CHECK(!sink.resume(sink.user, 2, &evaluated, &error_) && evaluated);
     add(csv, EITP_RECORD_STEP, 2, &value, 1);
-    eitp_csv_close(csv);
+    eitp_record_file_close(csv);
     CHECK_THAT(!strncmp(read_path(p.path), old_, kept) && !strcmp(read_path(p.path) + kept, more), "%s",
                read_path(p.path));
     /* Without a resume it is continued. */
     REQUIRE((csv = open_csv(&p, columns_, 3)) != NULL);
     add(csv, EITP_RECORD_STEP, 2, &value, 1);
-    eitp_csv_close(csv);
+    eitp_record_file_close(csv);
     CHECK_THAT(strlen(read_path(p.path)) == kept + 2 * strlen(more), "%s", read_path(p.path));
     scratch_remove(p.directory);
 }
@@ -181,7 +181,7 @@ static void columns_are_checked(void) {
     static const char *const bad[][2] = {{"a", "a"},   {"a", "step"}, {"other", "a"}, {"a", ""},
                                          {"a,b", "c"}, {"a\n", "c"},  {"\"", "c"}};
     place p;
-    eitp_csv *csv = (eitp_csv *)&p;
+    eitp_record_file *csv = (eitp_record_file *)&p;
     REQUIRE(begin_place(&p));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK(eitp_csv_open(&p.host, p.path, bad[i], 2, &csv, &error_) == EITP_ERROR_ARGUMENT && !csv);
@@ -189,8 +189,8 @@ static void columns_are_checked(void) {
     }
     CHECK(eitp_csv_open(&p.host, p.path, NULL, 2, &csv, &error_) == EITP_ERROR_ARGUMENT && !csv);
     CHECK(eitp_csv_open(NULL, p.path, NULL, 0, &csv, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK(!eitp_csv_sink(NULL).record);
-    eitp_csv_close(NULL);
+    CHECK(!eitp_record_file_sink(NULL).record);
+    eitp_record_file_close(NULL);
     scratch_remove(p.directory);
 }
 
@@ -311,13 +311,13 @@ static void missing_memory_is_reported(void) {
     int has_failed = 1;
     REQUIRE(begin_place(&p));
     for (long n = 1; has_failed; n++) {
-        eitp_csv *csv = NULL;
+        eitp_record_file *csv = NULL;
         eitp_status status;
         faults_begin(&f);
         f.fail_allocation = n;
         status = eitp_csv_open(&f.host, p.path, columns_, EITP__COUNT(columns_), &csv, &error_);
         CHECK_THAT(!status == (csv != NULL) && (!status || status == EITP_ERROR_MEMORY), "%ld: %s", n, error_.message);
-        eitp_csv_close(csv);
+        eitp_record_file_close(csv);
         has_failed = faults_end(&f);
     }
     scratch_remove(p.directory);

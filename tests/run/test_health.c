@@ -172,8 +172,8 @@ static void health_survives_a_resume(void) {
         memset(&resumed, 0x55, sizeof resumed);
         REQUIRE_OK(read_health(text.data, &resumed), error_);
         CHECK(resumed.nonfinite == step && resumed.overflowed == step % 2 && resumed.losses == step);
-        CHECK(same_numbers(straight.first, resumed.first, EITP__HEALTH_LOSSES));
-        CHECK(same_numbers(straight.recent, resumed.recent, EITP__HEALTH_LOSSES));
+        CHECK(same_numbers(straight.first.values, resumed.first.values, EITP__HEALTH_LOSSES));
+        CHECK(same_numbers(straight.recent.values, resumed.recent.values, EITP__HEALTH_LOSSES));
         CHECK(straight.has_saved == resumed.has_saved && same_numbers(&straight.saved_loss, &resumed.saved_loss, 1) &&
               same_numbers(&straight.saved_deviation, &resumed.saved_deviation, 1));
         eitp__buffer_release(&text);

@@ -174,9 +174,9 @@ static void numbers_that_a_step_gets_later_are_there(void) {
     const eitp_value values[] = {eitp__number_value("loss", 3), eitp__number_value("spot/loss", 4)};
     const eitp_record records[] = {{EITP_RECORD_STEP, 1, 0, 0, &values[0], 1},
                                    {EITP_RECORD_SPOT, 1, 0, 0, &values[1], 1}};
-    eitp__summary_file *summary = NULL;
+    eitp_record_file *summary = NULL;
     eitp_history *history;
-    eitp_jsonl *jsonl = NULL;
+    eitp_record_file *jsonl = NULL;
     eitp_path_info info = EITP__ZERO;
     char path[800];
     REQUIRE(begin_records());
@@ -185,22 +185,22 @@ static void numbers_that_a_step_gets_later_are_there(void) {
     REQUIRE_OK(eitp__summary_file_open(&host, directory_, &summary, &error_), error_);
     path_of("summary.jsonl", path);
     for (size_t i = 0; i < EITP__COUNT(records); i++) {
-        CHECK(!eitp_jsonl_sink(jsonl).record(jsonl, &records[i], &error_));
-        CHECK(!eitp__summary_file_sink(summary).record(summary, &records[i], &error_));
+        CHECK(!eitp_record_file_sink(jsonl).record(jsonl, &records[i], &error_));
+        CHECK(!eitp_record_file_sink(summary).record(summary, &records[i], &error_));
         while (info.kind != EITP_PATH_FILE) /* the first one is due at once */
             REQUIRE_OK(eitp__path_info(&host, path, &info, &error_), error_);
     }
-    CHECK(!eitp_jsonl_sink(jsonl).sync(jsonl, &error_));
+    CHECK(!eitp_record_file_sink(jsonl).sync(jsonl, &error_));
     history = open_history();
     check_history(history, "numbers of a step");
     CHECK(eitp_history_points(history, "loss", NULL, 0) == 1 &&
           eitp_history_points(history, "spot/loss", NULL, 0) == 1);
     eitp_history_close(history);
-    eitp__summary_file_close(summary);
+    eitp_record_file_close(summary);
     history = open_history();
     check_history(history, "at the end");
     eitp_history_close(history);
-    eitp_jsonl_close(jsonl);
+    eitp_record_file_close(jsonl);
     scratch_remove(directory_);
 }
 

@@ -35,13 +35,13 @@ static const char *read_lines(const place *p) {
 
 /* Resumes after a step, and returns what is left of the file. */
 static const char *resume(const place *p, int64_t step, int *evaluated) {
-    eitp_jsonl *jsonl = NULL;
+    eitp_record_file *jsonl = NULL;
     eitp_record_sink sink;
     *evaluated = 0;
     CHECK(!eitp_jsonl_open(&p->host, p->path, &jsonl, &error_));
-    sink = eitp_jsonl_sink(jsonl);
+    sink = eitp_record_file_sink(jsonl);
     CHECK_THAT(!sink.resume(sink.user, step, evaluated, &error_), "%s", error_.message);
-    eitp_jsonl_close(jsonl);
+    eitp_record_file_close(jsonl);
     return read_lines(p);
 }
 
@@ -58,19 +58,19 @@ static void jsonl_values_and_truncation(void) {
                                    {EITP_RECORD_EVALUATION, 2, 4.25, 3.5, &last, 1},
                                    {EITP_RECORD_STEP, 3, 0, 0, values, 1}};
     place p;
-    eitp_jsonl *jsonl;
+    eitp_record_file *jsonl;
     int evaluated = 0;
     REQUIRE(begin_place(&p));
     for (int round = 0; round < 2; round++) {
         eitp_record_sink sink;
         REQUIRE_OK(eitp_jsonl_open(&p.host, p.path, &jsonl, &error_), error_);
-        sink = eitp_jsonl_sink(jsonl);
+        sink = eitp_record_file_sink(jsonl);
         if (round)
             CHECK(!sink.resume(sink.user, 2, &evaluated, &error_) && evaluated);
         for (int i = 0; i < 3 && !round; i++)
             CHECK(!sink.record(sink.user, &records[i], &error_));
         CHECK(!sink.sync(sink.user, &error_));
-        eitp_jsonl_close(jsonl);
+        eitp_record_file_close(jsonl);
         CHECK_THAT(!strncmp(read_lines(&p), kept, strlen(kept)), "%s", read_lines(&p));
         CHECK((strlen(read_lines(&p)) == strlen(kept)) == (round == 1));
     }
@@ -83,15 +83,15 @@ static void an_event_is_no_evaluation(void) {
                                 {"message", EITP_VALUE_TEXT, 0, 0, "a \"val_loss\" that is lost"}};
     const eitp_record record = {EITP_RECORD_EVENT, 2, 0, 0, event, 2};
     place p;
-    eitp_jsonl *jsonl;
+    eitp_record_file *jsonl;
     eitp_record_sink sink;
     int evaluated = 0;
     REQUIRE(begin_place(&p));
     REQUIRE_OK(eitp_jsonl_open(&p.host, p.path, &jsonl, &error_), error_);
-    sink = eitp_jsonl_sink(jsonl);
+    sink = eitp_record_file_sink(jsonl);
     CHECK(!sink.record(sink.user, &record, &error_));
     CHECK(!sink.resume(sink.user, 2, &evaluated, &error_) && !evaluated);
-    eitp_jsonl_close(jsonl);
+    eitp_record_file_close(jsonl);
     scratch_remove(p.directory);
 }
 
@@ -138,11 +138,11 @@ static void what_could_not_be_written_is_kept(void) {
     int64_t lost;
     eitp_path_info info;
     place p;
-    eitp_jsonl *jsonl;
+    eitp_record_file *jsonl;
     REQUIRE(begin_place(&p));
     p.host.files.write = write_later;
     REQUIRE_OK(eitp_jsonl_open(&p.host, p.path, &jsonl, &error_), error_);
-    sink = eitp_jsonl_sink(jsonl);
+    sink = eitp_record_file_sink(jsonl);
     refuse(1);
     sink.record(sink.user, &record, &error_);
     CHECK(sink.sync(sink.user, &error_) == EITP_ERROR_IO && sink.lost(sink.user) == 1);
@@ -157,7 +157,7 @@ static void what_could_not_be_written_is_kept(void) {
     refuse(0);
     CHECK(!sink.sync(sink.user, &error_));
     lost = sink.lost(sink.user);
-    eitp_jsonl_close(jsonl);
+    eitp_record_file_close(jsonl);
     REQUIRE(!eitp__path_info(&p.host, p.path, &info, &error_));
     CHECK_THAT(lost > all / 2 && lost < all && info.size == (uint64_t)(2 + all - lost) * (sizeof line - 1),
                "%d lost, %d bytes", (int)lost, (int)info.size);

@@ -114,20 +114,20 @@ static void parts_have_what_they_take(void) {
 static void threads_of_files_take_time(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
-    eitp__record_file *file;
+    eitp__queued_file *file;
     double before = 0, after;
     REQUIRE(scratch_make(directory));
-    REQUIRE_OK(eitp__record_file_open(&host, scratch_path(directory, "a"), &file, &error_), error_);
-    after = eitp__record_file_seconds(file);
+    REQUIRE_OK(eitp__queued_file_open(&host, scratch_path(directory, "a"), &file, &error_), error_);
+    after = eitp__queued_file_seconds(file);
     for (int i = 0; i < 100 && after <= before; i++) {
-        CHECK(!eitp__record_file_append(file, "a record\n", 9, &error_) && !eitp__record_file_sync(file, &error_));
+        CHECK(!eitp__queued_file_append(file, "a record\n", 9, &error_) && !eitp__queued_file_sync(file, &error_));
         before = i ? before : after;
-        after = eitp__record_file_seconds(file);
+        after = eitp__queued_file_seconds(file);
     }
 #if defined(__linux__) && EITP__WITH_WORKER
     CHECK_THAT(after > before, "%g", after);
 #endif
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     scratch_remove(directory);
 }
 

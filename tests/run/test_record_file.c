@@ -175,34 +175,34 @@ static int text_is(const slow *s, const char *text) {
 
 /* ---- The queue ---- */
 
-static eitp__record_file *open_file(slow *s) {
-    eitp__record_file *file = NULL;
-    CHECK_THAT(!eitp__record_file_open(&s->host, "r", &file, &error_), "%s", error_.message);
+static eitp__queued_file *open_file(slow *s) {
+    eitp__queued_file *file = NULL;
+    CHECK_THAT(!eitp__queued_file_open(&s->host, "r", &file, &error_), "%s", error_.message);
     return file;
 }
 
-static eitp_status append(eitp__record_file *file, const char *text) {
-    return eitp__record_file_append(file, text, strlen(text), &error_);
+static eitp_status append(eitp__queued_file *file, const char *text) {
+    return eitp__queued_file_append(file, text, strlen(text), &error_);
 }
 
 static void records_are_appended(void) {
     slow s;
-    eitp__record_file *file;
+    eitp__queued_file *file;
     char text[8] = "";
     size_t done = 0;
     REQUIRE(slow_begin(&s));
     memcpy(s.content, "old\ntorn", 8);
     s.size = 8;
     REQUIRE((file = open_file(&s)) != NULL);
-    CHECK(!eitp__record_file_pause(file, &error_));
-    CHECK(!eitp__record_file_read(file, 1, text, 3, &done, &error_) && done == 3 && !memcmp(text, "ld\n", 3));
-    CHECK(!eitp__record_file_cut(file, 4, &error_));
+    CHECK(!eitp__queued_file_pause(file, &error_));
+    CHECK(!eitp__queued_file_read(file, 1, text, 3, &done, &error_) && done == 3 && !memcmp(text, "ld\n", 3));
+    CHECK(!eitp__queued_file_cut(file, 4, &error_));
     CHECK(!append(file, "a\n") && !append(file, "bc\n"));
-    CHECK(!eitp__record_file_sync(file, &error_) && s.syncs == 1 && text_is(&s, "old\na\nbc\n"));
+    CHECK(!eitp__queued_file_sync(file, &error_) && s.syncs == 1 && text_is(&s, "old\na\nbc\n"));
     CHECK(!append(file, "d\n"));
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     CHECK(text_is(&s, "old\na\nbc\nd\n") && s.syncs == 1);
-    eitp__record_file_close(NULL);
+    eitp__queued_file_close(NULL);
     slow_end(&s);
 }
 
@@ -210,7 +210,7 @@ static void records_are_appended(void) {
 static void every_size_is_written_whole(void) {
     const size_t limit = (size_t)3 << 20;
     slow s;
-    eitp__record_file *file;
+    eitp__queued_file *file;
     unsigned char *expected = (unsigned char *)malloc(SLOW_SIZE);
     size_t size = 0;
     uint32_t state = 7;
@@ -221,28 +221,28 @@ static void every_size_is_written_whole(void) {
         length = 1 + (state >> 8) % (i % 50 == 0 ? 60000 : 400);
         for (size_t k = 0; k < length; k++)
             expected[size + k] = (unsigned char)(i + (int)(k % 251)); /* differs from piece to piece */
-        CHECK_THAT(!eitp__record_file_append(file, expected + size, length, &error_), "%s", error_.message);
+        CHECK_THAT(!eitp__queued_file_append(file, expected + size, length, &error_), "%s", error_.message);
         size += length;
         if (i % 64 == 63)
-            CHECK_THAT(!eitp__record_file_sync(file, &error_), "%s", error_.message);
+            CHECK_THAT(!eitp__queued_file_sync(file, &error_), "%s", error_.message);
     }
-    CHECK(!eitp__record_file_sync(file, &error_) && !eitp__record_file_lost(file));
+    CHECK(!eitp__queued_file_sync(file, &error_) && !eitp__queued_file_lost(file));
     CHECK(s.size == size && !memcmp(s.content, expected, size));
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     free(expected);
     slow_end(&s);
 }
 
 static void a_record_larger_than_the_queue_is_dropped(void) {
     slow s;
-    eitp__record_file *file;
-    char *large = (char *)calloc(EITP__RECORD_QUEUE + 1, 1);
+    eitp__queued_file *file;
+    char *large = (char *)calloc(EITP__QUEUE_BYTES + 1, 1);
     REQUIRE(large && slow_begin(&s) && (file = open_file(&s)) != NULL);
-    CHECK(eitp__record_file_append(file, large, EITP__RECORD_QUEUE + 1, &error_) == EITP_ERROR_IO);
-    CHECK(eitp__record_file_append(file, large, EITP__RECORD_QUEUE - 3, &error_) == EITP_ERROR_IO);
-    CHECK(eitp__record_file_lost(file) == 2 && !append(file, "a\n") && !eitp__record_file_sync(file, &error_));
+    CHECK(eitp__queued_file_append(file, large, EITP__QUEUE_BYTES + 1, &error_) == EITP_ERROR_IO);
+    CHECK(eitp__queued_file_append(file, large, EITP__QUEUE_BYTES - 3, &error_) == EITP_ERROR_IO);
+    CHECK(eitp__queued_file_lost(file) == 2 && !append(file, "a\n") && !eitp__queued_file_sync(file, &error_));
     CHECK(text_is(&s, "a\n"));
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     free(large);
     slow_end(&s);
 }
@@ -252,7 +252,7 @@ static void a_million_records_allocate_nothing(void) {
     const int64_t count = test_stride(1000000, 100000);
     const eitp_value values[] = {{"loss", EITP_VALUE_NUMBER, 0.125, 0, NULL}, {"lr", EITP_VALUE_NUMBER, 1, 0, NULL}};
     eitp_record record = {EITP_RECORD_STEP, 0, 1.5, 2.5, values, 2};
-    eitp_jsonl *jsonl = NULL;
+    eitp_record_file *jsonl = NULL;
     eitp_record_sink sink;
     slow s;
     long allocations;
@@ -261,7 +261,7 @@ static void a_million_records_allocate_nothing(void) {
     REQUIRE(slow_begin(&s));
     s.discards = 1;
     REQUIRE_OK(eitp_jsonl_open(&s.host, "r", &jsonl, &error_), error_);
-    sink = eitp_jsonl_sink(jsonl);
+    sink = eitp_record_file_sink(jsonl);
     allocations = s.f.allocations;
     bytes = s.f.live_bytes;
     own_calls = s.own_calls;
@@ -280,7 +280,7 @@ static void a_million_records_allocate_nothing(void) {
     CHECK_THAT(s.writes < count / 20, "%d writes", s.writes);
 #endif
     (void)own_calls;
-    eitp_jsonl_close(jsonl);
+    eitp_record_file_close(jsonl);
     slow_end(&s);
 }
 
@@ -288,65 +288,65 @@ static void a_million_records_allocate_nothing(void) {
 
 static void what_fails_is_kept_and_written_later(void) {
     slow s;
-    eitp__record_file *file;
+    eitp__queued_file *file;
     int has_failed = 0;
     REQUIRE(slow_begin(&s) && (file = open_file(&s)) != NULL);
-    CHECK(!append(file, "first\n") && !eitp__record_file_sync(file, &error_));
+    CHECK(!append(file, "first\n") && !eitp__queued_file_sync(file, &error_));
     s.refused = 1000000;
     for (int i = 0; i < 3; i++) {
         append(file, i ? "lost?\n" : "kept\n");
-        CHECK(eitp__record_file_sync(file, &error_) == EITP_ERROR_IO);
+        CHECK(eitp__queued_file_sync(file, &error_) == EITP_ERROR_IO);
         CHECK_THAT(strstr(error_.message, "'r'") && strstr(error_.message, "no space left"), "%s", error_.message);
-        CHECK(text_is(&s, "first\n") && eitp__record_file_lost(file) == 1 + i);
+        CHECK(text_is(&s, "first\n") && eitp__queued_file_lost(file) == 1 + i);
         has_failed |= s.resizes > 0;
     }
-    CHECK(has_failed && append(file, "reported\n") == EITP_ERROR_IO && eitp__record_file_lost(file) == 4);
+    CHECK(has_failed && append(file, "reported\n") == EITP_ERROR_IO && eitp__queued_file_lost(file) == 4);
     __atomic_store_n(&s.refused, 0, __ATOMIC_RELAXED);
-    CHECK(!eitp__record_file_sync(file, &error_) && !eitp__record_file_lost(file));
-    CHECK(!append(file, "last\n") && !eitp__record_file_sync(file, &error_));
+    CHECK(!eitp__queued_file_sync(file, &error_) && !eitp__queued_file_lost(file));
+    CHECK(!append(file, "last\n") && !eitp__queued_file_sync(file, &error_));
     CHECK(text_is(&s, "first\nkept\nlost?\nlost?\nreported\nlast\n"));
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     slow_end(&s);
 }
 
 static void a_full_queue_drops_records(void) {
     const int64_t all = 200000; /* records of 6 and 4 bytes: more than the queue */
     slow s;
-    eitp__record_file *file;
+    eitp__queued_file *file;
     int64_t lost;
     REQUIRE(slow_begin(&s) && (file = open_file(&s)) != NULL);
     s.refused = 1000000;
     for (int64_t i = 0; i < all; i++)
         append(file, "12345\n");
-    CHECK(eitp__record_file_sync(file, &error_) == EITP_ERROR_IO && eitp__record_file_lost(file) == all);
+    CHECK(eitp__queued_file_sync(file, &error_) == EITP_ERROR_IO && eitp__queued_file_lost(file) == all);
     __atomic_store_n(&s.refused, 0, __ATOMIC_RELAXED);
-    CHECK(!eitp__record_file_sync(file, &error_));
-    lost = eitp__record_file_lost(file);
-    CHECK_THAT(lost == all - (int64_t)(EITP__RECORD_QUEUE / 10) && s.size == (uint64_t)(all - lost) * 6,
+    CHECK(!eitp__queued_file_sync(file, &error_));
+    lost = eitp__queued_file_lost(file);
+    CHECK_THAT(lost == all - (int64_t)(EITP__QUEUE_BYTES / 10) && s.size == (uint64_t)(all - lost) * 6,
                "%d lost, %d bytes", (int)lost, (int)s.size);
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     slow_end(&s);
 }
 
 static eitp_status use_file(const eitp_host *host, const char *path) {
-    eitp__record_file *file;
+    eitp__queued_file *file;
     char text[8];
     size_t done;
-    eitp_status status = eitp__record_file_open(host, path, &file, &error_);
+    eitp_status status = eitp__queued_file_open(host, path, &file, &error_);
     if (status)
         return status;
-    status = eitp__record_file_append(file, "a\n", 2, &error_);
+    status = eitp__queued_file_append(file, "a\n", 2, &error_);
     if (!status)
-        status = eitp__record_file_sync(file, &error_);
+        status = eitp__queued_file_sync(file, &error_);
     if (!status)
-        status = eitp__record_file_pause(file, &error_);
+        status = eitp__queued_file_pause(file, &error_);
     if (!status)
-        status = eitp__record_file_read(file, 0, text, 2, &done, &error_);
+        status = eitp__queued_file_read(file, 0, text, 2, &done, &error_);
     if (!status)
-        status = eitp__record_file_cut(file, 0, &error_);
+        status = eitp__queued_file_cut(file, 0, &error_);
     if (!status)
-        status = eitp__record_file_append(file, "b\n", 2, &error_);
-    eitp__record_file_close(file);
+        status = eitp__queued_file_append(file, "b\n", 2, &error_);
+    eitp__queued_file_close(file);
     return status;
 }
 
@@ -390,51 +390,51 @@ static void await_calls(slow *s, int in_call) {
 }
 
 /* Ends it, and waits until the file's thread has noticed. */
-static void end_stall(slow *s, eitp__record_file *file) {
-    eitp__record_file_set_times(file, 0, 600);
+static void end_stall(slow *s, eitp__queued_file *file) {
+    eitp__queued_file_set_times(file, 0, 600);
     set_stalls(s, 0);
-    while (eitp__record_file_sync(file, &error_))
+    while (eitp__queued_file_sync(file, &error_))
         CHECK_THAT(strstr(error_.message, "has not been written"), "%s", error_.message);
 }
 
 static void a_stalled_disk_is_reported_and_recovers(void) {
     slow s;
-    eitp__record_file *file;
+    eitp__queued_file *file;
     REQUIRE(slow_begin(&s) && (file = open_file(&s)) != NULL);
-    eitp__record_file_set_times(file, 0, 0.01);
+    eitp__queued_file_set_times(file, 0, 0.01);
     set_stalls(&s, 1);
     append(file, "a\n");
     await_calls(&s, 1);
     for (int i = 0; i < 2; i++) {
-        CHECK(eitp__record_file_sync(file, &error_) == EITP_ERROR_IO);
+        CHECK(eitp__queued_file_sync(file, &error_) == EITP_ERROR_IO);
         CHECK_THAT(strstr(error_.message, "'r' has not been written for 0 s"), "%s", error_.message);
     }
-    CHECK(append(file, "b\n") == EITP_ERROR_IO && eitp__record_file_lost(file) == 2);
-    CHECK(eitp__record_file_pause(file, &error_) == EITP_ERROR_IO);
+    CHECK(append(file, "b\n") == EITP_ERROR_IO && eitp__queued_file_lost(file) == 2);
+    CHECK(eitp__queued_file_pause(file, &error_) == EITP_ERROR_IO);
     for (int i = 0; i < 200000; i++)
         append(file, "12345\n");
-    CHECK(eitp__record_file_lost(file) == 200002);
+    CHECK(eitp__queued_file_lost(file) == 200002);
     end_stall(&s, file);
-    CHECK(eitp__record_file_lost(file) > 90000 && !append(file, "c\n") && !eitp__record_file_sync(file, &error_));
+    CHECK(eitp__queued_file_lost(file) > 90000 && !append(file, "c\n") && !eitp__queued_file_sync(file, &error_));
     CHECK(!memcmp(s.content, "a\nb\n12345\n", 10) && !memcmp(s.content + s.size - 8, "12345\nc\n", 8));
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     slow_end(&s);
 }
 
 /* The first wait is bounded; after it nothing waits until the call returns, so that this test ends. */
 static void a_stall_is_waited_for_once(void) {
     slow s;
-    eitp__record_file *file;
+    eitp__queued_file *file;
     REQUIRE(slow_begin(&s) && (file = open_file(&s)) != NULL);
-    eitp__record_file_set_times(file, 0, 0.01);
+    eitp__queued_file_set_times(file, 0, 0.01);
     set_stalls(&s, 1);
     append(file, "a\n");
     await_calls(&s, 1);
-    CHECK(eitp__record_file_sync(file, &error_) == EITP_ERROR_IO);
-    eitp__record_file_set_times(file, 0, 1e9);
-    CHECK(eitp__record_file_sync(file, &error_) == EITP_ERROR_IO);
+    CHECK(eitp__queued_file_sync(file, &error_) == EITP_ERROR_IO);
+    eitp__queued_file_set_times(file, 0, 1e9);
+    CHECK(eitp__queued_file_sync(file, &error_) == EITP_ERROR_IO);
     set_stalls(&s, 0);
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     CHECK(s.f.open_files == 0 || s.f.open_files == 1); /* whether the call has returned before */
     s.f.open_files = 0;
     await_calls(&s, 0);
@@ -444,15 +444,15 @@ static void a_stall_is_waited_for_once(void) {
 /* The memory that the file had is filled with other bytes before the call returns. */
 static void a_file_closed_in_a_stall_is_abandoned(void) {
     static slow s; /* outlives the thread */
-    eitp__record_file *file;
+    eitp__queued_file *file;
     int calls;
     REQUIRE(slow_begin(&s) && (file = open_file(&s)) != NULL);
-    eitp__record_file_set_times(file, 0, 0.01);
+    eitp__queued_file_set_times(file, 0, 0.01);
     set_stalls(&s, 1);
     append(file, "from the stack\n");
     await_calls(&s, 1);
     append(file, "never written\n");
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     CHECK_THAT(s.f.live_blocks == 0 && s.f.open_files == 1, "%ld blocks, %ld files", s.f.live_blocks, s.f.open_files);
     calls = s.writes + s.resizes + s.syncs;
     set_stalls(&s, 0);
@@ -472,7 +472,7 @@ static void a_file_closed_in_a_stall_is_abandoned(void) {
 typedef struct said {
     char text[8192];
     slow *s;
-    eitp__record_file *file;
+    eitp__queued_file *file;
     int64_t release_after; /* the stall ends after this step; 0: not before the run does */
     int steps, saved;
 } said;
@@ -497,7 +497,7 @@ static void train_on_a_stalled_disk(int64_t release_after) {
     eitp_host host = eitp_host_default();
     eitp_run_report report;
     eitp_run *trained = NULL;
-    eitp_jsonl *jsonl = NULL;
+    eitp_record_file *jsonl = NULL;
     eitp_record_sink sink;
     eitp_checkpoint_info info;
     memset(&heard, 0, sizeof heard);
@@ -506,9 +506,9 @@ static void train_on_a_stalled_disk(int64_t release_after) {
     REQUIRE_OK(own_begin(&o, &host, "fp32", OWN_ROW, &error_), error_);
     REQUIRE_OK(own_train(&o, &error_), error_);
     REQUIRE_OK(eitp_jsonl_open(&s.host, "r", &jsonl, &error_), error_);
-    heard.file = eitp__jsonl_file(jsonl);
-    eitp__record_file_set_times(heard.file, 0, 0.01);
-    sink = eitp_jsonl_sink(jsonl);
+    heard.file = jsonl->queue;
+    eitp__queued_file_set_times(heard.file, 0, 0.01);
+    sink = eitp_record_file_sink(jsonl);
     sink.resume = NULL; /* it would wait for the disk, before the run */
     set_stalls(&s, 1);
     heard.s = &s;
@@ -540,7 +540,7 @@ static void train_on_a_stalled_disk(int64_t release_after) {
         end_stall(&s, heard.file);
     }
     eitp_run_close(trained);
-    eitp_jsonl_close(jsonl);
+    eitp_record_file_close(jsonl);
     own_end(&o);
     scratch_remove(directory);
     slow_end(&s);
@@ -571,23 +571,23 @@ static int file_has(const char *path, const char *text) {
     return file && size == strlen(text) && !memcmp(content, text, size);
 }
 
-static void append_and_sync(eitp__record_file *file, const char *text) {
-    CHECK_THAT(!append(file, text) && !eitp__record_file_sync(file, &error_), "%s", error_.message);
+static void append_and_sync(eitp__queued_file *file, const char *text) {
+    CHECK_THAT(!append(file, text) && !eitp__queued_file_sync(file, &error_), "%s", error_.message);
 }
 
 /* As logrotate does: the file is moved, truncated in place, or replaced by another one. */
 static void a_file_that_others_change_is_followed(void) {
     eitp_host host = eitp_host_default();
     char directory[512], path[600], moved[600];
-    eitp__record_file *file = NULL;
+    eitp__queued_file *file = NULL;
     int warnings = 0;
     REQUIRE(scratch_make(directory));
     snprintf(path, sizeof path, "%s", scratch_path(directory, "r"));
     snprintf(moved, sizeof moved, "%s", scratch_path(directory, "r.1"));
     host.log.user = &warnings;
     host.log.write = count_warning;
-    REQUIRE_OK(eitp__record_file_open(&host, path, &file, &error_), error_);
-    eitp__record_file_set_lead(file, "names\n", 6);
+    REQUIRE_OK(eitp__queued_file_open(&host, path, &file, &error_), error_);
+    eitp__queued_file_set_lead(file, "names\n", 6);
     append_and_sync(file, "a\n");
     CHECK(file_has(path, "a\n") && !warnings);
     CHECK(!rename(path, moved));
@@ -600,7 +600,7 @@ static void a_file_that_others_change_is_followed(void) {
     append_and_sync(file, "d\n");
     CHECK(file_has(path, "x\nd\n"));
     CHECK(!unlink(path) && !append(file, "e\n"));
-    eitp__record_file_close(file);
+    eitp__queued_file_close(file);
     CHECK(file_has(path, "names\ne\n"));
     CHECK_THAT(warnings == 1, "%d warnings", warnings);
     scratch_remove(directory);
@@ -609,18 +609,18 @@ static void a_file_that_others_change_is_followed(void) {
 static void a_link_is_refused(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], path[600], target[600];
-    eitp__record_file *file = NULL;
+    eitp__queued_file *file = NULL;
     void *handle = NULL;
     REQUIRE(scratch_make(directory));
     snprintf(path, sizeof path, "%s", scratch_path(directory, "r"));
     snprintf(target, sizeof target, "%s", scratch_path(directory, "target"));
     CHECK(!eitp__write_file(&host, target, "x\n", 2, &error_) && !symlink("target", path));
-    CHECK(eitp__record_file_open(&host, path, &file, &error_) == EITP_ERROR_ARGUMENT && !file);
+    CHECK(eitp__queued_file_open(&host, path, &file, &error_) == EITP_ERROR_ARGUMENT && !file);
     CHECK_THAT(strstr(error_.message, "is a symbolic link") != NULL, "%s", error_.message);
     CHECK(host.files.open(host.files.user, path, EITP_FILE_UPDATE, &handle) == ELOOP);
     CHECK(file_has(target, "x\n"));
     CHECK(!unlink(path) && !mkfifo(path, 0600));
-    CHECK(eitp__record_file_open(&host, path, &file, &error_) == EITP_ERROR_ARGUMENT && !file);
+    CHECK(eitp__queued_file_open(&host, path, &file, &error_) == EITP_ERROR_ARGUMENT && !file);
     scratch_remove(directory);
 }
 

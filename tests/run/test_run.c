@@ -338,7 +338,7 @@ static void metrics_are_written_later(void) {
 
 static void the_sink_of_null_is_refused(void) {
     const eitp_host host = eitp_host_default();
-    const eitp_record_sink sink = eitp_jsonl_sink(NULL);
+    const eitp_record_sink sink = eitp_record_file_sink(NULL);
     eitp_run_config config = eitp_run_config_default();
     eitp_run *made = (eitp_run *)&config;
     config.sinks = &sink;
@@ -1477,7 +1477,7 @@ static void invalid_configurations_are_refused(void) {
     CHECK(eitp_run_train(NULL, NULL, NULL, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_run_checkpoint(NULL));
     eitp_run_close(NULL);
-    eitp_jsonl_close(NULL);
+    eitp_record_file_close(NULL);
     f.config.resume = EITP_RESUME_NAMED;
     CHECK(eitp_run_open(&f.host, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
     f.config.resume = EITP_RESUME_NONE;

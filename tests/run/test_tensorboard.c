@@ -206,7 +206,7 @@ static int has_text(const event *e, const char *tag, const char *text) {
 
 /* ---- Writing ---- */
 
-static void write_some(eitp_tensorboard *tensorboard, int64_t step) {
+static void write_some(eitp_record_file *tensorboard, int64_t step) {
     const eitp_value values[] = {{"loss", EITP_VALUE_NUMBER, 0.1, 0, NULL},
                                  {"lr", EITP_VALUE_NUMBER, 3e-4, 0, NULL},
                                  {"grad_norm", EITP_VALUE_NUMBER, (double)INFINITY, 0, NULL},
@@ -220,7 +220,7 @@ static void write_some(eitp_tensorboard *tensorboard, int64_t step) {
     const eitp_record records[] = {{EITP_RECORD_STEP, step, 1234.5, 2, values, 6},
                                    {EITP_RECORD_EVENT, step, 1235, 2, saved, 2},
                                    {EITP_RECORD_EVENT, step, 1236, 2, memory, 2}};
-    const eitp_record_sink sink = eitp_tensorboard_sink(tensorboard);
+    const eitp_record_sink sink = eitp_record_file_sink(tensorboard);
     for (int i = 0; i < 3; i++)
         CHECK_THAT(!sink.record(sink.user, &records[i], &error_), "%s", error_.message);
 }
@@ -230,14 +230,14 @@ static void records_become_events(void) {
     char directory[512], name[600];
     static events found;
     for (int guide = 0; guide < 2; guide++) {
-        eitp_tensorboard *tensorboard = NULL;
+        eitp_record_file *tensorboard = NULL;
         const event *e = found.list;
         REQUIRE(scratch_make(directory));
         snprintf(name, sizeof name, "%s/new/tb", directory);
         REQUIRE_OK(eitp_tensorboard_open(&host, name, &tensorboard, &error_), error_);
         eitp_tensorboard_use_guide_tags(tensorboard, guide);
         write_some(tensorboard, ((int64_t)1 << 40) + 7);
-        eitp_tensorboard_close(tensorboard);
+        eitp_record_file_close(tensorboard);
         read_events(event_file(name, 0), &found);
         REQUIRE(found.is_whole && found.count == 4);
         CHECK(strstr(event_file(name, 0), "/events.out.tfevents.1") && !*event_file(name, 1));
@@ -270,15 +270,15 @@ static void a_resume_starts_a_session(void) {
     snprintf(name, sizeof name, "%s/events.out.tfevents.9000000000000000000", directory);
     CHECK(!eitp__write_file(&host, name, "", 0, &error_));
     for (size_t i = 0; i < 3; i++) {
-        eitp_tensorboard *tensorboard = NULL;
+        eitp_record_file *tensorboard = NULL;
         eitp_record_sink sink;
         int evaluated = 0;
         REQUIRE_OK(eitp_tensorboard_open(&host, directory, &tensorboard, &error_), error_);
-        sink = eitp_tensorboard_sink(tensorboard);
+        sink = eitp_record_file_sink(tensorboard);
         CHECK(!sink.resume(sink.user, steps[i], &evaluated, &error_) && !evaluated);
         write_some(tensorboard, steps[i] + 1);
         CHECK(!sink.sync(sink.user, &error_) && !sink.lost(sink.user));
-        eitp_tensorboard_close(tensorboard);
+        eitp_record_file_close(tensorboard);
         snprintf(name, sizeof name, "%s", event_file(directory, 1 + i));
         CHECK_THAT(strstr(name, "/events.out.tfevents.400000000") &&
                        atol(strstr(name, "tfevents.") + 18) == (long)i + 1,
@@ -340,16 +340,16 @@ static void a_run_follows_its_last_configuration(void) {
 
 static void null_is_refused(void) {
     const eitp_host host = eitp_host_default();
-    eitp_tensorboard *tensorboard = NULL;
+    eitp_record_file *tensorboard = NULL;
     CHECK(eitp_tensorboard_open(&host, NULL, &tensorboard, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_tensorboard_open(NULL, "x", &tensorboard, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK(!eitp_tensorboard_sink(NULL).record);
+    CHECK(!eitp_record_file_sink(NULL).record);
     eitp_tensorboard_use_guide_tags(NULL, 1);
-    eitp_tensorboard_close(NULL);
+    eitp_record_file_close(NULL);
 }
 
 static eitp_status use(const eitp_host *host, const char *directory) {
-    eitp_tensorboard *tensorboard;
+    eitp_record_file *tensorboard;
     eitp_record_sink sink;
     int evaluated = 0;
     const eitp_value value = {"a", EITP_VALUE_NUMBER, 1, 0, NULL};
@@ -357,13 +357,13 @@ static eitp_status use(const eitp_host *host, const char *directory) {
     eitp_status status = eitp_tensorboard_open(host, directory, &tensorboard, &error_);
     if (status)
         return status;
-    sink = eitp_tensorboard_sink(tensorboard);
+    sink = eitp_record_file_sink(tensorboard);
     status = sink.resume(sink.user, 1, &evaluated, &error_);
     if (!status)
         status = sink.record(sink.user, &record, &error_);
     if (!status)
         status = sink.sync(sink.user, &error_);
-    eitp_tensorboard_close(tensorboard);
+    eitp_record_file_close(tensorboard);
     return status;
 }
 

@@ -41,7 +41,7 @@ static void a_spike_is_far_above_the_median(void) {
     CHECK(!make_step(&spikes, 0, 0, 30, 29, NULL));
     CHECK(!make_step(&spikes, 10, 0, (double)NAN, (double)NAN, NULL));
     CHECK(!make_step(&spikes, 10, 0, (double)INFINITY, (double)INFINITY, NULL));
-    CHECK(spikes.losses.count == 26 && spikes.skipped == 0);
+    CHECK(spikes.losses.last.count == 26 && spikes.skipped == 0);
 }
 
 /* Values that hardly vary: a tenth more is a thousand deviations, and no spike. */
@@ -63,7 +63,7 @@ static void the_window_follows_the_norm(void) {
     double norm = 1;
     for (int i = 0; i < 1000; i++, norm *= 1.005)
         CHECK(!make_step(&spikes, 10, 1, 3, norm, NULL));
-    CHECK(spikes.norms.count == EITP__SPIKE_WINDOW && spikes.skipped == 0);
+    CHECK(spikes.norms.last.count == EITP__SPIKE_STEPS && spikes.skipped == 0);
 }
 
 /* A norm that stays high is no spike: after ten steps it is applied. */
@@ -76,7 +76,7 @@ static void a_lasting_change_is_not_skipped_for_ever(void) {
         CHECK(make_step(&spikes, 10, 1, 3, 9, &was_cleared) == EITP_SPIKE_GRADIENT);
         CHECK(was_cleared == (i == EITP__SPIKES_IN_A_ROW) && spikes.skipped == i);
     }
-    CHECK(!make_step(&spikes, 10, 1, 3, 9, &was_cleared) && spikes.norms.count == 1 && !was_cleared);
+    CHECK(!make_step(&spikes, 10, 1, 3, 9, &was_cleared) && spikes.norms.last.count == 1 && !was_cleared);
 }
 
 static eitp_status read_spikes(const char *text, eitp__spikes *spikes) {
@@ -103,11 +103,11 @@ static void windows_of_an_edited_file_are_refused(void) {
     eitp__spikes spikes;
     for (size_t i = 0; i < EITP__COUNT(texts); i++)
         CHECK_THAT(read_spikes(texts[i], &spikes) == EITP_ERROR_FORMAT, "%s", texts[i]);
-    for (int i = 0; i < EITP__SPIKE_WINDOW; i++)
+    for (int i = 0; i < EITP__SPIKE_STEPS; i++)
         strcat(many, ",0");
     strcat(many, "]}}");
     CHECK(read_spikes(many, &spikes) == EITP_ERROR_FORMAT);
-    CHECK(!read_spikes("{}", &spikes) && !spikes.losses.count);
+    CHECK(!read_spikes("{}", &spikes) && !spikes.losses.last.count);
 }
 
 /* ---- Steps ---- */

@@ -1,0 +1,468 @@
+/*
+ * Changes of settings of a run that trains. They reach it by files of its output directory, each written whole and
+ * renamed. A request {"id": "1", "settings": {"log_every": "50"}} is taken by renaming it, so that one that follows is
+ * neither lost nor mixed with it, and has an answer {"id": "1", "step": 8, "settings": {"log_every": {"was": "10",
+ * "is": "50"}}}, with "error" instead of "settings" if it was refused.
+ */
+#include "run/set.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/setting_table.h"
+#include "run/internal.h"
+#include "train/trainer.h"
+
+enum { EITP__SET_ID_SIZE = 64, EITP__SET_LIMIT = 1 << 16 };
+
+/* A setting of a table, and its value as text. */
+typedef struct eitp__set_change {
+    const eitp_setting *setting;
+    const char *value;
+} eitp__set_change;
+
+/* The path of one of the files above; NULL if out of memory. */
+static char *eitp__set_path(const eitp_host *host, const char *directory, const char *name) {
+    return eitp__join_path(host, directory, name);
+}
+
+/* Lists those that may change. */
+static eitp_status eitp__set_fail_name(const eitp_setting *settings, size_t count, const char *name,
+                                       eitp_error *error) {
+    char list[400] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < count && at < sizeof list; i++) {
+        if (settings[i].flags & EITP_SETTING_LIVE)
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", settings[i].name);
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown setting '%.40s' of a run that trains (choose from %s)", name,
+                      list);
+}
+
+/* Finds a setting that may change while a run trains. EITP_ERROR_ARGUMENT if there is none of this name, or it may not
+   change. */
+static eitp_status eitp__set_find(const eitp_setting *settings, size_t count, const char *name,
+                                  const eitp_setting **found, eitp_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (!eitp__setting_has_name(settings[i].name, name))
+            continue;
+        *found = &settings[i];
+        return settings[i].flags & EITP_SETTING_LIVE
+                   ? EITP_OK
+                   : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                                "%s cannot change while the run trains; stop the run, and resume it with another value",
+                                settings[i].name);
+    }
+    return eitp__set_fail_name(settings, count, name, error);
+}
+
+/* ---- Files ---- */
+
+/* The value of a member as text; NULL if it is none of a setting. */
+static const char *eitp__set_value(const eitp_json *member) {
+    if (member->kind == EITP_JSON_BOOLEAN)
+        return member->boolean ? "true" : "false";
+    return member->kind == EITP_JSON_STRING || member->kind == EITP_JSON_NUMBER ? member->text : NULL;
+}
+
+/* The id of a request or an answer; "" if it has none. */
+static const char *eitp__set_id(const eitp_json *root) {
+    const eitp_json *id = eitp_json_member(root, "id");
+    return id && id->kind == EITP_JSON_STRING && id->text_size < EITP__SET_ID_SIZE ? id->text : "";
+}
+
+/* Reads the changes of a request. `id` is empty if it has none. The document must outlive the changes. */
+static eitp_status eitp__set_parse(const eitp_json *root, const eitp_setting *settings, size_t setting_count,
+                                   eitp__set_change changes[EITP__SET_CHANGES], size_t *count, eitp_error *error) {
+    const eitp_json *members = eitp_json_member(root, "settings");
+    *count = 0;
+    if (!members || members->kind != EITP_JSON_OBJECT || !members->count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "it has no object \"settings\" with names and values");
+    if (members->count > EITP__SET_CHANGES)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "it has %llu settings; the most are %d",
+                          (unsigned long long)members->count, EITP__SET_CHANGES);
+    for (const eitp_json *member = members->first_child; member; member = member->next) {
+        eitp__set_change *change = &changes[*count];
+        if (eitp__set_find(settings, setting_count, member->name, &change->setting, error))
+            return EITP_ERROR_ARGUMENT;
+        change->value = eitp__set_value(member);
+        if (!change->value)
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be a text, a number, true or false",
+                              (unsigned long long)member->line, change->setting->name);
+        ++*count;
+    }
+    return EITP_OK;
+}
+
+static void eitp__set_write_request(eitp__buffer *text, const char *id, const eitp__set_change *changes, size_t count) {
+    eitp__buffer_format(text, "{\"id\": \"%s\", \"settings\": {", id);
+    for (size_t i = 0; i < count; i++) {
+        eitp__buffer_format(text, "%s\"%s\": ", i ? ", " : "", changes[i].setting->name);
+        eitp__json_write_text(text, changes[i].value, strlen(changes[i].value));
+    }
+    eitp__buffer_add_text(text, "}}\n");
+}
+
+/* ---- The observer ---- */
+
+#define EITP__SET_INTERVAL 1 /* seconds between looks */
+
+static eitp__run_set *eitp__set_of(const eitp_run *run) {
+    return (eitp__run_set *)run->states[EITP__OBSERVER_SET];
+}
+
+static eitp_status eitp__set_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp__run_set *set = (eitp__run_set *)state;
+    set->request = eitp__set_path(&run->host, run->directory, EITP__SET_REQUEST);
+    return set->request ? eitp__replaced_file_init(&set->answer, &run->host, run->directory, EITP__SET_ANSWER, error)
+                        : eitp__fail_memory(error, strlen(run->directory), "a path");
+}
+
+/* ---- The answer ---- */
+
+static void eitp__set_add_text(eitp__buffer *text, const char *value) {
+    eitp__json_write_text(text, value, strlen(value));
+}
+
+static void eitp__set_add_change(eitp__buffer *text, const eitp_setting *setting, const eitp_run_config *before,
+                                 const eitp_run_config *now) {
+    char was[64], is[64];
+    eitp_setting_format(setting, before, was, sizeof was);
+    eitp_setting_format(setting, now, is, sizeof is);
+    eitp__buffer_format(text, "\"%s\": {\"was\": ", setting->name);
+    eitp__set_add_text(text, was);
+    eitp__buffer_add_text(text, ", \"is\": ");
+    eitp__set_add_text(text, is);
+    eitp__buffer_add_text(text, "}");
+}
+
+/* Whoever waits for an answer that cannot be written is told that there is none. */
+static void eitp__set_answer(eitp_run *run, const char *id, const eitp__set_change *changes, size_t count,
+                             const eitp_run_config *before, const eitp_error *why) {
+    eitp__replaced_file *file = &eitp__set_of(run)->answer;
+    eitp__buffer *text = &file->text;
+    eitp__buffer_clear(text);
+    eitp__buffer_add_text(text, "{\"id\": ");
+    eitp__set_add_text(text, id);
+    eitp__buffer_format(text, ", \"step\": %lld, ", (long long)eitp_trainer_steps_done(run->trainer) + 1);
+    eitp__buffer_add_text(text, why ? "\"error\": " : "\"settings\": {");
+    if (why)
+        eitp__set_add_text(text, why->message);
+    for (size_t i = 0; i < count && !why; i++) {
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__set_add_change(text, changes[i].setting, before, &run->config);
+    }
+    eitp__buffer_add_text(text, why ? "}\n" : "}}\n");
+    eitp__replaced_file_write(file, NULL);
+}
+
+/* ---- Changing ---- */
+
+static void eitp__set_notify(eitp_run *run, const eitp_setting *setting, const eitp_run_config *before) {
+    char was[64], is[64], message[200];
+    eitp_value values[3];
+    if (eitp__setting_equal(setting, before, &run->config))
+        return;
+    eitp_setting_format(setting, before, was, sizeof was);
+    eitp_setting_format(setting, &run->config, is, sizeof is);
+    values[0] = eitp__text_value("name", setting->name);
+    values[1] = eitp__text_value("was", was);
+    values[2] = eitp__text_value("is", is);
+    snprintf(message, sizeof message, "%s: %s -> %s from step %lld", setting->name, was, is,
+             (long long)eitp_trainer_steps_done(run->trainer) + 1);
+    eitp__run_notify_values(run, EITP_EVENT_SET, EITP_LOG_INFO, 0, message, values, EITP__COUNT(values));
+}
+
+/* Makes all changes of a request, or none. */
+static eitp_status eitp__set_change_config(eitp_run *run, const eitp_json *root, eitp_error *error) {
+    const eitp_run_config before = run->config;
+    eitp_run_config changed = run->config;
+    eitp__set_change changes[EITP__SET_CHANGES];
+    size_t count;
+    eitp_status status = eitp__set_parse(root, run->settings, run->setting_count, changes, &count, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__setting_set_from_text(changes[i].setting, changes[i].value, &changed, error);
+    if (!status && run->is_ending)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the run has ended");
+    if (status)
+        return status;
+    run->config = changed;
+    eitp__set_answer(run, eitp__set_id(root), changes, count, &before, NULL);
+    for (size_t i = 0; i < count; i++)
+        eitp__set_notify(run, changes[i].setting, &before);
+    return EITP_OK;
+}
+
+/* Reads and makes the request at this path. */
+static eitp_status eitp__set_follow(eitp_run *run, const char *path, eitp_error *error) {
+    eitp_json_document *document = NULL;
+    eitp_status status = eitp__json_read_strict_file(&run->host, path, EITP__SET_LIMIT, &document, error);
+    if (status)
+        return status;
+    status = eitp__set_change_config(run, eitp_json_root(document), error);
+    if (status)
+        eitp__set_answer(run, eitp__set_id(eitp_json_root(document)), NULL, 0, NULL, error);
+    eitp_json_release(document);
+    return status;
+}
+
+/* Keeps what was refused. */
+static void eitp__set_put_aside(eitp_run *run, const char *taken, const eitp_error *why) {
+    char *refused = eitp__set_path(&run->host, run->directory, EITP__SET_REFUSED);
+    const int is_kept = refused && !eitp__rename_path(&run->host, taken, refused, NULL);
+    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "a change of settings was refused: %s%s%s%s",
+                     why->message, is_kept ? "; it is kept in '" : "", is_kept ? refused : "", is_kept ? "'" : "");
+    eitp__release_text(&run->host, refused);
+}
+
+static eitp_status eitp__set_take(eitp_run *run, const char *request, eitp_error *error) {
+    const eitp_files *files = &run->host.files;
+    char *taken = eitp__set_path(&run->host, run->directory, EITP__SET_TAKEN);
+    eitp_error why;
+    eitp_status status = taken ? eitp__rename_path(&run->host, request, taken, error)
+                               : eitp__fail_memory(error, strlen(request), "a path");
+    if (!status && eitp__set_follow(run, taken, &why))
+        eitp__set_put_aside(run, taken, &why);
+    else if (!status)
+        files->remove(files->user, taken);
+    eitp__release_text(&run->host, taken);
+    return status;
+}
+
+static void eitp__set_look(eitp_run *run, eitp__run_set *set) {
+    const eitp_files *files = &run->host.files;
+    eitp_path_info info = EITP__ZERO;
+    eitp_error error;
+    eitp_status status;
+    if (!set->request || files->info(files->user, set->request, &info) || info.kind != EITP_PATH_FILE)
+        return;
+    status = eitp__set_take(run, set->request, &error);
+    if (status && !set->has_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "a change of settings cannot be made: %s; the run tries again", error.message);
+    set->has_failed = status != EITP_OK;
+}
+
+static eitp_status eitp__set_before_step(eitp_run *run, void *state, eitp_error *error) {
+    eitp__run_set *set = (eitp__run_set *)state;
+    const double now = eitp__clock();
+    (void)error;
+    if (now < set->look_at)
+        return EITP_OK;
+    set->look_at = now + EITP__SET_INTERVAL;
+    eitp__set_look(run, set);
+    return EITP_OK;
+}
+
+/* Says what comes too late. */
+static void eitp__set_end(eitp_run *run, void *state) {
+    eitp__run_set *set = (eitp__run_set *)state;
+    eitp__set_look(run, set);
+    eitp__release_text(&run->host, set->request);
+    set->request = NULL;
+    eitp__replaced_file_release(&set->answer);
+}
+
+EITP__PRIVATE void eitp__set_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__run_set);
+    observer->begin = eitp__set_begin;
+    observer->before_step = eitp__set_before_step;
+    observer->end = eitp__set_end;
+}
+
+/* ---- From outside ---- */
+
+#define EITP__SET_PAUSE 0.02 /* seconds between two looks for the answer */
+
+/* A change of settings on its way to a run. */
+typedef struct eitp__set_order {
+    const eitp_host *host;
+    const char *directory;
+    char *request, *answer; /* paths */
+    char id[EITP__SET_ID_SIZE];
+    eitp__set_change changes[EITP__SET_CHANGES];
+    size_t count, given; /* the first `given` are those of this call */
+} eitp__set_order;
+
+/* ---- The run ---- */
+
+/* True if a process has the lock, and where that cannot be known. */
+static int eitp__set_has_run(const eitp__set_order *order) {
+    const eitp_files *files = &order->host->files;
+    void *lock = NULL;
+    const int code = files->lock ? files->lock(files->user, order->directory, &lock) : EWOULDBLOCK;
+    if (!code)
+        files->unlock(files->user, lock);
+    return code != 0;
+}
+
+static eitp_status eitp__set_check_run(const eitp__set_order *order, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = eitp__path_info(order->host, order->directory, &info, error);
+    if (status)
+        return status;
+    if (info.kind != EITP_PATH_DIRECTORY)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "no directory '%s'; name the output directory of a run that trains", order->directory);
+    if (eitp__set_has_run(order))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "no run trains in '%s', and %s is a setting of a run: give it to the run that resumes",
+                      order->directory, order->changes[0].setting->name);
+}
+
+/* ---- The request ---- */
+
+static eitp_status eitp__set_check(eitp__set_order *order, const eitp_setting_change *changes, size_t count,
+                                   eitp_error *error) {
+    size_t setting_count;
+    const eitp_setting *settings = eitp_run_settings(&setting_count);
+    eitp_run_config config = eitp_run_config_default();
+    eitp_status status = EITP_OK;
+    if (!count || count > EITP__SET_CHANGES)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_run_set takes 1 to %d changes (got %llu)",
+                          EITP__SET_CHANGES, (unsigned long long)count);
+    for (size_t i = 0; i < count && !status; i++) {
+        eitp__set_change *change = &order->changes[i];
+        if (!changes[i].name || !changes[i].value)
+            return eitp__fail_null(error, "eitp_run_set", "name and value of a change");
+        status = eitp__set_find(settings, setting_count, changes[i].name, &change->setting, error);
+        change->value = changes[i].value;
+        if (!status)
+            status = eitp__setting_set_from_text(change->setting, change->value, &config, error);
+    }
+    order->count = order->given = count;
+    return status;
+}
+
+static int eitp__set_has_setting(const eitp__set_order *order, const eitp_setting *setting) {
+    for (size_t i = 0; i < order->count; i++) {
+        if (order->changes[i].setting == setting)
+            return 1;
+    }
+    return 0;
+}
+
+/* Adds those of a request that the run has not looked at yet. */
+static void eitp__set_join(eitp__set_order *order, const eitp_json *pending) {
+    size_t setting_count, count = 0;
+    const eitp_setting *settings = eitp_run_settings(&setting_count);
+    eitp__set_change changes[EITP__SET_CHANGES];
+    eitp_error ignored;
+    if (eitp__set_parse(pending, settings, setting_count, changes, &count, &ignored))
+        return;
+    for (size_t i = 0; i < count && order->count < EITP__SET_CHANGES; i++) {
+        if (!eitp__set_has_setting(order, changes[i].setting))
+            order->changes[order->count++] = changes[i];
+    }
+}
+
+static eitp_status eitp__set_request(eitp__set_order *order, eitp_error *error) {
+    eitp_json_document *pending = NULL;
+    eitp_error ignored;
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, order->host);
+    snprintf(order->id, sizeof order->id, "%.9f", eitp__time_of_day());
+    if (!eitp__json_read_strict_file(order->host, order->request, EITP__SET_LIMIT, &pending, &ignored))
+        eitp__set_join(order, eitp_json_root(pending));
+    eitp__set_write_request(&text, order->id, order->changes, order->count);
+    status = text.failed ? eitp__fail_memory(error, text.size, "a change of settings")
+                         : eitp__replace_file(order->host, order->request, text.data, text.size, error);
+    eitp_json_release(pending);
+    eitp__buffer_release(&text);
+    return status;
+}
+
+/* ---- The answer ---- */
+
+static void eitp__set_copy(const eitp_json *object, const char *name, char *text, size_t size) {
+    const char *value = NULL;
+    if (!eitp__json_get_text(object, name, &value, NULL) && value)
+        snprintf(text, size, "%s", value);
+}
+
+/* Reads the answer if there is one to this request: returns 1, and *status is what the run says. */
+static int eitp__set_is_answered(const eitp__set_order *order, eitp_setting_change *changes, int64_t *step,
+                                 eitp_status *status, eitp_error *error) {
+    eitp_json_document *document = NULL;
+    const char *why = NULL;
+    const eitp_json *root, *settings;
+    eitp_error ignored;
+    int is_own;
+    if (eitp__json_read_strict_file(order->host, order->answer, EITP__SET_LIMIT, &document, &ignored))
+        return 0;
+    root = eitp_json_root(document);
+    settings = eitp_json_member(root, "settings");
+    is_own = !strcmp(eitp__set_id(root), order->id);
+    for (size_t i = 0; i < order->given && is_own; i++) {
+        const eitp_json *change = eitp_json_member(settings, order->changes[i].setting->name);
+        eitp__set_copy(change, "was", changes[i].was, sizeof changes[i].was);
+        eitp__set_copy(change, "is", changes[i].is, sizeof changes[i].is);
+    }
+    if (is_own && !eitp__json_get_integer(root, "step", 0, INT64_MAX, step, NULL) &&
+        !eitp__json_get_text(root, "error", &why, NULL) && why)
+        *status =
+            eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' has refused the change: %s", order->directory, why);
+    eitp_json_release(document);
+    return is_own;
+}
+
+/* Waits for the answer; *step stays -1 if there is none in this time. */
+static eitp_status eitp__set_wait(const eitp__set_order *order, eitp_setting_change *changes, double seconds,
+                                  int64_t *step, eitp_error *error) {
+    const eitp_files *files = &order->host->files;
+    eitp_status status = EITP_OK;
+    double waited = 0;
+    while (!eitp__set_is_answered(order, changes, step, &status, error)) {
+        if (!(waited < seconds))
+            return EITP_OK;
+        eitp__wait(order->host, EITP__SET_PAUSE);
+        waited += EITP__SET_PAUSE;
+    }
+    files->remove(files->user, order->answer);
+    return status;
+}
+
+/* A run that has ended looks at nothing. */
+static eitp_status eitp__set_withdraw(const eitp__set_order *order, eitp_error *error) {
+    const eitp_files *files = &order->host->files;
+    if (eitp__set_has_run(order))
+        return EITP_OK;
+    files->remove(files->user, order->request);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the run in '%s' has ended without an answer; give %s to the run that resumes", order->directory,
+                      order->changes[0].setting->name);
+}
+
+eitp_status eitp_run_set(const eitp_host *host, const char *directory, eitp_setting_change *changes, size_t count,
+                         double seconds, int64_t *step, eitp_error *error) {
+    eitp__set_order order = EITP__ZERO;
+    int64_t from = -1;
+    eitp_status status;
+    if (!host || !directory || (!changes && count))
+        return eitp__fail_null(error, "eitp_run_set", "host, directory and changes");
+    order.host = host;
+    order.directory = directory;
+    status = eitp__set_check(&order, changes, count, error);
+    if (!status)
+        status = eitp__set_check_run(&order, error);
+    for (size_t i = 0; i < count && !status; i++)
+        changes[i].was[0] = changes[i].is[0] = 0;
+    if (!status) {
+        order.request = eitp__set_path(host, directory, EITP__SET_REQUEST);
+        order.answer = eitp__set_path(host, directory, EITP__SET_ANSWER);
+        if (!order.request || !order.answer)
+            status = eitp__fail_memory(error, strlen(directory), "a path");
+    }
+    if (!status)
+        status = eitp__set_request(&order, error);
+    if (!status)
+        status = eitp__set_wait(&order, changes, seconds, &from, error);
+    if (!status && from < 0)
+        status = eitp__set_withdraw(&order, error);
+    if (!status && step)
+        *step = from;
+    eitp__release_text(host, order.request);
+    eitp__release_text(host, order.answer);
+    return status;
+}
