@@ -731,3 +731,18 @@ EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path)
     eitp__buffer_release(&names);
     return bytes;
 }
+
+EITP__PRIVATE eitp_status eitp__store_text(const eitp_host *host, const char *directory, const char *name,
+                                           eitp__buffer *text, int replaces, eitp_error *error) {
+    char *path = directory ? eitp__join_path(host, directory, name) : eitp__copy_text(host, name);
+    eitp_status status;
+    if (!path || text->failed)
+        status = eitp__fail_memory(error, text->size, name);
+    else if (replaces)
+        status = eitp__replace_file(host, path, text->data, text->size, error);
+    else
+        status = eitp__write_file(host, path, text->data, text->size, error);
+    eitp__buffer_release(text);
+    eitp__release_text(host, path);
+    return status;
+}

@@ -88,6 +88,11 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
 EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                              eitp_error *error);
 
+/* Writes the text of a buffer with eitp__write_file or, if it `replaces` the file, eitp__replace_file, and releases the
+   buffer. Without a directory `name` is the path. A text that memory did not suffice for is EITP_ERROR_MEMORY. */
+EITP__PRIVATE eitp_status eitp__store_text(const eitp_host *host, const char *directory, const char *name,
+                                           eitp__buffer *text, int replaces, eitp_error *error);
+
 /* True if the error is that of a full disk or an exhausted quota. */
 EITP__PRIVATE int eitp__is_disk_full(const eitp_error *error);
 

@@ -682,6 +682,20 @@ EITP__PRIVATE eitp_status eitp__json_read_strict_file(const eitp_host *host, con
     return eitp__json_read_file_as(host, path, limit, 0, document, error);
 }
 
+EITP__PRIVATE eitp_status eitp__json_read_in(const eitp_host *host, const char *directory, const char *name,
+                                             size_t limit, eitp_json_document **document, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *path;
+    eitp_status status = eitp__path_in(host, directory, name, &path, error);
+    *document = NULL;
+    if (!status)
+        status = eitp__path_info(host, path, &info, error);
+    if (!status && info.kind != EITP_PATH_MISSING)
+        status = eitp__json_read_strict_file(host, path, limit, document, error);
+    eitp__release_text(host, path);
+    return status;
+}
+
 eitp_status eitp_json_read_file(const eitp_host *host, const char *path, size_t limit, eitp_json_document **document,
                                 eitp_error *error) {
     if (!host || !path || !document)

@@ -17,6 +17,10 @@ EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const cha
 EITP__PRIVATE eitp_status eitp__json_read_strict_file(const eitp_host *host, const char *path, size_t limit,
                                                       eitp_json_document **document, eitp_error *error);
 
+/* The same for a file in a directory; *document is NULL if it is missing. */
+EITP__PRIVATE eitp_status eitp__json_read_in(const eitp_host *host, const char *directory, const char *name,
+                                             size_t limit, eitp_json_document **document, eitp_error *error);
+
 /* Fails if a text is not one value, as eitp_json_read_file would read it. */
 EITP__PRIVATE eitp_status eitp__json_check(const eitp_host *host, const char *text, eitp_error *error);
 
@@ -59,6 +63,9 @@ typedef struct eitp__json_field {
 /* Reads the members of a table as the functions above read one. */
 EITP__PRIVATE eitp_status eitp__json_get_fields(const eitp_json *object, const eitp__json_field *fields, size_t count,
                                                 void *values, eitp_error *error);
+
+/* Copies the text of a member to text[size]; one that is missing or no text changes nothing. */
+EITP__PRIVATE void eitp__json_copy_text(const eitp_json *object, const char *name, char *text, size_t size);
 
 /* Lists the names of an object's members in text[size], for one line of a message: "a, b", cut with "..." if they do
    not fit; "none" for an object without members. Returns `text`. size is at least 16. */

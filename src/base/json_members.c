@@ -86,6 +86,12 @@ EITP__PRIVATE eitp_status eitp__json_get_text(const eitp_json *object, const cha
     return EITP_OK;
 }
 
+EITP__PRIVATE void eitp__json_copy_text(const eitp_json *object, const char *name, char *text, size_t size) {
+    const char *value = NULL;
+    if (!eitp__json_get_text(object, name, &value, NULL) && value)
+        snprintf(text, size, "%s", value);
+}
+
 EITP__PRIVATE eitp_status eitp__json_get_numbers(const eitp_json *object, const char *name, size_t least, size_t most,
                                                  double *values, size_t *count, eitp_error *error) {
     const eitp_json *list = eitp_json_member(object, name);

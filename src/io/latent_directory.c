@@ -60,17 +60,11 @@ EITP__PRIVATE eitp_status eitp__latent_find_part(const eitp_host *host, const ch
 }
 
 EITP__PRIVATE eitp_status eitp__latent_config_write(const eitp_model *model, const char *directory, eitp_error *error) {
-    char *path = eitp__join_path(&model->host, directory, "config.json");
     eitp__buffer text;
-    eitp_status status;
     eitp__buffer_init(&text, &model->host);
     eitp__buffer_format(&text,
                         "{\n  \"architectures\": [\"VariationalAutoencoder\"],\n  \"model_type\": \"" EITP__LATENT_TYPE
                         "\",\n  \"latent_size\": %lld,\n  \"latent_input\": \"%s\"\n}\n",
                         (long long)model->latent->size, eitp__latent_inputs[model->latent->input]);
-    status = path && !text.failed ? eitp__write_file(&model->host, path, text.data, text.size, error)
-                                  : eitp__fail_memory(error, strlen(directory), "a config.json");
-    eitp__buffer_release(&text);
-    eitp__release_text(&model->host, path);
-    return status;
+    return eitp__store_text(&model->host, directory, "config.json", &text, 0, error);
 }

@@ -421,9 +421,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                  "  \"init_lora_weights\": true,\n");
     eitp__lora_write_modules(&text, model, config->saved);
     eitp__buffer_add_text(&text, "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
-    status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
-                         : eitp__write_file(host, path, text.data, text.size, error);
-    eitp__buffer_release(&text);
+    status = eitp__store_text(host, NULL, path, &text, 0, error);
     eitp__release_text(host, names);
     return status;
 }

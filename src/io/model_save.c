@@ -10,7 +10,6 @@ static eitp_status eitp__write_generation_config(const eitp_model *model, const 
     eitp_transformer_config named = model->config;
     const char *kept = model->generation ? model->generation : "  \"_from_model_config\": true,\n";
     eitp__buffer text;
-    eitp_status status;
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, &model->host);
     eitp__buffer_add_text(&text, "{\n");
@@ -19,10 +18,7 @@ static eitp_status eitp__write_generation_config(const eitp_model *model, const 
     if (!text.failed)
         text.size -= 2; /* the last comma */
     eitp__buffer_add_text(&text, "\n}\n");
-    status = text.failed ? eitp__fail_memory(error, text.size, EITP__GENERATION_FILE)
-                         : eitp__write_file(&model->host, path, text.data, text.size, error);
-    eitp__buffer_release(&text);
-    return status;
+    return eitp__store_text(&model->host, NULL, path, &text, 0, error);
 }
 
 /* Parameters of learners have a file of their own. */

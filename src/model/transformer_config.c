@@ -708,10 +708,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, 
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__add_members(&text, &named, labels, kept, dtype);
-    status = text.failed ? eitp__fail_memory(error, text.size, "a config.json")
-                         : eitp__write_file(host, path, text.data, text.size, error);
-    eitp__buffer_release(&text);
-    return status;
+    return eitp__store_text(host, NULL, path, &text, 0, error);
 }
 
 eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,

@@ -113,11 +113,10 @@ EITP__PRIVATE eitp_status eitp__log_directory_take(eitp__log_directory *folder, 
     eitp__buffer_add_text(&text, "{\"output_dir\": ");
     eitp__json_write_name(&text, output ? output : "");
     eitp__buffer_add_text(&text, "}\n");
-    status = !output || text.failed ? eitp__fail_memory(error, text.size, "a path")
-                                    : eitp__replace_file(host, folder->owner, text.data, text.size, error);
+    text.failed |= !output;
+    status = eitp__store_text(host, NULL, folder->owner, &text, 1, error);
     if (status == EITP_ERROR_IO) /* records that cannot be stored end no run */
         status = EITP_OK;
-    eitp__buffer_release(&text);
     eitp__release_text(host, output);
     return status;
 }

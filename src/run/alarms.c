@@ -583,15 +583,6 @@ static void eitp__alarms_after_step(eitp_run *run, void *state, eitp__decision *
     eitp__alarms_notify(run, &list);
 }
 
-/* A metric by its name; NULL: the evaluation has none. */
-static const eitp_metric *eitp__find_metric(const eitp_evaluation *evaluation, const char *name) {
-    for (int i = 0; i < evaluation->metric_count; i++) {
-        if (!strcmp(evaluation->metrics[i].name, name))
-            return &evaluation->metrics[i];
-    }
-    return NULL;
-}
-
 /* Looks at the latent variable, if the task has one. */
 static void eitp__alarms_look_at_latent(eitp_run *run, eitp__alarms *alarms, const eitp_evaluation *evaluation) {
     const eitp_metric *active = eitp__find_metric(evaluation, "active_units");

@@ -106,9 +106,7 @@ static void eitp__best_format(const eitp__best *best, const eitp__best_state *st
 
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
                                            const char *metric, int kept, eitp_error *error) {
-    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
     eitp__best_state named = best->now;
-    eitp_status status;
     eitp__buffer text;
     if (kept) {
         named.step = best->saved.step;
@@ -117,13 +115,7 @@ EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_ho
     eitp__buffer_init(&text, host);
     eitp__best_format(best, &named, metric, kept, &text);
     eitp__buffer_add_text(&text, "\n");
-    if (!path || text.failed)
-        status = eitp__fail_memory(error, text.size, EITP__BEST_FILE);
-    else
-        status = eitp__replace_file(host, path, text.data, text.size, error);
-    eitp__buffer_release(&text);
-    eitp__release_text(host, path);
-    return status;
+    return eitp__store_text(host, directory, EITP__BEST_FILE, &text, 1, error);
 }
 
 /* Removes best.json from a directory that has one. */
@@ -142,14 +134,15 @@ static eitp_status eitp__best_remove(const eitp_host *host, const char *director
 /* A step, a value that is null if it was not finite, and whether it is lost. */
 static eitp_status eitp__best_read_evaluation(const eitp_json *object, eitp__best_evaluation *evaluation,
                                               eitp_error *error) {
-    eitp_status status;
+    static const eitp__json_field fields[] = {
+        EITP__JSON_FIELD(eitp__best_evaluation, step, "step", INTEGER, -1, HUGE_VAL),
+        EITP__JSON_FIELD(eitp__best_evaluation, value, "value", NUMBER, -HUGE_VAL, HUGE_VAL),
+        EITP__JSON_FIELD(eitp__best_evaluation, is_lost, "lost", FLAG, 0, 1),
+    };
     evaluation->step = -1;
     evaluation->value = (double)NAN;
     evaluation->is_lost = 0;
-    status = eitp__json_get_integer(object, "step", -1, INT64_MAX, &evaluation->step, error);
-    if (!status)
-        status = eitp__json_get_number(object, "value", -HUGE_VAL, HUGE_VAL, &evaluation->value, error);
-    return status ? status : eitp__json_get_boolean(object, "lost", &evaluation->is_lost, error);
+    return eitp__json_get_fields(object, fields, EITP__COUNT(fields), evaluation, error);
 }
 
 static eitp_status eitp__best_read_before(eitp__best *best, const eitp_json *object, int64_t step, eitp_error *error) {
@@ -226,12 +219,10 @@ static int64_t eitp__best_kept_step(const eitp_json *root) {
 EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const char *directory) {
     eitp_error ignored;
     eitp_json_document *document = NULL;
-    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
     int64_t step = -1;
-    if (path && !eitp__json_read_strict_file(host, path, EITP__BEST_FILE_LIMIT, &document, &ignored))
+    if (!eitp__json_read_in(host, directory, EITP__BEST_FILE, EITP__BEST_FILE_LIMIT, &document, &ignored) && document)
         step = eitp__best_kept_step(eitp_json_root(document));
     eitp_json_release(document);
-    eitp__release_text(host, path);
     return step;
 }
 
@@ -349,19 +340,12 @@ static void eitp__best_directory_replaced(eitp_run *run, void *state) {
 
 /* ---- After an evaluation ---- */
 
-/* The value of a loss term or metric; for "loss", and unknown names, that of the loss. */
-static double eitp__metric_value(const eitp_evaluation *evaluation, const char *name) {
-    for (int i = 0; i < evaluation->metric_count && strcmp(name, "loss"); i++) {
-        if (!strcmp(name, evaluation->metrics[i].name))
-            return evaluation->metrics[i].mean;
-    }
-    return evaluation->loss;
-}
-
 /* Adds the last evaluation to those that decide. That of a model that may not be saved never is the best. */
 static double eitp__add_best(eitp_run *run, eitp__best_checkpoint *kept) {
-    const double metric = eitp__metric_value(&run->report.evaluation, run->keep_best);
-    const double value = !eitp__run_is_good(run) ? (double)NAN : metric;
+    const eitp_evaluation *evaluation = &run->report.evaluation;
+    const eitp_metric *metric = strcmp(run->keep_best, "loss") ? eitp__find_metric(evaluation, run->keep_best) : NULL;
+    const double found = metric ? metric->mean : evaluation->loss;
+    const double value = eitp__run_is_good(run) ? found : (double)NAN;
     eitp__best_add(&kept->best, run->report.evaluated_step, value);
     eitp__report_best(run);
     kept->is_behind = 1;

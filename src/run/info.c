@@ -18,12 +18,6 @@
 
 #define EITP__RUN_INFO_LIMIT ((size_t)1 << 24)
 
-static void eitp__process_text(const eitp_json *object, const char *name, char *text, size_t size) {
-    const char *value = NULL;
-    if (!eitp__json_get_text(object, name, &value, NULL) && value)
-        snprintf(text, size, "%s", value);
-}
-
 /* The process that run.json names, and its host. */
 static void eitp__process_read_json(const eitp_json *run, eitp_run_process *process, eitp__process_identity *identity,
                                     char *host, size_t size) {
@@ -34,12 +28,12 @@ static void eitp__process_read_json(const eitp_json *run, eitp_run_process *proc
     eitp__json_get_integer(recorded, "step", 0, INT64_MAX, &process->step, NULL);
     eitp__json_get_integer(recorded, "saved_step", 0, INT64_MAX, &process->saved_step, NULL);
     eitp__json_get_number(recorded, "alive", 0, 1e12, &process->alive, NULL);
-    eitp__process_text(recorded, "state", process->recorded, sizeof process->recorded);
-    eitp__process_text(recorded, "message", process->message, sizeof process->message);
+    eitp__json_copy_text(recorded, "state", process->recorded, sizeof process->recorded);
+    eitp__json_copy_text(recorded, "message", process->message, sizeof process->message);
     identity->process = process->pid;
     identity->start_time = (uint64_t)start_time;
-    eitp__process_text(recorded, "boot_id", identity->boot, sizeof identity->boot);
-    eitp__process_text(eitp_json_member(run, "machine"), "host", host, size);
+    eitp__json_copy_text(recorded, "boot_id", identity->boot, sizeof identity->boot);
+    eitp__json_copy_text(eitp_json_member(run, "machine"), "host", host, size);
 }
 
 /* The state of a process that has not recorded its end. */

@@ -278,6 +278,9 @@ EITP__PRIVATE int eitp__save_is_due(const eitp_run *run, int64_t step);
    same checkpoints in the end. */
 EITP__PRIVATE int eitp__save_is_counted(const eitp_run *run, int64_t step);
 
+/* A loss term or metric of an evaluation by its name; NULL: it has none. */
+EITP__PRIVATE const eitp_metric *eitp__find_metric(const eitp_evaluation *evaluation, const char *name);
+
 /* ---- Events and records ---- */
 
 /* The name of the items of the first loss term. */

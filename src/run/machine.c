@@ -244,9 +244,7 @@ static void eitp__watch_gpu_memory(eitp_run *run, eitp__run_gpu *state, const ei
                  "%.0f %% of the GPU's memory is used, the limit is %.0f %%; the run has its memory already, but "
                  "another program may end it",
                  percent, limit);
-        memset(&value, 0, sizeof value);
-        value.name = "gpu_memory_percent";
-        value.number = percent;
+        value = eitp__number_value("gpu_memory_percent", percent);
         eitp__run_notify_values(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, message, &value, 1);
     }
     state->is_full &= percent > limit - (double)EITP__GPU_CALMER;
@@ -484,25 +482,18 @@ static eitp_status eitp__surroundings_begin(eitp_run *run, void *state, eitp_err
     return EITP_OK;
 }
 
-static void eitp__tell_value(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, const char *message,
-                             const char *name, double number) {
-    eitp_value value;
-    memset(&value, 0, sizeof value);
-    value.name = name;
-    value.number = number;
-    eitp__run_notify_values(run, kind, level, 0, message, &value, 1);
-}
-
 static void eitp__surroundings_look(eitp_run *run, eitp__surroundings *around, double now) {
     double stalls, load;
     char message[300];
+    eitp_value value;
     if (!eitp__read_pressure_percent(&run->host, "memory", &stalls, NULL) &&
         eitp__lasting_add(&around->stalls, stalls, EITP__STALLS_HIGH, EITP__STALLS_LOW, EITP__STALLS_LAST, now)) {
         snprintf(message, sizeof message,
                  "tasks of this machine wait for memory %.0f %% of the time; close other programs, or lower the memory "
                  "budget",
                  stalls);
-        eitp__tell_value(run, EITP_EVENT_PRESSURE, EITP_LOG_WARNING, message, "percent", stalls);
+        value = eitp__number_value("percent", stalls);
+        eitp__run_notify_values(run, EITP_EVENT_PRESSURE, EITP_LOG_WARNING, 0, message, &value, 1);
     }
     if (!eitp__read_load(&run->host, &load, NULL) &&
         eitp__lasting_add(&around->load, (load - around->own) / around->online, EITP__LOAD_HIGH, EITP__LOAD_LOW,
@@ -510,7 +501,8 @@ static void eitp__surroundings_look(eitp_run *run, eitp__surroundings *around, d
         snprintf(message, sizeof message,
                  "other programs keep the processors busy: a load of %.1f with %.0f processors; steps take longer",
                  load, around->online);
-        eitp__tell_value(run, EITP_EVENT_LOAD, EITP_LOG_INFO, message, "load", load);
+        value = eitp__number_value("load", load);
+        eitp__run_notify_values(run, EITP_EVENT_LOAD, EITP_LOG_INFO, 0, message, &value, 1);
     }
 }
 

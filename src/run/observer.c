@@ -100,34 +100,17 @@ static void eitp__run_state_format(const eitp_run *run, int is_counted, eitp__bu
 
 EITP__PRIVATE eitp_status eitp__run_state_write(const eitp_run *run, int is_counted, const char *directory,
                                                 eitp_error *error) {
-    const eitp_host *host = &run->host;
-    char *path = eitp__join_path(host, directory, EITP__RUN_STATE_FILE);
-    eitp_status status;
     eitp__buffer text;
-    eitp__buffer_init(&text, host);
+    eitp__buffer_init(&text, &run->host);
     eitp__run_state_format(run, is_counted, &text);
-    if (!path || text.failed)
-        status = eitp__fail_memory(error, text.size, EITP__RUN_STATE_FILE);
-    else
-        status = eitp__write_file(host, path, text.data, text.size, error);
-    eitp__buffer_release(&text);
-    eitp__release_text(host, path);
-    return status;
+    return eitp__store_text(&run->host, directory, EITP__RUN_STATE_FILE, &text, 0, error);
 }
 
 /* ---- Reading ---- */
 
 EITP__PRIVATE eitp_status eitp__run_state_open(const eitp_host *host, const char *checkpoint,
                                                eitp_json_document **document, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
-    char *path = eitp__join_path(host, checkpoint, EITP__RUN_STATE_FILE);
-    eitp_status status = path ? eitp__path_info(host, path, &info, error)
-                              : eitp__fail_memory(error, strlen(checkpoint), EITP__RUN_STATE_FILE);
-    *document = NULL;
-    if (!status && info.kind != EITP_PATH_MISSING)
-        status = eitp__json_read_strict_file(host, path, EITP__RUN_STATE_LIMIT, document, error);
-    eitp__release_text(host, path);
-    return status;
+    return eitp__json_read_in(host, checkpoint, EITP__RUN_STATE_FILE, EITP__RUN_STATE_LIMIT, document, error);
 }
 
 static eitp_status eitp__run_state_check(const eitp_json *root, eitp_error *error) {

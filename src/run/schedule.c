@@ -63,3 +63,11 @@ EITP__PRIVATE int eitp__save_is_due(const eitp_run *run, int64_t step) {
 EITP__PRIVATE int eitp__save_is_counted(const eitp_run *run, int64_t step) {
     return eitp__save_is_scheduled(run, step) || step == run->report.steps;
 }
+
+EITP__PRIVATE const eitp_metric *eitp__find_metric(const eitp_evaluation *evaluation, const char *name) {
+    for (int i = 0; i < evaluation->metric_count; i++) {
+        if (!strcmp(evaluation->metrics[i].name, name))
+            return &evaluation->metrics[i];
+    }
+    return NULL;
+}

@@ -21,10 +21,6 @@ typedef struct eitp__set_change {
 } eitp__set_change;
 
 /* The path of one of the files above; NULL if out of memory. */
-static char *eitp__set_path(const eitp_host *host, const char *directory, const char *name) {
-    return eitp__join_path(host, directory, name);
-}
-
 /* Lists those that may change. */
 static eitp_status eitp__set_fail_name(const eitp_setting *settings, size_t count, const char *name,
                                        eitp_error *error) {
@@ -112,7 +108,7 @@ static eitp__run_set *eitp__set_of(const eitp_run *run) {
 
 static eitp_status eitp__set_begin(eitp_run *run, void *state, eitp_error *error) {
     eitp__run_set *set = (eitp__run_set *)state;
-    set->request = eitp__set_path(&run->host, run->directory, EITP__SET_REQUEST);
+    set->request = eitp__join_path(&run->host, run->directory, EITP__SET_REQUEST);
     return set->request ? eitp__replaced_file_init(&set->answer, &run->host, run->directory, EITP__SET_ANSWER, error)
                         : eitp__fail_memory(error, strlen(run->directory), "a path");
 }
@@ -207,7 +203,7 @@ static eitp_status eitp__set_follow(eitp_run *run, const char *path, eitp_error 
 
 /* Keeps what was refused. */
 static void eitp__set_put_aside(eitp_run *run, const char *taken, const eitp_error *why) {
-    char *refused = eitp__set_path(&run->host, run->directory, EITP__SET_REFUSED);
+    char *refused = eitp__join_path(&run->host, run->directory, EITP__SET_REFUSED);
     const int is_kept = refused && !eitp__rename_path(&run->host, taken, refused, NULL);
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "a change of settings was refused: %s%s%s%s",
                      why->message, is_kept ? "; it is kept in '" : "", is_kept ? refused : "", is_kept ? "'" : "");
@@ -216,7 +212,7 @@ static void eitp__set_put_aside(eitp_run *run, const char *taken, const eitp_err
 
 static eitp_status eitp__set_take(eitp_run *run, const char *request, eitp_error *error) {
     const eitp_files *files = &run->host.files;
-    char *taken = eitp__set_path(&run->host, run->directory, EITP__SET_TAKEN);
+    char *taken = eitp__join_path(&run->host, run->directory, EITP__SET_TAKEN);
     eitp_error why;
     eitp_status status = taken ? eitp__rename_path(&run->host, request, taken, error)
                                : eitp__fail_memory(error, strlen(request), "a path");
@@ -366,20 +362,12 @@ static eitp_status eitp__set_request(eitp__set_order *order, eitp_error *error) 
     if (!eitp__json_read_strict_file(order->host, order->request, EITP__SET_LIMIT, &pending, &ignored))
         eitp__set_join(order, eitp_json_root(pending));
     eitp__set_write_request(&text, order->id, order->changes, order->count);
-    status = text.failed ? eitp__fail_memory(error, text.size, "a change of settings")
-                         : eitp__replace_file(order->host, order->request, text.data, text.size, error);
+    status = eitp__store_text(order->host, NULL, order->request, &text, 1, error);
     eitp_json_release(pending);
-    eitp__buffer_release(&text);
     return status;
 }
 
 /* ---- The answer ---- */
-
-static void eitp__set_copy(const eitp_json *object, const char *name, char *text, size_t size) {
-    const char *value = NULL;
-    if (!eitp__json_get_text(object, name, &value, NULL) && value)
-        snprintf(text, size, "%s", value);
-}
 
 /* Reads the answer if there is one to this request: returns 1, and *status is what the run says. */
 static int eitp__set_is_answered(const eitp__set_order *order, eitp_setting_change *changes, int64_t *step,
@@ -396,8 +384,8 @@ static int eitp__set_is_answered(const eitp__set_order *order, eitp_setting_chan
     is_own = !strcmp(eitp__set_id(root), order->id);
     for (size_t i = 0; i < order->given && is_own; i++) {
         const eitp_json *change = eitp_json_member(settings, order->changes[i].setting->name);
-        eitp__set_copy(change, "was", changes[i].was, sizeof changes[i].was);
-        eitp__set_copy(change, "is", changes[i].is, sizeof changes[i].is);
+        eitp__json_copy_text(change, "was", changes[i].was, sizeof changes[i].was);
+        eitp__json_copy_text(change, "is", changes[i].is, sizeof changes[i].is);
     }
     if (is_own && !eitp__json_get_integer(root, "step", 0, INT64_MAX, step, NULL) &&
         !eitp__json_get_text(root, "error", &why, NULL) && why)
@@ -449,8 +437,8 @@ eitp_status eitp_run_set(const eitp_host *host, const char *directory, eitp_sett
     for (size_t i = 0; i < count && !status; i++)
         changes[i].was[0] = changes[i].is[0] = 0;
     if (!status) {
-        order.request = eitp__set_path(host, directory, EITP__SET_REQUEST);
-        order.answer = eitp__set_path(host, directory, EITP__SET_ANSWER);
+        order.request = eitp__join_path(host, directory, EITP__SET_REQUEST);
+        order.answer = eitp__join_path(host, directory, EITP__SET_ANSWER);
         if (!order.request || !order.answer)
             status = eitp__fail_memory(error, strlen(directory), "a path");
     }

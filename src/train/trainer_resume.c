@@ -431,18 +431,21 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
 
 EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error) {
-    eitp__resumption r = EITP__ZERO;
+    eitp__resumption *r = (eitp__resumption *)eitp__allocate(&trainer->host, sizeof *r); /* large for a frame */
     eitp_status status;
-    r.trainer = trainer;
-    r.checkpoint = checkpoint;
-    eitp__manifest_init(&r.manifest, &trainer->host, -1, 1);
+    if (!r)
+        return eitp__fail_memory(error, sizeof *r, "a checkpoint's state");
+    r->trainer = trainer;
+    r->checkpoint = checkpoint;
+    eitp__manifest_init(&r->manifest, &trainer->host, -1, 1);
     eitp__read_ahead_cancel(&trainer->plans.ahead);
-    status = eitp__check_checkpoint(&r, is_recovered, error);
+    status = eitp__check_checkpoint(r, is_recovered, error);
     if (!status && trainer->plans.task.model)
         status = eitp__model_keep_members(trainer->plans.task.model, checkpoint, error);
     if (!status)
-        status = eitp__follows_shrinking(trainer, &r.state) ? eitp__load_shrunk(&r, error)
-                                                            : eitp__load_checkpoint(&r, error);
-    eitp__manifest_release(&r.manifest);
+        status =
+            eitp__follows_shrinking(trainer, &r->state) ? eitp__load_shrunk(r, error) : eitp__load_checkpoint(r, error);
+    eitp__manifest_release(&r->manifest);
+    eitp__release(&trainer->host, r, sizeof *r);
     return status;
 }

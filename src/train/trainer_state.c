@@ -150,7 +150,6 @@ static void eitp__write_state_values(const eitp__state *state, eitp__buffer *tex
 EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_architecture *architecture,
                                             const char *path, const eitp__state *state, eitp_error *error) {
     eitp__buffer text;
-    eitp_status status;
     eitp__buffer_init(&text, host);
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %lld,\n",
                         (long long)state->version);
@@ -166,10 +165,7 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_ar
     if (state->info.config.schedule.kind == EITP_SCHEDULE_PLATEAU)
         eitp__plateau_write(&state->plateau, &text);
     eitp__write_state_values(state, &text);
-    status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
-                         : eitp__write_file(host, path, text.data, text.size, error);
-    eitp__buffer_release(&text);
-    return status;
+    return eitp__store_text(host, NULL, path, &text, 0, error);
 }
 
 /* ---- Reading ---- */
