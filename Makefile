@@ -381,10 +381,10 @@ quickstart:
 
 # What regularizers do to models, and what they take of a step: docs/objective.md.
 ablation: all
-	@BUILD='$(BUILD)' WORKERS='$(WORKERS)' sh tools/ablation.sh $(RUNS)
+	@BUILD='$(BUILD)' WORKERS='$(WORKERS)' sh tools/research/ablation.sh $(RUNS)
 
 objective-prices: all
-	@BUILD='$(BUILD)' sh tools/objective_prices.sh
+	@BUILD='$(BUILD)' sh tools/research/objective_prices.sh
 
 # The kernels of the CUDA backend, compiled with NVIDIA's compilers, and the times that they should take. No GPU is needed.
 ARCH ?= 86

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The tables of tools/ablation.sh: paired differences, and Student's intervals.
+# The tables of tools/research/ablation.sh: paired differences, and Student's intervals.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}
@@ -31,13 +31,13 @@ for seed in 1 2 3; do
     result entropy $seed $seed.25 >"$work/results/entropy-$seed.json"
 done
 result chaos 1 1.5 >"$work/results/chaos-1.json"
-ABLATION=$work sh tools/ablation.sh table >"$work/out"
+ABLATION=$work sh tools/research/ablation.sh table >"$work/out"
 has "the mean without regularizers" '| `off` | 2.0000 |'
 has "an interval that has 0" '| `brier` | +0.2000 +- 0.2484 |'
 has "one that excludes 0" '| `entropy` | **+0.2500 +- 0.0000** |'
 has "which seeds are missing" '| `chaos` (1 of 3 seeds) | +0.5000 |'
 has "a regularizer's own measure" '| `brier` | 0.5 | 0.5 |'
-ABLATION=$work sh tools/ablation.sh json >"$work/out"
+ABLATION=$work sh tools/research/ablation.sh json >"$work/out"
 has "the report" '"commit": "abc"'
 has "a run of it" '"loss": 3.3,'
 echo "$passed passed, $failed failed"

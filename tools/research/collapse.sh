@@ -9,7 +9,7 @@
 set -u
 LC_ALL=C
 export LC_ALL
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 out=${COLLAPSE:-${BUILD:-$root/build}/collapse}
 eitp=${EITP:-${BUILD:-$root/build}/eitp}
 seeds=${SEEDS:-1 2 3} steps=${STEPS:-1200} workers=${WORKERS:-1}

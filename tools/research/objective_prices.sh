@@ -8,7 +8,7 @@
 set -u
 LC_ALL=C
 export LC_ALL
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 out=${PRICES:-${BUILD:-$root/build}/prices}
 eitp=${EITP:-${BUILD:-$root/build}/eitp}
 model=${MODEL:-gpt2} batch=${BATCH:-4} block=${BLOCK:-128} pairs=${PAIRS:-5} only=${ONLY:-}

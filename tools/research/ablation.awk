@@ -1,4 +1,4 @@
-# Reads the results of tools/ablation.sh, one a line, and prints tables (form=table) or a report (form=json).
+# Reads the results of tools/research/ablation.sh, one a line, and prints tables (form=table) or a report (form=json).
 # Differences are those of a run and the run without regularizers of the same seed; intervals are Student's, of 95 %.
 BEGIN {
     while ((getline name <configurations) > 0) {

@@ -11,7 +11,7 @@
 set -u
 LC_ALL=C
 export LC_ALL
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 out=${ABLATION:-${BUILD:-$root/build}/ablation}
 eitp=${EITP:-${BUILD:-$root/build}/eitp}
 seeds=${SEEDS:-1 2 3} steps=${STEPS:-500} workers=${WORKERS:-1}
@@ -311,7 +311,7 @@ report() {
     cat "$out"/results/*.json | awk -v form="$1" -v configurations="$out/configurations" \
         -v date="$(date +%Y-%m-%d)" \
         -v processor="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)" \
-        -f "$root/tools/ablation.awk"
+        -f "$root/tools/research/ablation.awk"
 }
 
 commit=$(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo unknown)
