@@ -2,18 +2,18 @@
  * A plan: a graph compiled to a list of kernel calls. Its passes, in the order in which eitp__plan_passes calls them:
  *   divide     plan_head.c       divides large output heads into parts of rows
  *   lower      plan_lower.c      finds the nodes that outputs and updates need; expands those without a kernel
- *   fuse       plan_fuse.c       fuses products with the activation, its derivative or the residual that follows; fuses
+ *   fuse       plan_lower.c      fuses products with the activation, its derivative or the residual that follows; fuses
  *                                ops whose result is only added to something with that addition
- *   order      plan_order.c      topological order: creation order, but updates as early as possible
+ *   order      plan_lower.c      topological order: creation order, but updates as early as possible
  *   operands   plan_steps.c      lists what steps read and write, as numbers
  *   recompute  plan_recompute.c  where memory is short, recomputes values instead of keeping them
  *   layout     plan_layout.c     lifetimes and in-place reuse; windows of offloaded variables (plan_offload.c)
- *   place      plan_place.c      offsets in the arena
- *   bind       plan_bind.c       kernel calls and their operands; addresses are filled in before an execution
+ *   place      plan_layout.c     offsets in the arena
+ *   bind       plan_program.c    kernel calls and their operands; addresses are filled in before an execution
  *   transfer   plan_offload.c    when windows are read and written
  *   list       plan_program.c    calls and transfers, in the order in which they execute
- * The passes from recompute to bind repeat until the plan fits; the first time nothing is recomputed. Passes do not
- * call each other, except that the recompute pass uses lifetimes and windows. plan_steps.c has what all of them share.
+ * The passes from recompute to bind repeat until the plan fits; the first time nothing is recomputed. plan_steps.c has
+ * what all of them share, and calls none of them. The recompute pass uses lifetimes and windows, the layout windows.
  */
 #ifndef EITP_PLAN_H
 #define EITP_PLAN_H
@@ -167,11 +167,17 @@ EITP__PRIVATE int eitp__is_view(const eitp__node *node);
  */
 EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first);
 
+/* The owner in the arena; NULL if `tensor` is NULL or in a variable. */
+EITP__PRIVATE eitp_tensor *eitp__arena_owner(eitp_tensor *tensor);
+
 /* True if the step overwrites a value. */
 EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 
 /* Fills in the call of a step, without addresses and rows. */
 EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call);
+
+/* The backend's estimate of the time of a step, in seconds. */
+EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
 /* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
 EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i);
@@ -247,9 +253,6 @@ EITP__PRIVATE void eitp__add_work(eitp_plan_stats *sum, const eitp_plan_stats *s
 /* The arithmetic of a plan's last execution, for the rows that it used, without what it recomputed. */
 EITP__PRIVATE double eitp__plan_flops(const eitp_plan *plan);
 
-/* The backend's estimate of the time of a step, in seconds. */
-EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
-
 /* Finds the arena blocks, windows included, and their lifetimes, without offsets; 0: out of memory. */
 EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
 
@@ -259,7 +262,7 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
 /* Assigns each block its offset, and the arena its size. */
 EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error);
 
-/* ---- plan_bind.c ---- */
+/* ---- plan_program.c ---- */
 
 /* Creates the calls of the steps, without addresses, and the statistics that follow from them. */
 EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error);
@@ -277,8 +280,6 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
 
 /* The elements of an operand in the rows that are in use. */
 EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand);
-
-/* ---- plan_program.c ---- */
 
 /* Lists the instructions. */
 EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error);

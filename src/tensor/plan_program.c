@@ -1,6 +1,148 @@
-/* The program of a plan: its calls and transfers in one list, with their addresses. */
+/* What a plan executes: calls of kernels with their operands, and transfers, in one list with their addresses. */
 #include "tensor/plan.h"
 #include "tensor/variable.h"
+
+/* ---- Calls ---- */
+
+/* Kernel calls of a plan: their operands and addresses. */
+
+EITP__PRIVATE int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
+    for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
+        if (plan->inputs[i].tensor == tensor)
+            return (int)i;
+    }
+    return -1;
+}
+
+static int eitp__is_kept(const eitp_plan *plan, const eitp_tensor *tensor) {
+    int index = eitp__input_index(plan, tensor);
+    return index >= 0 && plan->inputs[index].is_kept;
+}
+
+EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tensor *tensor, int step) {
+    eitp__location location = EITP__ZERO;
+    eitp_tensor *owner;
+    int64_t first;
+    location.block = -1;
+    location.input = -1;
+    location.variable = -1;
+    tensor = eitp__lowered(tensor);
+    if (!tensor)
+        return location;
+    owner = eitp__owner(tensor, &first);
+    location.offset = (size_t)first * eitp_dtype_size(tensor->dtype);
+    if (eitp__is_offloaded_tensor(plan, tensor)) {
+        const eitp__window *window = step < 0 ? NULL : eitp__window_at(plan, tensor, step);
+        location.block = window ? window->block : -1;
+        location.offset -= window ? window->offset : 0;
+    } else if (owner->leaf == EITP__VARIABLE)
+        location.variable = owner->variable;
+    else if (eitp__is_kept(plan, owner))
+        location.input = eitp__input_index(plan, owner);
+    else if ((size_t)owner->id < plan->tensor_count)
+        location.block = plan->block_of[owner->id];
+    location.rows = tensor->rows;
+    if (tensor->rows) {
+        location.row_elements = eitp__elements(tensor) / tensor->shape[0];
+        location.first_row = tensor->first_row;
+        location.row_limit = tensor->shape[0];
+    }
+    return location;
+}
+
+static void eitp__bind_rows(eitp__operand *operand, const eitp__location *location) {
+    operand->row_elements = location->row_elements;
+    operand->first_row = location->first_row;
+    operand->row_limit = location->row_limit;
+}
+
+/* Fills in the call and binding of one step, without addresses. */
+static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp__binding *binding) {
+    const eitp__step *step = &plan->steps[s];
+    eitp__step_call(step, call);
+    for (int i = 0; i < step->input_count; i++) {
+        binding->inputs[i] = eitp__location_of(plan, step->inputs[i], s);
+        eitp__bind_rows(&call->inputs[i], &binding->inputs[i]);
+    }
+    for (int i = 0; i < step->output_count; i++) {
+        binding->outputs[i] = eitp__location_of(plan, step->outputs[i], s);
+        eitp__bind_rows(&call->outputs[i], &binding->outputs[i]);
+    }
+    binding->carry = eitp__location_of(plan, step->carry, s);
+}
+
+EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    eitp__release(host, plan->calls, plan->call_count * sizeof *plan->calls);
+    eitp__release(host, plan->bindings, plan->call_count * sizeof *plan->bindings);
+    plan->calls = NULL;
+    plan->bindings = NULL;
+    plan->call_count = 0;
+}
+
+/* Adds the arithmetic of a node to the sums of its plan. */
+static void eitp__count_flops(eitp_plan_stats *stats, const eitp__node *node) {
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
+    const double flops = info->flops ? info->flops(node) : 0;
+    eitp_flops *component = &stats->components[node->origin.component];
+    stats->flops += flops;
+    component->total += flops;
+    /* Gradients that the update has computed in pieces are in its phase. */
+    if (node->origin.component != EITP_COMPONENT_OPTIMIZER)
+        *(node->origin.phase == EITP__PHASE_FORWARD ? &component->forward : &component->backward) += flops;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
+    const eitp__backend *backend = plan->context->backend;
+    const eitp_host *host = &plan->context->host;
+    eitp__release_calls(plan);
+    plan->call_count = plan->step_count;
+    plan->calls = (eitp__call *)eitp__allocate(host, plan->call_count * sizeof *plan->calls);
+    plan->bindings = (eitp__binding *)eitp__allocate(host, plan->call_count * sizeof *plan->bindings);
+    if (plan->step_count && (!plan->calls || !plan->bindings))
+        return eitp__fail_memory(error, plan->step_count * (sizeof *plan->calls + sizeof *plan->bindings),
+                                 "the calls of a plan");
+    plan->stats.workspace_bytes = 0;
+    plan->stats.flops = plan->stats.seconds = 0;
+    memset(plan->stats.components, 0, sizeof plan->stats.components);
+    for (size_t s = 0; s < plan->step_count; s++) {
+        size_t workspace;
+        eitp__fill_call(plan, (int)s, &plan->calls[s], &plan->bindings[s]);
+        workspace = backend->interface->workspace(backend, &plan->calls[s]);
+        if (workspace > plan->stats.workspace_bytes)
+            plan->stats.workspace_bytes = workspace;
+        eitp__count_flops(&plan->stats, plan->steps[s].node);
+        plan->stats.seconds += eitp__step_seconds(plan, &plan->steps[s]);
+    }
+    plan->stats.nodes = (int)plan->step_count;
+    plan->stats.file_reads = plan->stats.file_writes = 0;
+    for (size_t i = 0; i < plan->window_count; i++) {
+        plan->stats.file_reads += (double)plan->windows[i].size;
+        plan->stats.file_writes += plan->windows[i].is_dirty ? (double)plan->windows[i].size : 0;
+    }
+    plan->stats.seconds += eitp__offload_seconds(plan->context, plan->stats.file_reads, plan->stats.file_writes);
+    return EITP_OK;
+}
+
+EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *location) {
+    if (location->variable >= 0)
+        return (char *)plan->context->variables[location->variable].data + location->offset;
+    if (location->input >= 0)
+        return (char *)plan->inputs[location->input].memory + location->offset;
+    if (location->block >= 0)
+        return (char *)plan->context->arena.memory + plan->blocks[location->block].offset + location->offset;
+    return NULL;
+}
+
+EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand) {
+    int64_t rows = plan->rows < operand->first_row ? 0 : plan->rows - operand->first_row;
+    rows = rows < operand->row_limit ? rows : operand->row_limit;
+    return operand->row_elements ? rows * operand->row_elements : operand->elements;
+}
+
+/* ---- The program ---- */
+
+/* The program of a plan: its calls and transfers in one list, with their addresses. */
 
 static void eitp__discard_program(eitp_plan *plan) {
     eitp__backend *backend = plan->context->backend;

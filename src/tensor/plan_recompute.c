@@ -4,7 +4,696 @@
  * its next use (Kirisame et al., "Dynamic Tensor Rematerialization", arXiv 2006.09616, decided before execution instead
  * of during it). Kernels are pure functions of their operands, so results have the same bits.
  */
-#include "tensor/plan_recompute.h"
+#include "base/sort.h"
+#include "tensor/plan.h"
+
+#include <limits.h>
+
+/* A value with no use around the peak step, and the use before which it could be recomputed. */
+typedef struct eitp__candidate {
+    eitp_tensor *value;
+    int before;     /* the step of its next use */
+    double benefit; /* bytes freed per second of recomputation */
+    double freed;   /* bytes */
+} eitp__candidate;
+
+/* The cost of recomputing a value together with the operands that are no longer live. */
+typedef struct eitp__recompute_cost {
+    double seconds;
+    double retained; /* bytes of operands that must stay live across the peak step */
+    int steps;       /* steps executed again */
+} eitp__recompute_cost;
+
+/* By tensor id, for tensors that own memory in the arena. Copies add entries, so the array may be reallocated. */
+typedef struct eitp__uses {
+    int producer, last_use;     /* steps; -1: none */
+    int previous_use, next_use; /* the last use up to the peak step, and the first after it; -1: none */
+    int overwritten;            /* a later value took its memory */
+    int is_output;              /* the tensor, or a view of it, is an output of the graph */
+    int origin;                 /* id of the tensor that holds the value first */
+    int next_copy;              /* id of the next tensor that holds the value; -1: none */
+    int rejected; /* first output of the step before which recomputing it did not reduce the peak; -1: none */
+    int reads;
+    double seconds; /* cost of its recipe; 0: not computed yet */
+} eitp__uses;
+
+/* The last use of a value before an attempt changed it. */
+typedef struct eitp__saved_use {
+    int value, last_use;
+} eitp__saved_use;
+
+/* Steps to insert before one step: `inserted` from `first` up to the first of the next insertion. */
+typedef struct eitp__insertion {
+    int before;
+    size_t first;
+} eitp__insertion;
+
+typedef struct eitp__recompute {
+    eitp_plan *plan;
+    const eitp_host *host;
+    eitp_recompute mode;
+    eitp__uses *uses;
+    size_t use_capacity;
+    int *changed; /* by variable: the first step that changes it */
+    size_t variables;
+    size_t *live; /* bytes live at each step; after eitp__restore_steps still those of the attempt */
+    size_t live_capacity;
+    int peak_step;               /* the first step at which most bytes are live */
+    size_t peak;                 /* bytes live at it */
+    eitp__candidate *candidates; /* of a round */
+    size_t candidate_capacity;
+    eitp__candidate *selected; /* of an attempt, the last step first */
+    size_t selected_capacity;
+    eitp__step *inserted; /* steps to insert at the end of the attempt */
+    size_t inserted_count, inserted_capacity;
+    eitp__insertion *insertions; /* where they go, the last step first */
+    size_t insertion_count, insertion_capacity;
+    double cost_tolerance; /* how many times the cost per byte of a value its operands may cost per byte */
+    /* What eitp__restore_steps needs to undo an attempt. */
+    eitp__step *saved_steps;
+    size_t saved_step_count, saved_step_capacity;
+    int *saved_owners;
+    size_t saved_owner_count, saved_owner_capacity;
+    eitp__saved_use *saved_uses;
+    size_t saved_use_count, saved_use_capacity;
+    size_t saved_tensor_count;
+    size_t saved_peak;
+    int saved_peak_step;
+} eitp__recompute;
+
+static double eitp__value_bytes(const eitp_tensor *x) {
+    return (double)eitp__tensor_bytes(x);
+}
+
+/*
+ * ---- Uses, liveness and cost ----
+ *
+ * Where values are used, how many bytes are live at each step, and what it takes to compute a value a second time.
+ */
+
+/* Limits on the chain of values recomputed for one candidate: its depth and its steps in all. */
+enum { EITP__RECOMPUTE_DEPTH = 8, EITP__RECOMPUTE_STEPS = 24 };
+
+/* ---- Uses and liveness ---- */
+
+static int eitp__is_product(const eitp__step *step) {
+    return eitp__op(step->node->graph, step->node->op)->is_product;
+}
+
+/*
+ * The step that recomputes a value: a copy of the step that computed it. The result of a product's activation is
+ * recomputed from the product alone if the product is stored too.
+ */
+static eitp__step eitp__recipe(const eitp__step *step, const eitp_tensor *value) {
+    eitp__step recipe;
+    eitp__node *activation = step->outputs[0]->node;
+    if (!step->epilogue || step->output_count < 2 || step->outputs[0] != value)
+        return *step;
+    memset(&recipe, 0, sizeof recipe);
+    recipe.node = activation;
+    recipe.input_count = recipe.output_count = 1;
+    recipe.inputs[0] = step->outputs[1];
+    recipe.outputs[0] = step->outputs[0];
+    return recipe;
+}
+
+/* True if the step changes a variable or a kept input. */
+static int eitp__changes_leaf(const eitp__step *step) {
+    for (int i = 0; i < step->output_count; i++) {
+        if (step->replaces[i] && eitp__owner(step->replaces[i], NULL)->leaf != EITP__COMPUTED)
+            return 1;
+    }
+    return 0;
+}
+
+/* The cost of a recipe in seconds, including reads of offloaded variables. */
+static double eitp__recipe_seconds(const eitp__recompute *r, const eitp__step *recipe, const eitp_tensor *value) {
+    eitp__uses *uses = &r->uses[value->id];
+    if (uses->seconds > 0)
+        return uses->seconds;
+    uses->seconds = eitp__step_seconds(r->plan, recipe);
+    for (int i = 0; i < recipe->input_count; i++) {
+        if (recipe->inputs[i] && eitp__is_offloaded_tensor(r->plan, recipe->inputs[i]))
+            uses->seconds += eitp__offload_seconds(r->plan->context, eitp__value_bytes(recipe->inputs[i]), 0);
+    }
+    return uses->seconds;
+}
+
+/* Resets the entry of a tensor. */
+static void eitp__reset_uses(eitp__uses *uses, int id) {
+    memset(uses, 0, sizeof *uses);
+    uses->origin = id;
+    uses->next_copy = uses->rejected = -1;
+}
+
+/* Grows the arrays by tensor and by step to the size of graph and plan; 0: out of memory. */
+static int eitp__recompute_reserve(eitp__recompute *r) {
+    size_t old = r->use_capacity, tensors = r->plan->graph->tensor_count;
+    if (!eitp__reserve(r->host, (void **)&r->uses, &r->use_capacity, tensors, sizeof *r->uses) ||
+        !eitp__reserve(r->host, (void **)&r->live, &r->live_capacity, r->plan->step_count + 2, sizeof *r->live) ||
+        !eitp__reserve(r->host, (void **)&r->saved_steps, &r->saved_step_capacity, r->plan->step_count,
+                       sizeof *r->saved_steps) ||
+        !eitp__reserve(r->host, (void **)&r->saved_owners, &r->saved_owner_capacity, r->plan->owner_count,
+                       sizeof *r->saved_owners))
+        return 0;
+    for (size_t t = old; t < r->use_capacity; t++)
+        eitp__reset_uses(&r->uses[t], (int)t);
+    return 1;
+}
+
+/* Computes the bytes live at each step and the peak. */
+static void eitp__find_peak(eitp__recompute *r) {
+    const eitp_plan *plan = r->plan;
+    size_t live = 0;
+    memset(r->live, 0, (plan->step_count + 2) * sizeof *r->live);
+    for (size_t i = 0; i < plan->block_count; i++) {
+        const eitp__arena_block *block = &plan->blocks[i];
+        size_t end = (size_t)block->last + 1;
+        r->live[block->first < 0 ? 0 : block->first] += block->size;
+        if (end <= plan->step_count)
+            r->live[end] -= block->size; /* unsigned wrap-around cancels in the sum */
+    }
+    r->peak = 0;
+    r->plan->visits.recompute += plan->step_count;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        live += r->live[s];
+        r->live[s] = live;
+        if (live > r->peak) {
+            r->peak = live;
+            r->peak_step = (int)s;
+        }
+    }
+}
+
+/* Adds a step that reads or computes a value to its uses. */
+static void eitp__collect_use(eitp__uses *uses, int peak_step, int step) {
+    uses->last_use = step;
+    if (step <= peak_step)
+        uses->previous_use = step;
+    else if (uses->next_use < 0)
+        uses->next_use = step;
+}
+
+static void eitp__collect_step(eitp__recompute *r, const eitp__step *step, int at) {
+    const int *reads = eitp__read_owners(r->plan, step), *outputs = eitp__output_owners(r->plan, step);
+    const int *replaced = eitp__replaced_owners(r->plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        if (reads[i] >= 0)
+            eitp__collect_use(&r->uses[reads[i]], r->peak_step, at);
+    }
+    for (int i = 0; i < step->output_count; i++) {
+        if (replaced[i] >= 0)
+            r->uses[replaced[i]].overwritten = 1;
+        else if (replaced[i] != EITP__NO_OWNER && r->changed[-2 - replaced[i]] > at)
+            r->changed[-2 - replaced[i]] = at;
+        if (outputs[i] >= 0) {
+            eitp__collect_use(&r->uses[outputs[i]], r->peak_step, at);
+            r->uses[outputs[i]].producer = at;
+        }
+    }
+}
+
+/* Finds the uses of all values, relative to the peak step. */
+static void eitp__collect_uses(eitp__recompute *r) {
+    const eitp_plan *plan = r->plan;
+    for (size_t t = 0; t < plan->graph->tensor_count; t++) {
+        eitp__uses *uses = &r->uses[t];
+        uses->producer = uses->previous_use = uses->next_use = uses->last_use = -1;
+        uses->overwritten = uses->is_output = 0;
+    }
+    for (size_t i = 0; i < plan->output_count; i++) {
+        eitp_tensor *value = eitp__arena_owner(plan->graph->tensors[plan->outputs[i]]);
+        if (value)
+            r->uses[value->id].is_output = 1;
+    }
+    for (size_t v = 0; v < r->variables; v++)
+        r->changed[v] = INT_MAX;
+    r->plan->visits.recompute += plan->step_count;
+    for (size_t s = 0; s < plan->step_count; s++)
+        eitp__collect_step(r, &plan->steps[s], (int)s);
+}
+
+/* Updates lifetimes, live bytes and the peak to the current steps; 0: out of memory. */
+static int eitp__update_liveness(eitp__recompute *r) {
+    if (!eitp__recompute_reserve(r) || !eitp__plan_lifetimes(r->plan))
+        return 0;
+    eitp__find_peak(r);
+    return 1;
+}
+
+/* ---- Costs ---- */
+
+static int eitp__is_live_at(const eitp__recompute *r, const eitp_tensor *value, int step) {
+    const eitp__uses *uses = &r->uses[value->id];
+    if (value->leaf == EITP__INPUT)
+        return !uses->overwritten;
+    return uses->producer >= 0 && uses->producer < step && uses->last_use >= step;
+}
+
+/* A tensor that holds the value and is live at a step; NULL: none. */
+static eitp_tensor *eitp__live_instance(const eitp__recompute *r, eitp_tensor *value, int step) {
+    if (eitp__is_live_at(r, value, step))
+        return value;
+    for (int t = r->uses[value->id].origin; t >= 0; t = r->uses[t].next_copy) {
+        eitp_tensor *other = r->plan->graph->tensors[t];
+        if (eitp__is_live_at(r, other, step))
+            return other;
+    }
+    return NULL;
+}
+
+/* True if the value is recomputed at a step or after it. */
+static int eitp__is_recomputed_later(const eitp__recompute *r, const eitp_tensor *value, int step) {
+    for (int t = r->uses[value->id].origin; t >= 0; t = r->uses[t].next_copy) {
+        if (r->uses[t].producer >= step)
+            return 1;
+    }
+    return 0;
+}
+
+static int eitp__can_recompute(const eitp__recompute *r, eitp_tensor *value, int before, int depth, double limit,
+                               eitp__recompute_cost *cost);
+
+/*
+ * True if a value that is not live before a step is recomputed for it rather than kept until then: because it is
+ * recomputed later anyway, because it is overwritten, or because its cost per byte is within the tolerance of
+ * `cost_per_byte`. Adds its cost to *cost.
+ */
+static int eitp__is_recomputed_for(const eitp__recompute *r, eitp_tensor *value, int before, int depth,
+                                   double cost_per_byte, eitp__recompute_cost *cost) {
+    const eitp__uses *uses = &r->uses[value->id];
+    int later = eitp__is_recomputed_later(r, value, before), must = later || uses->overwritten;
+    eitp__recompute_cost more = *cost;
+    double limit = cost->seconds + r->cost_tolerance * cost_per_byte * eitp__value_bytes(value);
+    if (!must && uses->last_use >= r->peak_step)
+        return 0;
+    if (!eitp__can_recompute(r, value, before, depth + 1, must ? HUGE_VAL : limit, &more))
+        return 0;
+    if (later)
+        more.seconds = cost->seconds;
+    *cost = more;
+    return 1;
+}
+
+/* True if an operand can be live before a step. Adds what that costs. */
+static int eitp__can_provide(const eitp__recompute *r, eitp_tensor *x, int before, int depth, double cost_per_byte,
+                             eitp__recompute_cost *cost) {
+    eitp_tensor *owner = eitp__owner(x, NULL);
+    const eitp__uses *uses;
+    if (owner->leaf == EITP__VARIABLE)
+        return r->changed[owner->variable] >= before;
+    if (eitp__live_instance(r, owner, before) || eitp__is_recomputed_for(r, owner, before, depth, cost_per_byte, cost))
+        return 1;
+    uses = &r->uses[owner->id];
+    if (uses->overwritten || uses->producer < 0)
+        return 0;
+    cost->retained += uses->last_use < r->peak_step ? eitp__value_bytes(owner) : 0;
+    return 1;
+}
+
+/* True if a value can be recomputed before a step within `limit` seconds, operands included. Adds what that costs. */
+static int eitp__can_recompute(const eitp__recompute *r, eitp_tensor *value, int before, int depth, double limit,
+                               eitp__recompute_cost *cost) {
+    const eitp__uses *uses = &r->uses[value->id];
+    const eitp__step *step;
+    eitp__step recipe;
+    double seconds;
+    if (uses->producer < 0 || depth > EITP__RECOMPUTE_DEPTH || cost->steps >= EITP__RECOMPUTE_STEPS)
+        return 0;
+    step = &r->plan->steps[uses->producer];
+    if (eitp__changes_leaf(step))
+        return 0;
+    recipe = eitp__recipe(step, value);
+    if (r->mode == EITP_RECOMPUTE_ATTENTION && eitp__is_product(&recipe))
+        return 0;
+    seconds = eitp__recipe_seconds(r, &recipe, value);
+    cost->seconds += seconds;
+    cost->steps++;
+    for (int i = 0; i < eitp__step_read_count(&recipe) && cost->seconds <= limit; i++) {
+        eitp_tensor *x = eitp__step_read(&recipe, i);
+        if (x && !eitp__can_provide(r, x, before, depth, seconds / eitp__value_bytes(value), cost))
+            return 0;
+    }
+    return cost->seconds <= limit;
+}
+
+/* Computes a candidate's benefit; 0 if it cannot be recomputed or frees nothing. */
+static int eitp__rate_candidate(const eitp__recompute *r, eitp__candidate *candidate) {
+    eitp__recompute_cost cost = EITP__ZERO;
+    if (!eitp__can_recompute(r, candidate->value, candidate->before, 0, HUGE_VAL, &cost))
+        return 0;
+    candidate->freed = eitp__value_bytes(candidate->value) - cost.retained;
+    candidate->benefit = candidate->freed / cost.seconds;
+    return candidate->freed > 0;
+}
+
+static int eitp__compare_benefit(const void *left, const void *right) {
+    const eitp__candidate *a = (const eitp__candidate *)left, *b = (const eitp__candidate *)right;
+    if (a->benefit != b->benefit)
+        return a->benefit > b->benefit ? -1 : 1;
+    return a->value->id < b->value->id ? -1 : a->value->id > b->value->id;
+}
+
+/* Finds the values live across the peak step that can be recomputed, the largest benefit first. Returns their number,
+ * or -1 if out of memory. */
+static int eitp__find_candidates(eitp__recompute *r) {
+    const eitp_graph *graph = r->plan->graph;
+    size_t count = 0;
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        const eitp__uses *uses = &r->uses[t];
+        eitp__candidate candidate = EITP__ZERO;
+        if (uses->producer < 0 || uses->is_output || uses->previous_use < 0 || uses->previous_use >= r->peak_step ||
+            uses->next_use < 0 || uses->rejected == r->plan->steps[uses->next_use].outputs[0]->id)
+            continue;
+        candidate.value = graph->tensors[t];
+        candidate.before = uses->next_use;
+        if (!eitp__rate_candidate(r, &candidate))
+            continue;
+        if (!eitp__reserve(r->host, (void **)&r->candidates, &r->candidate_capacity, count + 1, sizeof *r->candidates))
+            return -1;
+        r->candidates[count++] = candidate;
+    }
+    eitp__sort(r->candidates, count, sizeof *r->candidates, eitp__compare_benefit);
+    return (int)count;
+}
+
+/* ---- Inserting steps ---- */
+
+/* Begins the insertion before a step; 0: out of memory. */
+static int eitp__begin_insertion(eitp__recompute *r, int before) {
+    eitp__insertion *insertion;
+    if (!eitp__reserve(r->host, (void **)&r->insertions, &r->insertion_capacity, r->insertion_count + 1,
+                       sizeof *r->insertions))
+        return 0;
+    insertion = &r->insertions[r->insertion_count++];
+    insertion->before = before;
+    insertion->first = r->inserted_count;
+    return 1;
+}
+
+/* Index in `inserted` of the first step of the latest insertion. */
+static size_t eitp__insertion_first(const eitp__recompute *r) {
+    return r->insertions[r->insertion_count - 1].first;
+}
+
+/* Adds a step to the latest insertion; 0: out of memory. */
+static int eitp__insert_step(eitp__recompute *r, const eitp__step *step) {
+    if (!eitp__reserve(r->host, (void **)&r->inserted, &r->inserted_capacity, r->inserted_count + 1,
+                       sizeof *r->inserted))
+        return 0;
+    r->inserted[r->inserted_count++] = *step;
+    return 1;
+}
+
+/*
+ * Moves all inserted steps into the plan. Of two insertions before the same step, the later one comes first. 0: out of
+ * memory.
+ */
+static int eitp__apply_insertions(eitp__recompute *r) {
+    eitp_plan *plan = r->plan;
+    size_t from = plan->step_count, to = from + r->inserted_count, end = 0, count;
+    if (!eitp__reserve(r->host, (void **)&plan->steps, &plan->step_capacity, to, sizeof *plan->steps))
+        return 0;
+    plan->step_count = to;
+    for (size_t a = 0; a < r->insertion_count; a++) {
+        const eitp__insertion *insertion = &r->insertions[a];
+        count = from - (size_t)insertion->before;
+        to -= count;
+        from -= count;
+        memmove(plan->steps + to, plan->steps + from, count * sizeof *plan->steps);
+        end = a + 1 < r->insertion_count ? r->insertions[a + 1].first : r->inserted_count;
+        count = end - insertion->first;
+        to -= count;
+        memcpy(plan->steps + to, r->inserted + insertion->first, count * sizeof *plan->steps);
+    }
+    return 1;
+}
+
+/* Copies a tensor with eitp__tensor_copy, and grows `uses` with the graph. NULL: out of memory. */
+static eitp_tensor *eitp__add_copy(eitp__recompute *r, const eitp_tensor *tensor, eitp_tensor *storage, int64_t first) {
+    eitp_tensor *copy = eitp__tensor_copy(tensor, storage, first);
+    return copy && eitp__recompute_reserve(r) ? copy : NULL;
+}
+
+/* Replaces an operand that is `from` by `to`, and a view of `from` by the same view of `to`; 0: out of memory. */
+static int eitp__redirect(eitp__recompute *r, eitp_tensor **operand, const eitp_tensor *from, eitp_tensor *to) {
+    int64_t first;
+    if (!*operand || eitp__owner(*operand, &first) != from)
+        return 1;
+    *operand = eitp__lowered(*operand) == from ? to : eitp__add_copy(r, eitp__lowered(*operand), to, first);
+    return *operand != NULL;
+}
+
+/* True if the step reads or replaces the tensor. */
+static int eitp__has_operand(const eitp_plan *plan, const eitp__step *step, int owner) {
+    const int *reads = eitp__read_owners(plan, step), *replaced = eitp__replaced_owners(plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        if (reads[i] == owner)
+            return 1;
+    }
+    for (int i = 0; i < step->output_count; i++) {
+        if (replaced[i] == owner)
+            return 1;
+    }
+    return 0;
+}
+
+/* Makes a step read `to` instead of `from`; 0: out of memory. */
+static int eitp__redirect_step(eitp__recompute *r, eitp__step *step, const eitp_tensor *from, eitp_tensor *to) {
+    int done = 1;
+    for (int i = 0; i < step->input_count; i++)
+        done &= eitp__redirect(r, &step->inputs[i], from, to);
+    for (int i = 0; i < step->output_count; i++)
+        done &= eitp__redirect(r, &step->replaces[i], from, to);
+    return done & eitp__redirect(r, &step->carry, from, to);
+}
+
+/* Makes `count` steps read `to` instead of `from`; 0: out of memory. */
+static int eitp__redirect_steps(eitp__recompute *r, eitp__step *steps, size_t count, const eitp_tensor *from,
+                                eitp_tensor *to) {
+    r->plan->visits.recompute += count;
+    for (size_t s = 0; s < count; s++) {
+        if (!eitp__has_operand(r->plan, &steps[s], from->id))
+            continue;
+        if (!eitp__redirect_step(r, &steps[s], from, to))
+            return 0;
+        eitp__update_owners(r->plan, &steps[s]);
+    }
+    return 1;
+}
+
+/* Changes the last use of a value, and saves the former one; 0: out of memory. */
+static int eitp__set_last(eitp__recompute *r, int value, int last_use) {
+    eitp__saved_use *saved;
+    if (!eitp__reserve(r->host, (void **)&r->saved_uses, &r->saved_use_capacity, r->saved_use_count + 1,
+                       sizeof *r->saved_uses))
+        return 0;
+    saved = &r->saved_uses[r->saved_use_count++];
+    saved->value = value;
+    saved->last_use = r->uses[value].last_use;
+    r->uses[value].last_use = last_use;
+    return 1;
+}
+
+static int eitp__recompute_value(eitp__recompute *r, eitp_tensor *value, int before, int depth);
+
+/* The tensor that holds the value and is computed by a step of the latest insertion; NULL: none. */
+static eitp_tensor *eitp__inserted_instance(const eitp__recompute *r, const eitp_tensor *value) {
+    int origin = r->uses[value->id].origin;
+    for (size_t s = eitp__insertion_first(r); s < r->inserted_count; s++) {
+        const eitp__step *step = &r->inserted[s];
+        for (int o = 0; o < step->output_count; o++) {
+            if (r->uses[step->outputs[o]->id].origin == origin)
+                return step->outputs[o];
+        }
+    }
+    return NULL;
+}
+
+/* Makes the operands of a recipe live before a step, by the decisions of eitp__can_provide; 0: out of memory. */
+static int eitp__provide_operands(eitp__recompute *r, eitp__step *recipe, double cost_per_byte, int before, int depth) {
+    for (int i = 0; i < eitp__step_read_count(recipe); i++) {
+        eitp_tensor *x = eitp__step_read(recipe, i), *owner = x ? eitp__arena_owner(x) : NULL, *instance;
+        eitp__recompute_cost cost = EITP__ZERO;
+        if (!owner)
+            continue;
+        instance = eitp__inserted_instance(r, owner);
+        if (!instance)
+            instance = eitp__live_instance(r, owner, before);
+        if (!instance && eitp__is_recomputed_for(r, owner, before, depth, cost_per_byte, &cost)) {
+            if (!eitp__recompute_value(r, owner, before, depth + 1))
+                return 0;
+            instance = eitp__inserted_instance(r, owner);
+        }
+        if (!instance && r->uses[owner->id].last_use < before && !eitp__set_last(r, owner->id, before))
+            return 0; /* otherwise it is kept until here */
+        if (instance && instance != owner && !eitp__redirect_step(r, recipe, owner, instance))
+            return 0;
+    }
+    return 1;
+}
+
+/*
+ * Makes steps from `before` on, and the steps of the attempt's earlier insertions, which go there too, read `to`
+ * instead of any other tensor with the same value; 0: out of memory.
+ */
+static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, int before) {
+    int done = 1, steps = (int)r->plan->step_count;
+    for (int t = r->uses[to->id].origin; t >= 0; t = r->uses[t].next_copy) {
+        int last_use = r->uses[t].last_use;
+        const eitp_tensor *from = r->plan->graph->tensors[t];
+        if (t == to->id || last_use < before)
+            continue;
+        last_use = last_use < steps ? last_use : steps - 1;
+        done &= eitp__redirect_steps(r, r->plan->steps + before, (size_t)(last_use - before + 1), from, to);
+        done &= eitp__redirect_steps(r, r->inserted, eitp__insertion_first(r), from, to);
+        done &= eitp__set_last(r, t, r->uses[t].next_use >= before ? r->uses[t].previous_use : before - 1);
+    }
+    return done;
+}
+
+/* Gives the recipe new output tensors, which replace the old ones from step `before` on; 0: out of memory. */
+static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, int before) {
+    for (int i = 0; i < recipe->output_count; i++) {
+        eitp_tensor *from = recipe->outputs[i], *to = eitp__add_copy(r, from, NULL, 0);
+        eitp__uses *origin;
+        if (!to)
+            return 0;
+        origin = &r->uses[r->uses[from->id].origin];
+        r->uses[to->id].origin = r->uses[from->id].origin;
+        r->uses[to->id].producer = before; /* not live at earlier steps, where other insertions of the attempt go */
+        r->uses[to->id].last_use = INT_MAX;
+        r->uses[to->id].next_copy = origin->next_copy;
+        origin->next_copy = to->id;
+        recipe->outputs[i] = to;
+        if (!eitp__redirect_instances(r, to, before))
+            return 0;
+    }
+    return 1;
+}
+
+/*
+ * Inserts a step that recomputes the value before step `before`, after the steps that recompute its operands. Later
+ * steps read its result. 0: out of memory.
+ */
+static int eitp__recompute_value(eitp__recompute *r, eitp_tensor *value, int before, int depth) {
+    eitp__step recipe = eitp__recipe(&r->plan->steps[r->uses[value->id].producer], value);
+    double cost_per_byte = eitp__recipe_seconds(r, &recipe, value) / eitp__value_bytes(value);
+    return eitp__provide_operands(r, &recipe, cost_per_byte, before, depth) &&
+           eitp__replace_outputs(r, &recipe, before) && eitp__list_owners(r->plan, &recipe) &&
+           eitp__insert_step(r, &recipe);
+}
+
+/* Adds `change`, 1 or -1, to the read count of each tensor that the step reads. */
+static void eitp__add_reads(eitp__recompute *r, const eitp__step *step, int change) {
+    const int *reads = eitp__read_owners(r->plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        if (reads[i] >= 0)
+            r->uses[reads[i]].reads += change;
+    }
+}
+
+static void eitp__count_reads(eitp__recompute *r) {
+    for (size_t t = 0; t < r->plan->graph->tensor_count; t++)
+        r->uses[t].reads = 0;
+    r->plan->visits.recompute += r->plan->step_count;
+    for (size_t s = 0; s < r->plan->step_count; s++)
+        eitp__add_reads(r, &r->plan->steps[s], 1);
+}
+
+/* True if the step recomputes a value that no step reads. */
+static int eitp__is_unused_copy(const eitp__recompute *r, const eitp__step *step) {
+    const int *outputs = eitp__output_owners(r->plan, step);
+    for (int i = 0; i < step->output_count; i++) {
+        if (outputs[i] < 0 || r->uses[outputs[i]].origin == outputs[i] || r->uses[outputs[i]].reads)
+            return 0;
+    }
+    return 1;
+}
+
+/*
+ * Drops recomputed values that no step reads any more, because an earlier step recomputes them too, then the steps that
+ * only those read.
+ */
+static void eitp__drop_unused_copies(eitp__recompute *r) {
+    eitp_plan *plan = r->plan;
+    size_t end = plan->step_count, begin = end;
+    eitp__count_reads(r);
+    for (size_t s = end; s-- > 0;) {
+        if (eitp__is_unused_copy(r, &plan->steps[s]))
+            eitp__add_reads(r, &plan->steps[s], -1);
+        else if (--begin != s)
+            plan->steps[begin] = plan->steps[s];
+    }
+    plan->step_count = end - begin;
+    if (begin)
+        memmove(plan->steps, plan->steps + begin, plan->step_count * sizeof *plan->steps);
+}
+
+static void eitp__save_steps(eitp__recompute *r) {
+    const eitp_plan *plan = r->plan;
+    memcpy(r->saved_steps, plan->steps, plan->step_count * sizeof *r->saved_steps);
+    memcpy(r->saved_owners, plan->owners, plan->owner_count * sizeof *r->saved_owners);
+    r->saved_step_count = plan->step_count;
+    r->saved_owner_count = plan->owner_count;
+    r->saved_tensor_count = plan->graph->tensor_count;
+    r->saved_use_count = 0;
+    r->saved_peak = r->peak;
+    r->saved_peak_step = r->peak_step;
+}
+
+/* The last step first, so that an insertion leaves the numbers of earlier steps as they are. */
+static int eitp__compare_steps(const void *left, const void *right) {
+    const eitp__candidate *a = (const eitp__candidate *)left, *b = (const eitp__candidate *)right;
+    if (a->before != b->before)
+        return a->before > b->before ? -1 : 1;
+    return a->value->id < b->value->id ? -1 : a->value->id > b->value->id;
+}
+
+/* Inserts steps that recompute `count` candidates, and updates the liveness; 0: out of memory. */
+static int eitp__recompute_candidates(eitp__recompute *r, const eitp__candidate *candidates, size_t count) {
+    if (!eitp__reserve(r->host, (void **)&r->selected, &r->selected_capacity, count, sizeof *r->selected))
+        return 0;
+    eitp__save_steps(r);
+    memcpy(r->selected, candidates, count * sizeof *candidates);
+    eitp__sort(r->selected, count, sizeof *r->selected, eitp__compare_steps);
+    r->inserted_count = r->insertion_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const eitp__candidate *candidate = &r->selected[i];
+        if (!eitp__begin_insertion(r, candidate->before) ||
+            !eitp__recompute_value(r, candidate->value, candidate->before, 0))
+            return 0;
+    }
+    if (!eitp__apply_insertions(r))
+        return 0;
+    eitp__drop_unused_copies(r);
+    return eitp__update_liveness(r);
+}
+
+/* Restores the steps, and what is known of them, to before the last eitp__recompute_candidates. */
+static void eitp__restore_steps(eitp__recompute *r) {
+    eitp_plan *plan = r->plan;
+    memcpy(plan->steps, r->saved_steps, r->saved_step_count * sizeof *r->saved_steps);
+    memcpy(plan->owners, r->saved_owners, r->saved_owner_count * sizeof *r->saved_owners);
+    plan->step_count = r->saved_step_count;
+    plan->owner_count = r->saved_owner_count;
+    for (size_t t = plan->graph->tensor_count; t-- > r->saved_tensor_count;) {
+        /* Each copy was linked right after its origin, so the latest is unlinked first. */
+        if (r->uses[t].origin != (int)t)
+            r->uses[r->uses[t].origin].next_copy = r->uses[t].next_copy;
+        eitp__reset_uses(&r->uses[t], (int)t);
+    }
+    plan->graph->tensor_count = r->saved_tensor_count;
+    while (r->saved_use_count--) {
+        const eitp__saved_use *saved = &r->saved_uses[r->saved_use_count];
+        if ((size_t)saved->value < r->saved_tensor_count)
+            r->uses[saved->value].last_use = saved->last_use;
+    }
+    r->peak = r->saved_peak;
+    r->peak_step = r->saved_peak_step;
+}
+
+/* ---- The pass ---- */
 
 /*
  * A round recomputes several candidates of nearly equal benefit, since layers are alike: up to EITP__ROUND_CANDIDATES,

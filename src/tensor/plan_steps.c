@@ -52,6 +52,24 @@ EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call) {
     call->accumulates = step->accumulates;
 }
 
+EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step) {
+    const eitp__op_info *info = eitp__op(step->node->graph, step->node->op);
+    const eitp__backend *backend = plan->context->backend;
+    double bytes = 0;
+    eitp__call call;
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        eitp_tensor *x = eitp__step_read(step, i);
+        bytes += x ? (double)eitp__tensor_bytes(x) : 0;
+    }
+    for (int i = 0; i < step->output_count; i++)
+        bytes += (double)eitp__tensor_bytes(step->outputs[i]);
+    /* Without a carry, an accumulating pad leaves everything outside its input's range alone. */
+    if (step->node->op == EITP__OP_PAD && step->accumulates && !step->carry)
+        bytes = 3 * (double)eitp__tensor_bytes(step->inputs[0]);
+    eitp__step_call(step, &call);
+    return backend->interface->seconds(backend, &call, info->flops ? info->flops(step->node) : 0, bytes);
+}
+
 /* ---- Owners ---- */
 
 EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor) {
@@ -61,10 +79,9 @@ EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor) {
     return owner->leaf == EITP__VARIABLE ? -2 - (int)owner->variable : owner->id;
 }
 
-/* The tensor that owns the memory of a tensor, or NULL if that is a variable. */
-static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
-    eitp_tensor *owner = eitp__owner(tensor, NULL);
-    return owner->leaf == EITP__VARIABLE ? NULL : owner;
+EITP__PRIVATE eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
+    eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
+    return owner && owner->leaf != EITP__VARIABLE ? owner : NULL;
 }
 
 /*
