@@ -372,8 +372,8 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__release(&host, plan->block_of, plan->block_of_capacity * sizeof *plan->block_of);
     eitp__release(&host, plan->readable, plan->readable_capacity);
     eitp__release(&host, plan->blocks, plan->block_capacity * sizeof *plan->blocks);
-    eitp__release(&host, plan->windows, plan->window_capacity * sizeof *plan->windows);
-    eitp__release(&host, plan->latest_window, plan->latest_window_capacity * sizeof *plan->latest_window);
+    eitp__release(&host, plan->stagings, plan->staging_capacity * sizeof *plan->stagings);
+    eitp__release(&host, plan->latest_staging, plan->latest_staging_capacity * sizeof *plan->latest_staging);
     eitp__release(&host, plan->transfers, plan->transfer_capacity * sizeof *plan->transfers);
     eitp__release(&host, plan, sizeof *plan);
 }

@@ -7,13 +7,14 @@
  *   order      plan_lower.c      topological order: creation order, but updates as early as possible
  *   operands   plan_steps.c      lists what steps read and write, as numbers
  *   recompute  plan_recompute.c  where memory is short, recomputes values instead of keeping them
- *   layout     plan_layout.c     lifetimes and in-place reuse; windows of offloaded variables (plan_offload.c)
+ *   layout     plan_layout.c     lifetimes and in-place reuse; staging areas of offloaded variables (plan_offload.c)
  *   place      plan_layout.c     offsets in the arena
  *   bind       plan_program.c    kernel calls and their operands; addresses are filled in before an execution
- *   transfer   plan_offload.c    when windows are read and written
+ *   transfer   plan_offload.c    when staging areas are read and written
  *   list       plan_program.c    calls and transfers, in the order in which they execute
  * The passes from recompute to bind repeat until the plan fits; the first time nothing is recomputed. plan_steps.c has
- * what all of them share, and calls none of them. The recompute pass uses lifetimes and windows, the layout windows.
+ * what all of them share, and calls none of them. The recompute pass uses lifetimes and staging areas, the layout
+ * staging areas.
  */
 #ifndef EITP_PLAN_H
 #define EITP_PLAN_H
@@ -42,32 +43,32 @@ typedef struct eitp__arena_block {
 } eitp__arena_block;
 
 /*
- * A window: arena memory that holds bytes of an offloaded variable for the steps that use them. It is allocated from
- * step `start`, when reading from the file begins, until step `end`, when writing back has finished.
+ * A staging area: arena memory that holds bytes of an offloaded variable for the steps that use them. It is allocated
+ * from step `start`, when reading from the file begins, until step `end`, when writing back has finished.
  */
-typedef struct eitp__window {
+typedef struct eitp__staging {
     int64_t variable;
     size_t offset, size;         /* the bytes of the variable */
     int start, first, last, end; /* steps; it is used from `first` to `last` */
     int is_dirty;                /* a step changes it, so it is written back */
     int block;
-    int previous; /* the previous window of the same variable; -1: none */
+    int previous; /* the previous staging area of the same variable; -1: none */
     size_t began; /* the instruction that begins its latest transfer; only while instructions are listed */
-} eitp__window;
+} eitp__staging;
 
 /* In the order in which they are done before one step. */
 typedef enum eitp__transfer_kind {
-    EITP__TRANSFER_BEGIN_WRITE, /* starts writing a window back */
+    EITP__TRANSFER_BEGIN_WRITE, /* starts writing a staging area back */
     EITP__TRANSFER_END_WRITE,   /* waits for that */
-    EITP__TRANSFER_BEGIN_READ,  /* starts reading a window */
+    EITP__TRANSFER_BEGIN_READ,  /* starts reading a staging area */
     EITP__TRANSFER_END_READ     /* waits for that */
 } eitp__transfer_kind;
 
-/* A transfer of a window, before a step. */
-typedef struct eitp__window_transfer {
+/* A transfer of a staging area, before a step. */
+typedef struct eitp__staging_transfer {
     eitp__transfer_kind kind;
-    int step, window;
-} eitp__window_transfer;
+    int step, staging;
+} eitp__staging_transfer;
 
 /* An input of the graph, and its state in the plan. */
 typedef struct eitp__plan_input {
@@ -118,11 +119,11 @@ struct eitp_plan {
     size_t tensor_count, block_of_capacity, readable_capacity;
     eitp__arena_block *blocks;
     size_t block_count, block_capacity;
-    eitp__window *windows;
-    size_t window_count, window_capacity;
-    int *latest_window; /* by variable; -1: none */
-    size_t latest_window_capacity;
-    eitp__window_transfer *transfers;
+    eitp__staging *stagings;
+    size_t staging_count, staging_capacity;
+    int *latest_staging; /* by variable; -1: none */
+    size_t latest_staging_capacity;
+    eitp__staging_transfer *transfers;
     size_t transfer_count, transfer_capacity;
     eitp__call *calls;
     eitp__binding *bindings;
@@ -253,7 +254,7 @@ EITP__PRIVATE void eitp__add_work(eitp_plan_stats *sum, const eitp_plan_stats *s
 /* The arithmetic of a plan's last execution, for the rows that it used, without what it recomputed. */
 EITP__PRIVATE double eitp__plan_flops(const eitp_plan *plan);
 
-/* Finds the arena blocks, windows included, and their lifetimes, without offsets; 0: out of memory. */
+/* Finds the arena blocks, staging areas included, and their lifetimes, without offsets; 0: out of memory. */
 EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
 
 /* Finds the blocks, their lifetimes and the peak. */
@@ -272,7 +273,8 @@ EITP__PRIVATE void eitp__release_calls(eitp_plan *plan);
 /* Index of an input among the plan's inputs, or -1 if the tensor is not an input. */
 EITP__PRIVATE int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor);
 
-/* The location of a tensor at a step; with step -1, between executions, when offloaded variables have no window. */
+/* The location of a tensor at a step; with step -1, between executions, when offloaded variables have no staging
+   area. */
 EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tensor *tensor, int step);
 
 /* The address of a location, or NULL. */
@@ -303,13 +305,13 @@ EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 /* True if the tensor is in an offloaded variable. */
 EITP__PRIVATE int eitp__is_offloaded_tensor(const eitp_plan *plan, eitp_tensor *tensor);
 
-/* Finds the windows of the current steps, and adds a block for each; 0: out of memory. */
-EITP__PRIVATE int eitp__plan_windows(eitp_plan *plan);
+/* Finds the staging areas of the current steps, and adds a block for each; 0: out of memory. */
+EITP__PRIVATE int eitp__plan_stagings(eitp_plan *plan);
 
-/* The window at a step of a tensor in an offloaded variable. */
-EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_tensor *tensor, int step);
+/* The staging area at a step of a tensor in an offloaded variable. */
+EITP__PRIVATE const eitp__staging *eitp__staging_at(const eitp_plan *plan, eitp_tensor *tensor, int step);
 
-/* Lists the transfers of the final windows. */
+/* Lists the transfers of the final staging areas. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
 
 #endif

@@ -116,7 +116,7 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
     if (!eitp__find_lifetimes(plan))
         return 0;
     eitp__reuse_in_place(plan);
-    return eitp__plan_windows(plan);
+    return eitp__plan_stagings(plan);
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {

@@ -32,9 +32,9 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
     owner = eitp__owner(tensor, &first);
     location.offset = (size_t)first * eitp_dtype_size(tensor->dtype);
     if (eitp__is_offloaded_tensor(plan, tensor)) {
-        const eitp__window *window = step < 0 ? NULL : eitp__window_at(plan, tensor, step);
-        location.block = window ? window->block : -1;
-        location.offset -= window ? window->offset : 0;
+        const eitp__staging *staging = step < 0 ? NULL : eitp__staging_at(plan, tensor, step);
+        location.block = staging ? staging->block : -1;
+        location.offset -= staging ? staging->offset : 0;
     } else if (owner->leaf == EITP__VARIABLE)
         location.variable = owner->variable;
     else if (eitp__is_kept(plan, owner))
@@ -116,9 +116,9 @@ EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     }
     plan->stats.nodes = (int)plan->step_count;
     plan->stats.file_reads = plan->stats.file_writes = 0;
-    for (size_t i = 0; i < plan->window_count; i++) {
-        plan->stats.file_reads += (double)plan->windows[i].size;
-        plan->stats.file_writes += plan->windows[i].is_dirty ? (double)plan->windows[i].size : 0;
+    for (size_t i = 0; i < plan->staging_count; i++) {
+        plan->stats.file_reads += (double)plan->stagings[i].size;
+        plan->stats.file_writes += plan->stagings[i].is_dirty ? (double)plan->stagings[i].size : 0;
     }
     plan->stats.seconds += eitp__offload_seconds(plan->context, plan->stats.file_reads, plan->stats.file_writes);
     return EITP_OK;
@@ -168,17 +168,17 @@ static void eitp__list_call(eitp_plan *plan, size_t step, eitp__phase phase) {
     added->phase = phase;
 }
 
-static void eitp__list_transfer(eitp_plan *plan, const eitp__window_transfer *transfer) {
+static void eitp__list_transfer(eitp_plan *plan, const eitp__staging_transfer *transfer) {
     static const eitp__instruction_kind kinds[] = {EITP__WRITE, EITP__COMPLETE, EITP__READ, EITP__COMPLETE};
-    eitp__window *window = &plan->windows[transfer->window];
+    eitp__staging *staging = &plan->stagings[transfer->staging];
     eitp__instruction *added = &plan->instructions[plan->instruction_count++];
     added->kind = kinds[transfer->kind];
     added->phase = EITP__PHASE_TRANSFER;
-    added->size = window->size;
+    added->size = staging->size;
     if (added->kind == EITP__COMPLETE)
-        added->transfer = window->began;
+        added->transfer = staging->began;
     else
-        window->began = plan->instruction_count - 1;
+        staging->began = plan->instruction_count - 1;
 }
 
 /* True if the step changes state that checkpoints save. */
@@ -234,20 +234,20 @@ static void eitp__bind_call(const eitp_plan *plan, eitp__call *call, const eitp_
     call->carry = (const float *)eitp__address(plan, &binding->carry);
 }
 
-static void eitp__bind_transfer(const eitp_plan *plan, eitp__instruction *instruction, const eitp__window *window) {
-    instruction->memory = (char *)plan->context->arena.memory + plan->blocks[window->block].offset;
-    instruction->offset = plan->context->variables[window->variable].offset + window->offset;
+static void eitp__bind_transfer(const eitp_plan *plan, eitp__instruction *instruction, const eitp__staging *staging) {
+    instruction->memory = (char *)plan->context->arena.memory + plan->blocks[staging->block].offset;
+    instruction->offset = plan->context->variables[staging->variable].offset + staging->offset;
 }
 
 /* Fills in all addresses. */
 static void eitp__bind(eitp_plan *plan) {
-    const eitp__window_transfer *transfer = plan->transfers;
+    const eitp__staging_transfer *transfer = plan->transfers;
     for (size_t i = 0; i < plan->instruction_count; i++) {
         eitp__instruction *instruction = &plan->instructions[i];
         if (instruction->call)
             eitp__bind_call(plan, instruction->call, &plan->bindings[instruction->call - plan->calls]);
         else
-            eitp__bind_transfer(plan, instruction, &plan->windows[transfer++->window]);
+            eitp__bind_transfer(plan, instruction, &plan->stagings[transfer++->staging]);
     }
 }
 

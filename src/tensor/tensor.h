@@ -39,8 +39,8 @@ typedef enum eitp_parameter_form {
 
 /*
  * Which variables are kept in a file, or in the host's memory if the device has its own, instead of the device's
- * memory. While a plan executes, they are transferred to and from windows in the arena. Caches, and variables smaller
- * than 32 KiB, always stay in the device's memory. Offloading changes no bit of a result.
+ * memory. While a plan executes, they are transferred to and from staging areas in the arena. Caches, and variables
+ * smaller than 32 KiB, always stay in the device's memory. Offloading changes no bit of a result.
  */
 typedef enum eitp_offload {
     EITP_OFFLOAD_NONE = 0,

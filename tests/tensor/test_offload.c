@@ -1,4 +1,4 @@
-/* Offloaded variables: the worker thread, the order of reads and writes of windows, and disks that fail. */
+/* Offloaded variables: the worker thread, the order of reads and writes of staging areas, and disks that fail. */
 #include "tests/support/faults.h"
 #include "tests/support/training.h"
 
@@ -131,14 +131,14 @@ static uint32_t state_of(const training *s) {
 /* Bytes that are read after a step changed them have been written by then, or are being written. */
 static void check_windows(const eitp_plan *plan) {
     int changed = 0, before = 0, step = 0;
-    for (size_t i = 0; i < plan->window_count; i++) {
-        const eitp__window *a = &plan->windows[i];
+    for (size_t i = 0; i < plan->staging_count; i++) {
+        const eitp__staging *a = &plan->stagings[i];
         changed += a->is_dirty;
         CHECK(0 <= a->start && a->start <= a->first && a->first <= a->last && a->last < a->end);
         CHECK(a->end <= (int)plan->step_count);
         before += a->start < a->first;
-        for (int w = a->previous; w >= 0; w = plan->windows[w].previous) {
-            const eitp__window *b = &plan->windows[w];
+        for (int w = a->previous; w >= 0; w = plan->stagings[w].previous) {
+            const eitp__staging *b = &plan->stagings[w];
             int overlap = a->offset < b->offset + b->size && b->offset < a->offset + a->size;
             CHECK(b->variable == a->variable && b->first <= a->first);
             CHECK_THAT(!overlap || !b->is_dirty || a->start > b->last, "read at %d, changed until %d", a->start,
@@ -147,7 +147,7 @@ static void check_windows(const eitp_plan *plan) {
         }
     }
     CHECK(changed > 10);
-    CHECK_THAT(before > (int)plan->window_count / 2, "%d of %d are read ahead", before, (int)plan->window_count);
+    CHECK_THAT(before > (int)plan->staging_count / 2, "%d of %d are read ahead", before, (int)plan->staging_count);
     for (size_t i = 0; i < plan->transfer_count; i++) {
         CHECK(plan->transfers[i].step >= step);
         step = plan->transfers[i].step;
@@ -173,7 +173,7 @@ static void offloaded_steps_have_the_same_bits(void) {
         if (!offload) {
             reference = state_of(&s);
             whole = resident;
-            CHECK(!s.plan->window_count && !eitp_plan_statistics(s.plan).file_reads);
+            CHECK(!s.plan->staging_count && !eitp_plan_statistics(s.plan).file_reads);
         } else {
             eitp_plan_stats stats = eitp_plan_statistics(s.plan);
             CHECK(state_of(&s) == reference);
