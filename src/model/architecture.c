@@ -104,18 +104,19 @@ EITP__PRIVATE int64_t eitp__head_width(const eitp_transformer_config *config) {
     return config->head_width || !config->heads ? config->head_width : config->width / config->heads;
 }
 
-EITP__PRIVATE int eitp__lists_windows(const eitp_transformer_config *config) {
+EITP__PRIVATE int eitp__lists_sliding(const eitp_transformer_config *config) {
     uint64_t any = 0;
-    for (int i = 0; i < EITP_MAX_WINDOW_LAYERS / 64; i++)
-        any |= config->window_layers[i];
+    for (int i = 0; i < EITP_MAX_SLIDING_LAYERS / 64; i++)
+        any |= config->sliding_layers[i];
     return any != 0;
 }
 
-EITP__PRIVATE int64_t eitp__layer_window(const eitp_transformer_config *config, int64_t layer) {
-    int is_full = layer < config->window_first || (config->window_period && (layer + 1) % config->window_period == 0);
-    if (eitp__lists_windows(config))
-        is_full = layer >= EITP_MAX_WINDOW_LAYERS || !(config->window_layers[layer / 64] >> (layer % 64) & 1);
-    return is_full ? 0 : config->window;
+EITP__PRIVATE int64_t eitp__layer_sliding_window(const eitp_transformer_config *config, int64_t layer) {
+    int is_full =
+        layer < config->sliding_first || (config->sliding_period && (layer + 1) % config->sliding_period == 0);
+    if (eitp__lists_sliding(config))
+        is_full = layer >= EITP_MAX_SLIDING_LAYERS || !(config->sliding_layers[layer / 64] >> (layer % 64) & 1);
+    return is_full ? 0 : config->sliding_window;
 }
 
 EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {

@@ -162,10 +162,10 @@ typedef enum eitp__field {
     EITP__FIELD_KEY_VALUE_HEADS,
     EITP__FIELD_HEAD_WIDTH,
     EITP__FIELD_ATTENTION_SCALAR,
-    EITP__FIELD_WINDOW,
-    EITP__FIELD_WINDOW_SWITCH, /* true if there is a window; false, also if missing: none, whatever another key says */
-    EITP__FIELD_WINDOW_FIRST,
-    EITP__FIELD_WINDOW_PERIOD,
+    EITP__FIELD_SLIDING,
+    EITP__FIELD_SLIDING_SWITCH, /* true if there is a window; false, also if missing: none, whatever another key says */
+    EITP__FIELD_SLIDING_FIRST,
+    EITP__FIELD_SLIDING_PERIOD,
     EITP__FIELD_ROTARY_THETA,
     EITP__FIELD_LOCAL_ROTARY_THETA,
     EITP__FIELD_ATTENTION_BIAS,
@@ -339,10 +339,10 @@ EITP__PRIVATE int64_t eitp__key_value_heads(const eitp_transformer_config *confi
 EITP__PRIVATE int64_t eitp__head_width(const eitp_transformer_config *config);
 
 /* True if the configuration says of each layer whether it has the window. */
-EITP__PRIVATE int eitp__lists_windows(const eitp_transformer_config *config);
+EITP__PRIVATE int eitp__lists_sliding(const eitp_transformer_config *config);
 
 /* The tokens that a token of a layer attends to at most; 0: all before it. */
-EITP__PRIVATE int64_t eitp__layer_window(const eitp_transformer_config *config, int64_t layer);
+EITP__PRIVATE int64_t eitp__layer_sliding_window(const eitp_transformer_config *config, int64_t layer);
 
 /* ---- Parameters ---- */
 

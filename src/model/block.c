@@ -74,12 +74,12 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
     attention.dropout = inputs->key ? config->attention_dropout : 0;
     attention.key_value_heads = (int)eitp__key_value_heads(config);
     attention.bidirectional = config->bidirectional != 0;
-    attention.window = eitp__layer_window(config, layer);
+    attention.sliding_window = eitp__layer_sliding_window(config, layer);
     if (!qkv)
         return NULL;
     eitp__graph_tap(qkv, config, EITP_TAP_QKV, layer);
     eitp__block_queries(qkv, config, name, &operands);
-    operands.rotation = attention.window ? inputs->local_rotation : inputs->rotation;
+    operands.rotation = attention.sliding_window ? inputs->local_rotation : inputs->rotation;
     eitp__tap_queries_keys(&operands, config, layer);
     if (inputs->position) {
         eitp_tensor *keys = eitp__block_cache(graph, config, layer, "keys", inputs);

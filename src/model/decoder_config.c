@@ -245,7 +245,7 @@ static eitp_status eitp__check_layer_type(const eitp_json *type, int64_t layer, 
                           "line %llu: unsupported type of layer %lld in 'layer_types' (supported: full_attention, "
                           "sliding_attention)",
                           (unsigned long long)type->line, (long long)layer);
-    return !is_sliding || config->window
+    return !is_sliding || config->sliding_window
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_FORMAT,
                             "line %llu: layer %lld is sliding_attention, but there is no sliding_window",
@@ -253,16 +253,16 @@ static eitp_status eitp__check_layer_type(const eitp_json *type, int64_t layer, 
 }
 
 /* Sets the layers with a window to those of the list. */
-static void eitp__set_window_layers(const eitp_json *list, eitp_transformer_config *config) {
+static void eitp__set_sliding_layers(const eitp_json *list, eitp_transformer_config *config) {
     int64_t layer = 0, windows = 0;
     for (const eitp_json *type = list->first_child; type; type = type->next, layer++) {
         int is_known;
         const uint64_t bit = (uint64_t)eitp__is_sliding(type, &is_known);
-        config->window_layers[layer / 64] |= bit << (layer % 64);
+        config->sliding_layers[layer / 64] |= bit << (layer % 64);
         windows += (int64_t)bit;
     }
     if (!windows)
-        config->window = 0;
+        config->sliding_window = 0;
 }
 
 static eitp_status eitp__read_layer_types(const eitp_json *root, eitp_transformer_config *config, eitp_error *error) {
@@ -281,12 +281,12 @@ static eitp_status eitp__read_layer_types(const eitp_json *root, eitp_transforme
     if (count != config->layers)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'layer_types' has %lld layers, the model %lld",
                           (unsigned long long)list->line, (long long)count, (long long)config->layers);
-    if (count > EITP_MAX_WINDOW_LAYERS)
+    if (count > EITP_MAX_SLIDING_LAYERS)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %llu: 'layer_types' has %lld layers; at most %d are "
                           "supported",
-                          (unsigned long long)list->line, (long long)count, EITP_MAX_WINDOW_LAYERS);
-    eitp__set_window_layers(list, config);
+                          (unsigned long long)list->line, (long long)count, EITP_MAX_SLIDING_LAYERS);
+    eitp__set_sliding_layers(list, config);
     return EITP_OK;
 }
 
@@ -294,7 +294,7 @@ static void eitp__write_layer_types(eitp__buffer *text, const eitp_transformer_c
     eitp__buffer_add_text(text, "  \"layer_types\": [");
     for (int64_t layer = 0; layer < config->layers; layer++)
         eitp__buffer_format(text, "%s\n    \"%s_attention\"", layer ? "," : "",
-                            eitp__layer_window(config, layer) ? "sliding" : "full");
+                            eitp__layer_sliding_window(config, layer) ? "sliding" : "full");
     eitp__buffer_add_text(text, "\n  ],\n");
 }
 
@@ -315,6 +315,6 @@ EITP__PRIVATE void eitp__config_write_decoder(eitp__buffer *text, const eitp_tra
     const eitp_architecture *architecture = eitp__architecture_of(config);
     if (eitp__has_rotary(architecture))
         eitp__write_rotary(text, &config->rotary);
-    if (eitp__has_layer_types(architecture) && config->layers <= EITP_MAX_WINDOW_LAYERS)
+    if (eitp__has_layer_types(architecture) && config->layers <= EITP_MAX_SLIDING_LAYERS)
         eitp__write_layer_types(text, config);
 }

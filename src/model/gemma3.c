@@ -20,27 +20,27 @@ static const eitp_transformer_config eitp__gemma3_defaults = {
     256,                                           /* head_width */
     256,                                           /* attention_scalar */
     4096,                                          /* window */
-    0,                                             /* window_first */
-    6,                                             /* window_period */
+    0,                                             /* sliding_first */
+    6,                                             /* sliding_period */
     {0, 1e6, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     1e4,                                           /* local_rotary_theta */
     0,                                             /* attention_bias */
     0,                                             /* mlp_bias */
-    {0},                                           /* window_layers */
+    {0},                                           /* sliding_layers */
 };
 
 static const eitp__field_value eitp__gemma_3_270m[] = {
     {EITP__FIELD_VOCABULARY, 262144},
     {EITP__FIELD_INNER, 2048},
     {EITP__FIELD_KEY_VALUE_HEADS, 1},
-    {EITP__FIELD_WINDOW, 512},
+    {EITP__FIELD_SLIDING, 512},
 };
 
 static const eitp__field_value eitp__gemma_3_1b[] = {
     {EITP__FIELD_VOCABULARY, 262144},
     {EITP__FIELD_INNER, 6912},
     {EITP__FIELD_KEY_VALUE_HEADS, 1},
-    {EITP__FIELD_WINDOW, 512},
+    {EITP__FIELD_SLIDING, 512},
 };
 
 static const eitp__named_shape eitp__gemma3_shapes[] = {
@@ -57,8 +57,8 @@ static const eitp__config_key eitp__gemma3_keys[] = {
     {"final_logit_softcapping", EITP__NO_FIELD, EITP__KEY, "null"},
     {"use_bidirectional_attention", EITP__NO_FIELD, EITP__KEY_OR_NULL, "false"},
     {"query_pre_attn_scalar", EITP__FIELD_ATTENTION_SCALAR, EITP__KEY, NULL},
-    {"sliding_window", EITP__FIELD_WINDOW, EITP__KEY, NULL},
-    {"sliding_window_pattern", EITP__FIELD_WINDOW_PERIOD, EITP__KEY_OR_NULL, NULL},
+    {"sliding_window", EITP__FIELD_SLIDING, EITP__KEY, NULL},
+    {"sliding_window_pattern", EITP__FIELD_SLIDING_PERIOD, EITP__KEY_OR_NULL, NULL},
     {"rope_local_base_freq", EITP__FIELD_LOCAL_ROTARY_THETA, EITP__KEY, NULL},
     {"hidden_act", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
 };

@@ -21,13 +21,13 @@ static const eitp_transformer_config eitp__llama_defaults = {
     0,                                               /* head_width */
     0,                                               /* attention_scalar */
     0,                                               /* window */
-    0,                                               /* window_first */
-    0,                                               /* window_period */
+    0,                                               /* sliding_first */
+    0,                                               /* sliding_period */
     {0, 10000, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     0,                                               /* local_rotary_theta */
     0,                                               /* attention_bias */
     0,                                               /* mlp_bias */
-    {0},                                             /* window_layers */
+    {0},                                             /* sliding_layers */
 };
 
 static const eitp__field_value eitp__smollm2_135m[] = {

@@ -20,13 +20,13 @@ static const eitp_transformer_config eitp__mistral_defaults = {
     0,                                               /* head_width */
     0,                                               /* attention_scalar */
     4096,                                            /* window */
-    0,                                               /* window_first */
-    0,                                               /* window_period */
+    0,                                               /* sliding_first */
+    0,                                               /* sliding_period */
     {0, 10000, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     0,                                               /* local_rotary_theta */
     0,                                               /* attention_bias */
     0,                                               /* mlp_bias */
-    {0},                                             /* window_layers */
+    {0},                                             /* sliding_layers */
 };
 
 static const eitp__field_value eitp__mistral_7b[] = {{EITP__FIELD_INNER, 14336}};
@@ -37,7 +37,7 @@ static const eitp__named_shape eitp__mistral_shapes[] = {
 };
 
 static const eitp__config_key eitp__mistral_keys[] = {
-    EITP__LLAMA_KEYS("hidden_act", KEY, KEY_OR_NULL){"sliding_window", EITP__FIELD_WINDOW, EITP__KEY_OR_NULL, NULL},
+    EITP__LLAMA_KEYS("hidden_act", KEY, KEY_OR_NULL){"sliding_window", EITP__FIELD_SLIDING, EITP__KEY_OR_NULL, NULL},
 };
 
 static const eitp__parameter_row eitp__mistral_rows[] = {EITP__LLAMA_EMBEDDING,       EITP__LLAMA_ATTENTION_NORM,

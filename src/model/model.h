@@ -15,8 +15,8 @@ EITP_BEGIN_DECLARATIONS
 /* Maximum number of ids in eitp_token_ids. */
 #define EITP_MAX_TOKEN_IDS 16
 
-/* Maximum number of layers of which each may have a window or not, in eitp_transformer_config.window_layers. */
-#define EITP_MAX_WINDOW_LAYERS 256
+/* Maximum number of layers of which each may have a window or not, in eitp_transformer_config.sliding_layers. */
+#define EITP_MAX_SLIDING_LAYERS 256
 
 /* A list of token ids. Zero-initialised, it is empty. */
 typedef struct eitp_token_ids {
@@ -84,15 +84,15 @@ typedef struct eitp_transformer_config {
     int64_t key_value_heads; /* consecutive heads of queries share one of keys and values; 0: as many as heads */
     int64_t head_width;      /* 0: width / heads */
     double attention_scalar; /* scores are scaled by 1 / sqrt of it; 0: by that of the width of a head */
-    int64_t window;          /* in some layers a token attends to itself and the window - 1 tokens before; 0: in none */
-    int64_t window_first;    /* the first layer, from 0, with the window */
-    int64_t window_period;   /* the last of every so many layers is without it; 0: none is */
+    int64_t sliding_window;  /* in some layers a token attends to itself and the window - 1 tokens before; 0: in none */
+    int64_t sliding_first;   /* the first layer, from 0, with the window */
+    int64_t sliding_period;  /* the last of every so many layers is without it; 0: none is */
     eitp_rotary_config rotary; /* of layers without the window, or of all; theta 0: none; its width is ignored */
     double local_rotary_theta; /* of layers with the window, where positions are not scaled; 0: as in the others */
     int attention_bias; /* the linear layers of attention have biases, where config.json chooses them, as in Llama */
     int mlp_bias;       /* and those of the MLP */
-    uint64_t window_layers[EITP_MAX_WINDOW_LAYERS / 64]; /* bit l % 64 of element l / 64: layer l has the window,
-                                                            whatever window_first and window_period are; all 0: by
+    uint64_t sliding_layers[EITP_MAX_SLIDING_LAYERS / 64]; /* bit l % 64 of element l / 64: layer l has the window,
+                                                            whatever sliding_first and sliding_period are; all 0: by
                                                             these two */
 } eitp_transformer_config;
 

@@ -4,10 +4,10 @@
 
 /* With use_sliding_window, layers from max_window_layers on have a window, unless layer_types says which ones have. */
 #define EITP__QWEN_KEYS(head_width_form)                                                                               \
-    EITP__LLAMA_KEYS("hidden_act", KEY_OR_NULL, head_width_form){"sliding_window", EITP__FIELD_WINDOW,                 \
+    EITP__LLAMA_KEYS("hidden_act", KEY_OR_NULL, head_width_form){"sliding_window", EITP__FIELD_SLIDING,                \
                                                                  EITP__KEY_OR_NULL, NULL},                             \
-        {"max_window_layers", EITP__FIELD_WINDOW_FIRST, EITP__KEY, NULL},                                              \
-        {"use_sliding_window", EITP__FIELD_WINDOW_SWITCH, EITP__KEY, "4096"}, EITP__LAYER_TYPES_KEY
+        {"max_window_layers", EITP__FIELD_SLIDING_FIRST, EITP__KEY, NULL},                                             \
+        {"use_sliding_window", EITP__FIELD_SLIDING_SWITCH, EITP__KEY, "4096"}, EITP__LAYER_TYPES_KEY
 
 static const eitp_transformer_config eitp__qwen2_defaults = {
     NULL,      /* architecture: set by eitp__architecture_defaults */
@@ -28,13 +28,13 @@ static const eitp_transformer_config eitp__qwen2_defaults = {
     0,                                               /* head_width */
     0,                                               /* attention_scalar */
     0,                                               /* window */
-    28,                                              /* window_first */
-    0,                                               /* window_period */
+    28,                                              /* sliding_first */
+    0,                                               /* sliding_period */
     {0, 10000, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     0,                                               /* local_rotary_theta */
     0,                                               /* attention_bias */
     0,                                               /* mlp_bias */
-    {0},                                             /* window_layers */
+    {0},                                             /* sliding_layers */
 };
 
 static const eitp__field_value eitp__qwen2_0_5b[] = {
@@ -115,13 +115,13 @@ static const eitp_transformer_config eitp__qwen3_defaults = {
     128,                                             /* head_width */
     0,                                               /* attention_scalar */
     0,                                               /* window */
-    28,                                              /* window_first */
-    0,                                               /* window_period */
+    28,                                              /* sliding_first */
+    0,                                               /* sliding_period */
     {0, 10000, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, /* rotary */
     0,                                               /* local_rotary_theta */
     0,                                               /* attention_bias */
     0,                                               /* mlp_bias */
-    {0},                                             /* window_layers */
+    {0},                                             /* sliding_layers */
 };
 
 static const eitp__field_value eitp__qwen3_0_6b[] = {

@@ -52,10 +52,10 @@ static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
     EITP__FIELD(OPTIONAL_SIZE, key_value_heads, 1 << 16),
     EITP__FIELD(OPTIONAL_SIZE, head_width, 1 << 16),
     EITP__FIELD(NUMBER, attention_scalar, 1e9),
-    EITP__FIELD(OPTIONAL_SIZE, window, 1 << 24),
-    EITP__FIELD(SWITCH, window, 1 << 24),
-    EITP__FIELD(COUNT, window_first, 1 << 14),
-    EITP__FIELD(OPTIONAL_SIZE, window_period, 1 << 14),
+    EITP__FIELD(OPTIONAL_SIZE, sliding_window, 1 << 24),
+    EITP__FIELD(SWITCH, sliding_window, 1 << 24),
+    EITP__FIELD(COUNT, sliding_first, 1 << 14),
+    EITP__FIELD(OPTIONAL_SIZE, sliding_period, 1 << 14),
     EITP__FIELD(NUMBER, rotary.theta, 1e12),
     EITP__FIELD(NUMBER, local_rotary_theta, 1e12),
     EITP__FIELD(BOOLEAN, attention_bias, 0),
@@ -381,17 +381,17 @@ static eitp_status eitp__check_only(const eitp_json *value, const eitp__config_k
 }
 
 /* A boolean that says whether layers have a window. Switched on without a size, it stands for the size of the row. */
-static eitp_status eitp__read_window_switch(const eitp_json *root, const eitp__config_key *key,
-                                            eitp_transformer_config *config, eitp_error *error) {
-    const char *size_key = eitp__field_key(eitp__architecture_of(config), EITP__FIELD_WINDOW);
+static eitp_status eitp__read_sliding_switch(const eitp_json *root, const eitp__config_key *key,
+                                             eitp_transformer_config *config, eitp_error *error) {
+    const char *size_key = eitp__field_key(eitp__architecture_of(config), EITP__FIELD_SLIDING);
     double size = 0;
     int is_on = 0;
     eitp_status status = eitp__json_get_boolean(root, key->name, &is_on, error);
     if (!is_on)
-        config->window = 0;
+        config->sliding_window = 0;
     else if (key->only && !eitp_json_member(root, size_key) &&
              eitp__json_read_number(key->only, strlen(key->only), &size))
-        config->window = (int64_t)size;
+        config->sliding_window = (int64_t)size;
     return status;
 }
 
@@ -412,7 +412,7 @@ static eitp_status eitp__read_field(const eitp_json *root, const eitp__config_ke
             *(int64_t *)value = 0;
         return eitp__json_get_integer(root, key->name, 0, (int64_t)field->max, (int64_t *)value, error);
     case EITP__FIELD_IS_SWITCH:
-        return eitp__read_window_switch(root, key, config, error);
+        return eitp__read_sliding_switch(root, key, config, error);
     case EITP__FIELD_IS_NUMBER:
         return eitp__json_get_number(root, key->name, 0, field->max, (double *)value, error);
     case EITP__FIELD_IS_BOOLEAN:
@@ -634,7 +634,7 @@ static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, e
     const eitp_architecture *architecture = eitp__architecture_of(config);
     const int has_layers = eitp__has_layer_types(architecture);
     for (size_t i = 0; i < EITP__FIELDS; i++) {
-        if (has_layers && (i == EITP__FIELD_WINDOW_FIRST || i == EITP__FIELD_WINDOW_PERIOD))
+        if (has_layers && (i == EITP__FIELD_SLIDING_FIRST || i == EITP__FIELD_SLIDING_PERIOD))
             continue;
         if (!eitp__field_key(architecture, i) && eitp__differs(config, i))
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,

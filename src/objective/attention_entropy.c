@@ -50,8 +50,8 @@ static eitp_tensor *eitp__attention_visible(eitp_tensor *mask, const eitp__atten
     places = eitp_arange(mask->graph, mask->dtype, rows);
     visible = eitp_less(eitp_reshape(places, 2, column), places); /* rows after it are not */
     visible = eitp_where(visible, eitp__scalar_like(mask, shape->bidirectional ? 1 : 0), eitp__scalar_like(mask, 1));
-    if (shape->window) { /* nor those before its window */
-        eitp_tensor *before = eitp_reshape(eitp_affine(places, 1, (double)(1 - shape->window)), 2, column);
+    if (shape->sliding_window) { /* nor those before its window */
+        eitp_tensor *before = eitp_reshape(eitp_affine(places, 1, (double)(1 - shape->sliding_window)), 2, column);
         visible = eitp_where(eitp_less(places, before), eitp__scalar_like(mask, 0), visible);
     }
     return eitp_multiply(visible, eitp_reshape(mask, 4, keys));

@@ -141,7 +141,8 @@ static void eitp__add_attention(const eitp__emergence *e, eitp__probing *p, int6
                                 double *items) {
     const eitp_transformer_config *config = &e->model->config;
     const int64_t size = eitp__head_width(config), stride = (int64_t)eitp__compared_width(e);
-    const int64_t group = config->heads / eitp__key_value_heads(config), window = eitp__layer_window(config, layer);
+    const int64_t group = config->heads / eitp__key_value_heads(config),
+                  window = eitp__layer_sliding_window(config, layer);
     const double scale = eitp__attention_scale(config, layer);
     double sum = 0, rows = 0;
     for (int64_t head = 0; head < config->heads; head++) {

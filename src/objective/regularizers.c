@@ -140,7 +140,7 @@ static eitp__statistic eitp__add_attention_entropy(const eitp__regularizer_scope
         eitp__attention_shape shape;
         shape.heads = config->heads;
         shape.key_heads = eitp__key_value_heads(config);
-        shape.window = eitp__layer_window(config, layer);
+        shape.sliding_window = eitp__layer_sliding_window(config, layer);
         shape.scale = eitp__attention_scale(config, layer);
         shape.bidirectional = config->bidirectional != 0;
         eitp__stat_attention(eitp_cast(eitp_pass_by_group(scope->pass, x), EITP_F32), mask, &shape,

@@ -58,7 +58,7 @@ typedef struct eitp__attention_shape {
     int64_t heads, key_heads; /* of the queries; of the keys */
     double scale;             /* of the scores */
     int bidirectional;
-    int64_t window; /* the rows that a row sees at most; 0: no limit */
+    int64_t sliding_window; /* the rows that a row sees at most; 0: no limit */
 } eitp__attention_shape;
 
 /*

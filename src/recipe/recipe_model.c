@@ -10,7 +10,7 @@
 static eitp_status eitp__resize_shape(const eitp_model_recipe *recipe, eitp_transformer_config *shape,
                                       eitp_error *error) {
     const int64_t width = shape->width;
-    if (recipe->layers && recipe->layers != shape->layers && eitp__lists_windows(shape))
+    if (recipe->layers && recipe->layers != shape->layers && eitp__lists_sliding(shape))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "layers is %lld, but '%s' lists layer_types of %lld layers; leave one of them out",
                           (long long)recipe->layers, recipe->shape, (long long)shape->layers);

@@ -29,7 +29,7 @@ typedef enum eitp_record_kind {
     EITP_RECORD_PERFORMANCE = 3, /* what the steps since the last such record, or those of an epoch, have taken; or
                                     figures of the GPU: eitp_run_config.gpu_report_every */
     EITP_RECORD_PROGRAM = 4,     /* values of the program: eitp_run_record_value */
-    EITP_RECORD_WINDOW = 5,      /* statistics of the last steps */
+    EITP_RECORD_ROLLING = 5,     /* statistics of the last steps */
     EITP_RECORD_SPOT = 6         /* a spot evaluation: eitp_run_config.spot_samples */
 } eitp_record_kind;
 

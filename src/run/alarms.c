@@ -629,7 +629,7 @@ static eitp_status eitp__alarms_read(eitp_run *run, void *state, const eitp_json
 EITP__PRIVATE void eitp__alarms_observer(eitp__observer *observer) {
     observer->name = "alarms";
     observer->state_size = sizeof(eitp__alarms);
-    observer->part = EITP_RUN_PART_ALARMS;
+    observer->cost = EITP_RUN_COST_ALARMS;
     observer->after_step = eitp__alarms_after_step;
     observer->after_evaluation = eitp__alarms_after_evaluation;
     observer->after_spot = eitp__alarms_after_spot;

@@ -574,7 +574,7 @@ static void eitp__guard_saved(eitp_run *run, void *state, int is_counted, double
 
 EITP__PRIVATE void eitp__guard_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__guard);
-    observer->part = EITP_RUN_PART_GUARD;
+    observer->cost = EITP_RUN_COST_GUARD;
     observer->begin = eitp__guard_begin;
     observer->poll = eitp__guard_poll;
     observer->before_step = eitp__guard_before_step;

@@ -69,7 +69,7 @@ typedef struct eitp__judgement {
 typedef struct eitp__observer {
     const char *name;   /* of the observer's member in a checkpoint's run_state.json */
     size_t state_size;  /* in bytes; the state is zeros when the run is created */
-    eitp_run_part part; /* what its time counts as: see eitp_run_measure */
+    eitp_run_cost cost; /* what its time counts as: see eitp_run_measure */
     /* It acts on checkpoints that the run writes: an eitp_watch, whose program writes them, does not have it. */
     int needs_checkpoints;
 

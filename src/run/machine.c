@@ -286,7 +286,7 @@ static void eitp__gpu_end(eitp_run *run, void *user) {
 
 EITP__PRIVATE void eitp__gpu_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__run_gpu);
-    observer->part = EITP_RUN_PART_RECORDS;
+    observer->cost = EITP_RUN_COST_RECORDS;
     observer->begin = eitp__gpu_begin;
     observer->after_step = eitp__gpu_after_step;
     observer->end = eitp__gpu_end;
@@ -431,7 +431,7 @@ static void eitp__heat_end(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__heat_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__run_heat);
-    observer->part = EITP_RUN_PART_GUARD;
+    observer->cost = EITP_RUN_COST_GUARD;
     observer->begin = eitp__heat_begin;
     observer->before_step = eitp__heat_before_step;
     observer->holds = eitp__heat_holds;
@@ -519,7 +519,7 @@ static eitp_status eitp__surroundings_before_step(eitp_run *run, void *state, ei
 
 EITP__PRIVATE void eitp__surroundings_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__surroundings);
-    observer->part = EITP_RUN_PART_GUARD;
+    observer->cost = EITP_RUN_COST_GUARD;
     observer->begin = eitp__surroundings_begin;
     observer->before_step = eitp__surroundings_before_step;
 }

@@ -9,7 +9,7 @@ typedef struct eitp__meter {
     eitp_run_meter program;
     eitp__observer observers[EITP__OBSERVER_COUNT]; /* the run's own callbacks */
     double clock_cost, poll_cost;                   /* seconds between two readings with nothing in between */
-    double seconds[EITP_RUN_PART_COUNT];            /* since the last step */
+    double seconds[EITP_RUN_COST_COUNT];            /* since the last step */
     double files;                                   /* seconds of the threads of files until the last step */
 } eitp__meter;
 
@@ -35,7 +35,7 @@ static double eitp__meter_cost(const eitp__meter *meter, double (*read)(const ei
 }
 
 static void eitp__meter_add(eitp__meter *meter, int at, double began) {
-    meter->seconds[meter->observers[at].part] += eitp__meter_clock(meter) - began - meter->clock_cost;
+    meter->seconds[meter->observers[at].cost] += eitp__meter_clock(meter) - began - meter->clock_cost;
 }
 
 static double eitp__meter_files(const eitp_run *run) {
@@ -61,7 +61,7 @@ static void eitp__meter_step(eitp_run *run) {
     eitp_run_config config = run->config;
     const double files = eitp__meter_files(run);
     /* Fewer: files were opened anew, with other threads. */
-    meter->seconds[EITP_RUN_PART_FILES] = files > meter->files ? files - meter->files : 0;
+    meter->seconds[EITP_RUN_COST_FILES] = files > meter->files ? files - meter->files : 0;
     meter->files = files;
     meter->program.step(meter->program.user, meter->seconds, &config);
     eitp__meter_set_config(&run->config, &config);
@@ -103,7 +103,7 @@ static int eitp__metered_poll(eitp_run *run, void *state, int at) {
     }
     drops = meter->observers[at].poll(run, state);
     taken = eitp__clock() - began - meter->poll_cost;
-    meter->seconds[meter->observers[at].part] += taken < longest ? taken : longest;
+    meter->seconds[meter->observers[at].cost] += taken < longest ? taken : longest;
     return drops;
 }
 

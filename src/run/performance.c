@@ -282,7 +282,7 @@ static void eitp__performance_end(eitp_run *run, void *user) {
 
 EITP__PRIVATE void eitp__performance_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__performance);
-    observer->part = EITP_RUN_PART_RECORDS;
+    observer->cost = EITP_RUN_COST_RECORDS;
     observer->begin = eitp__performance_begin;
     observer->after_step = eitp__performance_after_step;
     observer->after_evaluation = eitp__performance_after_evaluation;
@@ -443,7 +443,7 @@ static void eitp__op_times_end(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__op_times_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__op_times);
-    observer->part = EITP_RUN_PART_RECORDS;
+    observer->cost = EITP_RUN_COST_RECORDS;
     observer->before_step = eitp__op_times_before_step;
     observer->after_step = eitp__op_times_after_step;
     observer->end = eitp__op_times_end;

@@ -378,7 +378,7 @@ static void eitp__records_end(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__sinks);
-    observer->part = EITP_RUN_PART_RECORDS;
+    observer->cost = EITP_RUN_COST_RECORDS;
     observer->begin = eitp__records_begin;
     observer->before_step = eitp__records_before_step;
     observer->after_step = eitp__records_after_step;
@@ -437,11 +437,11 @@ static void eitp__rolling_after_step(eitp_run *run, void *state, eitp__decision 
     eitp__add_integer(list, "window/steps", (int64_t)scalars[0].count);
     for (size_t i = 0; i < EITP__ROLLING_COUNT; i++)
         eitp__add_rolling(list, eitp__rolling_names[i], &scalars[i]);
-    eitp__record(run, EITP_RECORD_WINDOW, step->step);
+    eitp__record(run, EITP_RECORD_ROLLING, step->step);
 }
 
 EITP__PRIVATE void eitp__rolling_observer(eitp__observer *observer) {
     observer->state_size = EITP__ROLLING_COUNT * sizeof(eitp__rolling);
-    observer->part = EITP_RUN_PART_RECORDS;
+    observer->cost = EITP_RUN_COST_RECORDS;
     observer->after_step = eitp__rolling_after_step;
 }

@@ -416,14 +416,14 @@ EITP_API eitp_status eitp_run_record_value(eitp_run *run, const char *name, doub
 
 /* ---- What a run takes besides training ---- */
 
-typedef enum eitp_run_part {
-    EITP_RUN_PART_OTHER = 0,   /* the health of the model, checkpoints, the disk */
-    EITP_RUN_PART_RECORDS = 1, /* of steps, performance and windows; by the thread that trains */
-    EITP_RUN_PART_ALARMS = 2,
-    EITP_RUN_PART_GUARD = 3, /* memory, heat, pressure and load, also within steps */
-    EITP_RUN_PART_FILES = 4, /* the threads that write files of records; 0 where their time cannot be read */
-    EITP_RUN_PART_COUNT = 5
-} eitp_run_part;
+typedef enum eitp_run_cost {
+    EITP_RUN_COST_OTHER = 0,   /* the health of the model, checkpoints, the disk */
+    EITP_RUN_COST_RECORDS = 1, /* of steps, performance and windows; by the thread that trains */
+    EITP_RUN_COST_ALARMS = 2,
+    EITP_RUN_COST_GUARD = 3, /* memory, heat, pressure and load, also within steps */
+    EITP_RUN_COST_FILES = 4, /* the threads that write files of records; 0 where their time cannot be read */
+    EITP_RUN_COST_COUNT = 5
+} eitp_run_cost;
 
 /* Receives what a run takes besides training. */
 typedef struct eitp_run_meter {
@@ -437,7 +437,7 @@ typedef struct eitp_run_meter {
      * steps that follow, so that what records take can be compared from step to step. A run that begins at a level
      * without windows, or without performance, does not record them later.
      */
-    void (*step)(void *user, const double seconds[EITP_RUN_PART_COUNT], eitp_run_config *config);
+    void (*step)(void *user, const double seconds[EITP_RUN_COST_COUNT], eitp_run_config *config);
 } eitp_run_meter;
 
 /*

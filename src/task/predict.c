@@ -1,4 +1,4 @@
-/* Texts through a predictor: a window of them is encoded, and packed into passes. */
+/* Texts through a predictor: a chunk of them is encoded, and packed into passes. */
 #include "base/sort.h"
 #include "base/status.h"
 #include "task/embedding.h"
@@ -14,19 +14,19 @@ static int64_t eitp__value_count(const eitp_predictor *p, const eitp_text_pair *
 /* Stands in for a text without tokens. */
 static eitp_status eitp__predictor_encode_nothing(eitp_predictor *p, int32_t *ids, size_t *count, eitp_error *error) {
     ids[0] = eitp_tokenizer_end_of_text(p->tokenizer);
-    p->window_words[p->window_used] = -1;
+    p->chunk_words[p->chunk_used] = -1;
     *count = 1;
     return ids[0] >= 0 ? EITP_OK
                        : eitp__fail(error, EITP_ERROR_ARGUMENT,
                                     "the text has no tokens, and the tokenizer no end-of-text to compute instead");
 }
 
-/* Appends a text to the window, which has room for it. */
+/* Appends a text to the chunk, which has room for it. */
 static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pair *texts, int64_t text,
                                           eitp_prediction_report *report, eitp_error *error) {
     const eitp_text_pair *pair = &texts[text];
-    int32_t *ids = p->window_ids + p->window_used;
-    eitp__encoded_text *encoded = &p->window[p->window_count];
+    int32_t *ids = p->chunk_ids + p->chunk_used;
+    eitp__encoded_text *encoded = &p->chunk[p->chunk_count];
     eitp_sequence_config config = eitp_sequence_config_default();
     eitp_sequence_report sequence;
     eitp_status status;
@@ -36,23 +36,23 @@ static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pai
     config.omit_special_tokens = p->config.omit_special_tokens;
     if (p->config.prediction == EITP_PREDICT_WORD_SCORES)
         status = eitp_tokenizer_encode_words(p->tokenizer, pair->words, pair->word_count, &config, ids,
-                                             p->window_segments + p->window_used, p->window_words + p->window_used,
+                                             p->chunk_segments + p->chunk_used, p->chunk_words + p->chunk_used,
                                              (size_t)p->shape.max_length, &sequence, error);
     else
         status = eitp_tokenizer_encode_sequence(p->tokenizer, &pair->first, pair->second.bytes ? &pair->second : NULL,
-                                                &config, ids, p->window_segments + p->window_used,
+                                                &config, ids, p->chunk_segments + p->chunk_used,
                                                 (size_t)p->shape.max_length, &sequence, error);
     if (!status && !sequence.count)
         status = eitp__predictor_encode_nothing(p, ids, &sequence.count, error);
     if (status)
         return eitp__fail_prefix(error, status, "text %lld", (long long)(p->given + text + 1));
     encoded->text = text;
-    encoded->first = p->window_used;
+    encoded->first = p->chunk_used;
     encoded->length = (int64_t)sequence.count;
     encoded->value = p->next_value;
     p->next_value += eitp__value_count(p, pair);
-    p->window_count++;
-    p->window_used += encoded->length;
+    p->chunk_count++;
+    p->chunk_used += encoded->length;
     report->tokens += encoded->length;
     report->cut += sequence.cut_first || sequence.cut_second;
     report->cut_words += (int64_t)sequence.cut_words;
@@ -66,44 +66,44 @@ static int eitp__compare_lengths(const void *a, const void *b) {
     return first->text < second->text ? -1 : first->text > second->text;
 }
 
-/* Encodes texts from *next on until the window is full. */
-static eitp_status eitp__predictor_fill_window(eitp_predictor *p, const eitp_text_pair *texts, int64_t count,
-                                               int64_t *next, eitp_prediction_report *report, eitp_error *error) {
+/* Encodes texts from *next on until the chunk is full. */
+static eitp_status eitp__predictor_fill_chunk(eitp_predictor *p, const eitp_text_pair *texts, int64_t count,
+                                              int64_t *next, eitp_prediction_report *report, eitp_error *error) {
     const eitp__predictor_shape *shape = &p->shape;
     eitp_status status = EITP_OK;
-    p->window_count = p->window_used = 0;
-    while (!status && *next < count && p->window_count < shape->window_texts &&
-           p->window_used + shape->max_length <= shape->window_tokens)
+    p->chunk_count = p->chunk_used = 0;
+    while (!status && *next < count && p->chunk_count < shape->chunk_texts &&
+           p->chunk_used + shape->max_length <= shape->chunk_tokens)
         status = eitp__predictor_encode(p, texts, (*next)++, report, error);
-    eitp__sort(p->window, (size_t)p->window_count, sizeof *p->window, eitp__compare_lengths);
+    eitp__sort(p->chunk, (size_t)p->chunk_count, sizeof *p->chunk, eitp__compare_lengths);
     return status;
 }
 
 /* ---- Passes ---- */
 
-/* Moves a text from the window to the pass. */
+/* Moves a text from the chunk to the pass. */
 static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded) {
     const size_t bytes = (size_t)encoded->length * sizeof(int32_t);
     eitp__encoded_text *taken = &p->pass[p->pass_count++];
     *taken = *encoded;
     taken->first = p->pass_used;
-    memcpy(p->ids + taken->first, p->window_ids + encoded->first, bytes);
-    memcpy(p->segments + taken->first, p->window_segments + encoded->first, bytes);
-    memcpy(p->words + taken->first, p->window_words + encoded->first, bytes);
+    memcpy(p->ids + taken->first, p->chunk_ids + encoded->first, bytes);
+    memcpy(p->segments + taken->first, p->chunk_segments + encoded->first, bytes);
+    memcpy(p->words + taken->first, p->chunk_words + encoded->first, bytes);
     eitp_model_fill_positions(eitp__predictor_reader(p->model, p->config.prediction), p->ids + taken->first,
                               taken->length, p->positions + taken->first);
     p->pass_used += taken->length;
     encoded->length = 0;
 }
 
-/* Fills a pass with the longest texts of the window that fit, from window[*from] on, before which none is left. */
+/* Fills a pass with the longest texts of the chunk that fit, from chunk[*from] on, before which none is left. */
 static void eitp__predictor_fill_pass(eitp_predictor *p, int64_t *from) {
     p->pass_count = p->pass_used = 0;
-    while (*from < p->window_count && !p->window[*from].length)
+    while (*from < p->chunk_count && !p->chunk[*from].length)
         ++*from;
-    for (int64_t i = *from; i < p->window_count && p->pass_count < p->shape.pass_texts; i++) {
-        if (p->window[i].length && p->pass_used + p->window[i].length <= p->shape.pass_tokens)
-            eitp__predictor_take(p, &p->window[i]);
+    for (int64_t i = *from; i < p->chunk_count && p->pass_count < p->shape.pass_texts; i++) {
+        if (p->chunk[i].length && p->pass_used + p->chunk[i].length <= p->shape.pass_tokens)
+            eitp__predictor_take(p, &p->chunk[i]);
     }
     for (int64_t i = 0; i <= p->shape.pass_texts; i++)
         p->offsets[i] = (int32_t)(i < p->pass_count ? p->pass[i].first : p->pass_used);
@@ -188,7 +188,7 @@ eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts,
     eitp__predictor_begin(predictor, texts, count, values);
     while (next < count && !status) {
         int64_t from = 0;
-        status = eitp__predictor_fill_window(predictor, texts, count, &next, &done, error);
+        status = eitp__predictor_fill_chunk(predictor, texts, count, &next, &done, error);
         while (!status) {
             eitp__predictor_fill_pass(predictor, &from);
             if (!predictor->pass_count)

@@ -118,8 +118,8 @@ static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, c
                                                               : EITP_PASS_TOKENS;
     /* Passes of shorter texts are not full. What has a value for each text is then small. */
     shape.pass_texts = (shape.pass_tokens + 7) / 8;
-    shape.window_tokens = 16 * shape.pass_tokens;
-    shape.window_texts = 16 * shape.pass_texts;
+    shape.chunk_tokens = 16 * shape.pass_tokens;
+    shape.chunk_texts = 16 * shape.pass_texts;
     shape.width = config->prediction == EITP_PREDICT_EMBEDDINGS ? about.width
                   : config->prediction == EITP_PREDICT_MEANS    ? eitp_model_latent_config(model).size
                                                                 : about.labels;
@@ -173,13 +173,13 @@ enum { EITP__PREDICTOR_BUFFERS = 12 };
 
 static void eitp__predictor_buffers(eitp_predictor *p, eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS]) {
     const eitp__predictor_shape *shape = &p->shape;
-    const size_t window = (size_t)shape->window_tokens * sizeof(int32_t);
+    const size_t chunk = (size_t)shape->chunk_tokens * sizeof(int32_t);
     const size_t rows = (size_t)shape->pass_tokens * sizeof(int32_t), texts = (size_t)shape->pass_texts;
     const eitp__predictor_buffer all[EITP__PREDICTOR_BUFFERS] = {
-        {(void **)&p->window_ids, window},
-        {(void **)&p->window_segments, window},
-        {(void **)&p->window_words, window},
-        {(void **)&p->window, (size_t)shape->window_texts * sizeof *p->window},
+        {(void **)&p->chunk_ids, chunk},
+        {(void **)&p->chunk_segments, chunk},
+        {(void **)&p->chunk_words, chunk},
+        {(void **)&p->chunk, (size_t)shape->chunk_texts * sizeof *p->chunk},
         {(void **)&p->ids, rows},
         {(void **)&p->segments, rows},
         {(void **)&p->words, rows},

@@ -5,11 +5,11 @@
 #include "base/platform.h"
 #include "task/predictor.h"
 
-/* Capacities. A window is what is encoded before its texts are packed, the longest first, into passes. */
+/* Capacities. A chunk is what is encoded before its texts are packed, the longest first, into passes. */
 typedef struct eitp__predictor_shape {
     int64_t max_length;
     int64_t pass_tokens, pass_texts;
-    int64_t window_tokens, window_texts;
+    int64_t chunk_tokens, chunk_texts;
     int64_t width;        /* values of a text */
     int64_t result_count; /* values of a pass: of its texts, or of its tokens */
 } eitp__predictor_shape;
@@ -25,7 +25,7 @@ typedef struct eitp__predictor_graph {
 /* An encoded text. */
 typedef struct eitp__encoded_text {
     int64_t text;  /* of those given to eitp_predict */
-    int64_t first; /* of its ids in the window */
+    int64_t first; /* of its ids in the chunk */
     int64_t length;
     int64_t value; /* the first of its values, of which each has the width */
 } eitp__encoded_text;
@@ -41,11 +41,11 @@ struct eitp_predictor {
     eitp_plan *plan;
     int64_t given;      /* texts so far, for messages */
     int64_t next_value; /* of the texts of this call */
-    /* The window. */
-    int32_t *window_ids, *window_segments; /* [window_tokens] */
-    int32_t *window_words;                 /* [window_tokens]: with EITP_PREDICT_WORD_SCORES, the word of each id */
-    eitp__encoded_text *window;            /* [window_texts], longest first; length 0: it was computed */
-    int64_t window_count, window_used;     /* texts and tokens */
+    /* The chunk. */
+    int32_t *chunk_ids, *chunk_segments; /* [chunk_tokens] */
+    int32_t *chunk_words;                /* [chunk_tokens]: with EITP_PREDICT_WORD_SCORES, the word of each id */
+    eitp__encoded_text *chunk;           /* [chunk_texts], longest first; length 0: it was computed */
+    int64_t chunk_count, chunk_used;     /* texts and tokens */
     /* A pass. */
     int32_t *ids, *segments, *positions; /* [pass_tokens] */
     int32_t *words;                      /* [pass_tokens] */

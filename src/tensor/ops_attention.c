@@ -61,7 +61,7 @@ eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_atte
         attributes.integers[2] = EITP__RNG_STREAM_FIRST_OP + (int64_t)graph->rng_streams++;
     attributes.integers[3] = config->bidirectional != 0;
     attributes.integers[4] = eitp__key_heads(config);
-    attributes.integers[5] = config->window;
+    attributes.integers[5] = config->sliding_window;
     attributes.reals[0] = config->scale;
     attributes.reals[1] = config->dropout;
     operands[EITP__ATTENTION_Q] = inputs->q;
@@ -459,7 +459,7 @@ eitp_tensor *eitp_attention_cached(const eitp_attention_inputs *inputs, eitp_ten
         return NULL;
     attributes.integers[0] = config->heads;
     attributes.integers[1] = eitp__key_heads(config);
-    attributes.integers[2] = config->window;
+    attributes.integers[2] = config->sliding_window;
     attributes.reals[0] = config->scale;
     operands[EITP__CACHED_Q] = inputs->q;
     operands[EITP__CACHED_KEYS] = keys;

@@ -505,12 +505,12 @@ EITP_API eitp_tensor *eitp_rotary(eitp_tensor *positions, const eitp_rotary_conf
 /* Start from eitp_attention_config_default(), then set heads, max_length and scale. */
 typedef struct eitp_attention_config {
     int heads;
-    int key_value_heads; /* heads of keys and values, a divisor of `heads`; 0: as many as heads */
-    int64_t max_length;  /* the most rows that a sequence may have, up to 2^24 */
-    double scale;        /* of the scores; usually 1 / sqrt(d) */
-    double dropout;      /* of the attention probabilities, in [0, 1) */
-    int bidirectional;   /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
-    int64_t window;      /* of causal attention: a row attends to the last `window` of these; 0: to all */
+    int key_value_heads;    /* heads of keys and values, a divisor of `heads`; 0: as many as heads */
+    int64_t max_length;     /* the most rows that a sequence may have, up to 2^24 */
+    double scale;           /* of the scores; usually 1 / sqrt(d) */
+    double dropout;         /* of the attention probabilities, in [0, 1) */
+    int bidirectional;      /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
+    int64_t sliding_window; /* of causal attention: a row attends to the last `sliding_window` of these; 0: to all */
 } eitp_attention_config;
 
 /* One head, causal, scale 1, no dropout, no window. */

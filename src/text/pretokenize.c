@@ -125,8 +125,8 @@ EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host
 }
 
 EITP__PRIVATE void eitp__splitter_release(eitp__splitter *splitter) {
-    eitp__release(splitter->host, splitter->window, splitter->capacity);
-    splitter->window = NULL;
+    eitp__release(splitter->host, splitter->pending, splitter->capacity);
+    splitter->pending = NULL;
     splitter->capacity = 0;
 }
 
@@ -193,7 +193,7 @@ static int eitp__ends_with_word(const unsigned char *text, size_t size) {
 
 /* True if `token`, which begins at `scanned`, is a word of its own. *undecided: with more text it could be none. */
 static int eitp__is_own_word(const eitp__splitter *splitter, const eitp__added_token *token, int *undecided) {
-    const unsigned char *text = splitter->window + splitter->scanned;
+    const unsigned char *text = splitter->pending + splitter->scanned;
     const size_t before = splitter->scanned - splitter->cursor;
     const size_t after = splitter->end - splitter->scanned - token->size;
     *undecided = !after;
@@ -202,11 +202,11 @@ static int eitp__is_own_word(const eitp__splitter *splitter, const eitp__added_t
 }
 
 /* Finds the next added token from `scanned` on, and moves `scanned` to its start, its possible start, or the end of the
-   window. *bounded: the plain text before `scanned` certainly ends there. */
+   pending text. *bounded: the plain text before `scanned` certainly ends there. */
 static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, int final, int *bounded) {
     *bounded = final;
     while (splitter->scanned < splitter->end) {
-        const unsigned char *text = splitter->window + splitter->scanned;
+        const unsigned char *text = splitter->pending + splitter->scanned;
         if (splitter->begins_added[text[0]]) {
             int undecided;
             const eitp__added_token *token =
@@ -240,7 +240,8 @@ static void eitp__splitter_note(eitp__splitter *splitter, const unsigned char *t
 static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
     size_t length;
     while (splitter->skips_space && splitter->cursor < end) {
-        if (eitp__class_at(splitter->window + splitter->cursor, end - splitter->cursor, &length) == EITP__UNICODE_SPACE)
+        if (eitp__class_at(splitter->pending + splitter->cursor, end - splitter->cursor, &length) ==
+            EITP__UNICODE_SPACE)
             splitter->cursor += length, splitter->follows_word = 0;
         else
             splitter->skips_space = 0;
@@ -249,13 +250,13 @@ static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
 
 /* Adds the space that comes before the text at the cursor. */
 static void eitp__splitter_add_prefix(eitp__splitter *splitter, size_t end) {
-    const unsigned char *text = splitter->window + splitter->cursor;
+    const unsigned char *text = splitter->pending + splitter->cursor;
     const int prefix = splitter->add_prefix_space;
     if (prefix == EITP__PREFIX_NONE || *text == ' ' || (prefix == EITP__PREFIX_FIRST && !splitter->at_text_start))
         return;
     if (prefix != EITP__PREFIX_SPACE && end - splitter->cursor >= 3 && !memcmp(text, EITP__SPACE_TEXT, 3))
         return;
-    splitter->window[--splitter->cursor] = ' ';
+    splitter->pending[--splitter->cursor] = ' ';
 }
 
 static size_t eitp__splitter_next(const eitp__splitter *splitter, const unsigned char *text, size_t size, int closed) {
@@ -271,7 +272,7 @@ static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end
         eitp__splitter_add_prefix(splitter, end);
     }
     while (splitter->cursor < end) {
-        const unsigned char *text = splitter->window + splitter->cursor;
+        const unsigned char *text = splitter->pending + splitter->cursor;
         size_t size = eitp__splitter_next(splitter, text, end - splitter->cursor, bounded);
         if (!size)
             break;
@@ -289,10 +290,10 @@ static size_t eitp__splitter_plain_end(const eitp__splitter *splitter, const eit
     if (!token || !token->takes_left || splitter->cursor >= splitter->scanned)
         return splitter->scanned;
     return splitter->cursor +
-           eitp__size_without_space(splitter->window + splitter->cursor, splitter->scanned - splitter->cursor);
+           eitp__size_without_space(splitter->pending + splitter->cursor, splitter->scanned - splitter->cursor);
 }
 
-/* Cuts the window into pieces, as far as they are certain, and moves the rest to its front. */
+/* Cuts the pending text into pieces, as far as they are certain, and moves the rest to its front. */
 static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_error *error) {
     for (;;) {
         int bounded;
@@ -313,11 +314,11 @@ static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_
             return status;
     }
     size_t rest = splitter->end - splitter->cursor;
-    memmove(splitter->window + 1, splitter->window + splitter->cursor, rest);
+    memmove(splitter->pending + 1, splitter->pending + splitter->cursor, rest);
     splitter->scanned = splitter->scanned - splitter->cursor + 1;
     splitter->cursor = 1;
     splitter->end = rest + 1;
-    /* The rest is examined again only when the window holds twice as much, so that the total time is linear. */
+    /* The rest is examined again only when the pending text holds twice as much, so that the total time is linear. */
     splitter->full = 2 * rest > splitter->min_full ? 2 * rest : splitter->min_full;
     return EITP_OK;
 }
@@ -334,9 +335,9 @@ EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, con
         }
         if (part) {
             size_t needed = splitter->end + part;
-            if (!eitp__reserve(splitter->host, (void **)&splitter->window, &splitter->capacity, needed, 1))
+            if (!eitp__reserve(splitter->host, (void **)&splitter->pending, &splitter->capacity, needed, 1))
                 return eitp__fail_memory(error, needed, "the text being encoded");
-            memcpy(splitter->window + splitter->end, text, part);
+            memcpy(splitter->pending + splitter->end, text, part);
             splitter->end += part;
             text += part;
             size -= part;

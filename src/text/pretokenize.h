@@ -75,11 +75,11 @@ typedef struct eitp__splitter {
     eitp__piece_sink sink;
     void *user;
     unsigned char begins_added[256]; /* true if an added token begins with the byte */
-    unsigned char *window;           /* text not yet cut in [cursor, end), valid UTF-8; one free byte before it */
+    unsigned char *pending;          /* text not yet cut in [cursor, end), valid UTF-8; one free byte before it */
     size_t capacity, cursor, end;
     size_t scanned;           /* no added token begins in [cursor, scanned) */
     size_t min_full;          /* smallest value of `full`, at least 16 */
-    size_t full;              /* the window is cut when it reaches this size */
+    size_t full;              /* the pending text is cut when it reaches this size */
     int at_segment_start;     /* the cursor is at the start of a text or after an added token */
     int at_text_start;        /* and no added token is before it */
     int skips_space;          /* white space at the cursor belongs to the added token before it */

@@ -53,8 +53,8 @@ static void require_sizes(const eitp_transformer_config *config) {
     if (config->key_value_heads < 0 || (config->key_value_heads && config->heads % config->key_value_heads))
         abort();
     for (int64_t layer = 0; layer < config->layers; layer++) {
-        const int64_t window = eitp__layer_window(config, layer);
-        if (window && window != config->window)
+        const int64_t window = eitp__layer_sliding_window(config, layer);
+        if (window && window != config->sliding_window)
             abort();
     }
 }

@@ -108,37 +108,37 @@ static void older_configurations_are_read(void) {
     REQUIRE_OK(
         read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 131072, \"use_sliding_window\": false}", &config),
         error_);
-    CHECK(!config.window);
+    CHECK(!config.sliding_window);
     REQUIRE_OK(read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 64, \"use_sliding_window\": true,"
                          "\"max_window_layers\": 30}",
                          &config),
                error_);
-    CHECK(!eitp__layer_window(&config, 29) && eitp__layer_window(&config, 30) == 64);
+    CHECK(!eitp__layer_sliding_window(&config, 29) && eitp__layer_sliding_window(&config, 30) == 64);
     REQUIRE_OK(
         read_text("{\"model_type\": \"qwen2\", \"use_sliding_window\": true, \"max_window_layers\": 0}", &config),
         error_);
-    CHECK(eitp__layer_window(&config, 0) == 4096);
+    CHECK(eitp__layer_sliding_window(&config, 0) == 4096);
     REQUIRE_OK(
         read_text("{\"model_type\": \"qwen3\", \"use_sliding_window\": true, \"sliding_window\": null}", &config),
         error_);
-    CHECK(!config.window);
+    CHECK(!config.sliding_window);
     REQUIRE_OK(read_text("{\"model_type\": \"mistral\", \"sliding_window\": null, \"head_dim\": null}", &config),
                error_);
-    CHECK(!config.window && eitp__head_width(&config) == 128);
+    CHECK(!config.sliding_window && eitp__head_width(&config) == 128);
     REQUIRE_OK(read_text("{\"model_type\": \"mistral\"}", &config), error_);
-    CHECK(eitp__layer_window(&config, 0) == 4096);
+    CHECK(eitp__layer_sliding_window(&config, 0) == 4096);
     REQUIRE_OK(read_text("{\"model_type\": \"gemma3_text\", \"sliding_window\": 512, \"sliding_window_pattern\": 6,"
                          "\"rope_local_base_freq\": 10000.0, \"rope_theta\": 1000000.0, \"rope_scaling\": null,"
                          "\"attn_logit_softcapping\": null}",
                          &config),
                error_);
-    CHECK(eitp__layer_window(&config, 4) == 512 && !eitp__layer_window(&config, 5) && config.tied);
+    CHECK(eitp__layer_sliding_window(&config, 4) == 512 && !eitp__layer_sliding_window(&config, 5) && config.tied);
     CHECK(config.rotary.theta > 999999 && config.local_rotary_theta < 10001);
 }
 
 /* Each layer has a window or not, in any order, up to a number of layers. */
 static void any_layer_may_have_a_window(void) {
-    enum { LAYERS = EITP_MAX_WINDOW_LAYERS + 1 };
+    enum { LAYERS = EITP_MAX_SLIDING_LAYERS + 1 };
     static char text[LAYERS * 24 + 200];
     for (int layers = LAYERS; layers >= LAYERS - 1; layers--) {
         eitp_transformer_config config;
@@ -150,7 +150,7 @@ static void any_layer_may_have_a_window(void) {
             at += snprintf(text + at, sizeof text - (size_t)at, "%s\"%s_attention\"", i ? ", " : "",
                            i * i % 7 < 3 ? "sliding" : "full");
         snprintf(text + at, sizeof text - (size_t)at, "]}");
-        if (layers > EITP_MAX_WINDOW_LAYERS) {
+        if (layers > EITP_MAX_SLIDING_LAYERS) {
             CHECK(read_text(text, &config) == EITP_ERROR_UNSUPPORTED);
             CHECK_THAT(strstr(error_.message, "'layer_types' has 257 layers; at most 256 are supported"), "%s",
                        error_.message);
@@ -158,7 +158,7 @@ static void any_layer_may_have_a_window(void) {
         }
         REQUIRE_OK(read_text(text, &config), error_);
         for (int i = 0; i < layers; i++)
-            CHECK_THAT(eitp__layer_window(&config, i) == (i * i % 7 < 3 ? 7 : 0), "layer %d", i);
+            CHECK_THAT(eitp__layer_sliding_window(&config, i) == (i * i % 7 < 3 ? 7 : 0), "layer %d", i);
     }
 }
 

@@ -235,7 +235,7 @@ static eitp_tensor *make_attention(eitp_tensor *x, eitp_tensor *mask, int bidire
     eitp_tensor *entropy, *penalty;
     shape.heads = 2;
     shape.key_heads = window ? 1 : 2;
-    shape.window = window;
+    shape.sliding_window = window;
     shape.scale = 0.7;
     shape.bidirectional = bidirectional;
     eitp__stat_attention(x, mask, &shape, 0.8, &entropy, &penalty);

@@ -13,7 +13,7 @@ typedef struct fixture {
     eitp_record_sink sink;
     eitp_run_meter meter;
     double now; /* of the clock */
-    double seconds[STEPS + 1][EITP_RUN_PART_COUNT];
+    double seconds[STEPS + 1][EITP_RUN_COST_COUNT];
     int measured; /* steps */
 } fixture;
 
@@ -42,7 +42,7 @@ static const struct {
     {EITP_MONITOR_LIGHT, 0, 1, 2},      {EITP_MONITOR_FULL, 1, 1, 3},   {EITP_MONITOR_OFF, 0, 0, 0},
 };
 
-static void take_step(void *user, const double seconds[EITP_RUN_PART_COUNT], eitp_run_config *config) {
+static void take_step(void *user, const double seconds[EITP_RUN_COST_COUNT], eitp_run_config *config) {
     fixture *f = (fixture *)user;
     const int next = ++f->measured;
     memcpy(f->seconds[next], seconds, sizeof f->seconds[next]);
@@ -103,10 +103,10 @@ static void parts_have_what_they_take(void) {
     for (int step = 1; step <= STEPS; step++) {
         const double *seconds = f.seconds[step];
         const double expected = levels[step - 1].records * RECORD + MESSAGE;
-        CHECK_THAT(seconds[EITP_RUN_PART_RECORDS] == expected, "step %d: %g instead of %g", step,
-                   seconds[EITP_RUN_PART_RECORDS], expected);
-        CHECK(seconds[EITP_RUN_PART_ALARMS] == 0 && seconds[EITP_RUN_PART_OTHER] == 0);
-        CHECK(seconds[EITP_RUN_PART_GUARD] < 1 && seconds[EITP_RUN_PART_FILES] >= 0);
+        CHECK_THAT(seconds[EITP_RUN_COST_RECORDS] == expected, "step %d: %g instead of %g", step,
+                   seconds[EITP_RUN_COST_RECORDS], expected);
+        CHECK(seconds[EITP_RUN_COST_ALARMS] == 0 && seconds[EITP_RUN_COST_OTHER] == 0);
+        CHECK(seconds[EITP_RUN_COST_GUARD] < 1 && seconds[EITP_RUN_COST_FILES] >= 0);
     }
     scratch_remove(f.directory);
 }

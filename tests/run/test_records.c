@@ -416,11 +416,11 @@ static void windows_are_those_of_the_last_steps(void) {
     f.config.metrics_every = 4;
     f.config.metrics_window = 3;
     train(&f);
-    CHECK(count_kind(&f, EITP_RECORD_WINDOW) == 0);
+    CHECK(count_kind(&f, EITP_RECORD_ROLLING) == 0);
     f.config.monitor = EITP_MONITOR_FULL;
     train(&f);
-    REQUIRE(count_kind(&f, EITP_RECORD_WINDOW) == 1);
-    record = of_kind(&f, EITP_RECORD_WINDOW, 0);
+    REQUIRE(count_kind(&f, EITP_RECORD_ROLLING) == 1);
+    record = of_kind(&f, EITP_RECORD_ROLLING, 0);
     CHECK(record->step == 4 && number(record, "window/steps") == 3);
     CHECK_THAT(fabs(number(record, "window/loss_mean") - mean_of_steps(&f, "loss", 2, 4)) < 1e-9, "%.12g",
                number(record, "window/loss_mean"));
@@ -430,7 +430,7 @@ static void windows_are_those_of_the_last_steps(void) {
     CHECK(number(record, "window/update_ratio_mean") > 0 && number(record, "window/step_time_s_mean") > 0);
     f.config.metrics_every = 0;
     train(&f);
-    CHECK(count_kind(&f, EITP_RECORD_WINDOW) == 0);
+    CHECK(count_kind(&f, EITP_RECORD_ROLLING) == 0);
     end_fixture(&f);
 }
 

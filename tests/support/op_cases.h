@@ -680,7 +680,7 @@ static double naive_bias(const array *mask, int is_boolean, const int64_t *index
     double value = mask ? mask->data[ravel(mask, index, 4)] : is_boolean;
     if (!config->bidirectional && index[3] > index[2])
         return -(double)INFINITY;
-    if (config->window && index[2] - index[3] >= config->window)
+    if (config->sliding_window && index[2] - index[3] >= config->sliding_window)
         return -(double)INFINITY;
     return !is_boolean ? value : value != 0 ? 0 : -(double)INFINITY;
 }
@@ -895,7 +895,7 @@ static void decoder_case(build *b, int key_heads, int group, int64_t width, int6
     config.key_value_heads = key_heads;
     config.max_length = b->small ? 4 : 104;
     config.scale = 0.45;
-    config.window = window;
+    config.sliding_window = window;
     config.dropout = drops;
     rotary.width = width;
     rotary.theta = 50;

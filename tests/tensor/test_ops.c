@@ -1233,7 +1233,7 @@ static void check_cached_attention(eitp_context *context, const cached_case *c) 
     config.key_value_heads = c->key_heads;
     config.max_length = CACHED_LONGEST;
     config.scale = 0.4;
-    config.window = c->window;
+    config.sliding_window = c->window;
     build_begin(&b, context, EITP_F32, 0);
     for (int i = 0; i < 3; i++) {
         shape[1] = (i ? c->key_heads : c->heads) * CACHED_WIDTH;

@@ -40,7 +40,7 @@ enum { ROUND = 2 * (int)COMMAND_COUNT(round_levels) };
 /* A measured step. */
 typedef struct sample {
     level recorded;
-    double parts[EITP_RUN_PART_COUNT];
+    double parts[EITP_RUN_COST_COUNT];
     double process; /* seconds of the whole process */
 } sample;
 
@@ -94,7 +94,7 @@ static double read_clock(void *user) {
     return process_thread_seconds();
 }
 
-static void take_step(void *user, const double seconds[EITP_RUN_PART_COUNT], eitp_run_config *config) {
+static void take_step(void *user, const double seconds[EITP_RUN_COST_COUNT], eitp_run_config *config) {
     monitor_bench *m = (monitor_bench *)user;
     const double process = process_seconds();
     level next;
@@ -231,15 +231,15 @@ static void add_level(monitor_bench *m, level recorded, double *values) {
     for (size_t i = 0; i < m->count; i++) {
         const sample *s = &m->samples[i];
         const int is_pair = i && m->samples[i - 1].recorded == LEVEL_OFF;
-        const double before = recorded != LEVEL_OFF && is_pair ? s[-1].parts[EITP_RUN_PART_RECORDS] : 0;
+        const double before = recorded != LEVEL_OFF && is_pair ? s[-1].parts[EITP_RUN_COST_RECORDS] : 0;
         if (s->recorded == recorded && (is_pair || recorded == LEVEL_OFF))
-            values[count++] = s->parts[EITP_RUN_PART_RECORDS] - before;
+            values[count++] = s->parts[EITP_RUN_COST_RECORDS] - before;
     }
     p->name = levels[recorded].name;
     set_price(p, values, count);
 }
 
-static void add_part(monitor_bench *m, row at, eitp_run_part part, const char *name, double *values) {
+static void add_part(monitor_bench *m, row at, eitp_run_cost part, const char *name, double *values) {
     for (size_t i = 0; i < m->count; i++)
         values[i] = m->samples[i].parts[part];
     m->rows[at].name = name;
@@ -283,7 +283,7 @@ static void add_files(monitor_bench *m) {
     p->name = "threads of files, a record";
     p->median = p->low = p->high = (double)NAN;
     for (size_t i = 0; i < m->count; i++) {
-        sum += m->samples[i].parts[EITP_RUN_PART_FILES];
+        sum += m->samples[i].parts[EITP_RUN_COST_FILES];
         p->count += m->samples[i].recorded != LEVEL_OFF;
     }
     p->mean = p->count ? sum / (double)p->count : (double)NAN;
@@ -298,9 +298,9 @@ static void set_prices(monitor_bench *m) {
         add_level(m, (level)recorded, values);
     add_mean(m, ROW_LIGHT_MEAN, "light, on average");
     add_mean(m, ROW_FULL_MEAN, "full, on average");
-    add_part(m, ROW_ALARMS, EITP_RUN_PART_ALARMS, "alarms", values);
-    add_part(m, ROW_GUARD, EITP_RUN_PART_GUARD, "guard", values);
-    add_part(m, ROW_OTHER, EITP_RUN_PART_OTHER, "others", values);
+    add_part(m, ROW_ALARMS, EITP_RUN_COST_ALARMS, "alarms", values);
+    add_part(m, ROW_GUARD, EITP_RUN_COST_GUARD, "guard", values);
+    add_part(m, ROW_OTHER, EITP_RUN_COST_OTHER, "others", values);
     add_files(m);
     free(values);
 }
