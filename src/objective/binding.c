@@ -61,14 +61,14 @@ static eitp_term_schedule eitp__regularizer_timing(const eitp_regularizer_config
 
 /* The measure that was added last is reported, without a term, when the term would be. */
 static void eitp__time_measure(eitp_pass *pass, const eitp_regularizer_config *term) {
-    if (pass->quantity_count && pass->trains && term->mode == EITP_TERM_METRIC)
-        pass->quantities[pass->quantity_count - 1].timing = eitp__regularizer_timing(term);
+    if (pass->scalar_count && pass->trains && term->mode == EITP_TERM_METRIC)
+        pass->scalars[pass->scalar_count - 1].timing = eitp__regularizer_timing(term);
 }
 
 /* Notes which regularizer the term that was added last belongs to. */
 static void eitp__note_regularizer(eitp_pass *pass, eitp_regularizer regularizer) {
-    if (pass->quantity_count && pass->quantities[pass->quantity_count - 1].is_term)
-        pass->quantities[pass->quantity_count - 1].controlled = 1 + (int)regularizer;
+    if (pass->scalar_count && pass->scalars[pass->scalar_count - 1].is_term)
+        pass->scalars[pass->scalar_count - 1].controlled = 1 + (int)regularizer;
 }
 
 static eitp_tensor *eitp__build_path_norm(void *user, eitp_graph *graph) {
@@ -84,7 +84,7 @@ static void eitp__add_path_norm(const eitp__objective *objective, eitp_pass *pas
     if (term->mode == EITP_TERM_LOSS)
         eitp_pass_penalty(pass, name, eitp__build_path_norm, user, &timing);
     else
-        eitp_pass_parameter_measure(pass, name, eitp__build_path_norm, user);
+        eitp_pass_parameter_metric(pass, name, eitp__build_path_norm, user);
     eitp__time_measure(pass, term);
     eitp__note_regularizer(pass, EITP_PATH_NORM);
 }
@@ -119,25 +119,25 @@ static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pas
         eitp_pass_statistic(pass, name, statistic.loss, &timing);
         eitp__note_regularizer(pass, regularizer);
     }
-    eitp_pass_measure(pass, name, statistic.measure, EITP_DIRECTION_UNKNOWN);
+    eitp_pass_step_metric(pass, name, statistic.measure, EITP_DIRECTION_UNKNOWN);
     eitp__time_measure(pass, term);
     if (statistic.further)
-        eitp_pass_measure(pass, statistic.further_name, statistic.further, EITP_DIRECTION_UNKNOWN);
+        eitp_pass_step_metric(pass, statistic.further_name, statistic.further, EITP_DIRECTION_UNKNOWN);
 }
 
 /* The term of the task is one of several: it is named after what it is. */
 static void eitp__name_task_term(const eitp__objective *objective, eitp_pass *pass) {
     const eitp_transformer_config model = eitp_model_config(objective->model);
-    eitp__quantity *term = &pass->quantities[0];
-    if (pass->trains && pass->quantity_count && !strcmp(term->name, "loss"))
+    eitp__scalar *term = &pass->scalars[0];
+    if (pass->trains && pass->scalar_count && !strcmp(term->name, "loss"))
         snprintf(term->name, sizeof term->name, "%s", model.problem == EITP_PROBLEM_REGRESSION ? "mse" : "ce");
 }
 
 /* Of the library, or of the program's own. */
 static int eitp__has_regularizers(const eitp__objective *objective, const eitp_pass *pass) {
     int has = 0;
-    for (int q = 0; q < pass->quantity_count; q++)
-        has |= pass->quantities[q].is_regularizer;
+    for (int q = 0; q < pass->scalar_count; q++)
+        has |= pass->scalars[q].is_regularizer;
     for (int i = 0; i < EITP_REGULARIZERS; i++)
         has |= objective->config.terms[i].mode != EITP_TERM_OFF && i != EITP_ENERGY;
     return has;

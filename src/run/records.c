@@ -128,7 +128,7 @@ static void eitp__record_step(eitp_run *run) {
             eitp__add_named(list, "weight_", report->terms[i].name, "", report->terms[i].weight);
     }
     eitp__add_term_norms(list, report);
-    for (int i = 0; i < report->measure_count; i++)
+    for (int i = 0; i < report->step_metric_count; i++)
         eitp__add_named(list, "metrics/", report->terms[report->term_count + i].name, "",
                         report->terms[report->term_count + i].mean);
     eitp__add_cap(list, report);
@@ -293,7 +293,7 @@ static void eitp__describe_metrics(const eitp_evaluation *evaluation, char *text
 static void eitp__notify_evaluation(eitp_run *run) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
-    char perplexity[40] = "", metrics[2 * (EITP_QUANTITY_NAME_SIZE + 24)], spread[48] = "", part[80] = "";
+    char perplexity[40] = "", metrics[2 * (EITP_SCALAR_NAME_SIZE + 24)], spread[48] = "", part[80] = "";
     if (evaluation->error > 0)
         snprintf(spread, sizeof spread, " (standard error %.4f)", evaluation->error);
     if (run->report.partial_samples)

@@ -70,14 +70,14 @@ enum {
 /* Columns, without two of one name. */
 typedef struct eitp__report_column_list {
     const char *columns[EITP__MOST_COLUMNS];
-    char names[EITP__MOST_COLUMNS][EITP_QUANTITY_NAME_SIZE + 16]; /* of those that are composed */
+    char names[EITP__MOST_COLUMNS][EITP_SCALAR_NAME_SIZE + 16]; /* of those that are composed */
     size_t count;
 } eitp__report_column_list;
 
 static void eitp__add_report_column(eitp__report_column_list *list, const char *prefix, const char *name,
                                     const char *suffix) {
     char *text = list->names[list->count];
-    snprintf(text, sizeof list->names[0], "%s%.*s%s", prefix, EITP_QUANTITY_NAME_SIZE, name, suffix);
+    snprintf(text, sizeof list->names[0], "%s%.*s%s", prefix, EITP_SCALAR_NAME_SIZE, name, suffix);
     for (size_t i = 0; i < list->count; i++) {
         if (!strcmp(list->columns[i], text))
             return;

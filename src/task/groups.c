@@ -110,24 +110,24 @@ static int eitp__check_schedule(eitp_pass *pass, const char *name, const eitp_te
     return 0;
 }
 
-/* Adds a quantity of a regularizer; NULL after an error. */
-static eitp__quantity *eitp__regularizer_add(eitp_pass *pass, const char *name, int is_term,
-                                             const eitp_term_schedule *schedule) {
+/* Adds a scalar of a regularizer; NULL after an error. */
+static eitp__scalar *eitp__regularizer_add(eitp_pass *pass, const char *name, int is_term,
+                                           const eitp_term_schedule *schedule) {
     const eitp_term_schedule usual = eitp_term_schedule_default();
-    eitp__quantity *quantity;
+    eitp__scalar *scalar;
     if (!pass || !eitp__check_schedule(pass, name, schedule ? schedule : &usual))
         return NULL;
-    quantity = eitp__quantity_add(pass, name, is_term);
-    if (!quantity)
+    scalar = eitp__scalar_add(pass, name, is_term);
+    if (!scalar)
         return NULL;
-    quantity->is_regularizer = 1;
-    quantity->timing = schedule ? *schedule : usual;
-    return quantity;
+    scalar->is_regularizer = 1;
+    scalar->timing = schedule ? *schedule : usual;
+    return scalar;
 }
 
 /* Finds the kind of values of groups or samples; 0 after an error. */
 static int eitp__find_group_kind(eitp_pass *pass, const char *name, const eitp_tensor *values,
-                                 eitp__quantity_kind *kind) {
+                                 eitp__scalar_kind *kind) {
     const int is_vector = !values->rows && values->rank == 1;
     *kind = EITP__PER_GROUP;
     if (is_vector && values->shape[0] == eitp_pass_groups(pass))
@@ -142,21 +142,21 @@ static int eitp__find_group_kind(eitp_pass *pass, const char *name, const eitp_t
 
 /* Adds values of groups or samples; NULL after an error. Evaluations have groups of samples alone: their passes have
    other micro-batches than those of training. */
-static eitp__quantity *eitp__group_value_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term,
-                                             const eitp_term_schedule *schedule) {
-    eitp__quantity_kind kind;
-    eitp__quantity *quantity;
+static eitp__scalar *eitp__group_value_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term,
+                                           const eitp_term_schedule *schedule) {
+    eitp__scalar_kind kind;
+    eitp__scalar *scalar;
     if (!pass || !values || (!pass->trains && pass->layout.joined > 1))
         return NULL;
     if (!eitp__find_group_kind(pass, name, values, &kind))
         return NULL;
-    quantity = eitp__regularizer_add(pass, name, is_term, schedule);
-    return quantity && eitp__quantity_set_values(pass, quantity, values, kind) ? quantity : NULL;
+    scalar = eitp__regularizer_add(pass, name, is_term, schedule);
+    return scalar && eitp__scalar_set_values(pass, scalar, values, kind) ? scalar : NULL;
 }
 
 void eitp_pass_statistic(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_term_schedule *schedule) {
     const int64_t one = 1;
-    eitp__quantity *term = eitp__group_value_add(pass, name, values, eitp_pass_is_training(pass), schedule);
+    eitp__scalar *term = eitp__group_value_add(pass, name, values, eitp_pass_is_training(pass), schedule);
     eitp_tensor *sum;
     if (!term || !pass->trains)
         return;
@@ -168,19 +168,19 @@ void eitp_pass_statistic(eitp_pass *pass, const char *name, eitp_tensor *values,
 /* Adds a value of parameters. */
 static void eitp__parameter_value_add(eitp_pass *pass, const char *name, int is_term, eitp__parameter_function *build,
                                       void *user, const eitp_term_schedule *schedule) {
-    eitp__quantity *quantity;
+    eitp__scalar *scalar;
     if (!pass || !pass->trains)
         return;
     if (!build) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%.60s': build must not be NULL", name ? name : "");
         return;
     }
-    quantity = eitp__regularizer_add(pass, name, is_term, schedule);
-    if (!quantity)
+    scalar = eitp__regularizer_add(pass, name, is_term, schedule);
+    if (!scalar)
         return;
-    quantity->kind = EITP__PENALTY;
-    quantity->build = build;
-    quantity->user = user;
+    scalar->kind = EITP__PENALTY;
+    scalar->build = build;
+    scalar->user = user;
 }
 
 void eitp_pass_penalty(eitp_pass *pass, const char *name, eitp_tensor *(*build)(void *user, eitp_graph *graph),
@@ -188,13 +188,13 @@ void eitp_pass_penalty(eitp_pass *pass, const char *name, eitp_tensor *(*build)(
     eitp__parameter_value_add(pass, name, 1, build, user, schedule);
 }
 
-void eitp_pass_parameter_measure(eitp_pass *pass, const char *name,
-                                 eitp_tensor *(*build)(void *user, eitp_graph *graph), void *user) {
+void eitp_pass_parameter_metric(eitp_pass *pass, const char *name, eitp_tensor *(*build)(void *user, eitp_graph *graph),
+                                void *user) {
     eitp__parameter_value_add(pass, name, 0, build, user, NULL);
 }
 
-void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction) {
-    eitp__quantity *measure = eitp__group_value_add(pass, name, values, 0, NULL);
+void eitp_pass_step_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction) {
+    eitp__scalar *measure = eitp__group_value_add(pass, name, values, 0, NULL);
     if (!measure)
         return;
     measure->direction = direction;

@@ -19,7 +19,7 @@ eitp_learner_config eitp_learner_config_default(void) {
 
 /* What is wrong with the arguments of eitp_pass_learner; NULL: nothing. Those of the optimizer are checked later. */
 static const char *eitp__learner_mistake(const eitp_pass *pass, const char *prefix, const eitp_learner_config *config) {
-    if (!prefix || !*prefix || strlen(prefix) >= EITP_QUANTITY_NAME_SIZE)
+    if (!prefix || !*prefix || strlen(prefix) >= EITP_SCALAR_NAME_SIZE)
         return "expected a prefix of 1 to 31 bytes";
     if (pass->learner_count == EITP_MAX_LEARNERS)
         return "a pass has at most 4 learners";

@@ -255,7 +255,7 @@ int64_t eitp_pass_steps(const eitp_pass *pass) {
 /* ---- Loss terms and metrics ---- */
 
 /* Values have rank 1, or further dimensions of size 1. */
-static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const eitp_tensor *values) {
+static eitp__scalar_kind eitp__scalar_kind_of(const eitp_pass *pass, const eitp_tensor *values) {
     const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
     if (values->rows && is_vector)
         return EITP__PER_ROW;
@@ -263,12 +263,12 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
 }
 
 /* Checks a name. Names are keys of records, where "loss" is the weighted sum of all terms. */
-static int eitp__quantity_check_name(const eitp_pass *pass, const char *name, int is_term) {
+static int eitp__scalar_check_name(const eitp_pass *pass, const char *name, int is_term) {
     const size_t length = name ? strlen(name) : 0;
-    if (!length || length >= EITP_QUANTITY_NAME_SIZE) {
+    if (!length || length >= EITP_SCALAR_NAME_SIZE) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "'%.60s': the name of a loss term or metric must have 1 to %d characters", length ? name : "",
-                         EITP_QUANTITY_NAME_SIZE - 1);
+                         EITP_SCALAR_NAME_SIZE - 1);
         return 0;
     }
     if (!is_term && !strcmp(name, "loss")) {
@@ -276,8 +276,8 @@ static int eitp__quantity_check_name(const eitp_pass *pass, const char *name, in
                          "metric name 'loss' is reserved for the weighted sum of the loss terms");
         return 0;
     }
-    for (int q = 0; q < pass->quantity_count; q++) {
-        const eitp__quantity *other = &pass->quantities[q];
+    for (int q = 0; q < pass->scalar_count; q++) {
+        const eitp__scalar *other = &pass->scalars[q];
         /* The term and the measure of a regularizer have one name. */
         if (strcmp(other->name, name) || (other->is_regularizer && other->is_term != is_term))
             continue;
@@ -287,40 +287,40 @@ static int eitp__quantity_check_name(const eitp_pass *pass, const char *name, in
     return 1;
 }
 
-EITP__PRIVATE eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, int is_term) {
-    eitp__quantity *quantity;
-    if (!pass || !eitp__quantity_check_name(pass, name, is_term))
+EITP__PRIVATE eitp__scalar *eitp__scalar_add(eitp_pass *pass, const char *name, int is_term) {
+    eitp__scalar *scalar;
+    if (!pass || !eitp__scalar_check_name(pass, name, is_term))
         return NULL;
-    if (pass->quantity_count == EITP_MAX_STEP_QUANTITIES) {
+    if (pass->scalar_count == EITP_MAX_STEP_SCALARS) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s' exceeds the limit of %d terms, measures and metrics",
-                         name, EITP_MAX_STEP_QUANTITIES);
+                         name, EITP_MAX_STEP_SCALARS);
         return NULL;
     }
-    quantity = &pass->quantities[pass->quantity_count++];
-    memset(quantity, 0, sizeof *quantity);
-    snprintf(quantity->name, sizeof quantity->name, "%s", name);
-    quantity->is_term = is_term;
-    quantity->direction = EITP_LOWER_IS_BETTER;
-    return quantity;
+    scalar = &pass->scalars[pass->scalar_count++];
+    memset(scalar, 0, sizeof *scalar);
+    snprintf(scalar->name, sizeof scalar->name, "%s", name);
+    scalar->is_term = is_term;
+    scalar->direction = EITP_LOWER_IS_BETTER;
+    return scalar;
 }
 
-EITP__PRIVATE int eitp__quantity_set_values(eitp_pass *pass, eitp__quantity *quantity, eitp_tensor *values,
-                                            eitp__quantity_kind kind) {
-    quantity->kind = kind;
-    quantity->values = values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32);
+EITP__PRIVATE int eitp__scalar_set_values(eitp_pass *pass, eitp__scalar *scalar, eitp_tensor *values,
+                                          eitp__scalar_kind kind) {
+    scalar->kind = kind;
+    scalar->values = values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32);
     if (!pass->trains)
-        eitp_output(quantity->values);
-    return quantity->values != NULL;
+        eitp_output(scalar->values);
+    return scalar->values != NULL;
 }
 
-/* A quantity of the task. */
-static eitp__quantity *eitp__task_quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
-    eitp__quantity_kind kind;
-    eitp__quantity *quantity;
+/* A scalar of the task. */
+static eitp__scalar *eitp__task_quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
+    eitp__scalar_kind kind;
+    eitp__scalar *scalar;
     if (!pass || !values)
         return NULL;
-    kind = eitp__quantity_kind_of(pass, values);
-    if (is_term && pass->quantity_count && !pass->quantities[pass->quantity_count - 1].is_term) {
+    kind = eitp__scalar_kind_of(pass, values);
+    if (is_term && pass->scalar_count && !pass->scalars[pass->scalar_count - 1].is_term) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before metrics", name ? name : "");
         return NULL;
     }
@@ -329,18 +329,18 @@ static eitp__quantity *eitp__task_quantity_add(eitp_pass *pass, const char *name
                          "'%s': expected one value per row, one per sample, or a single value", name ? name : "");
         return NULL;
     }
-    if (pass->quantity_count == EITP_MAX_PASS_QUANTITIES) {
+    if (pass->scalar_count == EITP_MAX_PASS_QUANTITIES) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s' exceeds the limit of %d loss terms and metrics",
                          name ? name : "", EITP_MAX_PASS_QUANTITIES);
         return NULL;
     }
-    quantity = eitp__quantity_add(pass, name, is_term);
-    return quantity && eitp__quantity_set_values(pass, quantity, values, kind) ? quantity : NULL;
+    scalar = eitp__scalar_add(pass, name, is_term);
+    return scalar && eitp__scalar_set_values(pass, scalar, values, kind) ? scalar : NULL;
 }
 
 void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight) {
     const int64_t one = 1;
-    eitp__quantity *term = eitp__task_quantity_add(pass, name, values, 1);
+    eitp__scalar *term = eitp__task_quantity_add(pass, name, values, 1);
     eitp_tensor *sum;
     if (!term)
         return;
@@ -360,7 +360,7 @@ EITP__PRIVATE int eitp__is_direction(eitp_metric_direction direction) {
 }
 
 void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction) {
-    eitp__quantity *metric = eitp_pass_is_training(pass) ? NULL : eitp__task_quantity_add(pass, name, values, 0);
+    eitp__scalar *metric = eitp_pass_is_training(pass) ? NULL : eitp__task_quantity_add(pass, name, values, 0);
     if (!metric)
         return;
     metric->direction = direction;
@@ -393,26 +393,26 @@ void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
 }
 
 EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph) {
-    const int64_t most = EITP_MAX_STEP_QUANTITIES;
+    const int64_t most = EITP_MAX_STEP_SCALARS;
     return eitp_variable_tensor(graph, "step.totals", EITP_CACHE, EITP_F64, 1, &most);
 }
 
-EITP__PRIVATE int eitp__pass_reports(const eitp_pass *pass, const eitp__quantity *quantity) {
-    return !pass->probe || quantity->is_regularizer;
+EITP__PRIVATE int eitp__pass_reports(const eitp_pass *pass, const eitp__scalar *scalar) {
+    return !pass->probe || scalar->is_regularizer;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, int first, eitp_tensor *carry) {
     eitp_tensor *totals = eitp__pass_totals(pass->graph);
-    for (int q = 0; q < pass->quantity_count; q++) {
-        const eitp__quantity *quantity = &pass->quantities[q];
+    for (int q = 0; q < pass->scalar_count; q++) {
+        const eitp__scalar *scalar = &pass->scalars[q];
         eitp_tensor *bounds = NULL;
-        if (quantity->kind == EITP__PER_GROUP)
+        if (scalar->kind == EITP__PER_GROUP)
             bounds = eitp__pass_group_bounds(pass);
-        else if (quantity->kind == EITP__PER_ROW || quantity->kind == EITP__PER_SAMPLE)
+        else if (scalar->kind == EITP__PER_ROW || scalar->kind == EITP__PER_SAMPLE)
             bounds = eitp_pass_bounds(pass);
-        const int is_by_item = quantity->kind == EITP__PER_SAMPLE || quantity->kind == EITP__PER_GROUP;
-        if (quantity->kind != EITP__PENALTY && eitp__pass_reports(pass, quantity))
-            totals = eitp__add_total(quantity->values, totals, first + q, bounds, is_by_item, carry);
+        const int is_by_item = scalar->kind == EITP__PER_SAMPLE || scalar->kind == EITP__PER_GROUP;
+        if (scalar->kind != EITP__PENALTY && eitp__pass_reports(pass, scalar))
+            totals = eitp__add_total(scalar->values, totals, first + q, bounds, is_by_item, carry);
     }
     return totals;
 }
@@ -429,7 +429,7 @@ static double eitp__regularizer_weight(const eitp_term_schedule *timing, int64_t
     return made < timing->warmup ? weight * (double)made / (double)timing->warmup : weight;
 }
 
-EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {
+EITP__PRIVATE double eitp__term_weight(const eitp__scalar *term, int64_t step) {
     const int64_t counted = step > 1 ? step : 1;
     return term->is_regularizer ? eitp__regularizer_weight(&term->timing, counted)
                                 : eitp_schedule_rate(&term->schedule, counted);

@@ -21,23 +21,23 @@ typedef struct eitp__pass_input {
     double empty;      /* value of unused rows and places of samples */
 } eitp__pass_input;
 
-typedef enum eitp__quantity_kind {
+typedef enum eitp__scalar_kind {
     EITP__PER_ROW,
     EITP__PER_SAMPLE,
     EITP__PER_GROUP,
     EITP__TOTAL,  /* one value */
     EITP__PENALTY /* a value of parameters, which `build` computes once a step */
-} eitp__quantity_kind;
+} eitp__scalar_kind;
 
 /* Returns a value of parameters, F32 [1], in a graph. */
 typedef eitp_tensor *eitp__parameter_function(void *user, eitp_graph *graph);
 
-/* A loss term, a measure or a metric. */
-typedef struct eitp__quantity {
-    char name[EITP_QUANTITY_NAME_SIZE];
-    eitp__quantity_kind kind;
+/* A loss term or a metric, of steps or of evaluations. */
+typedef struct eitp__scalar {
+    char name[EITP_SCALAR_NAME_SIZE];
+    eitp__scalar_kind kind;
     int is_term;
-    int is_regularizer; /* a statistic, a penalty or a measure: `read` of the task knows nothing of it */
+    int is_regularizer; /* a statistic, a penalty or a metric of steps: `read` of the task knows nothing of it */
     eitp_metric_direction direction;
     eitp_schedule schedule;          /* of the weight of a task's term */
     eitp_term_schedule timing;       /* of a regularizer */
@@ -46,7 +46,7 @@ typedef struct eitp__quantity {
     eitp_tensor *weight;             /* input F32 [1] of a term in training: the factor of its sum */
     eitp__parameter_function *build; /* of a penalty */
     void *user;
-} eitp__quantity;
+} eitp__scalar;
 
 /* An output of an evaluation. */
 typedef struct eitp__pass_output {
@@ -57,7 +57,7 @@ typedef struct eitp__pass_output {
 
 /* See eitp_pass_learner. */
 typedef struct eitp__learner {
-    char prefix[EITP_QUANTITY_NAME_SIZE];
+    char prefix[EITP_SCALAR_NAME_SIZE];
     eitp_learner_config config;
 } eitp__learner;
 
@@ -76,8 +76,8 @@ struct eitp_pass {
     int64_t step_rows; /* rows of all samples of a step */
     eitp__pass_input inputs[EITP_MAX_PASS_INPUTS];
     int input_count;
-    eitp__quantity quantities[EITP_MAX_STEP_QUANTITIES];
-    int quantity_count;
+    eitp__scalar scalars[EITP_MAX_STEP_SCALARS];
+    int scalar_count;
     eitp__pass_output outputs[EITP_MAX_PASS_OUTPUTS]; /* none in training */
     int output_count;
     eitp__learner learners[EITP_MAX_LEARNERS]; /* none in evaluations, and in probes */
@@ -130,12 +130,12 @@ EITP__PRIVATE eitp_tensor *eitp__pass_group_bounds(eitp_pass *pass);
 EITP__PRIVATE eitp_tensor *eitp__pass_by_sample(eitp_pass *pass, eitp_tensor *x);
 EITP__PRIVATE eitp_tensor *eitp__pass_sample_mask(eitp_pass *pass);
 
-/* True if a pass computes a quantity for the step: a probe leaves out those of the task, and so what only they need. */
-EITP__PRIVATE int eitp__pass_reports(const eitp_pass *pass, const eitp__quantity *quantity);
+/* True if a pass computes a scalar for the step: a probe leaves out those of the task, and so what only they need. */
+EITP__PRIVATE int eitp__pass_reports(const eitp_pass *pass, const eitp__scalar *scalar);
 
 /*
- * Adds the sums of its quantities but penalties to the pass, from element `first` on of a variable F64
- * [EITP_MAX_STEP_QUANTITIES], and returns its new value. The sums continue those of the pass before if `carry`, F32
+ * Adds the sums of its scalars but penalties to the pass, from element `first` on of a variable F64
+ * [EITP_MAX_STEP_SCALARS], and returns its new value. The sums continue those of the pass before if `carry`, F32
  * [1], is 1. In another graph the variable is eitp__pass_totals.
  */
 EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, int first, eitp_tensor *carry);
@@ -143,15 +143,15 @@ EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph);
 
 EITP__PRIVATE int eitp__is_direction(eitp_metric_direction direction);
 
-/* Adds a quantity; NULL after an error. */
-EITP__PRIVATE eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, int is_term);
+/* Adds a scalar; NULL after an error. */
+EITP__PRIVATE eitp__scalar *eitp__scalar_add(eitp_pass *pass, const char *name, int is_term);
 
-/* Sets the values of a quantity, of one of the kinds with values. 0 after an error. */
-EITP__PRIVATE int eitp__quantity_set_values(eitp_pass *pass, eitp__quantity *quantity, eitp_tensor *values,
-                                            eitp__quantity_kind kind);
+/* Sets the values of a scalar, of one of the kinds with values. 0 after an error. */
+EITP__PRIVATE int eitp__scalar_set_values(eitp_pass *pass, eitp__scalar *scalar, eitp_tensor *values,
+                                          eitp__scalar_kind kind);
 
 /* The weight of a term in a step. A regularizer is due in a step if it is computed in it. */
-EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step);
+EITP__PRIVATE double eitp__term_weight(const eitp__scalar *term, int64_t step);
 EITP__PRIVATE int eitp__term_is_due(const eitp_term_schedule *timing, int64_t step);
 
 /* The index of the learner that updates a parameter; -1: none does. */

@@ -15,11 +15,11 @@ EITP_BEGIN_DECLARATIONS
 
 #define EITP_MAX_PASS_INPUTS 16     /* row and sample inputs of a pass */
 #define EITP_MAX_PASS_QUANTITIES 8  /* loss terms and metrics of a pass that the task counts items of */
-#define EITP_MAX_STEP_QUANTITIES 32 /* these, and regularizers and measures */
+#define EITP_MAX_STEP_SCALARS 32    /* these, and those of regularizers */
 #define EITP_MAX_PASS_OUTPUTS 4     /* outputs of a pass for `observe` */
 #define EITP_MAX_LEARNERS 4         /* of a pass */
 #define EITP_MAX_TASK_METRICS 16    /* metrics that a task computes from whole evaluations */
-#define EITP_QUANTITY_NAME_SIZE 32  /* bytes of their names, with the terminating zero */
+#define EITP_SCALAR_NAME_SIZE 32    /* bytes of their names, with the terminating zero */
 #define EITP_MAX_DESCRIPTION 114688 /* bytes of the text of eitp_task.describe */
 
 typedef enum eitp_split { EITP_TRAINING = 0, EITP_VALIDATION = 1 } eitp_split;
@@ -113,7 +113,7 @@ EITP_API int64_t eitp_pass_steps(const eitp_pass *pass);
  * Adds a loss term. `values` has a value for each row, [n], or for each sample, [samples], further dimensions being 1;
  * or it is one value, their sum. The loss of a step is the sum over its terms of weight(step) * sum(values) / items,
  * where `items` is the sum of eitp_sample.items over all samples of the step. `weight` is a schedule whose rate is the
- * weight; NULL: 1. The name is copied; it has at most EITP_QUANTITY_NAME_SIZE - 1 bytes and differs from those of other
+ * weight; NULL: 1. The name is copied; it has at most EITP_SCALAR_NAME_SIZE - 1 bytes and differs from those of other
  * terms and metrics. A term must be a sum over the samples of the pass: anything else, such as a penalty on a
  * parameter, would be counted once per pass.
  */
@@ -198,7 +198,7 @@ EITP_API eitp_learner_config eitp_learner_config_default(void);
 
 /*
  * Makes a learner of the parameters whose names begin with `prefix`, such as "estimator.", which has at most
- * EITP_QUANTITY_NAME_SIZE - 1 bytes. Call it in `build` or `extend`, with the same arguments in each pass. They are F32
+ * EITP_SCALAR_NAME_SIZE - 1 bytes. Call it in `build` or `extend`, with the same arguments in each pass. They are F32
  * (eitp_parameter), in every precision, and not those of the task's model.
  *
  * A learner's loss is a term like others. Where it must not train the model, or a term of the model not the learner,
@@ -225,14 +225,14 @@ typedef enum eitp_metric_direction {
    The name "loss" is reserved for the weighted sum of the terms. Of losses lower is better. */
 EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction);
 
-/* Adds a measure: a value that training reports in its steps, under metrics/<name>, and that has no gradient. As for
+/* Adds a metric of steps: training reports it under metrics/<name>, and it has no gradient. As for
    eitp_pass_metric; values [groups] are of groups, as those of a statistic. Evaluations have it as a metric. */
-EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values,
-                                eitp_metric_direction direction);
+EITP_API void eitp_pass_step_metric(eitp_pass *pass, const char *name, eitp_tensor *values,
+                                    eitp_metric_direction direction);
 
 /* The same for a value of parameters, which is computed once a step, as that of a penalty. Evaluations have it not. */
-EITP_API void eitp_pass_parameter_measure(eitp_pass *pass, const char *name,
-                                          eitp_tensor *(*build)(void *user, eitp_graph *graph), void *user);
+EITP_API void eitp_pass_parameter_metric(eitp_pass *pass, const char *name,
+                                         eitp_tensor *(*build)(void *user, eitp_graph *graph), void *user);
 
 /*
  * Adds an output that evaluation hands to eitp_task.observe, and training ignores: for each row, [n, shape...], or for
@@ -262,7 +262,7 @@ typedef struct eitp_sample {
 
 /* The mean of a loss term or a metric over the samples of an evaluation, or a metric of the whole evaluation. */
 typedef struct eitp_metric {
-    char name[EITP_QUANTITY_NAME_SIZE];
+    char name[EITP_SCALAR_NAME_SIZE];
     double mean; /* over its items; not finite if the value of any item is not. Or the metric's value; NaN: undefined */
     double error; /* its standard error, over samples; 0: unavailable without per-sample values */
     int64_t items;
@@ -347,7 +347,7 @@ typedef struct eitp_task {
        until its next evaluation. NULL: nothing. */
     const char *(*describe)(void *user);
     /*
-     * Adds regularizers, measures and metrics after those of build, for a program that wants them with a task of the
+     * Adds regularizers and metrics after those of build, for a program that wants them with a task of the
      * library. `extension` is its first argument, and must outlive the trainer. NULL: none.
      */
     eitp_status (*extend)(void *extension, eitp_pass *pass, eitp_error *error);

@@ -148,13 +148,13 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
                           "encoder's %lld positions",
                           (unsigned long long)number, (long long)sample->encoder_rows, (long long)sample->rows,
                           (long long)eitp_model_positions(pass->encoder));
-    for (int q = 0; q < pass->quantity_count && !pass->quantities[q].is_regularizer; q++) {
+    for (int q = 0; q < pass->scalar_count && !pass->scalars[q].is_regularizer; q++) {
         if (sample->items[q] < 0)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
-                              (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
+                              (unsigned long long)number, (long long)sample->items[q], pass->scalars[q].name);
         if (!isfinite(sample->weights[q]))
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has weight %g of '%s'; expected a finite number",
-                              (unsigned long long)number, sample->weights[q], pass->quantities[q].name);
+                              (unsigned long long)number, sample->weights[q], pass->scalars[q].name);
     }
     return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
 }
@@ -272,12 +272,12 @@ EITP__PRIVATE void eitp__batch_corrupt(eitp__batch *batch, uint64_t seed, int64_
     }
 }
 
-EITP__PRIVATE int64_t eitp__batch_items_of(const eitp__batch *batch, int quantity, int64_t sample, double *weight) {
-    const eitp__quantity *of = &batch->pass->quantities[quantity];
+EITP__PRIVATE int64_t eitp__batch_items_of(const eitp__batch *batch, int scalar, int64_t sample, double *weight) {
+    const eitp__scalar *of = &batch->pass->scalars[scalar];
     int64_t items;
     if (!of->is_regularizer) {
-        *weight = batch->items[sample].weights[quantity];
-        return batch->items[sample].of[quantity];
+        *weight = batch->items[sample].weights[scalar];
+        return batch->items[sample].of[scalar];
     }
     items = of->kind == EITP__PER_SAMPLE || (of->kind == EITP__PER_GROUP && sample % batch->pass->layout.joined == 0);
     *weight = (double)items;
@@ -286,7 +286,7 @@ EITP__PRIVATE int64_t eitp__batch_items_of(const eitp__batch *batch, int quantit
 
 EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__step_items *items) {
     for (int64_t s = 0; s < batch->count; s++) {
-        for (int q = 0; q < batch->pass->quantity_count; q++) {
+        for (int q = 0; q < batch->pass->scalar_count; q++) {
             double weight;
             items->of[q] += eitp__batch_items_of(batch, q, s, &weight);
             items->weights[q] += weight;
@@ -294,8 +294,8 @@ EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__step_
     }
 }
 
-EITP__PRIVATE double eitp__mean_divisor(const eitp__step_items *items, int quantity) {
-    return items->weights[quantity] > 0 ? items->weights[quantity] : 1;
+EITP__PRIVATE double eitp__mean_divisor(const eitp__step_items *items, int scalar) {
+    return items->weights[scalar] > 0 ? items->weights[scalar] : 1;
 }
 
 /* Stores where the first `lengths` rows of samples, their other rows, and the rows between them start. Unused sequences
@@ -423,24 +423,24 @@ EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass) {
     return rows > places ? rows : places;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
-                                                  const eitp__quantity *quantity, float *values, eitp_error *error) {
-    const int64_t count = quantity->kind == EITP__PER_ROW      ? batch->rows
-                          : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_places(&batch->pass->layout)
-                          : quantity->kind == EITP__PER_GROUP  ? eitp__layout_groups(&batch->pass->layout)
-                                                               : 1;
-    return eitp_plan_read(plan, quantity->values, values, (size_t)count * sizeof *values, error);
+EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan, const eitp__scalar *scalar,
+                                                  float *values, eitp_error *error) {
+    const int64_t count = scalar->kind == EITP__PER_ROW      ? batch->rows
+                          : scalar->kind == EITP__PER_SAMPLE ? eitp__layout_places(&batch->pass->layout)
+                          : scalar->kind == EITP__PER_GROUP  ? eitp__layout_groups(&batch->pass->layout)
+                                                             : 1;
+    return eitp_plan_read(plan, scalar->values, values, (size_t)count * sizeof *values, error);
 }
 
-EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
+EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__scalar *scalar, const float *values,
                                           int64_t sample, double *sum) {
-    const int64_t start = quantity->kind == EITP__PER_ROW      ? batch->starts[sample]
-                          : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_place(&batch->pass->layout, sample)
-                          : quantity->kind == EITP__PER_GROUP  ? sample
-                                                               : 0;
-    const int64_t count = quantity->kind == EITP__PER_ROW ? batch->lengths[sample]
-                          : quantity->kind == EITP__TOTAL ? sample == 0
-                                                          : 1;
+    const int64_t start = scalar->kind == EITP__PER_ROW      ? batch->starts[sample]
+                          : scalar->kind == EITP__PER_SAMPLE ? eitp__layout_place(&batch->pass->layout, sample)
+                          : scalar->kind == EITP__PER_GROUP  ? sample
+                                                             : 0;
+    const int64_t count = scalar->kind == EITP__PER_ROW ? batch->lengths[sample]
+                          : scalar->kind == EITP__TOTAL ? sample == 0
+                                                        : 1;
     for (int64_t i = start; i < start + count; i++)
         *sum += (double)values[i];
 }

@@ -9,17 +9,17 @@
 /* The largest batch_size and grad_accum. */
 #define EITP__MAX_BATCH (1 << 20)
 
-/* Items of a sample, for each quantity of the task; and what means are divided by: the number of items unless they have
+/* Items of a sample, for each scalar of the task; and what means are divided by: the number of items unless they have
    weights. */
 typedef struct eitp__sample_items {
     int64_t of[EITP_MAX_PASS_QUANTITIES];
     double weights[EITP_MAX_PASS_QUANTITIES];
 } eitp__sample_items;
 
-/* The same of all samples of a step, for each quantity. */
+/* The same of all samples of a step, for each scalar. */
 typedef struct eitp__step_items {
-    int64_t of[EITP_MAX_STEP_QUANTITIES];
-    double weights[EITP_MAX_STEP_QUANTITIES];
+    int64_t of[EITP_MAX_STEP_SCALARS];
+    double weights[EITP_MAX_STEP_SCALARS];
 } eitp__step_items;
 
 /* Which sample to read, and what `read` is told of it: see eitp_sample. */
@@ -69,21 +69,21 @@ EITP__PRIVATE void eitp__batch_corrupt(eitp__batch *batch, uint64_t seed, int64_
 /* Adds the items of all samples to *items, one sample after another. */
 EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__step_items *items);
 
-/* The items of a sample, and their weight, for a quantity. A group of a regularizer belongs to its first sample. */
-EITP__PRIVATE int64_t eitp__batch_items_of(const eitp__batch *batch, int quantity, int64_t sample, double *weight);
+/* The items of a sample, and their weight, for a scalar. A group of a regularizer belongs to its first sample. */
+EITP__PRIVATE int64_t eitp__batch_items_of(const eitp__batch *batch, int scalar, int64_t sample, double *weight);
 
-/* What the sum of a quantity is divided by. */
-EITP__PRIVATE double eitp__mean_divisor(const eitp__step_items *items, int quantity);
+/* What the sum of a scalar is divided by. */
+EITP__PRIVATE double eitp__mean_divisor(const eitp__step_items *items, int scalar);
 
 /* Writes the batch to the inputs of the pass's plan, and sets the plan's number of rows. */
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error);
 
-/* The largest number of values that a quantity can have. */
+/* The largest number of values that a scalar can have. */
 EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass);
 
-/* Reads the values of a quantity after an execution. */
-EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
-                                                  const eitp__quantity *quantity, float *values, eitp_error *error);
+/* Reads the values of a scalar after an execution. */
+EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan, const eitp__scalar *scalar,
+                                                  float *values, eitp_error *error);
 
 /* The number of values of an output; and reading them after an execution. */
 EITP__PRIVATE int64_t eitp__batch_output_count(const eitp_pass *pass, const eitp__pass_output *output);
@@ -96,7 +96,7 @@ EITP__PRIVATE const float *eitp__batch_output_of(const eitp__batch *batch, const
                                                  const float *values, int64_t sample);
 
 /* Adds a sample's values to *sum. A total belongs to the first sample. */
-EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
+EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__scalar *scalar, const float *values,
                                           int64_t sample, double *sum);
 
 #endif

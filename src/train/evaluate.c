@@ -54,9 +54,9 @@ static int eitp__find_direction(const eitp_trainer *trainer, const char *name, e
     const eitp_pass *pass = &trainer->plans.evaluator.pass;
     const eitp_task *task = &trainer->plans.task;
     *direction = EITP_LOWER_IS_BETTER;
-    for (int q = 0; q < pass->quantity_count; q++) {
-        *direction = pass->quantities[q].direction;
-        if (!strcmp(name, pass->quantities[q].name))
+    for (int q = 0; q < pass->scalar_count; q++) {
+        *direction = pass->scalars[q].direction;
+        if (!strcmp(name, pass->scalars[q].name))
             return 1;
     }
     for (int m = 0; m < task->metric_count; m++) {

@@ -40,16 +40,16 @@ static eitp_status eitp__check_metric_names(const eitp_pass *pass, eitp_error *e
     const eitp_task *task = pass->task;
     for (int m = 0; m < task->metric_count; m++) {
         const char *name = task->metrics[m].name;
-        int is_taken = !name || !*name || strlen(name) >= EITP_QUANTITY_NAME_SIZE || !strcmp(name, "loss");
-        for (int q = 0; q < pass->quantity_count && !is_taken; q++)
-            is_taken = !strcmp(name, pass->quantities[q].name);
+        int is_taken = !name || !*name || strlen(name) >= EITP_SCALAR_NAME_SIZE || !strcmp(name, "loss");
+        for (int q = 0; q < pass->scalar_count && !is_taken; q++)
+            is_taken = !strcmp(name, pass->scalars[q].name);
         for (int other = 0; other < m && !is_taken; other++)
             is_taken = !strcmp(name, task->metrics[other].name);
         if (is_taken)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "'%.60s': the name of a metric must have 1 to %d characters and differ from 'loss' and "
                               "from other loss terms and metrics",
-                              name ? name : "", EITP_QUANTITY_NAME_SIZE - 1);
+                              name ? name : "", EITP_SCALAR_NAME_SIZE - 1);
     }
     return EITP_OK;
 }
@@ -113,7 +113,7 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
 /* ---- Means over samples ---- */
 
 /*
- * The mean of a quantity over items, and the variance of the samples' own means: samples are independent, the items of
+ * The mean of a scalar over items, and the variance of the samples' own means: samples are independent, the items of
  * one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962).
  */
 typedef struct eitp__reduction {
@@ -139,9 +139,9 @@ static double eitp__reduction_error(const eitp__reduction *reduction) {
     return reduction->samples > 1 ? sqrt(reduction->squares / (samples - 1) / samples) : 0;
 }
 
-/* Of each quantity, and of the loss, the weighted sum of the terms. */
+/* Of each scalar, and of the loss, the weighted sum of the terms. */
 typedef struct eitp__reductions {
-    eitp__reduction of[EITP_MAX_STEP_QUANTITIES], loss;
+    eitp__reduction of[EITP_MAX_STEP_SCALARS], loss;
 } eitp__reductions;
 
 static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, eitp__reductions *reductions,
@@ -149,19 +149,19 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
     const eitp__batch *batch = &evaluator->batch;
     double *losses = evaluator->losses;
     eitp_status status = EITP_OK;
-    for (int q = 0; q < evaluator->pass.quantity_count && !status; q++) {
-        const eitp__quantity *quantity = &evaluator->pass.quantities[q];
+    for (int q = 0; q < evaluator->pass.scalar_count && !status; q++) {
+        const eitp__scalar *scalar = &evaluator->pass.scalars[q];
         eitp__reduction *reduction = &reductions->of[q];
-        const double weight = quantity->is_term ? eitp__term_weight(quantity, step) : 0;
-        status = eitp__batch_read_values(batch, evaluator->plan, quantity, evaluator->values, error);
+        const double weight = scalar->is_term ? eitp__term_weight(scalar, step) : 0;
+        status = eitp__batch_read_values(batch, evaluator->plan, scalar, evaluator->values, error);
         for (int64_t s = 0; s < batch->count && !status; s++) {
             double sum = 0, divisor;
             const int64_t items = eitp__batch_items_of(batch, q, s, &divisor);
-            eitp__batch_add_values(batch, quantity, evaluator->values, s, &reduction->sum);
-            eitp__batch_add_values(batch, quantity, evaluator->values, s, &sum);
+            eitp__batch_add_values(batch, scalar, evaluator->values, s, &reduction->sum);
+            eitp__batch_add_values(batch, scalar, evaluator->values, s, &sum);
             reduction->items += items;
             reduction->weight += divisor;
-            if (quantity->kind != EITP__TOTAL && divisor > 0)
+            if (scalar->kind != EITP__TOTAL && divisor > 0)
                 eitp__reduction_add_sample(reduction, sum / divisor);
             losses[s] = (q ? losses[s] : 0) + (divisor > 0 ? weight * (sum / divisor) : 0);
         }
@@ -215,17 +215,17 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
                                     eitp_evaluation *evaluation) {
     int has_total = 0; /* a term has no value per sample, and so samples have no loss */
     memset(evaluation, 0, sizeof *evaluation);
-    for (int q = 0; q < pass->quantity_count; q++) {
-        const eitp__quantity *quantity = &pass->quantities[q];
+    for (int q = 0; q < pass->scalar_count; q++) {
+        const eitp__scalar *scalar = &pass->scalars[q];
         eitp_metric *metric = &evaluation->metrics[evaluation->metric_count++];
-        snprintf(metric->name, sizeof metric->name, "%s", quantity->name);
+        snprintf(metric->name, sizeof metric->name, "%s", scalar->name);
         metric->mean = eitp__reduction_mean(&reductions->of[q]);
         metric->error = eitp__reduction_error(&reductions->of[q]);
         metric->items = reductions->of[q].items;
-        evaluation->term_count += quantity->is_term;
-        has_total |= quantity->is_term && quantity->kind == EITP__TOTAL;
-        if (quantity->is_term)
-            evaluation->loss += eitp__term_weight(quantity, step) * metric->mean;
+        evaluation->term_count += scalar->is_term;
+        has_total |= scalar->is_term && scalar->kind == EITP__TOTAL;
+        if (scalar->is_term)
+            evaluation->loss += eitp__term_weight(scalar, step) * metric->mean;
     }
     evaluation->error = has_total ? 0 : eitp__reduction_error(&reductions->loss);
     evaluation->items = evaluation->metrics[0].items;

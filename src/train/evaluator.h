@@ -10,7 +10,7 @@ typedef struct eitp__evaluator {
     eitp_pass pass;
     eitp_plan *plan;
     eitp__batch batch;
-    float *values;  /* of one quantity */
+    float *values;  /* of one scalar */
     double *losses; /* [samples] */
     float *outputs[EITP_MAX_PASS_OUTPUTS];
     void *memory; /* of eitp_task.observe */

@@ -38,11 +38,11 @@ EITP__PRIVATE eitp_status eitp__probes_build(eitp__probes *probes, const eitp_ta
     for (int i = 0; i < probes->count && !status; i++) {
         probes->of[i].first_total = first_total;
         status = eitp__probe_build(&probes->of[i], task, layout, step_rows, set, error);
-        first_total += probes->of[i].pass.quantity_count;
+        first_total += probes->of[i].pass.scalar_count;
     }
-    if (!status && first_total > EITP_MAX_STEP_QUANTITIES)
+    if (!status && first_total > EITP_MAX_STEP_SCALARS)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss terms and measures of a step are %d, more than %d",
-                            first_total, EITP_MAX_STEP_QUANTITIES);
+                            first_total, EITP_MAX_STEP_SCALARS);
     return status;
 }
 

@@ -162,34 +162,34 @@ static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, 
 /* ---- Penalties ---- */
 
 /* Adds a penalty, or a measure of parameters, to the graph of the update; NULL after an error. */
-static eitp_tensor *eitp__build_parameter_value(eitp_graph *graph, eitp__quantity *quantity) {
+static eitp_tensor *eitp__build_parameter_value(eitp_graph *graph, eitp__scalar *scalar) {
     const int64_t one = 1;
-    eitp_tensor *value = quantity->build(quantity->user, graph);
+    eitp_tensor *value = scalar->build(scalar->user, graph);
     if (!value || value->graph != graph || value->dtype != EITP_F32 || value->rank != 1 || value->shape[0] != 1) {
         eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "'%s': build must return F32 [1] in the graph that it is given",
-                         quantity->name);
+                         scalar->name);
         return NULL;
     }
-    quantity->values = value;
-    quantity->weight = quantity->is_term ? eitp_input(graph, quantity->name, EITP_F32, 1, &one) : NULL;
-    return quantity->weight ? eitp_multiply(value, quantity->weight) : NULL;
+    scalar->values = value;
+    scalar->weight = scalar->is_term ? eitp_input(graph, scalar->name, EITP_F32, 1, &one) : NULL;
+    return scalar->weight ? eitp_multiply(value, scalar->weight) : NULL;
 }
 
 /* Adds the penalties and measures of parameters, and returns the weighted sum of the penalties; NULL: none. */
 static eitp_tensor *eitp__build_penalties(eitp__step_plans *plans, eitp_graph *graph) {
     eitp_tensor *sum = NULL;
-    for (int q = 0; q < plans->pass.quantity_count; q++) {
-        if (plans->pass.quantities[q].kind == EITP__PENALTY)
-            eitp__add_gradient(&sum, eitp__build_parameter_value(graph, &plans->pass.quantities[q]));
+    for (int q = 0; q < plans->pass.scalar_count; q++) {
+        if (plans->pass.scalars[q].kind == EITP__PENALTY)
+            eitp__add_gradient(&sum, eitp__build_parameter_value(graph, &plans->pass.scalars[q]));
     }
     return sum;
 }
 
 /* Adds their values to the totals of the step, and returns the new totals. */
 static eitp_tensor *eitp__add_penalty_totals(const eitp__step_plans *plans, eitp_tensor *totals) {
-    for (int q = 0; q < plans->pass.quantity_count; q++) {
-        if (plans->pass.quantities[q].kind == EITP__PENALTY)
-            totals = eitp__add_total(plans->pass.quantities[q].values, totals, q, NULL, 0, NULL);
+    for (int q = 0; q < plans->pass.scalar_count; q++) {
+        if (plans->pass.scalars[q].kind == EITP__PENALTY)
+            totals = eitp__add_total(plans->pass.scalars[q].values, totals, q, NULL, 0, NULL);
     }
     return totals;
 }
@@ -235,7 +235,7 @@ static eitp_status eitp__build_probes(eitp__step_plans *plans, eitp_error *error
     const eitp__layout layout = eitp__step_probe_layout(plans);
     const int64_t samples = plans->config.batch_size * plans->config.grad_accum;
     eitp_status status = eitp__probes_build(&plans->probes, &plans->task, &layout, samples * layout.rows,
-                                            eitp__step_regularizer_set(plans), plans->pass.quantity_count, error);
+                                            eitp__step_regularizer_set(plans), plans->pass.scalar_count, error);
     if (!status && plans->objective.config.term_norms_every)
         status = eitp__term_norms_build(&plans->term_norms, &plans->pass, &plans->probes, error);
     return status;

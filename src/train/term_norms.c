@@ -19,25 +19,25 @@ static eitp_tensor *eitp__term_squares(eitp_tensor *term, int count, eitp_tensor
     return sum ? sum : eitp_fill(term->graph, EITP_F64, 1, &one, 0);
 }
 
-/* The weighted term; NULL for other quantities. */
-static eitp_tensor *eitp__weighted_term(eitp_pass *pass, eitp__quantity *quantity) {
+/* The weighted term; NULL for other scalars. */
+static eitp_tensor *eitp__weighted_term(eitp_pass *pass, eitp__scalar *scalar) {
     const int64_t one = 1;
-    if (!quantity->is_term || !eitp__pass_reports(pass, quantity))
+    if (!scalar->is_term || !eitp__pass_reports(pass, scalar))
         return NULL;
-    if (quantity->kind != EITP__PENALTY)
-        return eitp_multiply(eitp_sum(quantity->values, EITP_ALL_DIMENSIONS, 0), quantity->weight);
-    quantity->weight = eitp_input(pass->graph, quantity->name, EITP_F32, 1, &one);
-    return eitp_multiply(quantity->build(quantity->user, pass->graph), quantity->weight);
+    if (scalar->kind != EITP__PENALTY)
+        return eitp_multiply(eitp_sum(scalar->values, EITP_ALL_DIMENSIONS, 0), scalar->weight);
+    scalar->weight = eitp_input(pass->graph, scalar->name, EITP_F32, 1, &one);
+    return eitp_multiply(scalar->build(scalar->user, pass->graph), scalar->weight);
 }
 
 /* Adds the squares of all terms as one output. */
 static eitp_status eitp__term_norm_outputs(eitp__term_norm_pass *norms, eitp_tensor **parameters,
                                            eitp_tensor **gradients, eitp_error *error) {
     eitp_pass *pass = &norms->pass;
-    eitp_tensor *terms[EITP_MAX_STEP_QUANTITIES], *squares[EITP_MAX_STEP_QUANTITIES];
+    eitp_tensor *terms[EITP_MAX_STEP_SCALARS], *squares[EITP_MAX_STEP_SCALARS];
     int count = 0;
-    for (int q = 0; q < pass->quantity_count; q++) {
-        eitp_tensor *term = eitp__weighted_term(pass, &pass->quantities[q]);
+    for (int q = 0; q < pass->scalar_count; q++) {
+        eitp_tensor *term = eitp__weighted_term(pass, &pass->scalars[q]);
         if (!term)
             continue;
         norms->terms[norms->term_count] = q;
@@ -132,7 +132,7 @@ EITP__PRIVATE void eitp__term_norms_discard(eitp__term_norms *norms) {
 }
 
 EITP__PRIVATE eitp_status eitp__term_norm_pass_read(const eitp__term_norm_pass *pass, double loss_scale,
-                                                    double norms[EITP_MAX_STEP_QUANTITIES], eitp_error *error) {
+                                                    double norms[EITP_MAX_STEP_SCALARS], eitp_error *error) {
     eitp_status status =
         eitp_plan_read(pass->plan, pass->squares, norms, (size_t)pass->term_count * sizeof *norms, error);
     for (int i = 0; i < pass->term_count && !status; i++)

@@ -12,8 +12,8 @@ typedef struct eitp__term_norm_pass {
     eitp_pass pass;
     eitp_plan *plan;
     eitp__batch batch;
-    eitp_tensor *squares; /* output F64 [terms]: of the gradient of each term, in the order of the pass */
-    int terms[EITP_MAX_STEP_QUANTITIES]; /* the quantities that they are of */
+    eitp_tensor *squares;             /* output F64 [terms]: of the gradient of each term, in the order of the pass */
+    int terms[EITP_MAX_STEP_SCALARS]; /* the scalars that they are of */
     int term_count;
 } eitp__term_norm_pass;
 
@@ -42,6 +42,6 @@ EITP__PRIVATE void eitp__term_norms_discard(eitp__term_norms *norms);
 
 /* Reads the norms after an execution; `loss_scale` is divided out. */
 EITP__PRIVATE eitp_status eitp__term_norm_pass_read(const eitp__term_norm_pass *pass, double loss_scale,
-                                                    double norms[EITP_MAX_STEP_QUANTITIES], eitp_error *error);
+                                                    double norms[EITP_MAX_STEP_SCALARS], eitp_error *error);
 
 #endif

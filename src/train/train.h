@@ -16,7 +16,7 @@ EITP_BEGIN_DECLARATIONS
 
 /* A loss term of a step. */
 typedef struct eitp_term_report {
-    char name[EITP_QUANTITY_NAME_SIZE];
+    char name[EITP_SCALAR_NAME_SIZE];
     double mean;   /* over the term's items in the step, before the update */
     double weight; /* of the term in the loss */
     /* L2 norm of its gradient, the weight included, over the first pass of the step, if term_norms_every asks for it;
@@ -26,7 +26,7 @@ typedef struct eitp_term_report {
 
 /* The update of a learner in a step: as the members of eitp_step_report. */
 typedef struct eitp_learner_report {
-    char name[EITP_QUANTITY_NAME_SIZE]; /* its prefix, without a full stop at the end */
+    char name[EITP_SCALAR_NAME_SIZE]; /* its prefix, without a full stop at the end */
     double learning_rate, grad_norm, update_norm, parameter_norm;
     int applied; /* 0 if the learner's gradient was not finite: its parameters are unchanged */
     int clipped;
@@ -98,8 +98,8 @@ typedef struct eitp_step_report {
     double noise_scale;
     const char *noise_scale_unknown; /* a constant; NULL if it is known, or was not asked for */
     int term_count;                  /* of the terms in the loss of this step */
-    int measure_count; /* of what eitp_pass_measure and eitp_pass_parameter_measure have added; their weight is 0 */
-    eitp_term_report terms[EITP_MAX_STEP_QUANTITIES]; /* the terms, and after them the measures */
+    int step_metric_count;           /* metrics of eitp_pass_step_metric and eitp_pass_parameter_metric; weight 0 */
+    eitp_term_report terms[EITP_MAX_STEP_SCALARS]; /* the terms, and after them the metrics */
     /* With eitp_objective_config.grad_cap: the norms of the task's gradient and of the regularizers', and the factor of
        the latter. 0: there is no cap. */
     double task_grad_norm, regularizer_grad_norm, regularizer_scale;
@@ -305,7 +305,7 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 /* ---- Evaluation ---- */
 
 /* Maximum number of loss terms and metrics of an evaluation. */
-#define EITP_MAX_METRICS (EITP_MAX_STEP_QUANTITIES + EITP_MAX_TASK_METRICS)
+#define EITP_MAX_METRICS (EITP_MAX_STEP_SCALARS + EITP_MAX_TASK_METRICS)
 
 typedef struct eitp_evaluation {
     double loss;   /* weighted sum of the terms; for a language model in nats per token */

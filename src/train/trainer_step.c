@@ -11,7 +11,7 @@ typedef struct eitp__step_state {
     int64_t first_row; /* of the next pass, within the step */
     double flops;
     eitp__noise_norms noise;
-    double term_norms[EITP_MAX_STEP_QUANTITIES]; /* of gradients, by place in the totals; negative: not measured */
+    double term_norms[EITP_MAX_STEP_SCALARS]; /* of gradients, by place in the totals; negative: not measured */
 } eitp__step_state;
 
 /* ---- Times ---- */
@@ -111,7 +111,7 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
 }
 
 /* The weight of a term in the step being made. */
-static double eitp__step_weight(const eitp_trainer *trainer, const eitp__quantity *term) {
+static double eitp__step_weight(const eitp_trainer *trainer, const eitp__scalar *term) {
     const double weight = eitp__term_weight(term, trainer->step + 1);
     return term->controlled ? weight * trainer->controllers.factors[term->controlled - 1] : weight;
 }
@@ -123,8 +123,8 @@ static double eitp__step_weight(const eitp_trainer *trainer, const eitp__quantit
 static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp_pass *pass, eitp_plan *plan,
                                        const eitp__step_items *items, int of_penalties, eitp_error *error) {
     eitp_status status = EITP_OK;
-    for (int q = 0; q < pass->quantity_count && !status; q++) {
-        const eitp__quantity *term = &pass->quantities[q];
+    for (int q = 0; q < pass->scalar_count && !status; q++) {
+        const eitp__scalar *term = &pass->scalars[q];
         const double divisor = of_penalties ? 1 : eitp__mean_divisor(items, q);
         const float weight = (float)(trainer->loss_scale * eitp__step_weight(trainer, term) / divisor);
         if ((term->kind == EITP__PENALTY) == (of_penalties != 0))
@@ -257,7 +257,7 @@ static eitp_status eitp__measure_norm_pass(eitp_trainer *trainer, eitp__term_nor
                                            eitp_error *error) {
     const eitp__probe *probe = eitp__probe_of(trainer, &norms->pass);
     const int first = probe ? probe->first_total : 0;
-    double values[EITP_MAX_STEP_QUANTITIES];
+    double values[EITP_MAX_STEP_SCALARS];
     eitp_status status = eitp__write_norm_pass(trainer, norms, error);
     if (!status)
         status = eitp__execute(trainer, norms->plan, error);
@@ -272,7 +272,7 @@ static eitp_status eitp__measure_norm_pass(eitp_trainer *trainer, eitp__term_nor
 static eitp_status eitp__measure_terms(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
     eitp__term_norms *norms = &trainer->plans.term_norms;
     eitp_status status = EITP_OK;
-    for (int q = 0; q < EITP_MAX_STEP_QUANTITIES; q++)
+    for (int q = 0; q < EITP_MAX_STEP_SCALARS; q++)
         state->term_norms[q] = -1;
     for (int i = 0; i < norms->count && eitp__step_measures_terms(trainer) && !status; i++) {
         const eitp__probe *probe = eitp__probe_of(trainer, &norms->passes[i].pass);
@@ -464,21 +464,21 @@ static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *s
 }
 
 /* Reports the terms, or else the measures, of a pass whose totals begin at `first`. */
-static void eitp__report_quantities(const eitp_trainer *trainer, const eitp__step_state *state, const eitp_pass *pass,
-                                    int first, int are_terms, const eitp__step_items *items, eitp_step_report *report) {
-    for (int q = 0; q < pass->quantity_count; q++) {
-        const eitp__quantity *quantity = &pass->quantities[q];
-        eitp_term_report *result = &report->terms[report->term_count + report->measure_count];
-        if (quantity->is_term != are_terms || !eitp__pass_reports(pass, quantity) ||
-            (quantity->is_regularizer && !eitp__term_is_due(&quantity->timing, report->step)))
+static void eitp__report_scalars(const eitp_trainer *trainer, const eitp__step_state *state, const eitp_pass *pass,
+                                 int first, int are_terms, const eitp__step_items *items, eitp_step_report *report) {
+    for (int q = 0; q < pass->scalar_count; q++) {
+        const eitp__scalar *scalar = &pass->scalars[q];
+        eitp_term_report *result = &report->terms[report->term_count + report->step_metric_count];
+        if (scalar->is_term != are_terms || !eitp__pass_reports(pass, scalar) ||
+            (scalar->is_regularizer && !eitp__term_is_due(&scalar->timing, report->step)))
             continue;
-        snprintf(result->name, sizeof result->name, "%s", quantity->name);
+        snprintf(result->name, sizeof result->name, "%s", scalar->name);
         result->mean = state->result[EITP__RESULT_TOTALS + first + q] / eitp__mean_divisor(items, q);
-        result->weight = are_terms ? eitp__step_weight(trainer, quantity) : 0;
+        result->weight = are_terms ? eitp__step_weight(trainer, scalar) : 0;
         result->grad_norm = are_terms ? state->term_norms[first + q] : -1;
         report->loss += result->weight * result->mean;
-        report->task_loss += quantity->is_regularizer ? 0 : result->weight * result->mean;
-        *(are_terms ? &report->term_count : &report->measure_count) += 1;
+        report->task_loss += scalar->is_regularizer ? 0 : result->weight * result->mean;
+        *(are_terms ? &report->term_count : &report->step_metric_count) += 1;
     }
 }
 
@@ -486,14 +486,14 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
     const eitp__probes *probes = &trainer->plans.probes;
     report->loss = report->task_loss = 0;
     for (int are_terms = 1; are_terms >= 0; are_terms--) {
-        eitp__report_quantities(trainer, state, &trainer->plans.pass, 0, are_terms, &state->items, report);
+        eitp__report_scalars(trainer, state, &trainer->plans.pass, 0, are_terms, &state->items, report);
         for (int i = 0; i < probes->count; i++) {
             eitp__step_items items = EITP__ZERO;
             if (!eitp__probe_is_due(trainer, &probes->of[i]))
                 continue;
             eitp__batch_count_items(&probes->of[i].batch, &items);
-            eitp__report_quantities(trainer, state, &probes->of[i].pass, probes->of[i].first_total, are_terms, &items,
-                                    report);
+            eitp__report_scalars(trainer, state, &probes->of[i].pass, probes->of[i].first_total, are_terms, &items,
+                                 report);
         }
     }
     report->items = state->items.of[0];

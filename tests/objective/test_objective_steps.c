@@ -92,7 +92,7 @@ static int own_close(double a, double b) {
 
 /* The value of a loss term, or if there is none of a measure; NaN: neither. */
 static double value_of(const eitp_step_report *report, const char *name) {
-    for (int i = 0; i < report->term_count + report->measure_count; i++) {
+    for (int i = 0; i < report->term_count + report->step_metric_count; i++) {
         if (!strcmp(report->terms[i].name, name))
             return report->terms[i].mean;
     }
@@ -393,7 +393,7 @@ static void predictions_are_those_of_plain_loops(void) {
             groups++;
         }
         if (step_once(&e, &s, &report)) {
-            CHECK(report.term_count == 3 && report.measure_count == 2 && groups == (by_batch ? 3 : 5));
+            CHECK(report.term_count == 3 && report.step_metric_count == 2 && groups == (by_batch ? 3 : 5));
             CHECK_THAT(own_close(report.terms[3].mean, expected[0] / groups), "entropy %.9g, expected %.9g",
                        report.terms[3].mean, expected[0] / groups);
             CHECK_THAT(own_close(value_of(&report, "entropy"), band / groups), "its band %.9g, expected %.9g",

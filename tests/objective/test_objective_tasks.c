@@ -77,7 +77,7 @@ static void check_finite(eitp_trainer *trainer, int terms, const char *name) {
         CHECK_THAT(report.applied && isfinite(report.loss) && isfinite(report.grad_norm), "%s: loss %g, norm %g", name,
                    report.loss, report.grad_norm);
         CHECK_THAT(terms < 0 || report.term_count == 1 + terms, "%s: %d terms", name, report.term_count);
-        for (int i = 0; i < report.term_count + report.measure_count; i++)
+        for (int i = 0; i < report.term_count + report.step_metric_count; i++)
             CHECK_THAT(isfinite(report.terms[i].mean), "%s: %s is %g", name, report.terms[i].name,
                        report.terms[i].mean);
     }

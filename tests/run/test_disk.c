@@ -224,7 +224,7 @@ static eitp_status make_trainer(fixture *f) {
     v.data_workers = f->workers;
     status = make_run(&f->trained, &f->host, &v, f->directory, &error_);
     if (!status && f->prefers_higher)
-        f->trained.trainer->plans.evaluator.pass.quantities[0].direction = EITP_HIGHER_IS_BETTER;
+        f->trained.trainer->plans.evaluator.pass.scalars[0].direction = EITP_HIGHER_IS_BETTER;
     if (!status)
         eitp__trainer_checkpoint_size(f->trained.trainer, &f->size, &largest);
     return status;

@@ -414,7 +414,7 @@ static void first_terms(const eitp_vae_objective *objective, double *kl, double 
     REQUIRE_OK(eitp_trainer_step(l.r.trainer, &report, &error_), error_);
     CHECK(report.term_count == 2 && !strcmp(report.terms[1].name, "kl"));
     *kl = report.terms[1].mean;
-    *weight = eitp__term_weight(&l.r.trainer->plans.pass.quantities[1], 2);
+    *weight = eitp__term_weight(&l.r.trainer->plans.pass.scalars[1], 2);
     end_run(&l.r);
 }
 

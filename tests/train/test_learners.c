@@ -108,7 +108,7 @@ static void add_mean(eitp_pass *pass, eitp_tensor *x) {
     eitp_tensor *miss = eitp_subtract(x, eitp_parameter(eitp_pass_graph(pass), "mean.x", 1, &size));
     eitp_pass_statistic(pass, "mean", group_mean(pass, eitp_affine(eitp_sum(eitp_multiply(miss, miss), 2u, 1), 0.5, 0)),
                         NULL);
-    eitp_pass_measure(pass, "first", group_mean(pass, eitp_slice(x, 1, 0, 1)), EITP_DIRECTION_UNKNOWN);
+    eitp_pass_step_metric(pass, "first", group_mean(pass, eitp_slice(x, 1, 0, 1)), EITP_DIRECTION_UNKNOWN);
     eitp_pass_learner(pass, "mean.", &mean_);
 }
 
@@ -139,7 +139,7 @@ static eitp_status extend(void *user, eitp_pass *pass, eitp_error *error) {
     if (parts_ & MEAN)
         add_mean(pass, eitp_stop_gradient(x));
     if (parts_ & STATE)
-        eitp_pass_parameter_measure(pass, "slow", slow_centres, NULL);
+        eitp_pass_parameter_metric(pass, "slow", slow_centres, NULL);
     if (parts_ & IN_PASS && eitp_pass_is_training(pass))
         keep(eitp_fill(graph, EITP_F32, 1, (int64_t[]){VALUES}, 1), "in pass", EITP_F32);
     if (parts_ & FLOOD)
@@ -216,7 +216,7 @@ static uint32_t train(const variant *v, int64_t steps) {
 }
 
 static double term_of(const eitp_step_report *report, const char *name) {
-    for (int i = 0; i < report->term_count + report->measure_count; i++) {
+    for (int i = 0; i < report->term_count + report->step_metric_count; i++) {
         if (!strcmp(report->terms[i].name, name))
             return report->terms[i].mean;
     }

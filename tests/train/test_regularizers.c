@@ -49,9 +49,9 @@ static eitp_status extend(void *user, eitp_pass *pass, eitp_error *error) {
     if (parts_ & PENALTY)
         eitp_pass_penalty(pass, "squares", squares_of, r, &schedule_);
     if (parts_ & MEASURES) {
-        eitp_pass_measure(pass, "width", spread_of(r, pass), EITP_DIRECTION_UNKNOWN);
-        eitp_pass_parameter_measure(pass, "size", squares_of, r);
-        eitp_pass_measure(pass, "one", eitp_max(eitp_pass_group_mask(pass), 2u, 0), EITP_DIRECTION_UNKNOWN);
+        eitp_pass_step_metric(pass, "width", spread_of(r, pass), EITP_DIRECTION_UNKNOWN);
+        eitp_pass_parameter_metric(pass, "size", squares_of, r);
+        eitp_pass_step_metric(pass, "one", eitp_max(eitp_pass_group_mask(pass), 2u, 0), EITP_DIRECTION_UNKNOWN);
     }
     return EITP_OK;
 }
@@ -170,7 +170,7 @@ static void measures_change_no_bit(void) {
 /* ---- Values ---- */
 
 static double find_term(const eitp_step_report *report, const char *name, double *weight) {
-    for (int i = 0; i < report->term_count + report->measure_count; i++) {
+    for (int i = 0; i < report->term_count + report->step_metric_count; i++) {
         if (strcmp(report->terms[i].name, name) != 0)
             continue;
         *weight = report->terms[i].weight;
@@ -206,7 +206,7 @@ static void reports_have_values_and_weights(void) {
         CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
         squares = naive_squares(&r);
         CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
-        CHECK(report.term_count == 3 && report.measure_count == 3);
+        CHECK(report.term_count == 3 && report.step_metric_count == 3);
         CHECK_NEAR(find_term(&report, "squares", &weight), squares, 1e-5 * squares);
         CHECK_NEAR(weight, 0.02, 1e-12);
         CHECK_NEAR(find_term(&report, "size", &weight), squares, 1e-5 * squares);
@@ -240,7 +240,7 @@ static void schedules_set_weights(void) {
                    expected[step]);
         find_term(&report, "squares", &weight);
         CHECK_NEAR(weight, expected[step], 1e-12);
-        CHECK(report.measure_count == 3);
+        CHECK(report.step_metric_count == 3);
     }
     end_run(&r);
 }

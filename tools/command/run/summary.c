@@ -47,7 +47,7 @@ static void add_text(text_buffer *result, const char *name, const char *text) {
 
 /* Metrics that are not loss terms, as in metrics.jsonl. */
 static void add_json_metrics(const eitp_evaluation *evaluation, text_buffer *result) {
-    char name[EITP_QUANTITY_NAME_SIZE + 8];
+    char name[EITP_SCALAR_NAME_SIZE + 8];
     for (int i = evaluation->term_count; i < evaluation->metric_count; i++) {
         snprintf(name, sizeof name, "val_%s", evaluation->metrics[i].name);
         text_json_member_number(result, name, evaluation->metrics[i].mean);

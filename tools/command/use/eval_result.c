@@ -88,7 +88,7 @@ static void add_json_confusion(const eitp_classification_report *report, text_bu
 static void add_labels_json(const measured *m, text_buffer *t) {
     eitp_classification_report report;
     eitp_error ignored;
-    char name[EITP_QUANTITY_NAME_SIZE + 8];
+    char name[EITP_SCALAR_NAME_SIZE + 8];
     for (int i = m->result->term_count; i < m->result->metric_count; i++) {
         const eitp_metric *metric = &m->result->metrics[i];
         text_json_member_number(t, metric->name, metric->mean);
