@@ -55,7 +55,8 @@ END
 # Names of members that are also names in files and records, which messages mention.
 tr ' ' '\n' >files <<'END'
 add_prefix_space grad_norm jacobian_norm mask_token max_tokens model_type modules_to_save oom_score_adj pad_id
-parameter_norm path_norm peak_bytes problem_type special_tokens strip_accents target_modules unk_token update_norm
+parameter_norm path_norm peak_bytes problem_type sliding_window special_tokens strip_accents target_modules unk_token
+update_norm
 END
 
 check "build tests/command/translated.c" "${CC:-cc}" -I"$root" -I"$root/tools/command" -o translated "$root/tests/command/translated.c" \

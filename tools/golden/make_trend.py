@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the golden values of tests/run/test_trend.c with scipy and pymannkendall: tests/golden/trend/expected.txt, or the file given.
+"""Write the golden values of tests/base/test_trend.c with scipy and pymannkendall: tests/golden/trend/expected.txt, or the file given.
 
     python3 tools/golden/make_trend.py [FILE]
 
