@@ -49,6 +49,13 @@ EITP__PRIVATE eitp_text_list eitp__setting_texts(const eitp_setting *setting, co
 
 /* The value of a CHOICE with this name, or -1. */
 EITP__PRIVATE int64_t eitp__setting_find_choice(const eitp_setting *setting, const char *name);
+
+/* EITP_ERROR_ARGUMENT: "<name>: invalid value '<value>' (choose from <choices>)". */
+EITP__PRIVATE eitp_status eitp__setting_fail_choice(const eitp_setting *setting, const char *value, eitp_error *error);
+
+/* Formats the choices: "constant, linear or cosine", with " or " as the last separator. */
+EITP__PRIVATE void eitp__setting_list_choices(const eitp_setting *setting, const char *last, char *text, size_t size);
+
 EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *config, eitp__buffer *text);
 
 /* Reads the member of a JSON object. Fails if the object lacks it, unless the setting is optional: then the value stays
@@ -68,10 +75,5 @@ EITP__PRIVATE int eitp__setting_read_number(const char *text, double *number);
 /* EITP_ERROR_ARGUMENT: "<name> must be <bounds> (got '<value>')". */
 EITP__PRIVATE eitp_status eitp__setting_fail_value(const char *name, const char *bounds, const char *value,
                                                    eitp_error *error);
-
-/* Sets a setting, except a TEXT or TEXTS, from text: a number, "true" or "false", or the name of a choice. On failure
-   the configuration is unchanged. */
-EITP__PRIVATE eitp_status eitp__setting_set_from_text(const eitp_setting *setting, const char *value, void *config,
-                                                      eitp_error *error);
 
 #endif

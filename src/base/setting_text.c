@@ -1,4 +1,4 @@
-/* Parses settings from the text of a name=value argument. */
+/* Settings from text: that of an argument name=value, of a JSON number, or of a program. */
 #include "base/setting_table.h"
 
 EITP__PRIVATE int eitp__setting_has_name(const char *name, const char *given) {
@@ -17,39 +17,72 @@ EITP__PRIVATE eitp_status eitp__setting_fail_value(const char *name, const char 
 EITP__PRIVATE int eitp__setting_read_number(const char *text, double *number) {
     char *end;
     *number = strtod(text, &end);
-    return *text && !*end && !text[strspn(text, "0123456789+-.eE")];
+    return *text && !*end && isfinite(*number) && !text[strspn(text, "0123456789+-.eE")];
 }
 
-static int eitp__setting_read_whole(const char *text, int64_t *integer) {
+/* Reads a whole number, which is -integer if *is_negative; 0 if the text is anything else, or beyond 64 bits. */
+static int eitp__setting_read_whole(const char *text, uint64_t *integer, int *is_negative) {
+    const char *digits = text + (*text == '-' || *text == '+');
     char *end;
+    *is_negative = *text == '-';
     errno = 0;
-    *integer = strtoll(text, &end, 10);
-    return *text && !*end && !errno && !text[strspn(text, "0123456789+-")];
+    *integer = strtoull(digits, &end, 10);
+    return *digits >= '0' && *digits <= '9' && !*end && !errno && !(*is_negative && *integer > INT64_MAX);
 }
 
-/* 0, 1, or -1 for anything else. */
-static int64_t eitp__setting_find_flag(const char *text) {
-    return !strcmp(text, "false") ? 0 : !strcmp(text, "true") ? 1 : -1;
+static eitp_status eitp__setting_set_whole(const eitp_setting *setting, const char *value, void *config,
+                                           eitp_error *error) {
+    uint64_t integer;
+    int is_negative;
+    eitp_status status = EITP_OK;
+    if (eitp__setting_read_whole(value, &integer, &is_negative))
+        return is_negative ? eitp_setting_set_integer(setting, -(int64_t)integer, config, error)
+                           : eitp_setting_set_unsigned(setting, integer, config, error);
+    if (!(setting->flags & EITP_SETTING_BYTES))
+        return eitp__setting_fail_value(setting->name, "a whole number", value, error);
+    status = eitp_parse_bytes(value, &integer, error);
+    return status ? eitp__fail_prefix(error, status, "%s", setting->name)
+                  : eitp_setting_set_unsigned(setting, integer, config, error);
 }
 
-EITP__PRIVATE eitp_status eitp__setting_set_from_text(const eitp_setting *setting, const char *value, void *config,
-                                                      eitp_error *error) {
-    char bounds[200];
-    int64_t integer = -1;
-    double number = 0;
-    int is_valid;
-    if (setting->kind == EITP_SETTING_NUMBER)
-        is_valid = eitp__setting_read_number(value, &number);
-    else if (setting->kind == EITP_SETTING_CHOICE)
-        is_valid = (integer = eitp__setting_find_choice(setting, value)) >= 0;
-    else if (setting->kind == EITP_SETTING_FLAG)
-        is_valid = (integer = eitp__setting_find_flag(value)) >= 0;
-    else
-        is_valid = eitp__setting_read_whole(value, &integer);
-    if (!is_valid) {
-        eitp_setting_bounds(setting, bounds, sizeof bounds);
-        return eitp__setting_fail_value(setting->name, *bounds ? bounds : "a whole number", value, error);
+static eitp_status eitp__setting_set_choice(const eitp_setting *setting, const char *value, void *config,
+                                            eitp_error *error) {
+    const int64_t choice = eitp__setting_find_choice(setting, value);
+    return choice < 0 ? eitp__setting_fail_choice(setting, value, error)
+                      : eitp_setting_set_integer(setting, choice, config, error);
+}
+
+static eitp_status eitp__setting_set_flag(const eitp_setting *setting, const char *value, void *config,
+                                          eitp_error *error) {
+    const int is_true = !strcmp(value, "true");
+    return is_true || !strcmp(value, "false") ? eitp_setting_set_integer(setting, is_true, config, error)
+                                              : eitp__setting_fail_value(setting->name, "true or false", value, error);
+}
+
+eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value, void *config, eitp_error *error) {
+    double number;
+    if (!setting || !config || (!value && setting->kind != EITP_SETTING_TEXT))
+        return eitp__fail_null(error, "eitp_setting_set_text", "setting, value and config");
+    switch (setting->kind) {
+    case EITP_SETTING_TEXTS:
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is a list; set it with eitp_setting_set_texts",
+                          setting->name);
+    case EITP_SETTING_TEXT:
+        if (value && !*value)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must not be empty", setting->name);
+        if (setting->choices && value && eitp__setting_find_choice(setting, value) < 0)
+            return eitp__setting_fail_choice(setting, value, error);
+        memcpy((char *)config + setting->offset, (const void *)&value, sizeof value);
+        return EITP_OK;
+    case EITP_SETTING_NUMBER:
+        return eitp__setting_read_number(value, &number)
+                   ? eitp_setting_set_number(setting, number, config, error)
+                   : eitp__setting_fail_value(setting->name, "a number", value, error);
+    case EITP_SETTING_CHOICE:
+        return eitp__setting_set_choice(setting, value, config, error);
+    case EITP_SETTING_FLAG:
+        return eitp__setting_set_flag(setting, value, config, error);
+    default:
+        return eitp__setting_set_whole(setting, value, config, error);
     }
-    return setting->kind == EITP_SETTING_NUMBER ? eitp_setting_set_number(setting, number, config, error)
-                                                : eitp_setting_set_integer(setting, integer, config, error);
 }

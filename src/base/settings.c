@@ -167,15 +167,14 @@ double eitp_setting_number(const eitp_setting *setting, const void *config) {
 
 /* ---- Bounds ---- */
 
-/* Formats the choices: "none or windows", "constant, linear or cosine". */
-static void eitp__setting_list_choices(const eitp_setting *setting, char *text, size_t size) {
+EITP__PRIVATE void eitp__setting_list_choices(const eitp_setting *setting, const char *last, char *text, size_t size) {
     size_t at = 0, length, next;
     for (int64_t i = 0; at < size; i++) {
         const char *choice = eitp__setting_choice(setting, i, &length);
         if (!length)
             return;
         eitp__setting_choice(setting, i + 1, &next);
-        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : " or ", (int)length, choice);
+        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : last, (int)length, choice);
     }
 }
 
@@ -185,7 +184,7 @@ void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
         return;
     *text = 0;
     if (setting && setting->choices) {
-        eitp__setting_list_choices(setting, text, size);
+        eitp__setting_list_choices(setting, " or ", text, size);
     } else if (setting && setting->kind == EITP_SETTING_FLAG) {
         snprintf(text, size, "true or false");
     } else if (setting && !eitp__setting_is_text(setting)) {
@@ -233,17 +232,18 @@ static eitp_status eitp__setting_fail(const eitp_setting *setting, double got, e
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got %.16g)", setting->name, bounds, got);
 }
 
-static eitp_status eitp__setting_fail_text(const eitp_setting *setting, const char *got, eitp_error *error) {
-    char bounds[200];
-    eitp_setting_bounds(setting, bounds, sizeof bounds);
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got '%s')", setting->name, bounds, got);
+EITP__PRIVATE eitp_status eitp__setting_fail_choice(const eitp_setting *setting, const char *value, eitp_error *error) {
+    char list[400];
+    eitp__setting_list_choices(setting, ", ", list, sizeof list);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: invalid value '%.40s' (choose from %s)", setting->name, value,
+                      list);
 }
 
 EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error) {
     if (eitp__setting_is_within(setting, values))
         return EITP_OK;
     if (setting->kind == EITP_SETTING_TEXT)
-        return eitp__setting_fail_text(setting, eitp__setting_text(setting, values), error);
+        return eitp__setting_fail_choice(setting, eitp__setting_text(setting, values), error);
     return eitp__setting_fail(setting, eitp__setting_number(setting, values), error);
 }
 
@@ -271,7 +271,8 @@ static eitp_status eitp__setting_replace(const eitp_setting *setting, int64_t in
 }
 
 static eitp_status eitp__refuse_text(const eitp_setting *setting, eitp_error *error) {
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is a text; assign it to the member of the struct", setting->name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is a text; set it with eitp_setting_set_text or _texts",
+                      setting->name);
 }
 
 eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, void *config, eitp_error *error) {
@@ -309,17 +310,6 @@ eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, v
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is an integer; set it with eitp_setting_set_integer",
                           setting->name);
     return eitp__setting_replace(setting, 0, value, config, error);
-}
-
-eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value, void *config, eitp_error *error) {
-    if (!setting || !config)
-        return eitp__fail_null(error, "eitp_setting_set_text", "setting and config");
-    if (setting->kind != EITP_SETTING_TEXT)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is not a text", setting->name);
-    if (setting->choices && value && eitp__setting_find_choice(setting, value) < 0)
-        return eitp__setting_fail_text(setting, value, error);
-    memcpy((char *)config + setting->offset, (const void *)&value, sizeof value);
-    return EITP_OK;
 }
 
 eitp_status eitp_setting_set_texts(const eitp_setting *setting, const char *const *texts, size_t count, void *config,

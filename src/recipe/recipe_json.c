@@ -4,8 +4,6 @@
 #include "base/setting_table.h"
 #include "recipe/recipe_settings.h"
 
-#include <errno.h>
-
 /* A recipe is written by hand. */
 #define EITP__RECIPE_LIMIT ((size_t)1 << 24)
 
@@ -73,76 +71,41 @@ static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *s
     return eitp_setting_set_texts(setting, texts, count, values, error);
 }
 
-static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *setting, const eitp_json *value,
-                                   eitp_recipe *recipe, void *values, eitp_error *error) {
+/* The JSON types that a setting is written in, as bits of 1 << eitp_json_kind; *name describes them. */
+static unsigned eitp__setting_json_kinds(const eitp_setting *setting, const char **name) {
+    const unsigned boolean = 1u << EITP_JSON_BOOLEAN, number = 1u << EITP_JSON_NUMBER, text = 1u << EITP_JSON_STRING;
+    const int is_text = setting->kind == EITP_SETTING_TEXT || setting->kind == EITP_SETTING_CHOICE;
+    const int is_bytes = (setting->flags & EITP_SETTING_BYTES) != 0;
     const int or_number = (setting->flags & EITP_SETTING_OR_NUMBER) != 0;
-    const char *text;
-    if (value->kind != EITP_JSON_STRING && !(or_number && value->kind == EITP_JSON_NUMBER))
-        return eitp__fail_type(setting, or_number ? "a string or a number" : "a string", value, error);
-    if (eitp__has_zero_byte(value))
-        return eitp__fail_type(setting, "a string without zero bytes", value, error);
-    text = eitp__recipe_keep(host, recipe, value->text, value->text_size);
-    return text ? eitp_setting_set_text(setting, text, values, error)
-                : eitp__fail_memory(error, value->text_size, "a text of a recipe");
-}
-
-static eitp_status eitp__read_choice(const eitp_setting *setting, const eitp_json *value, void *values,
-                                     eitp_error *error) {
-    const int is_text = value->kind == EITP_JSON_STRING && !eitp__has_zero_byte(value);
-    const int64_t choice = is_text ? eitp__setting_find_choice(setting, value->text) : -1;
-    char bounds[200];
-    eitp_setting_bounds(setting, bounds, sizeof bounds);
-    return choice < 0 ? eitp__fail_type(setting, bounds, value, error)
-                      : eitp_setting_set_integer(setting, choice, values, error);
-}
-
-/* JSON has no type for numbers above INT64_MAX; a seed may be one. */
-static eitp_status eitp__read_count(const eitp_setting *setting, const eitp_json *value, void *values,
-                                    eitp_error *error) {
-    char *end;
-    unsigned long long number;
-    if (value->kind == EITP_JSON_NUMBER && value->is_integer)
-        return eitp_setting_set_integer(setting, value->integer, values, error);
-    errno = 0;
-    number = value->kind == EITP_JSON_NUMBER ? strtoull(value->text, &end, 10) : 0;
-    if (value->kind != EITP_JSON_NUMBER || *end || errno || value->text[0] == '-')
-        return eitp__fail_type(setting, "a whole number", value, error);
-    return eitp_setting_set_unsigned(setting, number, values, error);
-}
-
-static eitp_status eitp__read_bytes(const eitp_setting *setting, const eitp_json *value, void *values,
-                                    eitp_error *error) {
-    uint64_t bytes;
-    if (value->kind == EITP_JSON_NUMBER)
-        return eitp__read_count(setting, value, values, error);
-    if (value->kind != EITP_JSON_STRING || eitp__has_zero_byte(value))
-        return eitp__fail_type(setting, "a number of bytes, or a string such as \"900M\"", value, error);
-    if (eitp_parse_bytes(value->text, &bytes, error))
-        return eitp__fail_prefix(error, EITP_ERROR_FORMAT, "%s", setting->name);
-    return eitp_setting_set_unsigned(setting, bytes, values, error);
+    if (is_text) {
+        *name = or_number ? "a string or a number" : "a string";
+        return or_number ? text | number : text;
+    }
+    if (setting->kind == EITP_SETTING_FLAG) {
+        *name = "true or false";
+        return boolean;
+    }
+    *name = is_bytes                               ? "a number of bytes, or a string such as \"900M\""
+            : setting->kind == EITP_SETTING_NUMBER ? "a number"
+                                                   : "a whole number";
+    return is_bytes ? text | number : number;
 }
 
 static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_walk *walk, const eitp_json *value,
                                       eitp_recipe *recipe, eitp_error *error) {
     const eitp_setting *setting = walk->setting;
     void *values = eitp__recipe_member(recipe, walk);
-    switch (setting->kind) {
-    case EITP_SETTING_TEXTS:
+    const char *text = value->kind == EITP_JSON_BOOLEAN ? (value->boolean ? "true" : "false") : value->text, *expected;
+    if (setting->kind == EITP_SETTING_TEXTS)
         return eitp__read_texts(host, setting, value, recipe, values, error);
-    case EITP_SETTING_TEXT:
-        return eitp__read_text(host, setting, value, recipe, values, error);
-    case EITP_SETTING_CHOICE:
-        return eitp__read_choice(setting, value, values, error);
-    case EITP_SETTING_FLAG:
-        return value->kind == EITP_JSON_BOOLEAN ? eitp_setting_set_integer(setting, value->boolean, values, error)
-                                                : eitp__fail_type(setting, "true or false", value, error);
-    case EITP_SETTING_NUMBER:
-        return value->kind == EITP_JSON_NUMBER ? eitp_setting_set_number(setting, value->number, values, error)
-                                               : eitp__fail_type(setting, "a number", value, error);
-    default:
-        return setting->flags & EITP_SETTING_BYTES ? eitp__read_bytes(setting, value, values, error)
-                                                   : eitp__read_count(setting, value, values, error);
-    }
+    if (!(eitp__setting_json_kinds(setting, &expected) >> value->kind & 1))
+        return eitp__fail_type(setting, expected, value, error);
+    if (value->kind == EITP_JSON_STRING && eitp__has_zero_byte(value))
+        return eitp__fail_type(setting, "a string without zero bytes", value, error);
+    if (setting->kind == EITP_SETTING_TEXT)
+        text = eitp__recipe_keep(host, recipe, value->text, value->text_size);
+    return text ? eitp_setting_set_text(setting, text, values, error)
+                : eitp__fail_memory(error, value->text_size, "a text of a recipe");
 }
 
 EITP__PRIVATE eitp_status eitp__recipe_read_member(const eitp_host *host, const eitp_json *object,

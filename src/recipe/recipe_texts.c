@@ -54,11 +54,9 @@ static eitp_status eitp__recipe_copy_list(const eitp_host *host, eitp_recipe *co
 
 static eitp_status eitp__recipe_copy_text(const eitp_host *host, eitp_recipe *copy, const eitp__recipe_walk *walk,
                                           eitp_error *error) {
-    void *values = eitp__recipe_member(copy, walk);
-    const char *text = NULL;
-    const eitp_status status =
-        eitp__recipe_set_text(host, copy, &text, eitp__setting_text(walk->setting, values), error);
-    return status ? status : eitp_setting_set_text(walk->setting, text, values, error);
+    char *values = (char *)eitp__recipe_member(copy, walk);
+    return eitp__recipe_set_text(host, copy, (const char **)(void *)(values + walk->setting->offset),
+                                 eitp__setting_text(walk->setting, values), error);
 }
 
 EITP__PRIVATE eitp_status eitp__recipe_copy(const eitp_host *host, const eitp_recipe *recipe, eitp_recipe *copy,

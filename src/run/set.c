@@ -176,7 +176,7 @@ static eitp_status eitp__set_change_config(eitp_run *run, const eitp_json *root,
     size_t count;
     eitp_status status = eitp__set_parse(root, run->settings, run->setting_count, changes, &count, error);
     for (size_t i = 0; i < count && !status; i++)
-        status = eitp__setting_set_from_text(changes[i].setting, changes[i].value, &changed, error);
+        status = eitp_setting_set_text(changes[i].setting, changes[i].value, &changed, error);
     if (!status && run->is_ending)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the run has ended");
     if (status)
@@ -324,7 +324,7 @@ static eitp_status eitp__set_check(eitp__set_order *order, const eitp_setting_ch
         status = eitp__set_find(settings, setting_count, changes[i].name, &change->setting, error);
         change->value = changes[i].value;
         if (!status)
-            status = eitp__setting_set_from_text(change->setting, change->value, &config, error);
+            status = eitp_setting_set_text(change->setting, change->value, &config, error);
     }
     order->count = order->given = count;
     return status;

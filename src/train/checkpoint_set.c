@@ -125,7 +125,7 @@ static eitp_status eitp__edit_setting(eitp__checkpoint_edit *edit, eitp_setting_
         if (!eitp__setting_has_name(settings[i].name, change->name))
             continue;
         eitp_setting_format(&settings[i], config, change->was, sizeof change->was);
-        status = eitp__setting_set_from_text(&settings[i], change->value, config, error);
+        status = eitp_setting_set_text(&settings[i], change->value, config, error);
         eitp_setting_format(&settings[i], config, change->is, sizeof change->is);
         if (!status && config->micro_batches_per_pass < 1)
             status = eitp__setting_fail_value("micro_batches_per_pass", "at least 1", change->value, error);

@@ -465,9 +465,10 @@ static void texts_are_settings(void) {
     CHECK(eitp_setting_set_integer(keep_best, 1, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_setting_set_unsigned(keep_best, 1, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_setting_set_number(keep_best, 1, &config, &error_) == EITP_ERROR_ARGUMENT && !config.keep_best);
-    CHECK(eitp_setting_set_text(run_setting("steps"), "1", &config, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(!strcmp(error_.message, "steps is not a text"), "%s", error_.message);
+    CHECK(eitp_setting_set_text(keep_best, "", &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(!strcmp(error_.message, "keep_best must not be empty"), "%s", error_.message);
     CHECK(eitp_setting_set_text(NULL, "1", &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_setting_set_text(run_setting("steps"), NULL, &config, &error_) == EITP_ERROR_ARGUMENT);
 }
 
 /* The warnings that the library logs. */
