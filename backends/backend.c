@@ -44,9 +44,10 @@ static const eitp__backend_interface *eitp__find_backend(const char *name, int l
 static eitp_status eitp__create_named(const eitp_host *host, const char *name, const eitp__backend_config *config,
                                       eitp__backend **backend, eitp_error *error) {
     eitp__backend_config chosen = *config;
-    const int length = eitp__parse_device(name, &chosen.ordinal);
-    const eitp__backend_interface *interface = eitp__find_backend(name, length);
-    if (!interface && !EITP__WITH_CUDA && !strncmp(name, "cuda", 4))
+    const char *kind = !strcmp(name, "gpu") ? "cuda" : name;
+    const int length = eitp__parse_device(kind, &chosen.ordinal);
+    const eitp__backend_interface *interface = eitp__find_backend(kind, length);
+    if (!interface && !EITP__WITH_CUDA && !strncmp(kind, "cuda", 4))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "device '%s' is not available: this program was built with EITP_WITHOUT_CUDA; use device "
                           "'cpu'",

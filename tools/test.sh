@@ -126,7 +126,7 @@ scripts() { # the command eitp, prefix of the command of a test, suffix of its n
 other_scripts() { # the command eitp, the library
     files=$(echo README.md tools/*.sh tools/research/* $(find tools/amalgamate tools/command -name '*.[ch]' | sort) | tr ' ' ,)
     for script in tests/tools/test_*.sh; do
-        echo "$(basename "$script" .sh) $1,$2,$BUILD/libraries,$script,$files env EITP=$1 LIBRARY=$2 sh $script"
+        echo "$(basename "$script" .sh) $1,$2,$BUILD/libraries,$(files_of "$script"),$files env EITP=$1 LIBRARY=$2 sh $script"
     done
 }
 

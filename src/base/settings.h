@@ -76,10 +76,10 @@ EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double
                                              eitp_error *error);
 
 /*
- * Sets a value from text, except of a TEXTS: a number, a number of bytes as eitp_parse_bytes reads it, "true" or "false",
- * the name of a choice, as eitp_setting_format writes them. A TEXT keeps `value` itself, which is not copied and may be
- * NULL. EITP_ERROR_ARGUMENT if it is something else, out of bounds, or not one of the choices; the configuration is then
- * unchanged.
+ * Sets a value from text, except of a TEXTS: a number, a number of bytes as eitp_parse_bytes reads it, "true" or
+ * "false", or the name of a choice, as eitp_setting_format writes them. A TEXT keeps `value` itself, which is not
+ * copied and may be NULL but not empty. EITP_ERROR_ARGUMENT if the text is something else, or the value is out of
+ * bounds; the configuration is then unchanged.
  */
 EITP_API eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value, void *config,
                                            eitp_error *error);

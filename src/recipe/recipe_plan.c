@@ -63,19 +63,12 @@ static size_t eitp__record_bytes(const void *user, const eitp_task *task) {
     return eitp_run_record_bytes(&config, task);
 }
 
-static eitp_status eitp__find_optimizer(const char *name, eitp_optimizer *optimizer, eitp_error *error) {
-    char names[200];
-    size_t used = 0;
-    for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
-        if (!strcmp(eitp_optimizer_get((eitp_optimizer)i)->name, name)) {
-            *optimizer = (eitp_optimizer)i;
-            return EITP_OK;
-        }
-    }
-    for (int i = 0; i < EITP_OPTIMIZER_COUNT && used < sizeof names; i++)
-        used +=
-            (size_t)snprintf(names + used, sizeof names - used, ", %s", eitp_optimizer_get((eitp_optimizer)i)->name);
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer '%s' (choose from auto%s)", name, names);
+/* The optimizer with a name that is a choice of the setting. */
+static eitp_optimizer eitp__find_optimizer(const char *name) {
+    int found = 0;
+    while (found < EITP_OPTIMIZER_COUNT && strcmp(eitp_optimizer_get((eitp_optimizer)found)->name, name) != 0)
+        found++;
+    return found < EITP_OPTIMIZER_COUNT ? (eitp_optimizer)found : EITP_ADAMW;
 }
 
 static int eitp__is_auto(const char *text) {
@@ -83,7 +76,7 @@ static int eitp__is_auto(const char *text) {
 }
 
 /* A resumed run keeps its precision and optimizer where the recipe leaves them open. */
-static eitp_status eitp__describe_numbers(eitp_training *training, eitp_error *error) {
+static void eitp__describe_numbers(eitp_training *training) {
     const eitp_memory_recipe *memory = &training->recipe.memory;
     eitp_fit *fit = &training->fit;
     fit->context.precision = training->is_resumed && eitp__is_auto(memory->precision) ? training->resumed.precision
@@ -91,13 +84,10 @@ static eitp_status eitp__describe_numbers(eitp_training *training, eitp_error *e
                                                                                       : "auto";
     if (training->is_resumed && eitp__is_auto(memory->optimizer)) {
         fit->trainer.optimizer_config.optimizer = training->resumed.config.optimizer_config.optimizer;
-        return EITP_OK;
+        return;
     }
     fit->any_optimizer = eitp__is_auto(memory->optimizer);
-    fit->trainer.optimizer_config.optimizer = EITP_ADAMW;
-    return fit->any_optimizer
-               ? EITP_OK
-               : eitp__find_optimizer(memory->optimizer, &fit->trainer.optimizer_config.optimizer, error);
+    fit->trainer.optimizer_config.optimizer = fit->any_optimizer ? EITP_ADAMW : eitp__find_optimizer(memory->optimizer);
 }
 
 /* The recipe's budget, or the free memory; `known`, if it is not 0, is what was found before. */
@@ -197,8 +187,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     eitp__keep_kernels(training, &fit->context);
     status = eitp_memory_info_read(&training->host, &info, error);
     fit->process = (size_t)info.resident;
-    if (!status)
-        status = eitp__describe_numbers(training, error);
+    eitp__describe_numbers(training);
     eitp__training_set_rates(training, &fit->trainer);
     if (!status)
         status = eitp__find_budget(training, known, &fit->budget, error);

@@ -20,11 +20,13 @@
     EITP__SETTING(eitp_task_recipe, , member, name, kind, value, min, max, flags, REFUSED, choices, help)
 #define EITP__MEMORY_SETTING(member, name, kind, value, max, flags, choices, help)                                     \
     EITP__SETTING(eitp_memory_recipe, , member, name, kind, value, 0, max, flags, ACCEPTED, choices, help)
-#define EITP__LENGTH_SETTING(member, name, kind, value, min, max, help)                                                \
-    EITP__SETTING(eitp_recipe, , member, name, kind, value, min, max, 0, ACCEPTED, NULL, help)
+#define EITP__LENGTH_SETTING(member, name, kind, value, min, max, flags, help)                                         \
+    EITP__SETTING(eitp_recipe, , member, name, kind, value, min, max, flags, ACCEPTED, NULL, help)
 
 static const eitp_setting eitp__context_settings[] = {
-    EITP__TEXT_SETTING(eitp_context_config, , device, "device", "auto", ACCEPTED, "where to compute"),
+    EITP__TEXT_SETTING(eitp_context_config, , device, "device", "auto", ACCEPTED,
+                       "where to compute: cpu, cuda, or cuda:1 for the second GPU; cuda,cpu: on a GPU, or if none can "
+                       "be used, on the processor; auto: on the processor"),
     EITP__CONTEXT_SETTING(threads, "threads", INTEGER, 0, 0, 4096,
                           "threads; results do not depend on it; 0: as many as affinity and quota allow"),
     EITP__CONTEXT_SETTING(pin_memory, "pin_memory", FLAG, 1, 0, 1,
@@ -37,16 +39,18 @@ static const eitp_setting eitp__model_settings[] = {
     EITP__TEXT_SETTING(eitp_model_recipe, , directory, "model", NULL, REFUSED,
                        "model directory, or output directory (its best checkpoint, or the newest)"),
     EITP__TEXT_SETTING(eitp_model_recipe, , shape, "init", NULL, REFUSED,
-                       "random weights in a shape: its name, or a config.json"),
+                       "random weights in a shape, which has a name or is a config.json"),
     EITP__MODEL_SETTING(vocabulary, "vocab_size", INTEGER, 0, 0, 1 << 24, EITP_SETTING_OPTIONAL,
                         "tokens of the vocabulary; 0: the tokenizer's"),
-    EITP__MODEL_SETTING(layers, "layers", INTEGER, 0, 0, 1000, EITP_SETTING_OPTIONAL, "layers; 0: the shape's"),
+    EITP__MODEL_SETTING(layers, "layers", INTEGER, 0, 0, 1000, EITP_SETTING_OPTIONAL,
+                        "layers of a model with random weights; 0: the shape's"),
     EITP__MODEL_SETTING(heads, "heads", INTEGER, 0, 0, 1 << 16, EITP_SETTING_OPTIONAL,
-                        "attention heads in a layer; 0: the shape's"),
+                        "attention heads in a layer of a model with random weights; 0: the shape's"),
     EITP__MODEL_SETTING(width, "width", INTEGER, 0, 0, 1 << 20, EITP_SETTING_OPTIONAL,
-                        "values per token, a multiple of the heads; the MLP scales with it; 0: the shape's"),
+                        "values per token of a model with random weights, a multiple of the heads; the MLP scales with "
+                        "it; 0: the shape's"),
     EITP__MODEL_SETTING(positions, "positions", INTEGER, 0, 0, 1 << 24, EITP_SETTING_OPTIONAL,
-                        "longest sequence, in tokens; 0: the shape's"),
+                        "longest sequence of a model with random weights, in tokens; 0: the shape's"),
     EITP__TEXT_SETTING(
         eitp_model_recipe, , tokenizer, "tokenizer", NULL, REFUSED,
         "tokenizer.json, its directory, or bytes; by default the model's, or one that is trained on the text"),
@@ -62,11 +66,16 @@ static const eitp_setting eitp__model_settings[] = {
                         "scale the adapters' output by A / R; 0: A = 2 R"),
     EITP__MODEL_SETTING(lora_dropout, "lora_dropout", NUMBER, 0, 0, 1, EITP_SETTING_BELOW,
                         "dropout on the adapters' input"),
-    EITP__TEXT_SETTING(eitp_model_recipe, , lora_targets, "lora_targets", NULL, REFUSED, "layers that get adapters"),
+    EITP__TEXT_SETTING(
+        eitp_model_recipe, , lora_targets, "lora_targets", NULL, REFUSED,
+        "layers that get adapters, such as c_attn,c_proj,c_fc, all-linear, or h.0.attn.c_attn of one block"),
     EITP__TEXT_SETTING(eitp_model_recipe, , lora_modules_to_save, "lora_modules_to_save", NULL, REFUSED,
-                       "modules that are trained whole beside the adapters"),
+                       "modules of a decoder that are trained whole beside the adapters: embed_tokens (in GPT-2 wte), "
+                       "lm_head if the model has one of its own"),
     EITP__MODEL_SETTING(lora_rslora, "lora_rslora", FLAG, 0, 0, 1, 0, "scale the adapters' output by A / sqrt(R)"),
-    EITP__TEXT_SETTING(eitp_model_recipe, , freeze, "freeze", NULL, REFUSED, "parameters to freeze"),
+    EITP__TEXT_SETTING(eitp_model_recipe, , freeze, "freeze", NULL, REFUSED,
+                       "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; such "
+                       "as embeddings,layers:6"),
     EITP__TEXT_SETTING(eitp_model_recipe, , encoder, "encoder", NULL, REFUSED,
                        "for task vae: model directory of an encoder, or a shape with random weights"),
     EITP__MODEL_SETTING(latent_size, "latent_size", INTEGER, 0, 0, 4096, EITP_SETTING_OPTIONAL,
@@ -77,20 +86,25 @@ static const eitp_setting eitp__model_settings[] = {
 
 static const eitp_setting eitp__data_settings[] = {
     EITP__TEXTS_SETTING(eitp_data_recipe, , training, "data", REFUSED,
-                        "text files, tables, directories of them, or one token file"),
+                        "text files, tables, directories of them, - for standard input, or one token file"),
     EITP__TEXTS_SETTING(eitp_data_recipe, , validation, "val_data", REFUSED,
                         "validation data, instead of a part of the training data"),
     EITP__DATA_SETTING(validation_fraction, "val_fraction", NUMBER, 0.1, 0, 0.9, NULL,
-                       "fraction of the data held out for validation; 0: none"),
-    EITP__DATA_SETTING(format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0,
-                       "auto text lines csv tsv jsonl conll chat",
-                       "what a file is: one text, a text on each line, a table, or conversations"),
+                       "fraction of the data held out for validation, from its end; 0: none"),
+    EITP__DATA_SETTING(
+        format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, "auto text lines csv tsv jsonl conll chat",
+        "what a file is: one text; a text on each line; a table with a text in each row; conll, a word and its label "
+        "on each line, in columns; or chat, a conversation in each row of JSON Lines. auto: by .csv, .tsv, .tab, "
+        ".json, .jsonl, .ndjson, .conll, .bio and .iob, and chat if the first row of JSON Lines is a conversation"),
     EITP__TEXT_SETTING(eitp_data_recipe, , encoding, "encoding", NULL, REFUSED,
-                       "encoding of the text, as iconv names it"),
-    EITP__COLUMN_SETTING(text_column, "text_column", "column of tables that has the text"),
+                       "encoding of the text, such as GB18030, UTF-16 or another that 'iconv -l' lists"),
+    EITP__COLUMN_SETTING(text_column, "text_column",
+                         "column of tables that has the text, or a list of its words: its name, or its number from 1 "
+                         "if no line has names"),
     EITP__COLUMN_SETTING(pair_column, "pair_column", "column of tables that has the second text of a pair"),
-    EITP__COLUMN_SETTING(label_column, "label_column", "column of tables that has the label"),
-    EITP__COLUMN_SETTING(weight_column, "weight_column", "column of tables that has the weight of a row in the loss"),
+    EITP__COLUMN_SETTING(label_column, "label_column", "column of tables that has the label, or a list of labels"),
+    EITP__COLUMN_SETTING(weight_column, "weight_column",
+                         "column of tables that has the weight of a row in the loss, a number of at least 0; empty: 1"),
     EITP__TEXT_SETTING(eitp_data_recipe, , delimiter, "delimiter", NULL, REFUSED,
                        "what separates the columns of CSV and TSV: a character, or comma, semicolon or tab"),
     EITP__TEXT_SETTING(eitp_data_recipe, , document_separator, "document_separator", NULL, REFUSED,
@@ -108,21 +122,23 @@ static const eitp_setting eitp__data_settings[] = {
 static const eitp_setting eitp__task_settings[] = {
     EITP__TASK_SETTING(
         kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, "auto lm mlm classify tokens regress vae",
-        "what to train for: next tokens, masked tokens, labels of texts, labels of their words, numbers, texts from a "
-        "latent variable"),
+        "what to predict: next tokens (lm), masked tokens (mlm), labels of texts, labels of their words (tokens), "
+        "numbers for texts (regress), texts from a latent variable (vae); auto: inferred from model and data"),
     EITP__TASK_SETTING(block_size, "block_size", INTEGER, -1, -1, 1 << 24, EITP_SETTING_OPTIONAL, NULL,
                        "tokens of a sample; 0: the model's positions; -1: what data and memory have room for"),
     EITP__TASK_SETTING(train_on, "train_on", CHOICE, EITP_CHAT_ANSWERS, 0, 0, 0, "answers last-answer everything",
                        "which tokens of a conversation to train on"),
     EITP__TASK_SETTING(problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, "auto single several",
-                       "how many labels a text has"),
+                       "how many labels a text has, for task classify: one, or any number, and a row without a label "
+                       "has none; auto: several if a label is a list or names separated by |"),
     EITP__TASK_SETTING(mlm_probability, "mlm_probability", NUMBER, 0.15, 0, 1, EITP_SETTING_ABOVE, NULL,
                        "probability that a token is masked"),
     EITP__TASK_SETTING(whole_words, "whole_words", FLAG, 0, 0, 1, 0, NULL, "mask all tokens of a word or none"),
     EITP__TASK_SETTING(label_smoothing, "label_smoothing", NUMBER, 0, 0, 1, EITP_SETTING_BELOW, NULL,
                        "part of each target that is spread over all labels"),
     EITP__TEXT_SETTING(eitp_task_recipe, , class_weights, "class_weights", "none", REFUSED,
-                       "weights of the labels in the loss: none, balanced, or numbers separated by commas"),
+                       "weights of the labels in the loss: none, balanced (by how rare a label is), or numbers in the "
+                       "order of the labels, separated by commas"),
     EITP__TEXTS_SETTING(eitp_task_recipe, , sample_prompts, "sample_prompt", ACCEPTED,
                         "text that the model continues at each evaluation, for evaluations.jsonl; may be repeated"),
     EITP__SETTING(eitp_task_recipe, , sample_tokens, "sample_tokens", INTEGER, 64, 1, 512, EITP_SETTING_OPTIONAL,
@@ -135,16 +151,16 @@ static const eitp_setting eitp__task_settings[] = {
 
 static const eitp_setting eitp__memory_settings[] = {
     EITP__MEMORY_SETTING(budget, "memory_budget", UNSIGNED, 0, EITP__LARGEST_COUNT, EITP_SETTING_BYTES, NULL,
-                         "memory limit of the process, in bytes; 0: the memory that is free"),
+                         "memory limit of the process, such as 900M or 1.5Gi; 0: the memory that is free"),
     EITP__MEMORY_SETTING(device_budget, "gpu_memory_budget", UNSIGNED, 0, EITP__LARGEST_COUNT, EITP_SETTING_BYTES, NULL,
-                         "memory limit of the run on a GPU, in bytes; 0: what gpu_mem_max leaves"),
+                         "memory limit of the run on a GPU; 0: what gpu_mem_max leaves"),
     EITP__MEMORY_SETTING(gpu_mem_max, "gpu_mem_max", NUMBER, 95, 100,
                          EITP_SETTING_ABOVE | EITP_SETTING_OPTIONAL | EITP_SETTING_MINOR, NULL,
                          "percentage of a GPU's memory that may be in use, by this run and others"),
     EITP__CHOSEN_TEXT_SETTING(eitp_memory_recipe, , precision, "precision", "auto", ACCEPTED, "auto fp32 bf16 fp16",
                               "of weights and activations; auto: the fastest on this processor"),
-    EITP__TEXT_SETTING(
-        eitp_memory_recipe, , optimizer, "optimizer", "auto", ACCEPTED,
+    EITP__CHOSEN_TEXT_SETTING(
+        eitp_memory_recipe, , optimizer, "optimizer", "auto", ACCEPTED, "auto adamw adamw8 adamw8-sr factored sgd",
         "optimizer, and the form of weights and moments; auto: the nearest to AdamW that fits in memory"),
     EITP__MEMORY_SETTING(recompute, "recompute", CHOICE, EITP_RECOMPUTE_AUTO, 0, 0, "auto none attention layer",
                          "activations to recompute in the backward pass; auto: as few as fit in memory"),
@@ -161,10 +177,11 @@ static const eitp_setting eitp__memory_settings[] = {
 };
 
 static const eitp_setting eitp__length_settings[] = {
-    EITP__LENGTH_SETTING(epochs, "epochs", NUMBER, 1, 0, 1000000, "passes over the data; steps overrides it"),
-    EITP__LENGTH_SETTING(warmup_ratio, "warmup_ratio", NUMBER, 0, 0, 1,
+    EITP__LENGTH_SETTING(epochs, "epochs", NUMBER, 1, 0, 1000000, EITP_SETTING_ABOVE,
+                         "passes over the data; steps overrides it"),
+    EITP__LENGTH_SETTING(warmup_ratio, "warmup_ratio", NUMBER, 0, 0, 1, 0,
                          "the warm-up as a fraction of all steps; 0: warmup_steps"),
-    EITP__LENGTH_SETTING(drop_last, "drop_last", FLAG, 0, 0, 1,
+    EITP__LENGTH_SETTING(drop_last, "drop_last", FLAG, 0, 0, 1, 0,
                          "drop the last step where the data fill only a part of it"),
 };
 

@@ -51,8 +51,8 @@ typedef enum eitp_offload {
 /* Start from eitp_context_config_default(). */
 typedef struct eitp_context_config {
     eitp_host host; /* memory, files and log, for the context and everything created from it */
-    /* "cpu", "cuda", "cuda:1", "null", or "auto" (or NULL): the environment's EITP_BACKEND, else "cpu". Of several
-       names, such as "cuda,cpu", the first that is available. */
+    /* "cpu", "cuda" or "gpu", "cuda:1", "null", or "auto" (or NULL): the environment's EITP_BACKEND, else "cpu". Of
+       several names, such as "cuda,cpu", the first that is available. */
     const char *device;
     int threads; /* 0: one for each that the process may use: eitp_processor_info.usable */
     /* "ref", "avx2", "avx512", "avx512bf16", "amx"; NULL: the environment's EITP_ISA, else the best */

@@ -142,7 +142,8 @@ exits 0 "bench --monitor off" bench monitor $monitor --monitor off --steps 1 --r
 check "bench --monitor off: nothing is recorded" sh -c 'grep -q "^records, off  *20 " out && ! grep -q "^light\|^threads" out'
 refuses 1 "unknown destination 'all'" bench monitor $monitor --report-to all
 check "bench monitor leaves no directory" sh -c '! ls -d eitp-bench-*'
-refuses 1 "--steps 0 is out of range" bench monitor $monitor --steps 0
+refuses 1 "--steps must be at least 1 .*(got 0)" bench monitor $monitor --steps 0
+refuses 1 "--steps must be at least 1 (got 0)" bench step $monitor --steps 0
 refuses 1 "cannot create a directory in .missing.: No such file" bench monitor $monitor --output-dir missing
 refuses 1 "has no option --sweep" bench monitor $monitor --sweep batch-size
 
@@ -152,7 +153,7 @@ check "bench leaves no temporary file" test -z "$(ls -A temporary)"
 refuses 1 "an action is missing" bench
 refuses 1 "unknown action 'kernel'" bench kernel
 refuses 1 "no workload matches" bench kernels --filter nothing
-refuses 1 "is out of range" bench kernels --seconds -1
+refuses 1 "--seconds must be at least 0 and at most 3600 (got -1)" bench kernels --seconds -1
 refuses 1 "'eitp bench step' has no option --filter" bench step --filter x
 refuses 1 "invalid value .fp64. (choose from auto, fp32, bf16, fp16)" bench kernels --precision fp64
 refuses 1 "missing.json" bench kernels --compare missing.json

@@ -174,7 +174,7 @@ devices 1
 devices "auto"
 strategy "auto"
 local_rank -1
-accelerator "gpu" device "cuda"
+accelerator "gpu" device "gpu"
 END_OF_NAMES
 
 # Names that have no effect, and say so; in each section, whatever option has the name elsewhere.
@@ -272,7 +272,7 @@ refuses_line 1 "mode max is not supported: plateau follows the validation loss" 
 refuses_line 1 "monitor accuracy is not supported: plateau follows" '{"scheduler": {"monitor": "accuracy"}}'
 refuses_text "eval no and bad.json:2: eval-steps 5 exclude each other" '{"eval": "no",\n"eval_steps": 5}'
 refuses_text "eval-windows 5 and bad.json:1: eval-frac 0.1 exclude" '{"eval": {"windows": 5}, "limit_val_batches": 0.1}'
-refuses_text "eval-every-frac 500 is out of range; it must be 1e-06 to 1" '{"val_check_interval": 500}'
+refuses_text "val_check_interval must be at most 1, a fraction of an epoch (got 500); set eval-steps" '{"val_check_interval": 500}'
 refuses_text "unknown option 'type'" '{"model": {"type": "gpt2"}}'
 refuses_text "unknown option 'hidden_dim'" '{"network": {"hidden_dim": 64}}'
 refuses_text "use_amp must be true or false" '{"use_amp": "yes"}'

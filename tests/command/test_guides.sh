@@ -145,7 +145,7 @@ check "--log-full-every is for spot evaluations too" test ! -s err
 check "no --metrics" test "$(metrics)" = '"light" 100 1000 '
 shows 'spot-samples -1  (default)'
 shows 'spot-samples 32  (command line)' --spot_samples 32
-refuses 1 "--spot-samples -2 is out of range; it must be at least -1" train --spot-samples -2 --print-config
+refuses 1 "--spot-samples must be at least -1 and at most 9007199254740992 (got -2)" train --spot-samples -2 --print-config
 
 # ---- names of other programs ----
 

@@ -21,6 +21,8 @@ eitp_run_set takes 1 to
 eitp_trend_fit: 
 has no direction; pass EITP_HIGHER_IS_BETTER
 is an integer; set it with eitp_setting_set_integer
+is a list; set it with eitp_setting_set_texts
+is a text; set it with eitp_setting_set_text
 must be a sum of eitp_lora_
 needs a task of eitp_classification_task
 open its recipe with eitp_training_open

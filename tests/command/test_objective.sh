@@ -55,9 +55,9 @@ refuses 1 "--self-repair kl and --self-repair-form denoise exclude each other; g
     --self-repair-form denoise
 refuses 1 "--chaos: invalid value 'on' (choose from preset, off, metric, loss)" train --chaos on
 refuses 1 "--objective: invalid value 'eitp' (choose from off, eitp-safe, eitp-paper)" train --objective eitp
-refuses 1 "--reg-grad-cap -1 is out of range; it must be at least 0" train --reg-grad-cap -1
-refuses 1 "--brier-start 0 is out of range; it must be at least 1" train --brier-start 0
-refuses 1 "--entropy-high 1.5 is out of range; it must be at least 0 and at most 1" train --entropy-high 1.5
+refuses 1 "--reg-grad-cap must be at least 0 and at most 1e+30 (got -1)" train --reg-grad-cap -1
+refuses 1 "--brier-start must be at least 1 and at most 9007199254740992 (got 0)" train --brier-start 0
+refuses 1 "--entropy-high must be at least 0 and at most 1 (got 1.5)" train --entropy-high 1.5
 refuses 1 "unknown option 'path-norm-wieght'; did you mean 'path-norm-weight'" train --path-norm-wieght 1
 refuses 1 "'eitp eval' has no option --coherence" eval --coherence loss
 exits 0 "plan has them" plan --objective eitp-safe --path-norm-weight 0.1 --print-config

@@ -132,13 +132,13 @@ echo '{"memory_budget": 1000000}' >size.json
 budget_is 1000000 train --config size.json
 echo '{"memory_budget": "much"}' >size.json
 refuses 1 "size.json:1: memory-budget: 'much' is not a number of bytes; .*" train --config size.json
-for size in '' ' ' B M iB 1i 1m 1g 1b 1MBB 1MiM 1kB1 1KIB 1E 1P 1e9 1.5 1.5B 1. 1.M .5G 1.5.5G 1,5G 0x10 -1 -1G +1G ' 1G' \
+for size in '' ' ' B M iB 1i 1m 1g 1b 1MBB 1MiM 1kB1 1KIB 1E 1P 1e9 1.5 1.5B 1. 1.M .5G 1.5.5G 1,5G 0x10 -1G +1G ' 1G' \
     '1 G' '1G ' 0.0001k 0.0000000000000000001T inf nan auto 90%; do
     refuses 1 "--memory-budget: '$size' is not .* unit such as 900M, 1.5G or 512Mi\|--memory-budget must not be empty" train --memory-budget "$size" \
         --data text.txt --init tiny.json --output-dir gone
 done
-for size in 9007199254740993000 99999T 18446744073709551616 1"$(printf '%0400d' 0)"; do
-    refuses 1 "--memory-budget $size is out of range" train --memory-budget "$size" --data text.txt --init tiny.json \
+for size in -1 9007199254740993000 99999T 18446744073709551616 1"$(printf '%0400d' 0)"; do
+    refuses 1 "--memory-budget must be at least 0 and at most 9007199254740992 (got " train --memory-budget "$size" --data text.txt --init tiny.json \
         --output-dir gone
 done
 refuses 1 "needs a value" train --memory-budget
@@ -174,11 +174,24 @@ done
 refuses 1 "unknown option 'batch'" train --batch 2
 refuses 1 "needs a value" train --batch-size
 refuses 1 "--auto-resume must be true or false (got 'perhaps')" train --auto-resume=perhaps
-refuses 1 "out of range" train --batch-size 0
-refuses 1 "--beta1 1 is out of range; it must be at least 0 and below 1" train --beta1 1
-refuses 1 "--epsilon 0 is out of range; it must be above 0 and at most 1" train --epsilon 0
-refuses 1 "--seed -1 is out of range; it must be at least 0" train --seed -1
+refuses 1 "--batch-size must be at least 1 and at most 1048576 (got 0)" train --batch-size 0
+refuses 1 "--beta1 must be at least 0 and below 1 (got 1)" train --beta1 1
+refuses 1 "--epsilon must be above 0 and at most 1 (got 0)" train --epsilon 0
+refuses 1 "--seed must be at least 0 (got -1)" train --seed -1
 refuses 1 "--steps must be a whole number (got '1.5')" train --steps 1.5
+
+# ---- values that stand for an option that is not given ----
+
+echo '{"block_size": 8, "steps": 3, "lora_alpha": 4}' >given.json
+exits 0 "values that stand for none" train --config given.json --init tiny --layers 0 --vocab-size 0 --block-size -1 --dropout -1 \
+    --lora-alpha 0 --eval-frac 0 --steps 0 --data text.txt --print-config
+for option in layers dropout; do
+    check "values that stand for none: the shape's $option" grep -q "^$option  *[0-9.]*  (default)$" out
+done
+for option in block-size lora-alpha eval-frac vocab-size; do
+    check "values that stand for none: $option" grep -q "^$option  *-  (not set)$" out
+done
+check "values that stand for none: --steps 0 is by epochs" grep -q '^epochs  *1  (default)$' out
 refuses 1 "--lr must be a number (got 'nan')" train --lr nan
 refuses 1 "--lr must be a number (got '0x10')" train --lr 0x10
 refuses 1 "--lr-schedule: invalid value 'fast' (choose from constant, linear, cosine, cosine_with_restarts, plateau)" \

@@ -344,7 +344,7 @@ check "a refusal writes nothing" test ! -e empty/report.html
 refuses 1 "^error: --compare needs the directories of two runs" report --compare run
 refuses 1 "^error: --json and --csv exclude each other" report run --json --csv
 refuses 1 "at most 16" report run run run run run run run run run run run run run run run run run
-refuses 1 "smoothing 1 is out of range" report run --smoothing 1
+refuses 1 "smoothing must be at least 0 and at most 0.999 (got 1)" report run --smoothing 1
 refuses 1 "^error: --x: invalid value" report run --x mass
 refuses 1 "cannot write 'gone/report.html'" report run -o gone/report.html
 

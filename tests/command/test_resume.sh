@@ -125,7 +125,7 @@ exits 0 "the largest seed, resumed" train --resume largest --steps 3
 exits 0 "the same without a stop" $train --steps 3 --lr-schedule constant --seed 18446744073709551615 \
     --output-dir unstopped
 check "the same bits" same_checkpoints largest/checkpoint-3 unstopped/checkpoint-3
-refuses 1 "seed -1 is out of range; it must be at least 0" $train --steps 2 --seed -1 --output-dir gone
+refuses 1 "seed must be at least 0 (got -1)" $train --steps 2 --seed -1 --output-dir gone
 refuses 1 "seed must be a whole number (got '18446744073709551616')" $train --steps 2 --seed 18446744073709551616 \
     --output-dir gone
 

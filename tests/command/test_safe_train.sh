@@ -341,7 +341,7 @@ refuses 1 "'eitp safe-train' has no option --steps" safe-train --steps 1 -- $tra
 refuses 1 "'eitp train' has no option --max-restarts" safe-train -- $train --max-restarts 1 --output-dir gone
 refuses 1 "cannot read standard input again" safe-train -- train --data - --init tiny --output-dir gone
 refuses 1 "cannot repeat --overwrite-output-dir" safe-train -- $train --overwrite-output-dir --output-dir gone
-refuses 1 "--nice 20 is out of range" safe-train --nice 20 -- $train --output-dir gone
+refuses 1 "--nice must be at least 0 and at most 19 (got 20)" safe-train --nice 20 -- $train --output-dir gone
 exits 0 "--print-config" safe-train -- $train --output-dir gone --print-config
 check "--print-config: that of train" grep -q '^output-dir  *"gone"  (command line)' out
 check "--print-config: nothing is made" test ! -e gone
@@ -350,7 +350,7 @@ check "--help: usage" grep -q '^usage: eitp safe-train \[options\] -- train \[op
 
 # ---- options that are refused before anything is created ----
 
-refuses 1 "^error: --memory-limit 1 is out of range; it must be 4194304 to" safe-train --memory-limit 1 -- $train --steps 1 --output-dir gone
+refuses 1 "^error: --memory-limit must be at least 4194304 and at most" safe-train --memory-limit 1 -- $train --steps 1 --output-dir gone
 refuses 1 "^error: --restart-args: unknown option 'bogus'" safe-train --restart-args '--bogus 1' -- $train --steps 1 --output-dir gone
 refuses 1 "^error: --restart-args: --lr must be a number" safe-train --restart-args '--lr x' -- $train --steps 1 --output-dir gone
 

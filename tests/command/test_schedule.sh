@@ -23,7 +23,7 @@ exits 0 "resume" train --resume ratio --steps 9 --threads 1
 check "resume: the warm-up is kept" grep -q '"warmup_steps": 3,' ratio/checkpoint-9/trainer_state.json
 refuses 1 "--warmup-ratio and --warmup-steps cannot be used together" $train --warmup-ratio 0.1 --warmup-steps 4 \
     --output-dir gone
-refuses 1 "--warmup-ratio 1.5 is out of range" $train --warmup-ratio 1.5 --output-dir gone
+refuses 1 "--warmup-ratio must be at least 0 and at most 1 (got 1.5)" $train --warmup-ratio 1.5 --output-dir gone
 echo '{"warmup_ratio": 0.5, "warmup_steps": 0}' >config.json
 exits 0 "a ratio next to no steps" $train --steps 8 --config config.json --print-config
 check "a ratio next to no steps: the ratio" grep -q '^warmup-steps  *4  (config.json:1)' out
@@ -103,7 +103,7 @@ refuses 1 "--lr-schedule plateau requires evaluations between steps; set --eval-
     --lr-schedule plateau --eval-steps 0 --output-dir gone
 refuses 1 "--plateau-patience requires --lr-schedule plateau (got cosine)" $validating --steps 4 --lr-schedule cosine \
     --plateau-patience 3 --output-dir gone
-refuses 1 "--plateau-factor 1 is out of range; it must be at least 0 and below 1" $validating --steps 4 \
+refuses 1 "--plateau-factor must be at least 0 and below 1 (got 1)" $validating --steps 4 \
     --lr-schedule plateau --plateau-factor 1 --output-dir gone
 
 finish

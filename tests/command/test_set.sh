@@ -62,7 +62,7 @@ refuses 1 "micro_batches_per_pass must be 0 to grad_accum, which is 3 (got 4)" s
 refuses 1 "--skip-spikes needs a --spike-threshold" set same skip-spikes=true spike-threshold=0
 refuses 1 "unknown setting 'colour' (choose from dense_rows, .*, lr, .*, loss_scale, dropout, " set same colour=1
 refuses 1 "beta1 must be at least 0 and below 1" set same beta1=1
-refuses 1 "lr_schedule must be constant, linear, " set same lr-schedule=square
+refuses 1 "lr_schedule: invalid value 'square' (choose from constant, linear, " set same lr-schedule=square
 refuses 1 "dropout must be at least 0" set same dropout=much
 refuses 1 "write name=value" set same lr
 refuses 1 "eitp set needs a directory and changes" set same
@@ -80,8 +80,8 @@ refuses 1 "^error: eval_steps cannot change while the run trains; stop the run" 
 refuses 1 "^error: lr, eval_steps cannot change while the run trains; stop the run" set busy lr=1 eval-steps=3
 refuses 1 "log_every must be at least 1" set busy log-every=0
 # A wrong name or value changes nothing, whichever it is, and wherever it stands.
-refuses 1 "log_every must be at least 1" set busy perf-every=9 log-every=many
-refuses 1 "log_every must be at least 1" set busy log-every=many perf-every=9
+refuses 1 "log_every must be a whole number (got 'many')" set busy perf-every=9 log-every=many
+refuses 1 "log_every must be a whole number (got 'many')" set busy log-every=many perf-every=9
 refuses 1 "log_evry is not a setting of a run that trains, as others here are; nothing was changed" set busy perf-every=9 log_evry=5
 refuses 1 "^error: lr must be a number" set busy perf-every=9 lr=much
 refuses 1 "^error: eval-steps must be a whole number" set busy eval-steps=many perf-every=9

@@ -225,7 +225,8 @@ CUDA_VISIBLE_DEVICES=
 export CUDA_VISIBLE_DEVICES
 refuses 1 "NVIDIA driver.*; use device 'cpu'" check-system --device cuda
 unset CUDA_VISIBLE_DEVICES
-refuses 1 "device: invalid value 'cuda:x'" check-system --device cuda:x
+refuses 1 "device 'gpu'\|NVIDIA driver" check-system --device gpu
+refuses 1 "unknown device 'cuda:x'" check-system --device cuda:x
 (EITP_ISA=ref && export EITP_ISA && "$eitp" check-system --init tiny.json --json >out 2>err)
 is kernels ref
 is forced ref

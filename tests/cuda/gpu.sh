@@ -58,7 +58,7 @@ echo '{"monitor": {"gpu_log_freq": 20}, "gpu_mem_max": 80}' >settings.json
 exits 0 "settings" train --config settings.json --print-config
 check "gpu_log_freq" grep -q '^gpu-report-every  *20  *(settings.json:1)' out
 check "gpu_mem_max" grep -q '^gpu-mem-max  *80  *(settings.json:1)' out
-refuses 1 "gpu-mem-max 101 is out of range" $on_gpu --gpu-mem-max 101 --output-dir gone
+refuses 1 "gpu-mem-max must be above 0 and at most 100 (got 101)" $on_gpu --gpu-mem-max 101 --output-dir gone
 
 # ---- the memory while a run trains ----
 

@@ -152,6 +152,20 @@ static void a_setting_is_sound(const eitp_setting *setting, size_t size, const v
     CHECK_THAT(setting->kind != EITP_SETTING_CHOICE || *value, "%s", setting->name);
 }
 
+/* The choices of the optimizer are "auto", and the library's in their order. */
+static void the_optimizers_are_choices(void) {
+    eitp_recipe recipe = eitp_recipe_default();
+    void *values;
+    const eitp_setting *setting = find_setting(&recipe, "optimizer", &values);
+    char names[300] = "auto";
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, " %s", eitp_optimizer_get((eitp_optimizer)i)->name);
+    }
+    REQUIRE(setting && setting->choices);
+    CHECK_THAT(!strcmp(setting->choices, names), "%s: %s", setting->choices, names);
+}
+
 /* No two settings of a recipe have the same name, or share a byte of it. */
 static void the_groups_are_sound(void) {
     const eitp_recipe defaults = eitp_recipe_default();
@@ -525,6 +539,7 @@ int main(int argc, char **argv) {
         TEST(a_list_is_only_set_as_a_list),
         TEST(lists_are_compared_by_their_texts),
         TEST(a_text_may_be_one_of_several),
+        TEST(the_optimizers_are_choices),
         TEST(the_groups_are_sound),
         TEST(there_is_nothing_after_the_last_group),
         TEST(a_recipe_starts_with_defaults),

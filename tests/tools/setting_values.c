@@ -1,7 +1,6 @@
 /* Every setting of a recipe, at its bounds and beyond, from C, from JSON, from the command line and from a file of
    options: all accept the same values, and refuse the others in the same words. */
 #include "options/table.h"
-#include "run/recipe.h"
 
 static int passed, failed;
 
@@ -27,6 +26,12 @@ static void describe(outcome *out, const eitp_setting *setting, const void *conf
 
 /* ---- The four ways ---- */
 
+static int is_number(const char *value) {
+    char *end;
+    const double number = strtod(value, &end);
+    return *value && !*end && isfinite(number) && !value[strspn(value, "0123456789.-+e")];
+}
+
 static int is_whole(const char *value) {
     const char *digits = value + (*value == '-');
     return *digits && !digits[strspn(digits, "0123456789")];
@@ -38,13 +43,13 @@ static outcome set_in_c(const eitp_setting_group *group, const eitp_setting *set
     void *config = (char *)&recipe + group->offset;
     outcome out = {EITP_OK, "", ""};
     eitp_error error;
-    char *end;
-    const double number = strtod(value, &end);
+    const double number = strtod(value, NULL);
     if (setting->kind == EITP_SETTING_TEXTS)
         out.status = eitp_setting_set_texts(setting, &value, 1, config, &error);
-    else if (setting->kind == EITP_SETTING_NUMBER && *value && !*end && isfinite(number))
+    else if (setting->kind == EITP_SETTING_NUMBER && is_number(value))
         out.status = eitp_setting_set_number(setting, number, config, &error);
-    else if (setting->kind == EITP_SETTING_UNSIGNED && is_whole(value) && *value != '-' && number < 18446744073709551615.0)
+    else if (setting->kind == EITP_SETTING_UNSIGNED && is_whole(value) && *value != '-' &&
+             number < 18446744073709551615.0)
         out.status = eitp_setting_set_unsigned(setting, strtoull(value, NULL, 10), config, &error);
     else if (setting->kind < EITP_SETTING_NUMBER && is_whole(value) && fabs(number) < 9223372036854775807.0)
         out.status = eitp_setting_set_integer(setting, strtoll(value, NULL, 10), config, &error);
@@ -58,11 +63,11 @@ static outcome set_in_c(const eitp_setting_group *group, const eitp_setting *set
 static int write_json(const eitp_setting *setting, const char *value) {
     const int is_plain = setting->kind < EITP_SETTING_CHOICE && !setting->choices;
     const int is_flag = !strcmp(value, "true") || !strcmp(value, "false");
-    const int is_number = *value && !value[strspn(value, "0123456789.-+e")] && *value != '+' && strcmp(value, "-");
+    const int is_json = is_number(value) && *value != '+';
     const int is_bytes = (setting->flags & EITP_SETTING_BYTES) != 0;
-    const char *quote = is_plain && !(is_bytes && !is_number) ? "" : "\"";
+    const char *quote = is_plain && !(is_bytes && !is_json) ? "" : "\"";
     FILE *file;
-    if (is_plain && !is_bytes && !(setting->kind == EITP_SETTING_FLAG ? is_flag : is_number))
+    if (is_plain && !is_bytes && !(setting->kind == EITP_SETTING_FLAG ? is_flag : is_json))
         return 0;
     file = fopen("setting.json", "w");
     fprintf(file, "{\n\"%s\": %s%s%s}\n", setting->name, quote, value, quote);
@@ -90,7 +95,7 @@ static outcome set_by_option(const eitp_setting_group *group, const eitp_setting
     out.status = value ? options_set(&o, id, value, SOURCE_COMMAND_LINE, "--", &error)
                        : options_read_config(&o, "setting.json", NULL, SOURCE_CONFIG, &error);
     if (!out.status)
-        out.status = recipe_set_group(&o, NULL, &recipe, &error);
+        out.status = options_to_recipe(&o, NULL, &recipe, &error);
     describe(&out, setting, (char *)&recipe + group->offset, &error);
     options_release(&o);
     return out;
@@ -98,7 +103,7 @@ static outcome set_by_option(const eitp_setting_group *group, const eitp_setting
 
 /* ---- Comparing ---- */
 
-/* Compares an outcome with that of C, whose message begins with the name of the setting; this one begins with `begin`. */
+/* Compares an outcome with that of C, whose message begins with the name of the setting; this one with `begin`. */
 static void compare(const eitp_setting *setting, const char *value, const outcome *c, const outcome *other,
                     const char *begin, const char *way) {
     char text[1000];
@@ -163,19 +168,50 @@ static void try_choices(const eitp_setting_group *group, const eitp_setting *set
     }
 }
 
+/* The command has more spellings of flags and choices, such as 1 for true. */
+static void try_texts(const eitp_setting_group *group, const eitp_setting *setting, option_id id) {
+    static const char *const texts[] = {"",
+                                        "word",
+                                        "x",
+                                        "-",
+                                        "-1",
+                                        "0",
+                                        "1",
+                                        "1.5",
+                                        "2",
+                                        "+3",
+                                        "1e3",
+                                        "0x10",
+                                        "900M",
+                                        "1.5G",
+                                        "true",
+                                        "18446744073709551615",
+                                        "1e400",
+                                        "nan",
+                                        "18446744073709551616",
+                                        "-9223372036854775809"};
+    static const char *const words[] = {"", "word", "x", "-", "2", "nan", "true or", "aut"};
+    const int has_spellings = setting->choices || setting->kind == EITP_SETTING_FLAG;
+    for (size_t i = 0; i < COMMAND_COUNT(texts) && !has_spellings; i++)
+        try_value(group, setting, id, texts[i]);
+    for (size_t i = 0; i < COMMAND_COUNT(words) && has_spellings; i++)
+        try_value(group, setting, id, words[i]);
+}
+
 static void try_setting(const eitp_setting_group *group, const eitp_setting *setting) {
-    static const char *const texts[] = {"", "word", "x", "-1", "0", "1", "1.5", "2", "1e400", "nan", "900M", "1.5G",
-                                        "18446744073709551615", "18446744073709551616", "true", "false", "windows"};
     const option_id id = option_find(setting->name).id;
     check(id != OPTION_CAPACITY, setting->name, "", "the command has no such option");
     if (id == OPTION_CAPACITY)
         return;
-    for (size_t i = 0; i < COMMAND_COUNT(texts); i++)
-        try_value(group, setting, id, texts[i]);
-    if (setting->choices)
+    try_texts(group, setting, id);
+    if (setting->kind == EITP_SETTING_FLAG) {
+        try_value(group, setting, id, "true");
+        try_value(group, setting, id, "false");
+    } else if (setting->choices) {
         try_choices(group, setting, id);
-    else if (setting->kind < EITP_SETTING_FLAG)
+    } else if (setting->kind < EITP_SETTING_FLAG) {
         try_bounds(group, setting, id);
+    }
 }
 
 /* Settings that are not options: a run determines them from others. */

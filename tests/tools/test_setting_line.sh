@@ -65,13 +65,13 @@ check "help: a number" grep -q '^  --how-much X  *made-up number (default: 0)$' 
 check "help: a choice" grep -q '^  --which-one this|that  *made-up choice (default: this)$' out
 check "help: of a run" grep -q '^  --naps N  *made-up count (default: 2)$' out
 check "bounds: of a run" test "$(./eitp train --naps 10 2>&1)" = \
-    "error: --naps 10 is out of range; it must be at least 0 and at most 9"
+    "error: --naps must be at least 0 and at most 9 (got 10)"
 check "--config, --print-config" run train --config config.json --which_one=that --print-config
 check "--config" grep -q '^how-much  *0.25  (config.json:1)$' out
 check "the command line" grep -q '^which-one  *"that"  (command line)$' out
 check "the default" grep -q '^keep-it  *false  (default)$' out
 check "bounds" test "$(./eitp train --how-much 1 2>&1)" = \
-    "error: --how-much 1 is out of range; it must be at least 0 and below 1"
+    "error: --how-much must be at least 0 and below 1 (got 1)"
 check "another name is suggested" test "$(./eitp train --how-mach 1 2>&1)" = \
     "error: unknown option 'how-mach'; did you mean 'how-much'?"
 check "without it" run train $train --steps 1 --output-dir without

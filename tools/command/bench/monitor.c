@@ -414,8 +414,8 @@ static eitp_status measure(monitor_bench *m, eitp_error *error) {
     const int64_t most = (int64_t)1 << 20;
     eitp_status status;
     if (pairs < 1 || pairs > most)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--steps %lld is out of range [1, %lld]", (long long)pairs,
-                            (long long)most);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--steps must be at least 1 and at most %lld (got %lld)",
+                            (long long)most, (long long)pairs);
     m->most = (eitp_monitor)options_choice(&b->options, OPTION_MONITOR);
     m->log_full_every = options_integer(&b->options, OPTION_LOG_FULL_EVERY);
     m->metrics_every = options_integer(&b->options, OPTION_METRICS_EVERY);

@@ -35,12 +35,14 @@ static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, 
         return status;
     task_set_planned_head(t->options, shape);
     shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
-        options_number(t->options, OPTION_DROPOUT);
+        fmax(options_number(t->options, OPTION_DROPOUT), 0);
     return EITP_OK;
 }
 
 static eitp_status check_tokens(bench_trainer *t, eitp_error *error) {
     const eitp_trainer_config *config = &t->fit.trainer;
+    if (options_integer(t->options, OPTION_STEPS) < 1)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--steps must be at least 1 (got 0)");
     if ((double)config->batch_size * (double)config->grad_accum * (double)t->plan.block_size > MOST_TOKENS)
         return command_fail(error, EITP_ERROR_ARGUMENT, "a step has more than %d tokens; lower --batch-size",
                             MOST_TOKENS);

@@ -68,14 +68,11 @@ static int pack_progress(void *user, const eitp_pack_progress *progress) {
 }
 
 eitp_text_files_config data_texts(const option_set *o, option_id id) {
-    static const eitp_text_format formats[] = {EITP_FORMAT_AUTO,  EITP_FORMAT_TEXT, EITP_FORMAT_LINES,
-                                               EITP_FORMAT_CSV,   EITP_FORMAT_TSV,  EITP_FORMAT_JSONL,
-                                               EITP_FORMAT_CONLL, EITP_FORMAT_CHAT};
     eitp_text_files_config texts;
     memset(&texts, 0, sizeof texts);
     texts.paths = (const char *const *)o->values[id].texts;
     texts.path_count = o->values[id].count;
-    texts.format = formats[options_choice(o, OPTION_DATA_FORMAT)];
+    texts.format = (eitp_text_format)options_choice(o, OPTION_DATA_FORMAT);
     texts.encoding = options_text(o, OPTION_ENCODING);
     texts.text_column = options_text(o, OPTION_TEXT_COLUMN);
     texts.delimiter = options_text(o, OPTION_DELIMITER);

@@ -88,8 +88,6 @@ eitp_context_config model_context_config(const option_set *o, const char *numeri
     eitp_context_config config = eitp_context_config_default();
     config.host = command_host();
     config.device = options_text(o, OPTION_DEVICE);
-    if (!strcmp(config.device, "gpu"))
-        config.device = "cuda";
     config.threads = (int)options_integer(o, OPTION_THREADS);
     config.allow_tf32 = (int)options_integer(o, OPTION_TF32);
     config.precision = precisions[options_choice(o, OPTION_PRECISION)];

@@ -153,12 +153,12 @@ static void spell_value(const json_value *value, config_meaning *meaning) {
         return;
     if (row->kind == KIND_FLAG && value->boolean)
         meaning->text = value->boolean;
-    if (row->kind != KIND_CHOICE || option_find_choice(row->words, value->text) >= 0)
+    if (row->kind != KIND_CHOICE || option_find_value(row, value->text) >= 0)
         return;
     snprintf(meaning->held, sizeof meaning->held, "%s", value->text);
     for (char *at = meaning->held; *at; at++)
         *at = (char)(*at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
-    if (option_find_choice(row->words, meaning->held) >= 0)
+    if (option_find_value(row, meaning->held) >= 0)
         meaning->text = meaning->held;
     else if (value->boolean)
         meaning->text = value->boolean;
@@ -219,6 +219,9 @@ static eitp_status set_config_value(config_reader *reader, const json_value *val
                            reader->source == SOURCE_CONFIG ? SOURCE_CONFIG_WEAK : reader->source, where, error);
     if (reader->lines[id] && (!value->index || meaning->is_own_option))
         return fail_set_twice(reader, id, value, where, error);
+    status = option_check_name(value->name, value->text, where, error);
+    if (status)
+        return status;
     spell_value(value, meaning);
     if (is_joined(id) && value->index && options_has(reader->o, id))
         joined = command_format("%s,%s", options_text(reader->o, id), meaning->text);
@@ -344,9 +347,9 @@ eitp_status options_read_config(option_set *o, const char *path, const char *sec
 static void write_value(const option_entry *row, const option_value *value, size_t index, text_buffer *t) {
     if (row->kind == KIND_FLAG)
         text_format(t, "%s", value->integer ? "true" : "false");
-    else if (row->setting && row->setting->kind == EITP_SETTING_UNSIGNED)
+    else if (row->setting->kind == EITP_SETTING_UNSIGNED)
         text_format(t, "%llu", (unsigned long long)value->integer);
-    else if (row->kind == KIND_INTEGER || row->kind == KIND_SIZE)
+    else if (row->kind == KIND_INTEGER)
         text_format(t, "%lld", (long long)value->integer);
     else if (row->kind == KIND_NUMBER)
         text_json_number(t, value->number);
@@ -374,7 +377,7 @@ static void write_values(const option_entry *row, const option_value *value, tex
 static int is_left_out(const option_entry *row, const option_value *value) {
     const eitp_setting *setting = row->setting;
     const double is = row->kind == KIND_NUMBER ? value->number : (double)value->integer;
-    return setting && (setting->flags & EITP_SETTING_MINOR) && !(fabs(is - setting->value) > 0);
+    return (setting->flags & EITP_SETTING_MINOR) && !(fabs(is - setting->value) > 0);
 }
 
 void options_write(const option_set *o, text_buffer *t) {
@@ -475,7 +478,7 @@ static void print_option_help(const option_entry *row, const char *library_help,
     char argument[100], text[160], help[2000];
     wording_translate(library_help, WORDING_LIBRARY, help, sizeof help);
     if (row->kind == KIND_CHOICE)
-        option_list_choices(row->words, "|", "|", argument, sizeof argument);
+        option_list_choices(row->setting->choices, "|", "|", argument, sizeof argument);
     else
         snprintf(argument, sizeof argument, "%s", row->words);
     snprintf(text, sizeof text, "--%s%s%s", row->name, *argument ? " " : "", argument);
@@ -514,7 +517,7 @@ void options_print_help(const char *name, unsigned command) {
     for (size_t place = 0; place < option_count(); place++) {
         const option_id i = option_at(place);
         const eitp_setting *setting = option_of(i)->setting;
-        if ((option_of(i)->commands & command) && !(setting && (setting->flags & EITP_SETTING_DETAIL)))
+        if ((option_of(i)->commands & command) && !(setting->flags & EITP_SETTING_DETAIL))
             print_option_help(option_of(i), option_help(i, command), &h);
     }
     text_format(&t, "\n");

@@ -68,7 +68,7 @@ static const struct {
      "what a window takes is spread over N steps; 0: windows are never recorded"},
     {OPTION_OUTPUT_DIR, OPTIONS_SAFE_TRAIN,
      "with a program after --, its output directory, which is locked and gets the logs (required)"},
-    {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total"},
+    {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total; 0: by --epochs"},
     {OPTION_STEPS, OPTIONS_BENCH_STEP, "steps to time (default: 5)"},
     {OPTION_STEPS, OPTIONS_BENCH_MONITOR,
      "pairs of steps for each level, one of which records nothing (default: 40); the run has five times as many steps"},

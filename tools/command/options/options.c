@@ -13,120 +13,71 @@
 #define OPTIONS_WITH_POSITIONAL                                                                                        \
     (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET | OPTIONS_LOOKS)
 
-/* An UNSIGNED above INT64_MAX is negative in `value`. */
-static eitp_status set_setting(const eitp_setting *setting, const option_value *value, void *config,
-                               eitp_error *error) {
-    if (setting->kind == EITP_SETTING_TEXT)
-        return eitp_setting_set_text(setting, value->texts[0], config, error);
-    if (setting->kind == EITP_SETTING_NUMBER)
-        return eitp_setting_set_number(setting, value->number, config, error);
-    if (setting->kind == EITP_SETTING_UNSIGNED)
-        return eitp_setting_set_unsigned(setting, (uint64_t)value->integer, config, error);
-    return eitp_setting_set_integer(setting, value->integer, config, error);
+/* ---- Values ---- */
+
+/* The word of the library for a choice or a flag: "true" for yes, "lm" for causal-lm; "" for another value, or kind. */
+static void find_word(const option_entry *row, const char *value, char *word, size_t size) {
+    const int boolean = row->kind == KIND_FLAG ? option_find_choice(BOOLEANS, value) : -1;
+    const int choice = option_find_value(row, value);
+    *word = 0;
+    if (boolean >= 0)
+        snprintf(word, size, "%s", boolean ? "true" : "false");
+    else if (choice >= 0)
+        option_choice_name(row->setting->choices, choice, word, size);
 }
 
-static eitp_status set_members(const option_set *o, size_t offset, void *config, eitp_error *error) {
+/* Sets the member of a struct that an option is the setting of. Texts are not copied. */
+static eitp_status set_member(const option_entry *row, const option_value *value, void *config, eitp_error *error) {
+    if (row->kind == KIND_LIST)
+        return eitp_setting_set_texts(row->setting, (const char *const *)value->texts, value->count, config, error);
+    return eitp_setting_set_text(row->setting, *value->choice ? value->choice : value->texts[0], config, error);
+}
+
+eitp_status options_to_recipe(const option_set *o, const char *group, eitp_recipe *recipe, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t id = 0; id < option_count() && !status; id++) {
         const option_entry *row = option_of((option_id)id);
-        if (row->setting && row->offset == offset && o->values[id].count)
-            status = set_setting(row->setting, &o->values[id], config, error);
+        if (row->group && (!group || !strcmp(row->group, group)) && o->values[id].count)
+            status = set_member(row, &o->values[id], (char *)recipe + row->offset, error);
     }
     return status;
 }
 
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error) {
-    return set_members(o, offsetof(eitp_recipe, trainer), config, error);
-}
-
-/* ---- Values ---- */
-
-/* The index of a setting's choice by a spelling from its row, or -1. Other words for "off" need none. */
-static int find_spelling(const option_entry *row, const char *value) {
-    const char *list = row->spellings, *word;
-    char name[100];
-    size_t size;
-    while (option_next_word(&list, &word, &size)) {
-        snprintf(name, sizeof name, "%.*s", (int)size, word);
-        if (option_find_choice(name, value) < 0)
-            continue;
-        name[strcspn(name, "=")] = 0;
-        return option_find_choice(row->words, name);
-    }
-    return option_find_choice("no=none=false", value) < 0 ? -1 : option_find_choice(row->words, "off");
-}
-
-static eitp_status parse_choice(const option_entry *row, const char *value, option_value *parsed, const char *where,
-                                eitp_error *error) {
-    char list[200];
-    parsed->integer = option_find_choice(row->words, value);
-    if (parsed->integer < 0 && row->setting)
-        parsed->integer = find_spelling(row, value);
-    if (parsed->integer >= 0)
-        return EITP_OK;
-    option_list_choices(row->words, ", ", ", ", list, sizeof list);
-    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s: invalid value '%s' (choose from %s)", where, row->name,
-                        value, list);
-}
-
-static eitp_status parse_flag(const option_entry *row, const char *value, option_value *parsed, const char *where,
-                              eitp_error *error) {
-    parsed->integer = option_find_choice(BOOLEANS, value);
-    if (parsed->integer >= 0)
-        return EITP_OK;
-    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must be true or false (got '%s')", where, row->name, value);
-}
-
-/* Compares a value with the library's bounds. */
-static eitp_status check_setting(const option_entry *row, const char *value, const option_value *parsed,
-                                 const char *where, eitp_error *error) {
     eitp_recipe recipe = eitp_recipe_default();
-    void *config = (char *)&recipe + row->offset;
-    char bounds[100];
-    eitp_status status = *value == '-' && row->kind == KIND_INTEGER
-                             ? eitp_setting_set_integer(row->setting, parsed->integer, config, error)
-                             : set_setting(row->setting, parsed, config, error);
-    if (!status)
-        return EITP_OK;
-    eitp_setting_bounds(row->setting, bounds, sizeof bounds);
-    return command_fail(error, status, "%s%s %s is out of range; it must be %s", where, row->name, value, bounds);
+    eitp_status status;
+    recipe.trainer = *config;
+    status = options_to_recipe(o, "trainer", &recipe, error);
+    *config = recipe.trainer;
+    return status;
 }
 
-static eitp_status parse_number(const option_entry *row, const char *value, option_value *parsed, const char *where,
-                                eitp_error *error) {
-    char *end = NULL;
-    int whole = row->kind == KIND_INTEGER, valid;
-    errno = 0;
-    if (whole && *value != '-' && row->setting && row->setting->kind == EITP_SETTING_UNSIGNED)
-        parsed->integer = (int64_t)strtoull(value, &end, 10);
-    else
-        parsed->integer = whole ? strtoll(value, &end, 10) : 0;
-    parsed->number = whole ? (double)parsed->integer : strtod(value, &end);
-    /* White space, hexadecimal numbers, "nan" and "infinity" are invalid. */
-    valid = *value && end && !*end && (errno != ERANGE || !whole) && !value[strspn(value, "0123456789+-.eE")];
-    if (!valid)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must be a %s (got '%s')", where, row->name,
-                            whole ? "whole number" : "number", value);
-    if (row->setting)
-        return check_setting(row, value, parsed, where, error);
-    if (!(parsed->number >= row->low && parsed->number <= row->high))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g", where,
-                            row->name, value, row->low, row->high);
-    return EITP_OK;
-}
-
-static eitp_status parse_size(const option_entry *row, const char *value, option_value *parsed, const char *where,
-                              eitp_error *error) {
+/* Checks a value as the library does, in a recipe of no run; an option of the command alone is there at its start. The
+   message names the option. */
+static eitp_status parse_value(const option_entry *row, const char *value, option_value *parsed, const char *where,
+                               eitp_error *error) {
+    eitp_recipe scratch = eitp_recipe_default();
+    void *config = (char *)&scratch + row->offset;
     eitp_error cause;
-    uint64_t bytes;
-    if (eitp_parse_bytes(value, &bytes, &cause))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s: %s", where, row->name, cause.message);
-    parsed->number = (double)bytes;
-    if (!(parsed->number >= row->low && parsed->number <= row->high))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g bytes",
-                            where, row->name, value, row->low, row->high);
-    parsed->integer = (int64_t)bytes;
+    eitp_status status;
+    char *texts[1];
+    texts[0] = (char *)(uintptr_t)value;
+    parsed->texts = texts;
+    parsed->count = 1;
+    find_word(row, value, parsed->choice, sizeof parsed->choice);
+    status = set_member(row, parsed, config, &cause);
+    if (status)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s%s", where, row->name,
+                            cause.message + strlen(row->setting->name));
+    parsed->integer =
+        row->kind == KIND_CHOICE ? option_find_value(row, value) : eitp_setting_integer(row->setting, config);
+    parsed->number = eitp_setting_number(row->setting, config);
     return EITP_OK;
+}
+
+/* True for an option of the command that may be an empty text. */
+static int may_be_empty(option_id id) {
+    return id == OPTION_PROMPT || id == OPTION_TEXT || id == OPTION_PAIR;
 }
 
 /* Resolves "auto" of --data-workers to a number; other options know the word themselves. */
@@ -192,16 +143,8 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
     char digits[32];
     value = resolve_spelling(id, value, digits);
     memset(&parsed, 0, sizeof parsed);
-    if (row->kind == KIND_FLAG)
-        status = parse_flag(row, value, &parsed, where, error);
-    else if (row->kind == KIND_INTEGER || row->kind == KIND_NUMBER)
-        status = parse_number(row, value, &parsed, where, error);
-    else if (row->kind == KIND_SIZE)
-        status = parse_size(row, value, &parsed, where, error);
-    else if (row->kind == KIND_CHOICE)
-        status = parse_choice(row, value, &parsed, where, error);
-    else if (!*value && id != OPTION_PROMPT && id != OPTION_TEXT && id != OPTION_PAIR)
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must not be empty", where, row->name);
+    if (*value || !may_be_empty(id))
+        status = parse_value(row, value, &parsed, where, error);
     if (status || source < target->source)
         return status;
     find_place(target, source, where, place, sizeof place);
@@ -209,10 +152,9 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
         value_clear(target);
     target->source = source;
     snprintf(target->place, sizeof target->place, "%s", place);
+    snprintf(target->choice, sizeof target->choice, "%s", parsed.choice);
     target->integer = parsed.integer;
     target->number = parsed.number;
-    if (row->kind == KIND_CHOICE)
-        option_choice_name(row->words, parsed.integer, target->choice, sizeof target->choice);
     value_add(target, value);
     return EITP_OK;
 }
@@ -301,7 +243,7 @@ typedef struct line_option {
 static const char *off_word(option_id id) {
     static const char *const words[] = {"no", "none", "off"};
     for (size_t i = 0; i < COMMAND_COUNT(words) && option_of(id)->kind == KIND_CHOICE; i++) {
-        if (option_find_choice(option_of(id)->words, words[i]) >= 0)
+        if (option_find_choice(option_of(id)->setting->choices, words[i]) >= 0)
             return words[i];
     }
     return id == OPTION_REPORT_TO ? "none" : NULL;
@@ -329,7 +271,9 @@ int options_same_value(const option_value *a, const option_value *b) {
 static eitp_status set_by_name(const line_option *l, option_id id, const char *value, option_source source) {
     option_value *target = &l->o->values[id], before = *target;
     const option_entry *row = option_of(id);
-    eitp_status status;
+    eitp_status status = option_check_name(l->name, value, "--", l->error);
+    if (status)
+        return status;
     if (target->source == SOURCE_COMMAND_LINE && source == SOURCE_COMMAND_LINE && row->kind != KIND_LIST &&
         row->kind != KIND_FLAG && strcmp(target->name, l->name)) {
         char *old = command_copy(target->texts[0]), *texts[1];
@@ -540,6 +484,17 @@ eitp_status options_replace(option_set *o, const char *argument, eitp_error *err
     return options_set(o, id, argument + size + 1, SOURCE_COMMAND_LINE, "--", error);
 }
 
+/* Forgets values that stand for none, such as --layers 0: those of the library's defaults. */
+static void drop_open(option_set *o) {
+    const eitp_recipe defaults = eitp_recipe_default();
+    for (size_t id = 0; id < option_count(); id++) {
+        const option_entry *row = option_of((option_id)id);
+        const double usual = eitp_setting_number(row->setting, (const char *)&defaults + row->offset);
+        if (row->stays_open && o->values[id].number >= usual && o->values[id].number <= usual)
+            value_clear(&o->values[id]);
+    }
+}
+
 static void set_fallbacks(option_set *o) {
     for (size_t i = 0; i < option_count(); i++) {
         if (option_of((option_id)i)->has_fallback && (option_of((option_id)i)->commands & o->command))
@@ -562,6 +517,7 @@ eitp_status options_read(option_set *o, const char *name, unsigned command, int 
         status = options_read_config(o, options_text(o, OPTION_CONFIG), NULL, SOURCE_CONFIG, error);
     if (!status && options_has(o, OPTION_DEEPSPEED_CONFIG))
         status = options_read_config(o, options_text(o, OPTION_DEEPSPEED_CONFIG), "deepspeed", SOURCE_CONFIG, error);
+    drop_open(o);
     set_fallbacks(o);
     if (!status)
         status = options_reconcile(o, error);

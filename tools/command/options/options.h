@@ -266,7 +266,7 @@ typedef struct option_value {
     int64_t integer; /* also of a flag: 0 or 1; of a size: bytes */
     double number;
     char name[40];   /* as it was written on the command line: "fp16" of precision */
-    char choice[40]; /* of a choice: its first spelling, whichever was given */
+    char choice[40]; /* of a choice or a flag: its first spelling, whichever was given */
     char place[200]; /* "file:line" of a configuration file */
 } option_value;
 
@@ -329,7 +329,10 @@ const char *options_name(option_id id);
 /* The option of a setting, or OPTION_CAPACITY. */
 option_id options_setting(const eitp_setting *setting);
 
-/* Sets the settings of a trainer from the options that have values. */
+/* Sets the settings of a group, such as "trainer", from the options that have values; NULL: of all groups. */
+eitp_status options_to_recipe(const option_set *o, const char *group, eitp_recipe *recipe, eitp_error *error);
+
+/* The same for the settings of a trainer alone. */
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error);
 
 /* The index of a choice's value in the table's list. */

@@ -31,7 +31,7 @@ int options_is_in_force(const option_set *o, option_id id) {
 }
 
 static int has_choice(const option_set *o, option_id id, const char *choice) {
-    return options_has(o, id) && options_choice(o, id) == option_find_choice(option_of(id)->words, choice);
+    return options_has(o, id) && options_choice(o, id) == option_find_value(option_of(id), choice);
 }
 
 /* "--eval no", or "config.json:3: eval no". */
@@ -76,9 +76,9 @@ static eitp_status split_self_repair(option_set *o, eitp_error *error) {
     const option_id id = option_find("self-repair-form").id;
     const option_value *form = &o->values[id];
     char first[300], second[300];
-    if (!value->count || option_find_choice(option_of(id)->words, value->texts[0]) < 0)
+    if (!value->count || option_find_value(option_of(id), value->texts[0]) < 0)
         return EITP_OK;
-    if (form->source == value->source && option_find_choice(option_of(id)->words, value->texts[0]) != form->integer) {
+    if (form->source == value->source && option_find_value(option_of(id), value->texts[0]) != form->integer) {
         describe(o, OPTION_SELF_REPAIR, first, sizeof first);
         describe(o, id, second, sizeof second);
         return command_fail(error, EITP_ERROR_ARGUMENT, "%s and %s exclude each other; give one", first, second);

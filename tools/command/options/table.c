@@ -4,22 +4,23 @@
 
 #include <stdarg.h>
 
-/* An option of the command. A setting takes from the library what its row leaves open. */
+/* An option of the command. Of a setting of the library the row has the spelling, and the commands. */
 typedef struct option_row {
     const char *name;
     /* Other names, separated by spaces. "name=on|off" is a flag: true gives the option the value `on`, false `off`. */
     const char *aliases;
     option_kind kind;
     double low, high;
-    const char *fallback; /* the default; NULL: none, or for a setting the library's; DEPENDS */
+    const char *fallback; /* the default; NULL: none, or for a setting the library's; DEPENDS, OPEN */
     const char *words;    /* choices, or further spellings of a setting's; else the name of the argument in --help */
     unsigned commands;
     int of_run;       /* recorded in run.json and read from there on resume */
     const char *help; /* of a KIND_SETTING: appended to the library's */
 } option_row;
 
-/* The default of a setting that depends on other options. */
+/* A setting has no default: other options decide. With OPEN the library's default means that it is not given. */
 #define DEPENDS ""
+#define OPEN "?"
 #define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
 #define LEAST_PROCESS 4194304.0    /* bytes of private memory with less of which no run starts */
 #define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
@@ -43,40 +44,30 @@ typedef struct option_row {
 #define PRINTS_RESULT (OPTIONS_EVERY & ~(unsigned)OPTIONS_SAFE_TRAIN)
 
 static const option_row rows[] = {
-    {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS | PREDICTS, 1,
-     "text files, tables, directories of them, - for standard input, or one token file; may be repeated"},
-    {"val-data", "validation-data validation-file eval-data", KIND_LIST, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
-     "validation data, instead of a part of --data"},
-    {"val-fraction", "validation-fraction val-split", KIND_NUMBER, 0, 0.9, "0.1", "F", OPTIONS_TRAIN, 1,
-     "fraction of the data held out for validation, from its end (default: 0.1; with --eval no: 0)"},
+    {"data", "train-data train-file data-path dataset", KIND_SETTING, 0, 0, NULL, "PATH", READS | PREDICTS, 1,
+     "; may be repeated"},
+    {"val-data", "validation-data validation-file eval-data", KIND_SETTING, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
+     "; may be repeated"},
+    {"val-fraction", "validation-fraction val-split", KIND_SETTING, 0, 0, NULL, "F", OPTIONS_TRAIN, 1,
+     " (default: 0.1; with --eval no: 0)"},
     {"split", "", KIND_CHOICE, 0, 0, NULL, "all training=train validation=val=eval", OPTIONS_EVAL, 0,
      "the part of the run's data to evaluate: what it trained on, what it held out, or all (default: all); without "
      "--data, the data of the run"},
-    {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", READS_TEXT, 1,
-     "fail on bytes that are invalid in UTF-8, or in --encoding, instead of replacing them"},
-    {"data-format", "", KIND_CHOICE, 0, 0, "auto",
-     "auto text=txt lines csv tsv=tab jsonl=json=ndjson conll=bio=iob chat=messages=sharegpt=alpaca", READS_TEXT, 1,
-     "what a file is: one text; a text on each line; a table with a text in each row; conll, a word and its label "
-     "on each line, in columns; or chat, a conversation in each row of JSON Lines. auto: by .csv, .tsv, .tab, .json, "
-     ".jsonl, .ndjson, .conll, .bio and .iob, and chat if the first row of JSON Lines is a conversation"},
-    {"encoding", "file-encoding", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
-     "encoding of the text, such as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
-    {"text-column", "text-field dataset-text-field", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
-     "column of tables that has the text, or a list of its words: its name, or its number from 1 if no line has names "
-     "(default: text, or the only one of review, sentence, message, content; conll: 1)"},
-    {"pair-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
-     "column of tables that has the second text of a pair (default: none)"},
-    {"label-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
-     "column of tables that has the label, or a list of labels (default: label, or the only one of sentiment, target, "
-     "category; conll: the last)"},
-    {"weight-column", "sample-weight-column", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
-     "column of tables that has the weight of a row in the loss, a number of at least 0; empty: 1 (default: none)"},
-    {"delimiter", "", KIND_TEXT, 0, 0, NULL, "CHAR", READS_TEXT, 1,
-     "what separates the columns of CSV and TSV: a character, or comma, semicolon or tab (default: for CSV the one of "
-     "these that fits the first rows; for TSV a tab)"},
-    {"document-separator", "", KIND_TEXT, 0, 0, NULL, "TEXT", READS_TEXT, 1,
-     "a line that is exactly this separates the documents of a text file; none: a file is one document (default: % if "
-     "the file has at least three such lines, as files of fortune have)"},
+    {"strict-utf8", "", KIND_SETTING, 0, 0, NULL, "", READS_TEXT, 1, ""},
+    {"data-format", "", KIND_SETTING, 0, 0, NULL,
+     "text=txt tsv=tab jsonl=json=ndjson conll=bio=iob chat=messages=sharegpt=alpaca", READS_TEXT, 1, ""},
+    {"encoding", "file-encoding", KIND_SETTING, 0, 0, NULL, "NAME", READS_TEXT, 1, " (default: UTF-8)"},
+    {"text-column", "text-field dataset-text-field", KIND_SETTING, 0, 0, NULL, "NAME", READS_TEXT, 1,
+     " (default: text, or the only one of review, sentence, message, content; conll: 1)"},
+    {"pair-column", "", KIND_SETTING, 0, 0, NULL, "NAME", READS_ROWS, 1, " (default: none)"},
+    {"label-column", "", KIND_SETTING, 0, 0, NULL, "NAME", READS_ROWS, 1,
+     " (default: label, or the only one of sentiment, target, category; conll: the last)"},
+    {"weight-column", "sample-weight-column", KIND_SETTING, 0, 0, NULL, "NAME", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
+     " (default: none)"},
+    {"delimiter", "", KIND_SETTING, 0, 0, NULL, "CHAR", READS_TEXT, 1,
+     " (default: for CSV the one of these that fits the first rows; for TSV a tab)"},
+    {"document-separator", "", KIND_SETTING, 0, 0, NULL, "TEXT", READS_TEXT, 1,
+     " (default: % if the file has at least three such lines, as files of fortune have)"},
     {"on-bad-row", "", KIND_SETTING, 0, 0, NULL, "stop=error=fail skip=warn", READS_TEXT, 1, ""},
     {"dedup", "deduplicate", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
@@ -86,31 +77,24 @@ static const option_row rows[] = {
      OPTIONS_TRAIN | BENCHES_STEPS, 1, "; auto: one for every four processors, 1 to 16"},
     {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N",
      OPTIONS_TRAIN | BENCHES_STEPS, 1, ""},
-    {"model", "model-name model-name-or-path model-path decoder decoder-name decoder-path", KIND_TEXT, 0, 0, NULL,
+    {"model", "model-name model-name-or-path model-path decoder decoder-name decoder-path", KIND_SETTING, 0, 0, NULL,
      "DIR", RUNS | OPTIONS_PLAN | BENCHES_STEPS | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 1,
-     "model directory, or output directory (its best checkpoint, or the newest); plan, bench: or a shape (default: "
-     "gpt2)"},
-    {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS | OPTIONS_CHECK_SYSTEM, 1,
-     "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, bert-base, bert-large, "
-     "minilm, roberta-base, roberta-large, distilbert-base, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, "
-     "qwen2-0.5b, qwen2.5-1.5b, qwen3-0.6b, gemma-3-270m, gemma-3-1b, mistral-7b, vae-tiny, vae-small, or a "
-     "config.json"},
-    {"vocab-size", "vocabulary-size", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1,
-     "tokens of the vocabulary (default: the shape's; tokenizer train: 50257)"},
-    {"layers", "num-layers n-layer n-layers num-hidden-layers", KIND_INTEGER, 1, 1000, NULL, "N", FITS, 1,
-     "layers of an --init model (default: the shape's)"},
-    {"heads", "num-heads n-head n-heads num-attention-heads", KIND_INTEGER, 1, 1 << 16, NULL, "N", FITS, 1,
-     "attention heads in a layer of an --init model (default: the shape's)"},
-    {"width", "hidden-size n-embd d-model", KIND_INTEGER, 1, 1 << 20, NULL, "N", FITS, 1,
-     "values per token of an --init model, a multiple of the heads; the MLP scales with it (default: the shape's)"},
-    {"positions", "n-positions max-position-embeddings", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS, 1,
-     "longest sequence of an --init model, in tokens (default: the shape's)"},
+     "; plan, bench: or a shape (default: gpt2)"},
+    {"init", "init-model model-shape", KIND_SETTING, 0, 0, NULL, "NAME", FITS | OPTIONS_CHECK_SYSTEM, 1,
+     "; names are gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, bert-base, bert-large, minilm, "
+     "roberta-base, "
+     "roberta-large, distilbert-base, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, qwen2-0.5b, "
+     "qwen2.5-1.5b, qwen3-0.6b, gemma-3-270m, gemma-3-1b, mistral-7b, vae-tiny, vae-small"},
+    {"vocab-size", "vocabulary-size", KIND_SETTING, 0, 0, OPEN, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1, ""},
+    {"layers", "num-layers n-layer n-layers num-hidden-layers", KIND_SETTING, 0, 0, OPEN, "N", FITS, 1, ""},
+    {"heads", "num-heads n-head n-heads num-attention-heads", KIND_SETTING, 0, 0, OPEN, "N", FITS, 1, ""},
+    {"width", "hidden-size n-embd d-model", KIND_SETTING, 0, 0, OPEN, "N", FITS, 1, ""},
+    {"positions", "n-positions max-position-embeddings", KIND_SETTING, 0, 0, OPEN, "N", FITS, 1, ""},
     {"encoder", "encoder-name encoder-path", KIND_SETTING, 0, 0, NULL, "DIR|NAME", FITS, 1,
      "; --decoder is another name of --model"},
     {"latent-size", "latent-dim z-dim nz", KIND_SETTING, 0, 0, NULL, "N", FITS, 1, ""},
     {"latent-input", "", KIND_SETTING, 0, 0, NULL, "prefix=memory added=embedding", FITS, 1, ""},
-    {"tokenizer", "tokenizer-name tokenizer-path", KIND_TEXT, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1,
-     "tokenizer.json, its directory, or bytes (default: the model's)"},
+    {"tokenizer", "tokenizer-name tokenizer-path", KIND_SETTING, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1, ""},
     {"chat-template", "", KIND_SETTING, 0, 0, NULL, "FILE|NAME", OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_CHAT, 1,
      " (default: the tokenizer's)"},
     {"chat-values", "chat-template-kwargs", KIND_SETTING, 0, 0, NULL, "JSON",
@@ -119,25 +103,18 @@ static const option_row rows[] = {
      ": what the assistant says, with the token that ends its turn; that of its last turn; or every token"},
     {"show-data", "", KIND_INTEGER, 0, 1000000, "0", "N", OPTIONS_TRAIN, 0,
      "print the first N samples as the model sees them, token by token, those that are trained on marked, and exit"},
-    {"task", "", KIND_CHOICE, 0, 0, "auto",
-     "auto lm=clm=causal-lm mlm=masked-lm classify=classification tokens=token-classification regress=regression "
+    {"task", "", KIND_SETTING, 0, 0, NULL,
+     "lm=clm=causal-lm mlm=masked-lm classify=classification tokens=token-classification regress=regression "
      "vae=latent-variable",
-     FITS | BENCHES_STEPS, 1,
-     "what to predict: next tokens (lm), masked tokens (mlm), labels of texts, labels of their words (tokens), numbers "
-     "for texts (regress), texts from a latent variable (vae); auto: inferred from model and data"},
-    {"labels", "problem-type", KIND_CHOICE, 0, 0, "auto",
-     "auto single=single-label-classification several=multi-label-classification", OPTIONS_TRAIN, 1,
-     "with --task classify, how many labels a text has: one, or any number, and a row without a label has none; auto: "
-     "several if a label is a list or names separated by |"},
-    {"mlm-probability", "", KIND_NUMBER, 0.001, 1, "0.15", "P", OPTIONS_TRAIN, 1,
-     "with --task mlm, probability that a token is masked"},
+     FITS | BENCHES_STEPS, 1, ""},
+    {"labels", "problem-type", KIND_SETTING, 0, 0, NULL,
+     "single=single-label-classification several=multi-label-classification", OPTIONS_TRAIN, 1, ""},
+    {"mlm-probability", "", KIND_SETTING, 0, 0, NULL, "P", OPTIONS_TRAIN, 1, ", with --task mlm"},
     {"whole-words", "whole-word-masking wwm", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1,
      ", with --task mlm; for tokenizers of WordPiece"},
-    {"label-smoothing", "label-smoothing-factor", KIND_NUMBER, 0, 0.999, "0", "X", FITS, 1,
-     "with --task classify or tokens, part of each target that is spread over all labels"},
-    {"class-weights", "", KIND_TEXT, 0, 0, "none", "WEIGHTS", OPTIONS_TRAIN, 1,
-     "with --task classify or tokens, weights of the labels in the loss: none, balanced (by how rare a label is), or "
-     "numbers in the order of the labels, separated by commas"},
+    {"label-smoothing", "label-smoothing-factor", KIND_SETTING, 0, 0, NULL, "X", FITS, 1,
+     ", with --task classify or tokens"},
+    {"class-weights", "", KIND_SETTING, 0, 0, NULL, "WEIGHTS", OPTIONS_TRAIN, 1, ", with --task classify or tokens"},
     {"kl-weight", "beta", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ", with --task vae"},
     {"kl-anneal", "", KIND_SETTING, 0, 0, NULL, "none linear cyclical=cyclic", OPTIONS_TRAIN, 1, ""},
     {"kl-anneal-steps", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
@@ -147,49 +124,38 @@ static const option_row rows[] = {
     {"word-dropout", "", KIND_SETTING, 0, 0, NULL, "P", OPTIONS_TRAIN, 1, ", with --task vae"},
     {"importance-samples", "iw-samples", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
      ", with a model of --task vae"},
-    {"dropout", "", KIND_NUMBER, 0, 0.999, NULL, "P", FITS | BENCHES_STEPS, 1,
-     "probability of all three dropouts (default: the model configuration's; bench: 0)"},
-    {"lora-rank", "lora-r", KIND_INTEGER, 0, 65536, "0", "R", ADAPTS, 1,
-     "train LoRA adapters of this rank instead of the weights; 0: train the weights"},
-    {"lora-alpha", "", KIND_NUMBER, 1e-9, 1e9, NULL, "A", ADAPTS, 1,
-     "scale the adapters' output by A / R (default: A = 2 R)"},
+    {"dropout", "", KIND_SETTING, 0, 0, OPEN, "P", FITS | BENCHES_STEPS, 1, ""},
+    {"lora-rank", "lora-r", KIND_SETTING, 0, 0, NULL, "R", ADAPTS, 1, ""},
+    {"lora-alpha", "", KIND_SETTING, 0, 0, OPEN, "A", ADAPTS, 1, ""},
     {"lora-dropout", "", KIND_SETTING, 0, 0, NULL, "P", ADAPTS, 1, ""},
-    {"lora-targets", "lora-target-modules target-modules", KIND_TEXT, 0, 0, NULL, "NAMES", ADAPTS, 1,
-     "layers that get adapters, such as c_attn,c_proj,c_fc, all-linear, or h.0.attn.c_attn of one block (default: "
-     "PEFT's: c_attn, or query,value)"},
-    {"lora-modules-to-save", "modules-to-save", KIND_TEXT, 0, 0, NULL, "NAMES", ADAPTS, 1,
-     "modules of a decoder that are trained whole beside the adapters: embed_tokens (in GPT-2 wte), lm_head if the "
-     "model "
-     "has one of its own (default: none)"},
+    {"lora-targets", "lora-target-modules target-modules", KIND_SETTING, 0, 0, NULL, "NAMES", ADAPTS, 1,
+     " (default: PEFT's: c_attn, or query,value)"},
+    {"lora-modules-to-save", "modules-to-save", KIND_SETTING, 0, 0, NULL, "NAMES", ADAPTS, 1, " (default: none)"},
     {"lora-rslora", "use-rslora", KIND_SETTING, 0, 0, NULL, "", ADAPTS, 1, ""},
-    {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
-     "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; such as "
-     "embeddings,layers:6"},
+    {"freeze", "", KIND_SETTING, 0, 0, NULL, "PARTS", FITS, 1, ""},
     {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
      OPTIONS_EVAL | GENERATES | PREDICTS | OPTIONS_MERGE, 0,
      "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
      "newest)"},
-    {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR",
-     OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN | OPTIONS_BENCH_MONITOR, 0,
-     "directory of checkpoints, metrics.jsonl, run.json and packed data; merge: of the model (required)"},
+    {"output-dir", "", KIND_SETTING, 0, 0, "eitp_results", "DIR",
+     OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN | OPTIONS_BENCH_MONITOR, 0, ""},
     {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
     {"resume", "resume-from-checkpoint auto-resume=auto|no", KIND_TEXT, 0, 0, NULL, "DIR|auto", OPTIONS_TRAIN, 0,
      "resume from a checkpoint; auto: from the newest in the output directory that is whole, or start if it has none"},
-    {"steps", "max-steps num-steps train-steps", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_TRAIN | BENCHES_STEPS, 1,
-     "optimizer steps in total (bench: steps to time; default: 5)"},
-    {"epochs", "num-epochs num-train-epochs max-epochs", KIND_NUMBER, 0.000001, 1000000, NULL, "N", OPTIONS_TRAIN, 1,
-     "passes over the data; --steps overrides it (default: 1)"},
+    {"steps", "max-steps num-steps train-steps", KIND_SETTING, 0, 0, DEPENDS, "N", OPTIONS_TRAIN | BENCHES_STEPS, 1,
+     ""},
+    {"epochs", "num-epochs num-train-epochs max-epochs", KIND_SETTING, 0, 0, DEPENDS, "N", OPTIONS_TRAIN, 1,
+     " (default: 1)"},
     {"batch-size", "per-device-train-batch-size train-batch-size micro-batch-size", KIND_SETTING, 0, 0, NULL, "N",
      FITS | OPTIONS_EVAL | BENCHES_STEPS, 1, ""},
-    {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
-     NULL, "N", FITS | OPTIONS_EVAL | BENCHES_STEPS | OPTIONS_TOKENIZER_ENCODE | PREDICTS, 1,
-     "tokens in a sequence (default: by the data and memory; eval: the checkpoint's); 0: the model's positions"},
+    {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_SETTING, 0, 0, OPEN,
+     "N", FITS | OPTIONS_EVAL | BENCHES_STEPS | OPTIONS_TOKENIZER_ENCODE | PREDICTS, 1, ""},
     {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
      NULL, "N", FITS | BENCHES_STEPS, 1, ""},
     {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, ""},
     {"final-lr", "min-lr lr-end", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
-    {"lr-schedule", "lr-scheduler-type lr-scheduler schedule", KIND_SETTING, 0, 0, "linear",
+    {"lr-schedule", "lr-scheduler-type lr-scheduler schedule", KIND_SETTING, 0, 0, NULL,
      "constant=constant-with-warmup plateau=reduce-lr-on-plateau=ReduceLROnPlateau", OPTIONS_TRAIN, 1, ""},
     {"lr-cycles", "num-cycles lr-num-cycles", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"plateau-factor", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
@@ -198,8 +164,7 @@ static const option_row rows[] = {
     {"plateau-cooldown", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"warmup-steps", "num-warmup-steps warmup", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"warmup-from-zero", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
-    {"warmup-ratio", "warmup-fraction", KIND_NUMBER, 0, 1, NULL, "X", OPTIONS_TRAIN, 0,
-     "the warm-up as a fraction of all steps, instead of --warmup-steps"},
+    {"warmup-ratio", "warmup-fraction", KIND_SETTING, 0, 0, OPEN, "X", OPTIONS_TRAIN, 0, ""},
     {"weight-decay", "", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, ""},
     {"beta1", "adam-beta1 momentum sgd-momentum", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"beta2", "adam-beta2", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
@@ -218,11 +183,10 @@ static const option_row rows[] = {
      "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
      "when to validate: never; every --eval-steps; or every --eval-every-frac of an epoch (default: steps)"},
     {"eval-steps", "eval-every", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
-    {"eval-every-frac", "val-check-interval", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN, 1,
-     "validate before step 1, after each such fraction of an epoch and at the end (default with --eval epoch: 1)"},
+    {"eval-every-frac", "val-check-interval", KIND_SETTING, 0, 0, OPEN, "F", OPTIONS_TRAIN, 1,
+     " (default with --eval epoch: 1)"},
     {"eval-windows", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
-    {"eval-frac", "limit-val-batches", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
-     "--eval-windows as a fraction of all windows"},
+    {"eval-frac", "limit-val-batches", KIND_SETTING, 0, 0, OPEN, "F", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"emergence", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVAL, 0,
      "measure more than the loss, on --eval-windows samples (default: 64): calibration, retrieval over distances, "
      "hidden states, attention, spectra, robustness, generated text"},
@@ -233,8 +197,7 @@ static const option_row rows[] = {
      "when to write checkpoints: only the last; every --save-steps; or at each epoch's end (default: steps)"},
     {"save-steps", "save-every checkpoint-steps", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"save-seconds", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
-    {"async-save", "", KIND_CHOICE, 0, 0, "auto", "auto no=false", OPTIONS_TRAIN, 1,
-     "write checkpoints beside the next steps, from a copy, if the memory budget has room for one; no: training waits"},
+    {"async-save", "", KIND_SETTING, 0, 0, NULL, "no=false", OPTIONS_TRAIN, 1, "; no: training waits"},
     {"save-total-limit", "keep-checkpoints", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"save-dtype", "", KIND_SETTING, 0, 0, NULL, "auto=none f32=fp32=float32 bf16=bfloat16 f16=fp16=float16=half",
      FITS | OPTIONS_MERGE, 1, ""},
@@ -253,40 +216,34 @@ static const option_row rows[] = {
     {"log-every", "logging-steps log-steps log-interval log-freq training-log-freq", KIND_SETTING, 0, 0, NULL, "N",
      OPTIONS_TRAIN, 1,
      ", and between two log lines when standard error is not a terminal; metrics.jsonl has every step"},
-    {"report-to", "report", KIND_TEXT, 0, 0, "jsonl", "LIST", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1,
-     "files to record steps, evaluations and events in, separated by commas: jsonl (metrics.jsonl), tensorboard, csv "
-     "(metrics.csv); all; or none"},
+    {"report-to", "report", KIND_SETTING, 0, 0, NULL, "LIST", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1,
+     "; all: each of them"},
     {"log-dir", "logging-dir tensorboard-dir tensorboard-log-dir", KIND_SETTING, 0, 0, NULL, "DIR", OPTIONS_TRAIN, 1,
      "; EITP_LOG_DIR in the environment sets it too"},
     {"log-flush-seconds", "log-flush-secs tensorboard-flush-secs flush-secs", KIND_SETTING, 0, 0, NULL, "X",
      OPTIONS_TRAIN, 1, ""},
-    {"precision", "amp=fp16|fp32 use-amp=fp16|fp32 fp16=fp16|fp32 bf16=bf16|fp32", KIND_CHOICE, 0, 0, "auto",
-     "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
-     RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: the fastest on this processor"},
+    {"precision", "amp=fp16|fp32 use-amp=fp16|fp32 fp16=fp16|fp32 bf16=bf16|fp32", KIND_SETTING, 0, 0, NULL,
+     "fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
+     RUNS | OPTIONS_PLAN | BENCHES, 1, ""},
     {"tf32", "allow-tf32", KIND_SETTING, 0, 0, NULL, "", RUNS | OPTIONS_PLAN | BENCHES, 1, ""},
     {"micro-batches-per-pass", "merge", KIND_SETTING, 0, 0, NULL, "N", FITS | BENCHES_STEPS, 1, ""},
     {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS | BENCHES_STEPS, 1, ""},
-    {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto", "auto", FITS | BENCHES_STEPS, 1,
-     "optimizer, and the form of weights and moments; auto: the AdamW nearest to full precision that fits in memory"},
-    {"recompute", "gradient-checkpointing=layer|none activation-checkpointing=layer|none", KIND_CHOICE, 0, 0, "auto",
-     "auto none attention=attn layer=block", FITS | BENCHES_STEPS, 0,
-     "activations to recompute in the backward pass instead of keeping them; auto: as few as fit in memory"},
-    {"offload", "stream", KIND_CHOICE, 0, 0, "none", "none=no=false auto states=optimizer all", FITS, 1,
-     "variables to keep in a file, which wears out a disk; auto: as few as needed where nothing else fits"},
-    {"offload-file", "stream-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
-     "file for --offload, removed after the run (default: in the output directory; on a GPU none, but the host's "
-     "memory)"},
+    {"optimizer", "optim", KIND_SETTING, 0, 0, NULL, "", FITS | BENCHES_STEPS, 1, ""},
+    {"recompute", "gradient-checkpointing=layer|none activation-checkpointing=layer|none", KIND_SETTING, 0, 0, NULL,
+     "attention=attn layer=block", FITS | BENCHES_STEPS, 0, ""},
+    {"offload", "stream", KIND_SETTING, 0, 0, NULL, "none=no=false states=optimizer", FITS, 1,
+     "; a file wears out a disk"},
+    {"offload-file", "stream-file", KIND_SETTING, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
+     " (default: in the output directory; on a GPU none, but the host's memory)"},
     {"profile", "preset", KIND_CHOICE, 0, 0, "none",
      "none=no auto low-memory safe full tiny quick max=maximum low-ram=memory-limited debug", FITS, 0,
      "defaults for batch x length x accumulation: auto is the largest of full (8 x 512 x 1), safe (4 x 256 x 4) and "
      "low-memory (1 x 128 x 16, with the least memory) that fits; tiny (1 x 32 x 4, distilgpt2, no evaluation), quick "
      "and max (4 x 1000 x 2), low-ram (2 x 500 x 2), debug (1 x 100 x 2)"},
     {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "compare the profiles low-memory, safe and full"},
-    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE",
-     FITS | BENCHES_STEPS | OPTIONS_CHECK_SYSTEM | PREDICTS, 0,
-     "memory limit of the process, such as 900M or 1.5Gi (default, and 0: the memory that is free)"},
-    {"gpu-memory-budget", "max-gpu-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS | BENCHES_STEPS, 0,
-     "memory limit of the run on a GPU (default, and 0: what --gpu-mem-max leaves)"},
+    {"memory-budget", "max-memory", KIND_SETTING, 0, 0, DEPENDS, "SIZE",
+     FITS | BENCHES_STEPS | OPTIONS_CHECK_SYSTEM | PREDICTS, 0, ""},
+    {"gpu-memory-budget", "max-gpu-memory", KIND_SETTING, 0, 0, DEPENDS, "SIZE", FITS | BENCHES_STEPS, 0, ""},
     {"gpu-mem-max", "", KIND_SETTING, 0, 0, NULL, "P", FITS | BENCHES_STEPS, 0, ""},
     {"pin-memory", "dataloader-pin-memory", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
     {"auto-shrink", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 0,
@@ -405,8 +362,7 @@ static const option_row rows[] = {
      "them"},
     {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
      "measure each value of an option, such as batch-size=1,2,4; without values the usual ones, or doubling up to the "
-     "memory "
-     "budget"},
+     "memory budget"},
     {"matrix", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_BENCH_STEP, 0,
      "measure each switch alone (precision, recompute, threads, batch, block, accumulation, optimizer, data workers), "
      "alternating with the baseline, whose tokens/s are shown beside each"},
@@ -423,13 +379,10 @@ static const option_row rows[] = {
      "light"},
     {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | GENERATES | OPTIONS_EVAL, 1,
      ", of initial weights, of the part of labelled data that is held out, and of the windows of --eval-windows"},
-    {"device", "", KIND_CHOICE, 0, 0, "auto",
-     "auto cpu cuda=gpu cuda,cpu=gpu,cpu cuda:0 cuda:1 cuda:2 cuda:3 cuda:4 cuda:5 cuda:6 cuda:7",
-     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
-     "where to compute; cuda,cpu: on a GPU, or if none can be used, on the processor; auto: on the processor"},
-    {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
-     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
-     "threads; results do not depend on it; 0: as many as affinity and quota allow"},
+    {"device", "", KIND_SETTING, 0, 0, NULL, "DEVICE",
+     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, ""},
+    {"threads", "num-threads cpu-threads", KIND_SETTING, 0, 0, NULL, "N",
+     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, ""},
     {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", CONFIGURED, 0,
      "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,
@@ -443,9 +396,8 @@ static const option_row rows[] = {
 typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : -1];
 
 /* Settings that are not options: others determine them. */
-static const char *const derived[] = {"schedule_steps",       "last_sample",     "steps",       "output_dir",
-                                      "least_memory",         "eval_every_frac", "eval_frac",   "save_every_epochs",
-                                      "memory_check_seconds", "cpu_mem_acts",    "gpu_mem_warn"};
+static const char *const derived[] = {"schedule_steps",       "last_sample",  "least_memory", "save_every_epochs",
+                                      "memory_check_seconds", "cpu_mem_acts", "gpu_mem_warn"};
 
 /* ---- Names ---- */
 
@@ -473,47 +425,82 @@ int option_next_word(const char **list, const char **word, size_t *size) {
 static option_entry table[OPTION_CAPACITY];
 static size_t table_size;
 
+/* The first spellings of the words of a list. */
+static char *list_choices(const char *words) {
+    char *choices = (char *)command_allocate(strlen(words) + 1);
+    option_list_choices(words, " ", " ", choices, strlen(words) + 1);
+    return choices;
+}
+
+/* Makes a setting of what an option of the command alone may be. */
+static void fill_own(option_entry *filled, const option_row *row) {
+    static const struct {
+        eitp_setting_kind kind;
+        size_t size;
+        unsigned flags;
+    } kinds[] = {
+        {EITP_SETTING_FLAG, sizeof(int), 0},      {EITP_SETTING_INTEGER, sizeof(int64_t), 0},
+        {EITP_SETTING_NUMBER, sizeof(double), 0}, {EITP_SETTING_UNSIGNED, sizeof(uint64_t), EITP_SETTING_BYTES},
+        {EITP_SETTING_TEXT, sizeof(char *), 0},   {EITP_SETTING_TEXTS, sizeof(eitp_text_list), 0},
+        {EITP_SETTING_CHOICE, sizeof(int), 0}};
+    eitp_setting *own = &filled->own;
+    own->name = row->name;
+    own->kind = kinds[row->kind].kind;
+    own->size = kinds[row->kind].size;
+    own->flags = kinds[row->kind].flags;
+    own->min = row->low;
+    own->max = row->high;
+    own->choices = row->kind == KIND_CHOICE ? list_choices(row->words) : NULL;
+    filled->setting = own;
+}
+
 static void fill_from_row(option_entry *filled, const option_row *row) {
     snprintf(filled->name, sizeof filled->name, "%s", row->name);
     snprintf(filled->help, sizeof filled->help, "%s", row->help);
     snprintf(filled->fallback, sizeof filled->fallback, "%s", row->fallback ? row->fallback : "");
     filled->has_fallback = row->fallback != NULL;
     filled->kind = row->kind;
-    filled->low = row->low;
-    filled->high = row->high;
     filled->words = row->words;
     filled->aliases = row->aliases;
     filled->commands = row->commands;
     filled->of_run = row->of_run;
+    if (row->kind != KIND_SETTING)
+        fill_own(filled, row);
 }
 
-/* Takes kind, bounds, choices and, where the row has none, default and help from the library. */
-static void fill_from_setting(option_entry *filled, size_t offset, const eitp_setting *setting, const option_row *row) {
+/* Takes kind, bounds, choices, help and, where the row has none, the default from the library. */
+static void fill_from_setting(option_entry *filled, const eitp_setting_group *group, const eitp_setting *setting,
+                              const option_row *row) {
     static const option_kind kinds[] = {KIND_INTEGER, KIND_INTEGER, KIND_NUMBER, KIND_FLAG,
                                         KIND_CHOICE,  KIND_TEXT,    KIND_LIST};
     const eitp_recipe defaults = eitp_recipe_default();
     filled->setting = setting;
-    filled->offset = offset;
-    filled->kind = kinds[setting->kind];
-    filled->spellings = filled->kind == KIND_CHOICE ? filled->words : "";
-    filled->words = filled->kind == KIND_CHOICE ? setting->choices : filled->words;
+    filled->group = group->name;
+    filled->offset = group->offset;
+    filled->kind = setting->choices                      ? KIND_CHOICE
+                   : setting->flags & EITP_SETTING_BYTES ? KIND_SIZE
+                                                         : kinds[setting->kind];
+    filled->stays_open = !strcmp(filled->fallback, OPEN);
+    if (filled->stays_open)
+        *filled->fallback = 0;
     snprintf(filled->help, sizeof filled->help, "%s%s", setting->help, row->help);
     if (!filled->has_fallback)
-        eitp_setting_format(setting, (const char *)&defaults + offset, filled->fallback, sizeof filled->fallback);
+        eitp_setting_format(setting, (const char *)&defaults + group->offset, filled->fallback,
+                            sizeof filled->fallback);
     filled->has_fallback = *filled->fallback != 0;
 }
 
 /* True for settings of regularizers, on which memory and time of a step depend. */
-static int is_of_objective(size_t offset, const eitp_setting *setting) {
+static int is_of_objective(const eitp_setting_group *group, const eitp_setting *setting) {
     const size_t objective = offsetof(eitp_trainer_config, objective);
-    return offset == offsetof(eitp_recipe, trainer) && setting->offset >= objective &&
+    return !strcmp(group->name, "trainer") && setting->offset >= objective &&
            setting->offset < objective + sizeof(eitp_objective_config);
 }
 
 /* Adds a setting without a row: an option under its own name, recorded in run.json. */
-static void add_option(size_t offset, const eitp_setting *setting) {
+static void add_option(const eitp_setting_group *group, const eitp_setting *setting) {
     static const char *const arguments[] = {"N", "N", "X", "", "", "TEXT", "TEXT"}; /* of the kinds of settings */
-    const unsigned commands = is_of_objective(offset, setting) ? FITS | BENCHES_STEPS : OPTIONS_TRAIN;
+    const unsigned commands = is_of_objective(group, setting) ? FITS | BENCHES_STEPS : OPTIONS_TRAIN;
     const option_row row = {setting->name, "", KIND_SETTING, 0, 0, NULL, arguments[setting->kind], commands, 1, ""};
     option_entry *added = &table[table_size];
     if (table_size == OPTION_CAPACITY) {
@@ -524,13 +511,13 @@ static void add_option(size_t offset, const eitp_setting *setting) {
     fill_from_row(added, &row);
     for (char *at = added->name; *at; at++)
         *at = *at == '_' ? '-' : *at;
-    fill_from_setting(added, offset, setting, &row);
+    fill_from_setting(added, group, setting, &row);
 }
 
-/* Adds the library's optimizers in its order, each with its aliases, to the words of the row. */
+/* The library's optimizers, each with its aliases. */
 static void fill_optimizers(option_entry *filled) {
     static char words[400];
-    size_t used = (size_t)snprintf(words, sizeof words, "%s", filled->words);
+    size_t used = 0;
     for (int i = 0; i < EITP_OPTIMIZER_COUNT && used < sizeof words; i++) {
         const eitp_optimizer_info *optimizer = eitp_optimizer_get((eitp_optimizer)i);
         const char *list = optimizer->aliases, *alias;
@@ -592,7 +579,6 @@ static int is_derived(const eitp_setting *setting) {
     return 0;
 }
 
-/* A row of another kind describes its option by itself: what the command takes is not what the library takes. */
 static void fill_from_group(const eitp_setting_group *group) {
     for (size_t i = 0; i < group->count; i++) {
         const eitp_setting *setting = &group->settings[i];
@@ -603,9 +589,9 @@ static void fill_from_group(const eitp_setting_group *group) {
         while (k < OPTION_COUNT && !option_names_equal(name, rows[k].name, strlen(rows[k].name)))
             k++;
         if (k == OPTION_COUNT)
-            add_option(group->offset, setting);
-        else if (rows[k].kind == KIND_SETTING)
-            fill_from_setting(&table[k], group->offset, setting, &rows[k]);
+            add_option(group, setting);
+        else
+            fill_from_setting(&table[k], group, setting, &rows[k]);
     }
 }
 
@@ -613,7 +599,7 @@ static void fill_from_group(const eitp_setting_group *group) {
 static void fill_from_groups(int of_trainer) {
     for (size_t i = 0; eitp_recipe_group(i).settings; i++) {
         const eitp_setting_group group = eitp_recipe_group(i);
-        if ((group.offset == offsetof(eitp_recipe, trainer)) == of_trainer)
+        if ((strcmp(group.name, "trainer") == 0) == of_trainer)
             fill_from_group(&group);
     }
 }
@@ -698,6 +684,14 @@ option_name option_find(const char *name) {
     return found;
 }
 
+eitp_status option_check_name(const char *name, const char *value, const char *where, eitp_error *error) {
+    if (!option_names_equal(name, "val-check-interval", strlen("val-check-interval")) || !(strtod(value, NULL) > 1))
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "%s%s must be at most 1, a fraction of an epoch (got %s); set eval-steps to count steps", where,
+                        name, value);
+}
+
 void option_prefer(option_name *found, unsigned command) {
     if (found->id == OPTION_CAPACITY || (table[found->id].commands & command))
         return;
@@ -710,7 +704,6 @@ void option_prefer(option_name *found, unsigned command) {
     }
 }
 
-/* The index of the word that `value` is a spelling of, or -1. */
 void option_choice_name(const char *words, int64_t index, char *name, size_t size) {
     const char *word = "";
     size_t length = 0;
@@ -719,6 +712,7 @@ void option_choice_name(const char *words, int64_t index, char *name, size_t siz
     snprintf(name, size, "%.*s", (int)(length ? strcspn(word, "= ") : 0), word);
 }
 
+/* The index of the word that `value` is a spelling of, or -1. */
 int option_find_choice(const char *words, const char *value) {
     const char *word;
     size_t size;
@@ -731,6 +725,23 @@ int option_find_choice(const char *words, const char *value) {
         }
     }
     return -1;
+}
+
+int option_find_value(const option_entry *row, const char *value) {
+    const char *choices = row->setting->choices, *list = row->words, *word;
+    char names[200];
+    int found = choices ? option_find_choice(choices, value) : -1;
+    size_t size;
+    while (choices && found < 0 && option_next_word(&list, &word, &size)) {
+        snprintf(names, sizeof names, "%.*s", (int)size, word);
+        if (option_find_choice(names, value) < 0)
+            continue;
+        names[strcspn(names, "=")] = 0;
+        found = option_find_choice(choices, names);
+    }
+    /* Other words for "off" need no row. */
+    return choices && found < 0 && option_find_choice("no=none=false", value) >= 0 ? option_find_choice(choices, "off")
+                                                                                   : found;
 }
 
 /* The first spellings of the choices, as "a, b or c" or with another separator. */

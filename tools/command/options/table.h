@@ -14,22 +14,23 @@ typedef enum option_kind {
     KIND_TEXT,
     KIND_LIST,
     KIND_CHOICE, /* `words` are the choices; "=" separates the spellings of one */
-    KIND_SETTING /* a setting of the library: kind, bounds, choices and help are its own */
+    KIND_SETTING /* a setting of the library: kind, bounds, default, choices and help are its own */
 } option_kind;
 
 /* An option, filled in from its row and the library's setting. */
 typedef struct option_entry {
-    char name[40], fallback[40], help[400];
+    char name[40], fallback[40], help[800];
     int has_fallback;
     option_kind kind;
-    double low, high;
-    const char *words; /* choices, or the name of the argument */
+    const eitp_setting *setting; /* of the library; or `own`, a setting of the command alone */
+    eitp_setting own;
+    const char *group; /* of the library's setting in a recipe; NULL: it is the command's own */
+    size_t offset;     /* of that group's struct in a recipe */
+    int stays_open;    /* the default of the setting means that the option is not given */
+    const char *words; /* spellings of choices, or the name of the argument */
     const char *aliases;
     unsigned commands;
     int of_run;
-    const eitp_setting *setting; /* of the library, or NULL */
-    size_t offset;               /* in a recipe, of the struct that the setting is a member of */
-    const char *spellings;       /* further spellings of a setting's choices */
 } option_entry;
 
 /* Options are numbered as in option_id; settings without a row follow. */
@@ -48,6 +49,9 @@ typedef struct option_name {
 
 option_name option_find(const char *name);
 
+/* Fails for a value that means something else by this name of an option: val_check_interval counts batches above 1. */
+eitp_status option_check_name(const char *name, const char *value, const char *where, eitp_error *error);
+
 /* Where two commands have different options of one name, chooses that of this command. */
 void option_prefer(option_name *found, unsigned command);
 
@@ -60,8 +64,11 @@ int option_names_equal(const char *a, const char *b, size_t size);
 /* The next word of a list of words separated by spaces; 0 at the end. */
 int option_next_word(const char **list, const char **word, size_t *size);
 
-/* The index of a choice, by any of its spellings, or -1. */
+/* The index of a word of a list, by any of its spellings, or -1. */
 int option_find_choice(const char *words, const char *value);
+
+/* The index of an option's choice, by any of its spellings, or -1. */
+int option_find_value(const option_entry *row, const char *value);
 
 /* The first spelling of a choice by its index; "" if there is none. */
 void option_choice_name(const char *words, int64_t index, char *name, size_t size);

@@ -92,7 +92,7 @@ static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_
         task_set_classifier_batch(o);
     if (!status && task_has_rows(o, shape))
         model_max_length(o, p->tokenizer, shape);
-    if (!status && options_has(o, OPTION_DROPOUT))
+    if (!status && options_has(o, OPTION_DROPOUT) && options_number(o, OPTION_DROPOUT) >= 0)
         shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
             options_number(o, OPTION_DROPOUT);
     return status;

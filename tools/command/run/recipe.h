@@ -6,10 +6,6 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Sets the settings of a group of the recipe (eitp_recipe_group), NULL: of all, for which there are options. The texts
-   stay those of the options. */
-eitp_status recipe_set_group(const option_set *o, const char *name, eitp_recipe *recipe, eitp_error *error);
-
 /* The recipe of the options, which its texts belong to. */
 eitp_status recipe_describe(training_run *r, eitp_recipe *recipe, eitp_error *error);
 

@@ -164,7 +164,7 @@ static void report_unrecorded(const option_set *o) {
         char least[16];
         if (level >= needs[i].least || is_spot || !options_is_asked(o, id) || !options_integer(o, id))
             continue;
-        option_choice_name(option_of(OPTION_MONITOR)->words, needs[i].least, least, sizeof least);
+        option_choice_name(option_of(OPTION_MONITOR)->setting->choices, needs[i].least, least, sizeof least);
         output_warning("%s%s has no effect with --monitor %s: it needs --monitor %s", *o->values[id].place ? "" : "--",
                        options_name(id), options_text(o, OPTION_MONITOR), least);
     }
@@ -237,12 +237,12 @@ eitp_status run_resolve(training_run *r, eitp_error *error) {
     if (!options_has(o, OPTION_LR))
         options_set_number(o, OPTION_LR, default_rate(r), SOURCE_DEFAULT);
     options_set_number(o, OPTION_WEIGHT_DECAY, eitp_optimizer_get(fit_optimizer(o))->weight_decay, SOURCE_DEFAULT);
-    if (!options_has(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
+    if (!options_integer(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
         options_set_integer(o, OPTION_EPOCHS, 1, SOURCE_DEFAULT);
     status = check_schedule(o, error);
     if (status)
         return status;
-    if (!r->checkpoint && options_has(o, OPTION_STEPS))
+    if (!r->checkpoint && options_integer(o, OPTION_STEPS))
         resolve_warmup(o, options_integer(o, OPTION_STEPS));
     resolve_metrics(o);
     report_unrecorded(o);

@@ -22,7 +22,7 @@ typedef struct setting {
 static char *find_name(const char *given, size_t size) {
     char *name = command_format("%.*s", (int)size, given);
     const option_id id = option_find(name).id;
-    if (id != OPTION_CAPACITY && option_of(id)->setting) {
+    if (id != OPTION_CAPACITY && option_of(id)->group) {
         free(name);
         return command_copy(option_of(id)->setting->name);
     }

@@ -85,6 +85,6 @@ eitp_status split_add_data(option_set *o, const char *checkpoint, option_set *ru
         take_validation(run, recipe);
     }
     recipe->data.rereads[EITP_TRAINING] = is_given;
-    status = recipe_set_group(o, "data", recipe, error);
-    return status ? status : recipe_set_group(o, "task", recipe, error);
+    status = options_to_recipe(o, "data", recipe, error);
+    return status ? status : options_to_recipe(o, "task", recipe, error);
 }
