@@ -25,9 +25,10 @@ typedef struct eitp_text_list {
 
 /* What a resume does if the value differs from the checkpoint's. */
 typedef enum eitp_difference {
-    EITP_DIFFERENCE_REFUSED = 0, /* fails: the results would change */
-    EITP_DIFFERENCE_LOGGED = 1,  /* logs a warning and uses the new value */
-    EITP_DIFFERENCE_ACCEPTED = 2 /* uses the new value */
+    EITP_DIFFERENCE_REFUSED = 0,  /* fails: the results would change */
+    EITP_DIFFERENCE_LOGGED = 1,   /* logs a warning and uses the new value */
+    EITP_DIFFERENCE_ACCEPTED = 2, /* uses the new value */
+    EITP_DIFFERENCE_REREAD = 3    /* reads the data again with the new value: it decides what their samples are */
 } eitp_difference;
 
 /* Bits of eitp_setting.flags. Only a NUMBER can exclude its bounds. */

@@ -4,18 +4,6 @@
 #include "base/setting_table.h"
 #include "recipe/training.h"
 
-/* Settings that decide what the samples of given data are. */
-static int eitp__decides_samples(const char *name) {
-    static const char *const names[] = {
-        "val_fraction",  "data_format", "encoding",           "text_column", "pair_column", "label_column",
-        "weight_column", "delimiter",   "document_separator", "on_bad_row",  "dedup",       "strict_utf8",
-        "chat_template", "chat_values", "train_on",           "labels",      "block_size"};
-    size_t i = 0;
-    while (i < EITP__COUNT(names) && strcmp(names[i], name) != 0)
-        i++;
-    return i < EITP__COUNT(names);
-}
-
 /* A sample has no more tokens than the model has positions. */
 static void eitp__limit_block_size(const eitp_training *training, eitp_recipe *recipe) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
@@ -24,13 +12,7 @@ static void eitp__limit_block_size(const eitp_training *training, eitp_recipe *r
 }
 
 static int eitp__values_equal(const eitp__recipe_walk *walk, const eitp_recipe *a, const eitp_recipe *b) {
-    const void *first = eitp__recipe_values(a, walk), *second = eitp__recipe_values(b, walk);
-    const char *is, *was;
-    if (walk->setting->kind != EITP_SETTING_TEXT)
-        return eitp__setting_equal(walk->setting, first, second);
-    is = eitp__setting_text(walk->setting, first);
-    was = eitp__setting_text(walk->setting, second);
-    return is == was || (is && was && !strcmp(is, was));
+    return eitp__setting_equal(walk->setting, eitp__recipe_values(a, walk), eitp__recipe_values(b, walk));
 }
 
 /* Lists the settings that differ from the recorded ones. Those with their defaults are the run's. */
@@ -43,7 +25,7 @@ static void eitp__list_differences(const eitp_training *training, const eitp_rec
         eitp__limit_block_size(training, &recipe);
     while (eitp__recipe_next(&walk)) {
         const size_t used = strlen(names);
-        if (eitp__decides_samples(walk.setting->name) && !eitp__values_equal(&walk, &recipe, &defaults) &&
+        if (walk.setting->difference == EITP_DIFFERENCE_REREAD && !eitp__values_equal(&walk, &recipe, &defaults) &&
             !eitp__values_equal(&walk, &recipe, recorded))
             snprintf(names + used, size - used, "%s%s", used ? ", " : "", walk.setting->name);
     }
@@ -62,7 +44,7 @@ static eitp_status eitp__read_recorded(const eitp_training *training, eitp_recip
     if (*found)
         status = eitp__json_read_strict_file(host, path, limit, &document, error);
     while (*found && !status && eitp__recipe_next(&walk)) {
-        if (eitp__decides_samples(walk.setting->name))
+        if (walk.setting->difference == EITP_DIFFERENCE_REREAD)
             status = eitp__recipe_read_member(host, eitp_json_member(eitp_json_root(document), "configuration"), &walk,
                                               recorded, error);
     }

@@ -10,14 +10,14 @@
 #define EITP__MODEL_SETTING(member, name, kind, value, min, max, flags, help)                                          \
     EITP__SETTING(eitp_model_recipe, , member, name, kind, value, min, max, flags, REFUSED, NULL, help)
 #define EITP__DATA_SETTING(member, name, kind, value, min, max, choices, help)                                         \
-    EITP__SETTING(eitp_data_recipe, , member, name, kind, value, min, max, 0, REFUSED, choices, help)
+    EITP__SETTING(eitp_data_recipe, , member, name, kind, value, min, max, 0, REREAD, choices, help)
 #define EITP__COLUMN_SETTING(member, name, help)                                                                       \
     {                                                                                                                  \
         name, EITP_SETTING_TEXT, offsetof(eitp_data_recipe, member), sizeof(((eitp_data_recipe *)0)->member), 0, NULL, \
-            0, 0, EITP_SETTING_OR_NUMBER, EITP_DIFFERENCE_REFUSED, NULL, help                                          \
+            0, 0, EITP_SETTING_OR_NUMBER, EITP_DIFFERENCE_REREAD, NULL, help                                           \
     }
-#define EITP__TASK_SETTING(member, name, kind, value, min, max, flags, choices, help)                                  \
-    EITP__SETTING(eitp_task_recipe, , member, name, kind, value, min, max, flags, REFUSED, choices, help)
+#define EITP__TASK_SETTING(member, name, kind, value, min, max, flags, difference, choices, help)                      \
+    EITP__SETTING(eitp_task_recipe, , member, name, kind, value, min, max, flags, difference, choices, help)
 #define EITP__MEMORY_SETTING(member, name, kind, value, max, flags, choices, help)                                     \
     EITP__SETTING(eitp_memory_recipe, , member, name, kind, value, 0, max, flags, ACCEPTED, choices, help)
 #define EITP__LENGTH_SETTING(member, name, kind, value, min, max, flags, help)                                         \
@@ -54,9 +54,9 @@ static const eitp_setting eitp__model_settings[] = {
     EITP__TEXT_SETTING(
         eitp_model_recipe, , tokenizer, "tokenizer", NULL, REFUSED,
         "tokenizer.json, its directory, or bytes; by default the model's, or one that is trained on the text"),
-    EITP__TEXT_SETTING(eitp_model_recipe, , chat_template, "chat_template", NULL, REFUSED,
+    EITP__TEXT_SETTING(eitp_model_recipe, , chat_template, "chat_template", NULL, REREAD,
                        "how conversations are written: a Jinja file, or chatml, instead of the tokenizer's template"),
-    EITP__TEXT_SETTING(eitp_model_recipe, , chat_values, "chat_values", NULL, REFUSED,
+    EITP__TEXT_SETTING(eitp_model_recipe, , chat_values, "chat_values", NULL, REREAD,
                        "values for the chat template, a JSON object"),
     EITP__MODEL_SETTING(dropout, "dropout", NUMBER, -1, -EITP__UNBOUNDED, 1, EITP_SETTING_BELOW | EITP_SETTING_OPTIONAL,
                         "probability of all three dropouts; negative: the configuration's"),
@@ -85,9 +85,9 @@ static const eitp_setting eitp__model_settings[] = {
 };
 
 static const eitp_setting eitp__data_settings[] = {
-    EITP__TEXTS_SETTING(eitp_data_recipe, , training, "data", REFUSED,
+    EITP__TEXTS_SETTING(eitp_data_recipe, , training, "data", ACCEPTED,
                         "text files, tables, directories of them, - for standard input, or one token file"),
-    EITP__TEXTS_SETTING(eitp_data_recipe, , validation, "val_data", REFUSED,
+    EITP__TEXTS_SETTING(eitp_data_recipe, , validation, "val_data", ACCEPTED,
                         "validation data, instead of a part of the training data"),
     EITP__DATA_SETTING(validation_fraction, "val_fraction", NUMBER, 0.1, 0, 0.9, NULL,
                        "fraction of the data held out for validation, from its end; 0: none"),
@@ -96,7 +96,7 @@ static const eitp_setting eitp__data_settings[] = {
         "what a file is: one text; a text on each line; a table with a text in each row; conll, a word and its label "
         "on each line, in columns; or chat, a conversation in each row of JSON Lines. auto: by .csv, .tsv, .tab, "
         ".json, .jsonl, .ndjson, .conll, .bio and .iob, and chat if the first row of JSON Lines is a conversation"),
-    EITP__TEXT_SETTING(eitp_data_recipe, , encoding, "encoding", NULL, REFUSED,
+    EITP__TEXT_SETTING(eitp_data_recipe, , encoding, "encoding", NULL, REREAD,
                        "encoding of the text, such as GB18030, UTF-16 or another that 'iconv -l' lists"),
     EITP__COLUMN_SETTING(text_column, "text_column",
                          "column of tables that has the text, or a list of its words: its name, or its number from 1 "
@@ -105,9 +105,9 @@ static const eitp_setting eitp__data_settings[] = {
     EITP__COLUMN_SETTING(label_column, "label_column", "column of tables that has the label, or a list of labels"),
     EITP__COLUMN_SETTING(weight_column, "weight_column",
                          "column of tables that has the weight of a row in the loss, a number of at least 0; empty: 1"),
-    EITP__TEXT_SETTING(eitp_data_recipe, , delimiter, "delimiter", NULL, REFUSED,
+    EITP__TEXT_SETTING(eitp_data_recipe, , delimiter, "delimiter", NULL, REREAD,
                        "what separates the columns of CSV and TSV: a character, or comma, semicolon or tab"),
-    EITP__TEXT_SETTING(eitp_data_recipe, , document_separator, "document_separator", NULL, REFUSED,
+    EITP__TEXT_SETTING(eitp_data_recipe, , document_separator, "document_separator", NULL, REREAD,
                        "a line that is exactly this separates the documents of a text; none: a file is one document"),
     EITP__DATA_SETTING(skip_bad, "on_bad_row", CHOICE, 0, 0, 0, "stop skip",
                        "whether a row of a table that cannot be read ends the run, or is skipped and counted"),
@@ -121,20 +121,21 @@ static const eitp_setting eitp__data_settings[] = {
 
 static const eitp_setting eitp__task_settings[] = {
     EITP__TASK_SETTING(
-        kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, "auto lm mlm classify tokens regress vae",
+        kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, REFUSED, "auto lm mlm classify tokens regress vae",
         "what to predict: next tokens (lm), masked tokens (mlm), labels of texts, labels of their words (tokens), "
         "numbers for texts (regress), texts from a latent variable (vae); auto: inferred from model and data"),
-    EITP__TASK_SETTING(block_size, "block_size", INTEGER, -1, -1, 1 << 24, EITP_SETTING_OPTIONAL, NULL,
+    EITP__TASK_SETTING(block_size, "block_size", INTEGER, -1, -1, 1 << 24, EITP_SETTING_OPTIONAL, REREAD, NULL,
                        "tokens of a sample; 0: the model's positions; -1: what data and memory have room for"),
-    EITP__TASK_SETTING(train_on, "train_on", CHOICE, EITP_CHAT_ANSWERS, 0, 0, 0, "answers last-answer everything",
-                       "which tokens of a conversation to train on"),
-    EITP__TASK_SETTING(problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, "auto single several",
+    EITP__TASK_SETTING(train_on, "train_on", CHOICE, EITP_CHAT_ANSWERS, 0, 0, 0, REREAD,
+                       "answers last-answer everything", "which tokens of a conversation to train on"),
+    EITP__TASK_SETTING(problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, REREAD, "auto single several",
                        "how many labels a text has, for task classify: one, or any number, and a row without a label "
                        "has none; auto: several if a label is a list or names separated by |"),
-    EITP__TASK_SETTING(mlm_probability, "mlm_probability", NUMBER, 0.15, 0, 1, EITP_SETTING_ABOVE, NULL,
+    EITP__TASK_SETTING(mlm_probability, "mlm_probability", NUMBER, 0.15, 0, 1, EITP_SETTING_ABOVE, REFUSED, NULL,
                        "probability that a token is masked"),
-    EITP__TASK_SETTING(whole_words, "whole_words", FLAG, 0, 0, 1, 0, NULL, "mask all tokens of a word or none"),
-    EITP__TASK_SETTING(label_smoothing, "label_smoothing", NUMBER, 0, 0, 1, EITP_SETTING_BELOW, NULL,
+    EITP__TASK_SETTING(whole_words, "whole_words", FLAG, 0, 0, 1, 0, REFUSED, NULL,
+                       "mask all tokens of a word or none"),
+    EITP__TASK_SETTING(label_smoothing, "label_smoothing", NUMBER, 0, 0, 1, EITP_SETTING_BELOW, REFUSED, NULL,
                        "part of each target that is spread over all labels"),
     EITP__TEXT_SETTING(eitp_task_recipe, , class_weights, "class_weights", "none", REFUSED,
                        "weights of the labels in the loss: none, balanced (by how rare a label is), or numbers in the "

@@ -94,12 +94,6 @@ static eitp_status check_kept(const training_run *r, const option_set *recorded,
 
 /* ---- Options that decide how the data are read ---- */
 
-static const option_id reading[] = {
-    OPTION_VAL_FRACTION, OPTION_STRICT_UTF8,  OPTION_DATA_FORMAT,   OPTION_ENCODING,    OPTION_TEXT_COLUMN,
-    OPTION_PAIR_COLUMN,  OPTION_LABEL_COLUMN, OPTION_WEIGHT_COLUMN, OPTION_DELIMITER,   OPTION_DOCUMENT_SEPARATOR,
-    OPTION_ON_BAD_ROW,   OPTION_DEDUP,        OPTION_CHAT_TEMPLATE, OPTION_CHAT_VALUES, OPTION_TRAIN_ON,
-    OPTION_LABELS,       OPTION_BLOCK_SIZE};
-
 /* The length at which texts are cut: at most the model's positions. */
 static int64_t text_length(int64_t block_size, int64_t positions) {
     return block_size && block_size < positions ? block_size : positions;
@@ -142,10 +136,11 @@ static eitp_status check_data(const training_run *r, option_id id, eitp_error *e
 
 eitp_status resume_compare_options(training_run *r, const option_set *recorded, eitp_error *error) {
     r->rereads[0] = 0;
-    for (size_t i = 0; i < COMMAND_COUNT(reading); i++) {
-        const option_id id = reading[i];
+    for (size_t i = 0; i < option_count(); i++) {
+        const option_id id = (option_id)i;
         const size_t used = strlen(r->rereads);
-        if (options_is_explicit(&r->options, id) && !reads_alike(r, recorded, id))
+        if (option_of(id)->setting->difference == EITP_DIFFERENCE_REREAD && options_is_explicit(&r->options, id) &&
+            !reads_alike(r, recorded, id))
             snprintf(r->rereads + used, sizeof r->rereads - used, "%s--%s", used ? ", " : "", options_name(id));
     }
     /* Options that are only printed resume nothing. */
