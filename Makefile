@@ -126,8 +126,8 @@ help:
 	@echo 'make             eitp.h and the command build/eitp'
 	@echo 'make eitp.h      the header, from the modules in src/manifest'
 	@echo 'make quick       builds and runs the tests that the last changes affect; TEST=word: those with the word in their name'
-	@echo 'make test        builds and runs every test; TEST=word: those with the word in their name; INSTALL=0: installs no packages first'
-	@echo 'make nightly     tests that take hours: every compiler, port, instruction set and precision, full shapes, fuzzing'
+	@echo 'make test        builds and runs every test; TEST=word: those with the word in their name; INSTALL=0: installs no packages first; FRESH=1: those too that passed and did not change since'
+	@echo 'make nightly     tests that take hours: every compiler, port, instruction set and precision, full shapes, fuzzing; PART=k/n: one of n shares'
 	@echo 'make torture     every fault, power loss and kill (an hour or two); STRIDE=1 KILLS=1000 SEEDS=8'
 	@echo 'make soak        trains for MINUTES=30: do memory and step time stay as they are? Needs a machine without other work'
 	@echo 'make doctor-cases  runs that are slow or ended by the kernel, and what eitp doctor says of them (five minutes)'
@@ -357,7 +357,7 @@ $(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/l
 
 # tools/test.sh installs dependencies first; the make that it starts detects them anew.
 test quick nightly torture:
-	+@MAKE='$(MAKE)' STRIDE='$(STRIDE)' KILLS='$(KILLS)' SEEDS='$(SEEDS)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh $@
+	+@MAKE='$(MAKE)' STRIDE='$(STRIDE)' KILLS='$(KILLS)' SEEDS='$(SEEDS)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' PART='$(PART)' sh tools/test.sh $@
 
 # SOAK: further arguments, such as leak=4096 or slower=1, with which it must fail.
 MINUTES ?= 30

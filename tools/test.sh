@@ -7,7 +7,10 @@
 #   test.sh torture   every fault, power loss and kill that a run or a command may meet
 # TEST=word           only tests with the word in their name
 # CHECK=1             `make check` too
+# FRESH=1             of test and quick: runs the tests, too, that nothing has changed for since they passed
+# REMEMBER=0          the same, and does not remember which of them pass
 # JOBS                programs that run at a time
+# PART=k/n            of nightly: the k-th of n shares, about equally long; together they are the whole
 # STRIDE, KILLS, SEEDS      of torture: every how many calls a fault, power loss or kill is tried (1: at all of them),
 #                           random kills (1000), random states of a disk for each power loss (8)
 # FUZZ_RUNS, FUZZ_SECONDS   for each fuzz target, at most
@@ -23,11 +26,12 @@ JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
 WERROR=${WERROR--Werror}
 export MAKE BUILD CC CLANG WERROR
 logs=$BUILD/logs
-known=$BUILD/quick
 # Other work on the machine makes a program longer, but takes no more of the processor.
 case $mode in nightly | torture) : "${LIMIT:=7200}" ;; *) : "${LIMIT:=600}" ;; esac
 : "${WALL_LIMIT:=$((5 * LIMIT))}"
-mkdir -p "$logs" "$known"
+mkdir -p "$logs"
+case $mode in quick | test) remembers=${REMEMBER:-1} ;; *) remembers=0 ;; esac
+. tools/remember.sh
 
 # Seconds, with a fraction if `date` prints one.
 now() {
@@ -50,8 +54,11 @@ file_of() {
 
 # ---- The list of tests ----
 #
-# A line for each test: its name, the files that it depends on (programs to build, sources; separated by commas; - if
-# unknown), and its command. A command ends with its result, "N passed, N failed", except after "succeeds".
+# A line for each test: its name, the files that it depends on (programs to build, sources, FOLDER/... for all below it;
+# separated by commas; - if unknown), and its command. A command ends with its result, "N passed, N failed", except after "succeeds".
+
+# Files that programs read.
+values=tests/golden/...,tests/fuzz/corpus/...,docs/config-keys.md
 
 programs() { # kind, real or emulated kernel sets, prefix of the command, suffix of the name
     for source in tests/*/test_*.c; do
@@ -59,7 +66,7 @@ programs() { # kind, real or emulated kernel sets, prefix of the command, suffix
         test=$(basename "$source" .c)
         program=$BUILD/$1/${source%.c}
         case $test in *_emulated) sets=emulated ;; test_device*) sets=device ;; *) sets=real ;; esac
-        [ $sets = "$2" ] && echo "$1/$test$4 $program $3$program"
+        [ $sets = "$2" ] && echo "$1/$test$4 $program,$values $3$program"
     done
 }
 
@@ -71,7 +78,7 @@ on_device() { # prefix of the command, names of tests, with the name of a functi
         test=${name%%:*}
         program=$(echo tests/*/test_$test.c)
         program=$BUILD/device/${program%.c}
-        echo "device/test_$test $program env EITP_BACKEND=test $prefix$program$(echo "${name#"$test"}" | tr : ' ')"
+        echo "device/test_$test $program,$values env EITP_BACKEND=test $prefix$program$(echo "${name#"$test"}" | tr : ' ')"
     done
 }
 
@@ -84,21 +91,21 @@ on_cuda() { # kind of programs, prefix of the command, names of tests
     for test in "$@"; do
         program=$(echo tests/*/test_$test.c)
         program=$BUILD/$kind/${program%.c}
-        echo "cuda/test_$test $program,$libraries,tests/cuda/emulated.h $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
+        echo "cuda/test_$test $program,$libraries,tests/cuda/...,$values $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
     done
     for script in tests/cuda/train.sh tests/cuda/memory.sh tests/cuda/gpu.sh; do
-        echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,$script env EITP=$BUILD/eitp sh $script"
+        echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,tests/cuda/...,$(files_of "$script") env EITP=$BUILD/eitp sh $script"
     done
     for source in tests/cuda/test_*.c; do
         program=$BUILD/${source%.c}
-        echo "cuda/$(basename "$program") $program sh tests/cuda/on_emulated.sh $BUILD $program"
+        echo "cuda/$(basename "$program") $program,$libraries,tests/cuda/... sh tests/cuda/on_emulated.sh $BUILD $program"
     done
 }
 
 # The kernels of CUDA with NVIDIA's compilers, and the times that they should take. Without a GPU.
-with_compilers() { # compiler, architecture, "first" for one module of each kind
+with_compilers() { # compiler, architecture
     program=$BUILD/packed/cuda_kernels
-    echo "cuda/compilers@$1-sm_$2${3:+-$3} $program env JOBS=1 sh tests/cuda/compilers.sh $program $2 $1 $3"
+    echo "cuda/compilers@$1-sm_$2 $program env JOBS=1 sh tests/cuda/compilers.sh $program $2 $1"
 }
 
 cuda_times() { # folder of programs
@@ -166,7 +173,6 @@ list_test() {
         guard:shrinking_is_for_the_memory_of_the_host offload trainer micro_batches classification masked
     on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda plan \
         device_memory nvml
-    with_compilers nvrtc 86 first
     cuda_times packed
     # The commands that look at runs would be compiled once more.
     [ "$fuzzing" = 0 ] || fuzzers fuzz_readers
@@ -236,7 +242,7 @@ list_nightly() {
     # Beside other programs: its times are not judged.
     echo "soak $BUILD/packed/tests/run/soak succeeds $MAKE --no-print-directory soak SOAK=times=no"
     echo "analysis $BUILD/amalgamate,$BUILD/split/everything_split.h succeeds sh tools/check.sh analysis"
-    echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh all"
+    echo "compile_matrix_all - env JOBS=1 sh tools/compile_matrix.sh all"
     for port in musl aarch64 riscv64; do
         echo "port-$port eitp.h,$BUILD/split/everything_split.h sh tools/ports.sh $port"
     done
@@ -251,34 +257,7 @@ instruction_sets() {
     done
 }
 
-# ---- Tests that did not change ----
-
-hash_files() {
-    for tool in sha256sum 'shasum -a 256' cksum; do
-        command -v ${tool%% *} >/dev/null 2>&1 && break
-    done
-    $tool "$@"
-}
-
-# What a test depends on: its files, golden values, and the environment.
-state_of() { # files, separated by commas
-    cat "$logs/state"
-    hash_files $(echo "$1" | tr , ' ') 2>&1
-}
-
-# Removes tests from the list that did not change since they last passed, and prints how many.
-leave_changed() {
-    { hash_files $(find tests/golden tests/fuzz/corpus -type f | sort) && env | grep '^EITP_\|^OMP_' | sort; } >"$logs/state"
-    before=$(wc -l <"$logs/list")
-    while read -r name files command; do
-        state=$known/$(file_of "$name")
-        state_of "$files" >"$state.now"
-        cmp -s "$state.now" "$state.passed" || echo "$name $files $command"
-    done <"$logs/list" >"$logs/changed"
-    mv "$logs/changed" "$logs/list"
-    same=$((before - $(wc -l <"$logs/list")))
-    echo "$same of $before test programs have not changed since they passed"
-}
+# ---- make quick ----
 
 # Leaves the tests, the shortest first, that together take QUICK_SECONDS with JOBS at a time: at least one. The others
 # stay changed, so the next `make quick` runs them.
@@ -312,12 +291,13 @@ run_one() { # name, command
     log=$logs/$(file_of "$name").log
     times >"$log.before"
     shift
+    start_trace "$name"
     began=$(now)
     if [ "$1" = succeeds ]; then
         shift
-        run_limited "$@" >"$log" 2>&1 && echo "1 passed, 0 failed" >>"$log"
+        run_limited $trace_command "$@" >"$log" 2>&1 && echo "1 passed, 0 failed" >>"$log"
     else
-        run_limited "$@" >"$log" 2>&1
+        run_limited $trace_command "$@" >"$log" 2>&1
     fi
     status=$?
     times >"$log.after"
@@ -335,11 +315,57 @@ work_off() {
     done <"$logs/list"
 }
 
-# Puts before each line of a list how long the test took in the last run or, for the first run, by tests/seconds.
+# Puts before each line of a list how long the test may take, by the first of these patterns that its name matches, in
+# seconds of a processor. The order of a first run and the shares of make nightly depend on nothing else.
+lengths() {
+    awk '
+        function length_of(name, i) {
+            for (i = 1; i <= count; i++)
+                if (name ~ patterns[i])
+                    return seconds[i]
+            return 3
+        }
+        what == "classes" { seconds[++count] = $1; patterns[count] = $2; next }
+        { print length_of($1), $0 }' what=classes - what=list "$1" <<'CLASSES'
+1800 ^soak$
+2400 ^split/test_(faults|power_loss|kills_in_calls)@all
+1200 ^(command_(torture|power_loss|mutated)|test_kill@seed|compile_matrix_all|analysis|cuda/compilers)
+600 ^(fuzz_|port-)
+80 ^(compile_matrix|test_figures)
+60 ^command/test_(budgets|doctor|system)
+30 ^(packed|split|sanitized|device)/test_(disk|faults|kills_in_calls|micro_batches|power_loss|recipe_training|run)(@|$)
+30 ^(code_blocks|check|test_kill|test_setting_line|cuda/(test_kernels|train))$
+20 ^command/test_(bench|files|isa|plan|pressure|safe_train|stop|trouble)
+15 ^(packed|split|sanitized|device)/test_(attention|autograd|budget_sweep|checkpoint|matmul|measure|ops|planner|shrinking|stop|trainer.*)(@|$)
+CLASSES
+}
+
+# The same with how long the test took in the last run, where it is known.
 expected() {
-    awk 'what == "times" { seconds[$2] = $1 }
-        what == "list" { printf "%s %s\n", seconds[$1] + 0, $0 }' \
-        what=times tests/seconds "$logs/times" what=list -
+    cat >"$logs/expected"
+    lengths "$logs/expected" | awk '
+        what == "times" { seconds[$2] = $1; next }
+        { if ($2 in seconds) $1 = seconds[$2]; print }' what=times "$logs/times" what=list -
+}
+
+# Leaves share k of n of the list: the longest first, each goes to the share that has the least.
+leave_share() { # k/n
+    lengths "$logs/list" | sort -s -k1,1nr | awk -v part="$1" '
+        BEGIN { split(part, numbers, "/") }
+        {
+            least = 1
+            for (i = 2; i <= numbers[2]; i++)
+                if (total[i] < total[least])
+                    least = i
+            total[least] += $1
+            if (least == numbers[1] + 0) {
+                sub(/^[^ ]* /, "")
+                print
+            }
+        }' >"$logs/share"
+    mv "$logs/share" "$logs/list"
+    echo "share $1: $(wc -l <"$logs/list") tests, about $(lengths "$logs/list" |
+        awk -v jobs="$JOBS" '{ all += $1 } END { printf "%.0f", all / jobs / 60 }') minutes with $JOBS at a time"
 }
 
 run_all() {
@@ -378,7 +404,7 @@ add_result() {
 }
 
 report_one() { # name, exit status
-    log=$logs/$(file_of "$1").log state=$known/$(file_of "$1")
+    log=$logs/$(file_of "$1").log
     if [ "$2" -eq 124 ]; then
         tail -n 200 "$log"
         fail "$1" "still running after $WALL_LIMIT seconds"
@@ -392,7 +418,7 @@ report_one() { # name, exit status
         # Skipped parts, and how much was tried.
         grep '^SKIPPED\|^[0-9]* \(faults injected\|power losses\|kills\|random kills\|damaged inputs\)[ :]' "$log"
         echo "$1: $(tail -n 1 "$log")"
-        [ ! -e "$state.now" ] || mv "$state.now" "$state.passed"
+        remember "$1" || fail "$1" "opened files that its line in tools/test.sh does not name: $undeclared"
     else
         sed '$d' "$log" | tail -n 200
         echo "$1: $(tail -n 1 "$log")"
@@ -419,6 +445,7 @@ report() {
     sort -nr "$logs/times.new" | head -n 12 | awk '{ printf "%s%s %s", n++ ? ", " : "", $2, $1 } END { print "" }'
     add_up
     add_launches
+    [ "$remembers" = 0 ] || say_remembered
     [ "$mode" != nightly ] || summarize
     if [ -s "$logs/failures" ]; then
         echo "== failed:"
@@ -521,12 +548,11 @@ if [ ! -s "$logs/list" ]; then
     echo "0 passed, 1 failed"
     exit 1
 fi
+[ -z "${PART:-}" ] || leave_share "$PART"
 build
 [ -e "$logs/times" ] || : >"$logs/times"
 rm -f "$logs/later"
-if [ "$mode" = quick ]; then
-    leave_changed
-    [ -n "$TEST" ] || leave_affordable
-fi
+[ "$remembers" = 0 ] || leave_changed
+[ "$mode" != quick ] || [ -n "$TEST" ] || leave_affordable
 tests_began=$(now)
 run_all | report

@@ -13,8 +13,7 @@ rm -rf "$work"
 for folder in tests/command tests/tools tests/golden tests/fuzz/corpus tools/amalgamate tools/command; do
     mkdir -p "$work/$folder"
 done
-cp "$script" "$work/tools"
-: >"$work/tests/seconds"
+cp "$script" tools/remember.sh tools/opened.awk "$work/tools"
 : >"$work/tests/command/test_none.sh"
 
 check() { # what, command...
