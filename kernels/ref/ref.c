@@ -33,8 +33,8 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
     return reduction;
 }
 
-EITP__REF_BINARY(eitp__ref_less_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a < b)
-EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a == b)
+EITP__REF_BINARY(eitp__ref_less_i32, eitp__ref_less_span_i32, int32_t, uint8_t, (uint8_t)(a < b))
+EITP__REF_BINARY(eitp__ref_equal_i32, eitp__ref_equal_span_i32, int32_t, uint8_t, (uint8_t)(a == b))
 
 /* Element i of an update's parameter, with its remainder. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
@@ -284,9 +284,10 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 }
 
 /*
- * The instances. EITP__ELEMENT is the type of stored elements, EITP__REAL the type of the arithmetic, and EITP__GET and
- * EITP__PUT convert between them. EITP__REF names a function of the instance, EITP__REF_SUM one of its sums of
- * products. Fused kernels have no f64: there the expansion runs, which tests compare them with.
+ * The instances. EITP__REAL is the type of the arithmetic. Only attention and products have instances for elements of
+ * another type, EITP__ELEMENT, with EITP__GET and EITP__PUT to convert. EITP__REF names a function of the instance,
+ * EITP__REF_SUM one of its sums of products. Fused kernels have no f64: there the expansion runs, which tests compare
+ * them with.
  */
 #define EITP__ELEMENT double
 #define EITP__REAL double
@@ -351,11 +352,6 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #define EITP__REF(name) eitp__ref_##name##_bf16
 #define EITP__REF_SUM(name) eitp__ref_##name##_f32
 #define EITP__REF_MATH(name) name##f
-#include "kernels/ref/elementwise.inc"
-#include "kernels/ref/reduce.inc"
-#include "kernels/ref/network.inc"
-#include "kernels/ref/loss.inc"
-#include "kernels/ref/path.inc"
 #include "kernels/ref/attention.inc"
 #include "kernels/ref/matmul_instance.inc"
 #include "kernels/matmul_vector.inc"
@@ -375,11 +371,6 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #define EITP__REF(name) eitp__ref_##name##_f16
 #define EITP__REF_SUM(name) eitp__ref_##name##_f32
 #define EITP__REF_MATH(name) name##f
-#include "kernels/ref/elementwise.inc"
-#include "kernels/ref/reduce.inc"
-#include "kernels/ref/network.inc"
-#include "kernels/ref/loss.inc"
-#include "kernels/ref/path.inc"
 #include "kernels/ref/attention.inc"
 #include "kernels/ref/matmul_instance.inc"
 #include "kernels/matmul_vector.inc"
@@ -396,7 +387,10 @@ EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64
     eitp__ref_update_f32(call, begin, end, workspace);
 }
 
-/* Slots of every floating type, with the function's name. */
+/*
+ * Slots, with the function's name. F64 has the primitive ones; what is fused it executes by expansion. Columns of 16
+ * bits have all: by the F32 kernel (eitp__run_narrow), or by the function of F32 itself if that converts.
+ */
 #define EITP__REF_PRIMITIVES(X)                                                                                        \
     X(NEGATE, negate)                                                                                                  \
     X(ABS, abs)                                                                                                        \
@@ -420,10 +414,6 @@ EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64
     X(MAXIMUM, maximum)                                                                                                \
     X(LESS, less)                                                                                                      \
     X(EQUAL, equal)                                                                                                    \
-    X(SUM, sum)                                                                                                        \
-    X(MAX, max)                                                                                                        \
-    X(ARGMAX, argmax)                                                                                                  \
-    X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(ROW_SQUARES, row_squares)                                                                                        \
@@ -431,12 +421,12 @@ EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64
     X(ROW_PRODUCTS, row_products)                                                                                      \
     X(COLUMN_PRODUCTS, column_products)
 
-/* Slots of F32 and F64. */
-#define EITP__REF_WIDE(X)                                                                                              \
-    X(SCATTER_ADD, scatter_add)                                                                                        \
-    X(UPDATE, update)
+#define EITP__REF_CONVERTING_PRIMITIVES(X)                                                                             \
+    X(SUM, sum)                                                                                                        \
+    X(MAX, max)                                                                                                        \
+    X(ARGMAX, argmax)                                                                                                  \
+    X(DROPOUT, dropout)
 
-/* Slots of F32 and the 16-bit types. */
 #define EITP__REF_FUSED(X)                                                                                             \
     X(SOFTMAX, softmax)                                                                                                \
     X(SOFTMAX_BACKWARD, softmax_backward)                                                                              \
@@ -454,36 +444,55 @@ EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64
     X(RMS_NORM, rms_norm)                                                                                              \
     X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
     X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
-    X(EMBEDDING, embedding)                                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
     X(SOFTMAX_ENTROPY, softmax_entropy)                                                                                \
     X(SOFTMAX_ENTROPY_BACKWARD, softmax_entropy_backward)                                                              \
-    X(PATH_PRODUCT, path_product)                                                                                      \
     X(PATH_PRODUCT_TRANSPOSED, path_product_transposed)                                                                \
-    X(PATH_PRODUCT_BACKWARD, path_product_backward)                                                                    \
+    X(PATH_PRODUCT_BACKWARD, path_product_backward)
+
+#define EITP__REF_CONVERTING_FUSED(X)                                                                                  \
+    X(EMBEDDING, embedding)                                                                                            \
+    X(PATH_PRODUCT, path_product)                                                                                      \
     X(HEAD_BACKWARD, head_backward)
+
+/* Slots of F32 and F64 alone. */
+#define EITP__REF_WIDE(X)                                                                                              \
+    X(SCATTER_ADD, scatter_add)                                                                                        \
+    X(UPDATE, update)
+
+static const eitp__wide_kernel eitp__ref_wide_kernels[] = {
+#define EITP__REF_ENTRY(slot, name) {EITP__SLOT_##slot, eitp__ref_##name##_f32},
+    EITP__REF_PRIMITIVES(EITP__REF_ENTRY) EITP__REF_FUSED(EITP__REF_ENTRY)
+#undef EITP__REF_ENTRY
+};
+
+static const eitp__narrow_set eitp__ref_narrow_set = {eitp__ref_wide_kernels, EITP__COUNT(eitp__ref_wide_kernels),
+                                                      eitp__convert_to_f32, eitp__convert_from_f32};
+
+static void eitp__ref_narrow(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__run_narrow(&eitp__ref_narrow_set, call, begin, end, workspace);
+}
 
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__register_ref_casts(table);
     eitp__register_ref_movement(table);
+    eitp__register_narrow(table, &eitp__ref_narrow_set, "ref", eitp__ref_narrow);
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
+    EITP__REF_CONVERTING_PRIMITIVES(EITP__REF_REGISTER)
     EITP__REF_WIDE(EITP__REF_REGISTER)
+#undef EITP__REF_REGISTER
+#define EITP__REF_REGISTER(slot, name)                                                                                 \
+    eitp__ref_register(table, EITP__SLOT_##slot, EITP_F32, eitp__ref_##name##_f32);                                    \
+    eitp__ref_register(table, EITP__SLOT_##slot, EITP_BF16, eitp__ref_##name##_f32);                                   \
+    eitp__ref_register(table, EITP__SLOT_##slot, EITP_F16, eitp__ref_##name##_f32);
+    EITP__REF_CONVERTING_PRIMITIVES(EITP__REF_REGISTER)
+    EITP__REF_CONVERTING_FUSED(EITP__REF_REGISTER)
 #undef EITP__REF_REGISTER
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F32, eitp__ref_##name##_f32);
-    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
     EITP__REF_WIDE(EITP__REF_REGISTER)
-    EITP__REF_FUSED(EITP__REF_REGISTER)
-#undef EITP__REF_REGISTER
-#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_BF16, eitp__ref_##name##_bf16);
-    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
-    EITP__REF_FUSED(EITP__REF_REGISTER)
-#undef EITP__REF_REGISTER
-#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F16, eitp__ref_##name##_f16);
-    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
-    EITP__REF_FUSED(EITP__REF_REGISTER)
 #undef EITP__REF_REGISTER
     eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);

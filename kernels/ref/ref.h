@@ -2,7 +2,8 @@
 #ifndef EITP_REF_H
 #define EITP_REF_H
 
-#include "kernels/kernels.h"
+#include "kernels/narrow.h"
+#include "kernels/spans.h"
 
 /* Parts of eitp__register_ref_kernels. */
 EITP__PRIVATE void eitp__register_ref_casts(eitp__kernel_table *table);
@@ -28,6 +29,9 @@ static inline EITP__UNUSED int64_t eitp__ref_columns(const eitp__operand *x) {
 static inline EITP__UNUSED float eitp__ref_carry(const eitp__call *call) {
     return !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
 }
+
+/* Elements that are converted at a time. */
+enum { EITP__REF_TILE = 256 };
 
 /* The dimensions of a result, and the strides of up to three operands in them (0: repeated). */
 typedef struct eitp__ref_grid {
@@ -116,43 +120,22 @@ static inline EITP__UNUSED void eitp__ref_walk_advance(const eitp__ref_grid *gri
 }
 
 /*
- * A kernel for two operands `a` and `b` that broadcast. The result may overwrite an operand of its shape. `get`
- * converts an element to `real`, `put` converts the value of the expression to an element of the result.
+ * A kernel for two operands `a` and `b` that broadcast. The result may overwrite an operand of its shape. `expression`
+ * is an element of the result.
  */
-#define EITP__REF_BINARY(function, element, real, get, result, put, expression)                                        \
-    static void function(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                        \
-        eitp__ref_grid grid = eitp__ref_broadcast_grid(call);                                                          \
-        eitp__ref_walk walk = eitp__ref_walk_from(&grid, begin);                                                       \
-        int goes_a = grid.stride[0][grid.rank - 1] != 0, goes_b = grid.stride[1][grid.rank - 1] != 0;                  \
-        (void)workspace;                                                                                               \
-        for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_advance(&grid, &walk, count)) {             \
-            const element *p = (const element *)call->inputs[0].data + walk.offset[0];                                 \
-            const element *q = (const element *)call->inputs[1].data + walk.offset[1];                                 \
-            result *y = (result *)call->outputs[0].data + i;                                                           \
-            count = eitp__ref_walk_span(&grid, &walk, end - i);                                                        \
-            if (goes_a && goes_b) {                                                                                    \
-                for (int64_t j = 0; j < count; j++) {                                                                  \
-                    real a = get(p[j]), b = get(q[j]);                                                                 \
-                    y[j] = put(expression);                                                                            \
-                }                                                                                                      \
-            } else if (goes_a) {                                                                                       \
-                real b = get(q[0]);                                                                                    \
-                for (int64_t j = 0; j < count; j++) {                                                                  \
-                    real a = get(p[j]);                                                                                \
-                    y[j] = put(expression);                                                                            \
-                }                                                                                                      \
-            } else {                                                                                                   \
-                real a = get(p[0]);                                                                                    \
-                for (int64_t j = 0; j < count; j++) {                                                                  \
-                    real b = get(q[j]);                                                                                \
-                    y[j] = put(expression);                                                                            \
-                }                                                                                                      \
-            }                                                                                                          \
+#define EITP__REF_BINARY(function, span, element, result, expression)                                                  \
+    static void span(const void *a_data, int a_advances, const void *b_data, int b_advances, void *y_data,             \
+                     int64_t count) {                                                                                  \
+        const element *p = (const element *)a_data, *q = (const element *)b_data;                                      \
+        result *y = (result *)y_data;                                                                                  \
+        for (int64_t j = 0; j < count; j++, p += a_advances, q += b_advances) {                                        \
+            element a = *p, b = *q;                                                                                    \
+            y[j] = expression;                                                                                         \
         }                                                                                                              \
+    }                                                                                                                  \
+    static void function(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                        \
+        (void)workspace;                                                                                               \
+        eitp__run_binary(call, begin, end, span);                                                                      \
     }
-
-/* `get` and `put` of elements that are used as stored, and `put` of comparisons. */
-#define EITP__REF_AS_IS(x) (x)
-#define EITP__REF_TRUTH(x) ((uint8_t)(x))
 
 #endif

@@ -80,8 +80,8 @@ static eitp__call squares_call(eitp__slot slot, eitp_dtype dtype, int64_t first,
 
 /* All items in two pieces, the last one first. */
 static void run_pieces(const eitp__kernel *kernel, const eitp__call *call, int64_t items) {
-    kernel->run(call, items / 3, items, NULL);
-    kernel->run(call, 0, items / 3, NULL);
+    kernel->run(call, items / 3, items, directions);
+    kernel->run(call, 0, items / 3, directions);
 }
 
 static void check_squares(eitp__slot slot, eitp_dtype dtype, int64_t rows, int64_t columns) {
@@ -96,7 +96,7 @@ static void check_squares(eitp__slot slot, eitp_dtype dtype, int64_t rows, int64
         if (!available[isa])
             continue;
         REQUIRE(kernel->run);
-        kernel->run(&call, 0, items, NULL);
+        kernel->run(&call, 0, items, directions);
         memset(exact, 0, (size_t)items * sizeof *exact);
         for (int64_t i = 0; i < rows * columns; i++)
             exact[by_row ? i / columns : i % columns] += get(&gradient, dtype, i) * get(&gradient, dtype, i);
@@ -174,7 +174,7 @@ static void check_products(eitp__slot slot, eitp_dtype dtype, int64_t rows, int6
         if (!available[isa])
             continue;
         REQUIRE(kernel->run);
-        kernel->run(&call, 0, items, NULL);
+        kernel->run(&call, 0, items, directions);
         for (int64_t i = 0; i < count; i++)
             CHECK_THAT(fabs((double)made[i] - exact[i]) <= 1e-6 * (double)items + 1e-5 * sizes[i], "%s %s: %g, not %g",
                        eitp__isa_name((eitp__isa)isa), eitp__slot_name(slot), (double)made[i], exact[i]);
