@@ -2,13 +2,13 @@
 #include "kernels/spans.h"
 
 /*
- * Operands are cut into units: elements of a FLAT slot, blocks of a BLOCKS slot, and of others rows. Those of a COLUMNS
- * slot are summed, so the F32 kernel adds those of a tile to its outputs. A letter for each input:
- *   c  each unit has its part of the operand
- *   b  broadcasts to the output, whose elements are the units
- *   w  every unit needs the whole operand
- *   s  what sums start from: tiles after the first start from output 0
- * Inputs of slots that are not in the table are cut. Outputs are cut, but those of COLUMNS slots are whole.
+ * An operand is cut into units: the elements of a FLAT slot, the blocks of a BLOCKS slot, the rows of any other slot. A
+ * COLUMNS slot sums over its rows, so the F32 kernel adds each tile to the outputs. One letter for each input:
+ *   c  cut: each unit has its part of the operand
+ *   b  broadcast to the output, whose elements are the units
+ *   w  whole: every unit needs all of the operand
+ *   s  start of the sums: the first tile adds to it, later tiles to output 0
+ * A slot without a row has inputs of kind c only. Outputs are cut too, except in COLUMNS slots.
  */
 static const struct {
     eitp__slot slot;
@@ -36,10 +36,10 @@ static const struct {
     {EITP__SLOT_COLUMN_PRODUCTS, "ccs"},
 };
 
-/* Elements of an operand in a tile: three of them fit in a cache of 32 KiB. A longer row is a tile of its own. */
+/* Elements of an operand in a tile. Three tiles fit in a cache of 32 KiB. A row that is longer becomes one tile. */
 enum { EITP__NARROW_TILE = 2048 };
 
-/* How a call is cut, and the place in the workspace for the next operand. */
+/* The state of cutting a call into tiles. `tile` points to free workspace for the next operand. */
 typedef struct eitp__narrow_cut {
     const eitp__narrow_set *set;
     eitp__family family;
