@@ -178,9 +178,9 @@
  * CONFIGURATIONS AND NAMES
  *   A struct of options starts from <struct>_default(), which returns the values that are used if you change nothing;
  *   then set what differs. That holds for every eitp_*_config, eitp_sampling, eitp_schedule, eitp_fit, eitp_recipe,
- *   eitp_host and the inputs of attention and blocks. For programs that list or parse options, eitp_trainer_settings
- *   and other functions with that ending return tables of members with names, defaults and bounds. Other structs
- *   (texts, ranges, arrays, and sets of callbacks such as tasks, sources and sinks) start as {0}.
+ *   eitp_host and the inputs of attention and blocks. For programs that list or parse options, eitp_settings_of returns
+ *   a table of a struct's members with names, defaults and bounds. Other structs (texts, ranges, arrays, and sets of
+ *   callbacks such as tasks, sources and sinks) start as {0}.
  *   Functions come in pairs: create and destroy for an object in memory, open and close for one that keeps a file open,
  *   load and save for an object with its values, read and write for a file or values alone. `init` fills in a struct of
  *   the program that needs no release; `release` frees what such a struct has. eitp_directory_create and

@@ -272,12 +272,6 @@ EITP_API eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_in
  */
 EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
 
-/*
- * The least memory that should be left while the process runs: half of that margin, so that a process within its budget
- * stays above it unless other programs grow. 0 if `usable` is unknown or info is NULL.
- */
-EITP_API uint64_t eitp_memory_floor(const eitp_memory_info *info);
-
 /* What a sensor of the machine measures. */
 typedef enum eitp_sensor_kind {
     EITP_SENSOR_TEMPERATURE = 0, /* in degrees Celsius, from /sys/class/hwmon and /sys/class/thermal */
@@ -342,7 +336,11 @@ EITP_API eitp_status eitp_gpus_read(int64_t process, eitp_gpu *gpus, size_t capa
 /* 1 if the device of a context, by its description (eitp_context_description), is the GPU with this address. */
 EITP_API int eitp_gpu_is_device(const char *address, const char *description);
 
-/* 1 if `left` is below eitp_memory_floor; else 0, also if `usable` is unknown or info is NULL. */
+/*
+ * 1 if `left` is below the least memory that should be left while the process runs: half of that margin, so that a
+ * process within its budget stays above it unless other programs grow. Else 0, also if `usable` is unknown or info is
+ * NULL.
+ */
 EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 
 /* The processors of the machine and of this process; hardware threads count singly. */

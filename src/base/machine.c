@@ -205,10 +205,10 @@ uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
     return info ? info->usable - eitp__memory_margin(info) : 0;
 }
 
-uint64_t eitp_memory_floor(const eitp_memory_info *info) {
+EITP__PRIVATE uint64_t eitp__memory_floor(const eitp_memory_info *info) {
     return info ? eitp__memory_margin(info) / 2 : 0;
 }
 
 int eitp_memory_is_short(const eitp_memory_info *info) {
-    return info && info->usable && info->left < eitp_memory_floor(info);
+    return info && info->usable && info->left < eitp__memory_floor(info);
 }

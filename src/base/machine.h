@@ -25,4 +25,10 @@ EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_
    *shared, unless that is NULL: bytes, 0 if they are unknown. Quicker than eitp__memory_read. */
 EITP__PRIVATE uint64_t eitp__resident_read(const eitp_host *host, uint64_t *shared);
 
+/*
+ * The least memory that should be left while the process runs: half of the margin of eitp_memory_budget_default, so
+ * that a process within its budget stays above it unless other programs grow. 0 if `usable` is unknown or info is NULL.
+ */
+EITP__PRIVATE uint64_t eitp__memory_floor(const eitp_memory_info *info);
+
 #endif

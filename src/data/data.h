@@ -55,10 +55,6 @@ typedef struct eitp_text_files_config {
    time. */
 EITP_API eitp_text_files_config eitp_text_files_config_default(void);
 
-/* The numbers, choices and texts of eitp_text_files_config, with their defaults and bounds. Stores their number in
-   *count, unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_text_files_settings(size_t *count);
-
 /* Checks and copies the configuration. A path that does not exist, and directories nested more than 32 deep (a symbolic
    link to a parent), are EITP_ERROR_ARGUMENT. Close with eitp_text_files_close. */
 EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config,
@@ -133,34 +129,9 @@ EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_f
 
 /*
  * A range of an array, which is not copied. Reads all ids once to compute the hash: that of a token file with the same
- * ids. NULL gives a source without tokens. eitp_windows_init checks the range; the ids are not checked here.
+ * ids. NULL gives a source without tokens. eitp_language_task checks the range; the ids are not checked here.
  */
 EITP_API eitp_token_source eitp_token_memory_source(const int32_t *ids, uint64_t count, eitp_token_range range);
-
-/*
- * The windows of a range of n tokens with block size T: window i has tokens [i*T, i*T + T) of the range, and as targets
- * tokens [i*T + 1, i*T + T + 1). There are (n - 1) / T windows, rounded down. Filled in by eitp_windows_init; needs no
- * release.
- */
-typedef struct eitp_windows {
-    eitp_token_source source;
-    int64_t block_size;
-    uint64_t count; /* number of windows, at least 1 */
-} eitp_windows;
-
-/* EITP_ERROR_ARGUMENT if the range is not within the source, has fewer than block_size + 1 tokens, or block_size is
-   outside [1, 2^31 - 2]. */
-EITP_API eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_source *source, int64_t block_size,
-                                       eitp_error *error);
-
-/* Stores window `index` in tokens[T] and targets[T]. EITP_ERROR_ARGUMENT if index >= windows->count. After a failure
-   their content is unspecified. */
-EITP_API eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32_t *tokens, int32_t *targets,
-                                       eitp_error *error);
-
-/* A hint that the window will be read soon: the system may fetch it ahead. NULL and an index out of range are
-   harmless. */
-EITP_API void eitp_windows_prefetch(const eitp_windows *windows, uint64_t index);
 
 /* ---- Order ---- */
 
@@ -168,13 +139,6 @@ typedef enum eitp_shuffle {
     EITP_SHUFFLE_NONE = 0,   /* samples in the order of the data */
     EITP_SHUFFLE_WINDOWS = 1 /* a new random order of all samples in each epoch */
 } eitp_shuffle;
-
-/*
- * The index in the data of training sample `number`, counted from 0 across all epochs: sample k is in epoch k / count
- * at position k % count. In each epoch the mapping from position to index is a bijection on [0, count). It depends only
- * on the arguments and is computed directly, without the samples before it. 0 if count is 0.
- */
-EITP_API uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number);
 
 EITP_END_DECLARATIONS
 

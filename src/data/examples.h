@@ -61,10 +61,6 @@ typedef struct eitp_table_config {
 /* The defaults of eitp_text_files_config, the usual columns, and rows of up to 16 MiB; not every row. */
 EITP_API eitp_table_config eitp_table_config_default(void);
 
-/* The columns and the limit of eitp_table_config, with their defaults and bounds; those of `texts` are
-   eitp_text_files_settings. Stores their number in *count, unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_table_settings(size_t *count);
-
 /* What has been read. */
 typedef struct eitp_table_statistics {
     uint64_t rows;          /* examples */

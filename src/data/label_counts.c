@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "data/label_counts.h"
 
 /* Counts labels of sample `number`; a label of -1 is not counted. */
 static eitp_status eitp__count_labels_of(const eitp_labelled_source *source, uint64_t number, const int32_t *labels,
@@ -45,10 +46,10 @@ static size_t eitp__label_bytes(const eitp_labelled_source *source) {
                                                        : 0;
 }
 
-eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source, uint64_t *counts,
-                                       eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source,
+                                                      uint64_t *counts, eitp_error *error) {
     if (!host || !source || !source->read || !counts)
-        return eitp__fail_null(error, "eitp_labelled_class_counts", "host, source and counts");
+        return eitp__fail_null(error, "eitp__labelled_class_counts", "host, source and counts");
     if (source->label_count < 1 || source->problem == EITP_PROBLEM_REGRESSION ||
         source->problem == EITP_PROBLEM_UNKNOWN)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have no labels to count: their problem is %s",
@@ -63,7 +64,7 @@ eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelle
     return status;
 }
 
-void eitp_labelled_balanced_weights(const uint64_t *counts, int64_t label_count, float *weights) {
+EITP__PRIVATE void eitp__labelled_balanced_weights(const uint64_t *counts, int64_t label_count, float *weights) {
     double samples = 0, labels = 0;
     if (!counts || !weights)
         return;

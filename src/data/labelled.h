@@ -45,10 +45,6 @@ typedef struct eitp_labelled_pack_config {
    is an error, repeats are kept. */
 EITP_API eitp_labelled_pack_config eitp_labelled_pack_config_default(void);
 
-/* Problem, skip_bad and dedup of eitp_labelled_pack_config, with their defaults and bounds; eitp_sequence_settings are
-   those of its sequences. Stores their number in *count, unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
-
 /*
  * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as
  * "<output_path>.partial", which is synced and renamed: after a failure the previous file, if any, is still at
@@ -137,11 +133,6 @@ EITP_API eitp_status eitp_labelled_split(const eitp_sample_file *file, double va
                                          eitp_labelled_part **training, eitp_labelled_part **validation,
                                          eitp_error *error);
 
-/* Sets *count to the number of samples of `validation` whose texts, before they were cut, are those of a sample of
-   `training`. The parts may be of different files. Needs 8 bytes of memory for each sample of `training`. */
-EITP_API eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp_labelled_part *validation,
-                                           uint64_t *count, eitp_error *error);
-
 /* ---- Labelled samples in memory, and counts ---- */
 
 /* Labelled samples in arrays of the program. Sample i has ids [starts[i], starts[i + 1]). */
@@ -167,15 +158,6 @@ typedef struct eitp_labelled_arrays {
  */
 EITP_API eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp_labelled_source *source,
                                                  eitp_error *error);
-
-/* Counts the samples, with EITP_PROBLEM_TOKENS the tokens, of each label in counts[label_count], by reading all samples
-   without their ids. A regression or a source without labels is EITP_ERROR_ARGUMENT. */
-EITP_API eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source,
-                                                uint64_t *counts, eitp_error *error);
-
-/* Sets weights[label_count] from eitp_labelled_class_counts: n / (k * count), with n samples in k labels that have any,
-   as class_weight="balanced" of scikit-learn. A label without samples has weight 1. NULL is harmless. */
-EITP_API void eitp_labelled_balanced_weights(const uint64_t *counts, int64_t label_count, float *weights);
 
 EITP_END_DECLARATIONS
 

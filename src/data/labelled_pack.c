@@ -24,7 +24,7 @@ static const eitp_setting eitp__labelled_pack_settings[] = {
                   "leave out examples whose texts repeat those of an earlier one"),
 };
 
-const eitp_setting *eitp_labelled_pack_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__labelled_pack_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__labelled_pack_settings);
     return eitp__labelled_pack_settings;

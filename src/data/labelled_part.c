@@ -134,14 +134,15 @@ static int eitp__has_text_hash(const uint64_t *sorted, uint64_t count, uint64_t 
     return low < count && sorted[low] == hash;
 }
 
-eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp_labelled_part *validation,
-                                  uint64_t *count, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__labelled_overlap(const eitp_labelled_part *training,
+                                                 const eitp_labelled_part *validation, uint64_t *count,
+                                                 eitp_error *error) {
     eitp__sample_record record = EITP__ZERO;
     eitp__index_reader reader;
     eitp_status status = EITP_OK;
     uint64_t found = 0;
     if (!training || !validation || !count)
-        return eitp__fail_null(error, "eitp_labelled_overlap", "training, validation and count");
+        return eitp__fail_null(error, "eitp__labelled_overlap", "training, validation and count");
     const size_t bytes = (size_t)training->count * sizeof(uint64_t);
     uint64_t *hashes = (uint64_t *)eitp__allocate_uninitialized(&training->host, bytes);
     if (bytes && !hashes)

@@ -24,4 +24,10 @@ EITP__PRIVATE eitp_status eitp__fail_no_samples(const eitp_sample_file *file, ei
 /* Finds the longest sample and the hash. */
 EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error);
 
+/* Sets *count to the number of samples of `validation` whose texts, before they were cut, are those of a sample of
+   `training`. The parts may be of different files. Needs 8 bytes of memory for each sample of `training`. */
+EITP__PRIVATE eitp_status eitp__labelled_overlap(const eitp_labelled_part *training,
+                                                 const eitp_labelled_part *validation, uint64_t *count,
+                                                 eitp_error *error);
+
 #endif

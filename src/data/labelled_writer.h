@@ -2,6 +2,7 @@
 #ifndef EITP_LABELLED_WRITER_H
 #define EITP_LABELLED_WRITER_H
 
+#include "base/settings.h"
 #include "data/labelled_index.h"
 #include "data/sample_writer.h"
 
@@ -9,5 +10,9 @@
    finishes the file. writer->layout.info has everything else. */
 EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__sample_writer *writer, eitp__labelled_index *index,
                                                        const eitp__buffer *names, eitp_error *error);
+
+/* Problem, skip_bad and dedup of eitp_labelled_pack_config, with their defaults and bounds; those of
+   eitp_sequence_config are those of its sequences. Stores their number in *count, unless `count` is NULL. */
+EITP__PRIVATE const eitp_setting *eitp__labelled_pack_setting_table(size_t *count);
 
 #endif

@@ -15,7 +15,7 @@ struct eitp_sample_file {
     char *names_text;
     eitp__file_stamp stamp; /* of the file when its content was last known */
     uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
-    eitp__poll poll;        /* see eitp_sample_file_set_poll */
+    eitp__poll poll;        /* see eitp__sample_file_set_poll */
 };
 
 /* Reads `size` bytes; a shorter file is EITP_ERROR_IO, since its size was checked when it was opened. */
@@ -37,5 +37,25 @@ typedef enum eitp__ids_of {
    NULL, is extended by the checksum of their bytes, from 0. */
 EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, eitp__ids_of whose, uint64_t first,
                                                 uint64_t count, int32_t *ids, uint32_t *crc, eitp_error *error);
+
+/*
+ * Sets a function that is called every few kilobytes while all of the file is read, which may take minutes. Once it
+ * returns nonzero, the call ends with EITP_ERROR_INTERRUPTED; the next one begins anew. Usually it returns a flag that
+ * a signal handler has set. Any thread that reads may call it, so set it before they do. NULL: nothing is interrupted.
+ * A NULL file is harmless.
+ */
+EITP__PRIVATE void eitp__sample_file_set_poll(eitp_sample_file *file, int (*poll)(void *user), void *user);
+
+/* A hint that these tokens will be read soon: the system may fetch them ahead. The range must be within the file. NULL
+   is harmless. */
+EITP__PRIVATE void eitp__sample_file_prefetch(const eitp_sample_file *file, uint64_t first, uint64_t count);
+
+/*
+ * Finds the shortest prefix of the file whose tokens have this hash (the content_hash of a token file, or the hash of
+ * eitp_token_memory_source), and sets *count to its number of tokens, or to 0 if no prefix has it. This tells whether a
+ * file that has grown still begins with the tokens it had. Reads at most the whole file.
+ */
+EITP__PRIVATE eitp_status eitp__sample_file_find_prefix(const eitp_sample_file *file, uint64_t hash, uint64_t *count,
+                                                        eitp_error *error);
 
 #endif

@@ -150,7 +150,7 @@ eitp_sample_file_info eitp_sample_file_get_info(const eitp_sample_file *file) {
     return info;
 }
 
-void eitp_sample_file_set_poll(eitp_sample_file *file, int (*poll)(void *user), void *user) {
+EITP__PRIVATE void eitp__sample_file_set_poll(eitp_sample_file *file, int (*poll)(void *user), void *user) {
     if (!file)
         return;
     file->poll.ask = poll;
@@ -172,17 +172,17 @@ eitp_status eitp_sample_file_verify(const eitp_sample_file *file, eitp_error *er
     return status;
 }
 
-void eitp_sample_file_prefetch(const eitp_sample_file *file, uint64_t first, uint64_t count) {
+EITP__PRIVATE void eitp__sample_file_prefetch(const eitp_sample_file *file, uint64_t first, uint64_t count) {
     const uint64_t element = file ? (uint64_t)file->layout.info.element_size : 0;
     if (file)
         eitp__file_prefetch(&file->file, file->layout.ids + first * element, (size_t)(count * element));
 }
 
-eitp_status eitp_sample_file_find_prefix(const eitp_sample_file *file, uint64_t hash, uint64_t *count,
-                                         eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__sample_file_find_prefix(const eitp_sample_file *file, uint64_t hash, uint64_t *count,
+                                                        eitp_error *error) {
     uint64_t found, length = 0;
     if (!file || !count)
-        return eitp__fail_null(error, "eitp_sample_file_find_prefix", "file and count");
+        return eitp__fail_null(error, "eitp__sample_file_find_prefix", "file and count");
     const eitp_status status = eitp__sample_file_hash_tokens(file, hash, &found, &length, error);
     *count = length;
     return status;
@@ -220,7 +220,7 @@ static eitp_status eitp__read_file_tokens(void *user, uint64_t first, uint64_t c
 }
 
 static void eitp__prefetch_file_tokens(void *user, uint64_t first, uint64_t count) {
-    eitp_sample_file_prefetch((const eitp_sample_file *)user, first, count);
+    eitp__sample_file_prefetch((const eitp_sample_file *)user, first, count);
 }
 
 eitp_token_source eitp_sample_file_token_source(const eitp_sample_file *file, eitp_token_range range) {

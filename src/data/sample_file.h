@@ -141,21 +141,9 @@ EITP_API void eitp_sample_file_close(eitp_sample_file *file);
 /* All zeros for NULL. */
 EITP_API eitp_sample_file_info eitp_sample_file_get_info(const eitp_sample_file *file);
 
-/*
- * Sets a function that is called every few kilobytes while all of the file is read, which may take minutes. Once it
- * returns nonzero, the call ends with EITP_ERROR_INTERRUPTED; the next one begins anew. Usually it returns a flag that
- * a signal handler has set. Any thread that reads may call it, so set it before they do. NULL: nothing is interrupted.
- * A NULL file is harmless.
- */
-EITP_API void eitp_sample_file_set_poll(eitp_sample_file *file, int (*poll)(void *user), void *user);
-
 /* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary, or if a content hash or the checksum of a
    sample does not match. Afterwards the content hash of an llm.c file is known too. */
 EITP_API eitp_status eitp_sample_file_verify(const eitp_sample_file *file, eitp_error *error);
-
-/* A hint that these tokens will be read soon: the system may fetch them ahead. The range must be within the file. NULL
-   is harmless. */
-EITP_API void eitp_sample_file_prefetch(const eitp_sample_file *file, uint64_t first, uint64_t count);
 
 /*
  * Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
@@ -175,16 +163,8 @@ EITP_API eitp_status eitp_sample_file_read_tokens(const eitp_sample_file *file, 
 EITP_API eitp_status eitp_sample_file_read_sample(const eitp_sample_file *file, uint64_t number,
                                                   eitp_labelled_sample *sample, eitp_error *error);
 
-/*
- * Finds the shortest prefix of the file whose tokens have this hash (the content_hash of a token file, or the hash of
- * eitp_token_memory_source), and sets *count to its number of tokens, or to 0 if no prefix has it. This tells whether a
- * file that has grown still begins with the tokens it had. Reads at most the whole file.
- */
-EITP_API eitp_status eitp_sample_file_find_prefix(const eitp_sample_file *file, uint64_t hash, uint64_t *count,
-                                                  eitp_error *error);
-
 /* A range of the tokens of a file, which must stay open; those of a labelled file are the ids of its samples, one after
-   another. NULL gives a source without tokens. eitp_windows_init checks the range. */
+   another. NULL gives a source without tokens. eitp_language_task checks the range. */
 EITP_API eitp_token_source eitp_sample_file_token_source(const eitp_sample_file *file, eitp_token_range range);
 
 /* All samples of a file, which must stay open. A file of another kind than EITP_SAMPLE_FILE_LABELLED, and NULL, give a

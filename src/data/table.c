@@ -18,7 +18,7 @@ static const eitp_setting eitp__table_settings[] = {
                   REFUSED, NULL, "largest row, in bytes"),
 };
 
-const eitp_setting *eitp_table_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__table_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__table_settings);
     return eitp__table_settings;

@@ -3,10 +3,15 @@
 #define EITP_TABLE_H
 
 #include "base/platform.h"
+#include "base/settings.h"
 #include "data/examples.h"
 
 /* Lists the columns of the current file, or the members of the current row, in `list`, and returns it. Empty if rows
    have no names. */
 EITP__PRIVATE const char *eitp__table_columns(const eitp_table *table, char *list, size_t size);
+
+/* The columns and the limit of eitp_table_config, with their defaults and bounds; those of `texts` are
+   eitp__text_files_setting_table. Stores their number in *count, unless `count` is NULL. */
+EITP__PRIVATE const eitp_setting *eitp__table_setting_table(size_t *count);
 
 #endif

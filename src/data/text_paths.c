@@ -27,7 +27,7 @@ static const eitp_setting eitp__text_files_settings[] = {
                   0, ACCEPTED, NULL, "bytes read at a time; results do not depend on it"),
 };
 
-const eitp_setting *eitp_text_files_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__text_files_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__text_files_settings);
     return eitp__text_files_settings;

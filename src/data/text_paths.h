@@ -2,6 +2,7 @@
 #ifndef EITP_TEXT_PATHS_H
 #define EITP_TEXT_PATHS_H
 
+#include "base/settings.h"
 #include "data/path_walk.h"
 #include "data/text_reader.h"
 
@@ -44,5 +45,9 @@ EITP__PRIVATE void eitp__text_paths_say(eitp__text_paths *paths, const char *fin
 
 /* Copies a text of a configuration, which may be NULL. */
 EITP__PRIVATE eitp_status eitp__copy_setting(const eitp_host *host, const char *text, char **copy, eitp_error *error);
+
+/* The numbers, choices and texts of eitp_text_files_config, with their defaults and bounds. Stores their number in
+   *count, unless `count` is NULL. */
+EITP__PRIVATE const eitp_setting *eitp__text_files_setting_table(size_t *count);
 
 #endif

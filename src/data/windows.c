@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "data/permutation.h"
+#include "data/windows.h"
 
 static eitp_status eitp__check_block_size(int64_t block_size, eitp_error *error) {
     if (block_size < 1 || block_size >= INT32_MAX)
@@ -43,10 +44,10 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
     return EITP_OK;
 }
 
-eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_source *source, int64_t block_size,
-                              eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__windows_init(eitp__windows *windows, const eitp_token_source *source,
+                                             int64_t block_size, eitp_error *error) {
     if (!windows || !source)
-        return eitp__fail_null(error, "eitp_windows_init", "windows and source");
+        return eitp__fail_null(error, "eitp__windows_init", "windows and source");
     const eitp_token_range *range = &source->range;
     eitp_status status = eitp__check_block_size(block_size, error);
     if (status != EITP_OK)
@@ -67,14 +68,14 @@ eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_source *so
 }
 
 /* Index of the first token of a window in the source. */
-static uint64_t eitp__window_first(const eitp_windows *windows, uint64_t index) {
+static uint64_t eitp__window_first(const eitp__windows *windows, uint64_t index) {
     return windows->source.range.first + index * (uint64_t)windows->block_size;
 }
 
-eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32_t *tokens, int32_t *targets,
-                              eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__windows_read(const eitp__windows *windows, uint64_t index, int32_t *tokens,
+                                             int32_t *targets, eitp_error *error) {
     if (!windows || !windows->source.read || !tokens || !targets)
-        return eitp__fail_null(error, "eitp_windows_read", "windows, their source's read, tokens and targets");
+        return eitp__fail_null(error, "eitp__windows_read", "windows, their source's read, tokens and targets");
     const eitp_token_source *source = &windows->source;
     const size_t block = (size_t)windows->block_size;
     const uint64_t first = eitp__window_first(windows, index);
@@ -90,13 +91,13 @@ eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32
     return status;
 }
 
-void eitp_windows_prefetch(const eitp_windows *windows, uint64_t index) {
+EITP__PRIVATE void eitp__windows_prefetch(const eitp__windows *windows, uint64_t index) {
     if (windows && windows->source.prefetch && index < windows->count)
         windows->source.prefetch(windows->source.user, eitp__window_first(windows, index),
                                  (uint64_t)windows->block_size + 1);
 }
 
-uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number) {
+EITP__PRIVATE uint64_t eitp__sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number) {
     if (!count)
         return 0;
     return shuffle == EITP_SHUFFLE_NONE ? number % count

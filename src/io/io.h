@@ -55,19 +55,6 @@ EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *d
 EITP_API eitp_status eitp_model_dtype_read(const eitp_host *host, const char *directory, eitp_dtype *dtype,
                                            eitp_error *error);
 
-/*
- * Reads what the config.json of a directory says of a latent variable, and the encoder's configuration. The directory
- * of a model with one has config.json, with model_type "vae", its projections in model.safetensors, and two model
- * directories, "encoder" and "decoder", with their tokenizers; eitp_model_config_read reads the decoder's. Another
- * directory sets config->size to 0.
- */
-EITP_API eitp_status eitp_latent_config_read(const eitp_host *host, const char *directory, eitp_latent_config *config,
-                                             eitp_error *error);
-
-/* Takes the names of a classifier's labels from the config.json of a directory, if it has one with as many; they can be
-   read without the weights. */
-EITP_API eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error);
-
 /* How eitp_model_load_weights_with reads the head. Start from eitp_load_config_default(). */
 typedef struct eitp_load_config {
     uint64_t seed;  /* of parameters that the directory lacks */
@@ -136,18 +123,12 @@ EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, co
 
 /*
  * Reads adapters into a model. A model without adapters gets them, as by eitp_model_add_lora; otherwise the
- * configurations must be equal. Missing, unexpected and misshapen tensors are EITP_ERROR_FORMAT, and what
- * eitp_lora_check_base refuses is EITP_ERROR_ARGUMENT, before anything is changed.
+ * configurations must be equal. Missing, unexpected and misshapen tensors are EITP_ERROR_FORMAT, and a
+ * model without the weights that the adapters were trained on is EITP_ERROR_ARGUMENT, before anything is changed: a
+ * checkpoint has their checksum, in the precision of its run. Adapters without eitp's trainer_state.json, such as
+ * PEFT's, go with any weights.
  */
 EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, eitp_error *error);
-
-/*
- * Checks that a model has the weights that the adapters in a directory were trained on: EITP_ERROR_ARGUMENT if not. A
- * checkpoint has their checksum, in the precision of its run. If the model has rounded its values otherwise, the files
- * that it was loaded from are compared. Adapters without eitp's trainer_state.json, such as PEFT's, go with any
- * weights.
- */
-EITP_API eitp_status eitp_lora_check_base(const eitp_model *model, const char *directory, eitp_error *error);
 
 /*
  * Reads adapter_config.json. A member that enables an unsupported feature (DoRA, biases, rank patterns, whole modules)

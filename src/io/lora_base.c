@@ -195,9 +195,9 @@ static eitp_status eitp__base_compare(const eitp_model *model, const char *direc
                       model->source ? "'" : "", (unsigned)found, (unsigned)base->checksum);
 }
 
-eitp_status eitp_lora_check_base(const eitp_model *model, const char *directory, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__lora_check_base(const eitp_model *model, const char *directory, eitp_error *error) {
     if (!model || !directory)
-        return eitp__fail_null(error, "eitp_lora_check_base", "model and directory");
+        return eitp__fail_null(error, "eitp__lora_check_base", "model and directory");
     eitp__lora_base base = EITP__ZERO;
     eitp_status status = eitp__base_read_state(&model->host, directory, &base, error);
     if (!status && base.is_known)

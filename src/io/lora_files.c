@@ -207,7 +207,7 @@ static eitp_status eitp__lora_read_with(eitp_model *model, const char *directory
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && checks_base)
-        status = eitp_lora_check_base(model, directory, error);
+        status = eitp__lora_check_base(model, directory, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
     if (!status && reading != EITP__READ_HEADER)

@@ -22,7 +22,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 /* Fails unless an adapter_config.json says that the modules it saves stay tied. */
 EITP__PRIVATE eitp_status eitp__lora_config_check_tied(const eitp_host *host, const char *directory, eitp_error *error);
 
-/* eitp_lora_load without eitp_lora_check_base, or for a model with adapters only its checks. */
+/* eitp_lora_load without eitp__lora_check_base, or for a model with adapters only its checks. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
                                           eitp__read_sums *sums, eitp_error *error);
 
@@ -30,7 +30,7 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
                                           uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 
-/* The CRC-32C of the bytes of the frozen parameters, which eitp_lora_check_base compares. */
+/* The CRC-32C of the bytes of the frozen parameters, which eitp__lora_check_base compares. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 
 /* Parameters that are saved beside a model: those of learners and, if it has adapters, what is trained as well, such as
@@ -40,5 +40,13 @@ EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, int has_
                                                  uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, int has_adapters, const char *path,
                                                  eitp__reading reading, eitp__read_sums *sums, eitp_error *error);
+
+/*
+ * Checks that a model has the weights that the adapters in a directory were trained on: EITP_ERROR_ARGUMENT if not. A
+ * checkpoint has their checksum, in the precision of its run. If the model has rounded its values otherwise, the files
+ * that it was loaded from are compared. Adapters without eitp's trainer_state.json, such as PEFT's, go with any
+ * weights.
+ */
+EITP__PRIVATE eitp_status eitp__lora_check_base(const eitp_model *model, const char *directory, eitp_error *error);
 
 #endif

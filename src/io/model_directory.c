@@ -195,13 +195,13 @@ eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
     return status;
 }
 
-eitp_status eitp_latent_config_read(const eitp_host *host, const char *directory, eitp_latent_config *config,
-                                    eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__latent_config_read(const eitp_host *host, const char *directory,
+                                                   eitp_latent_config *config, eitp_error *error) {
     eitp_latent_config read = EITP__ZERO;
     char *path = NULL;
     eitp_status status;
     if (!host || !directory || !config)
-        return eitp__fail_null(error, "eitp_latent_config_read", "host, directory and config");
+        return eitp__fail_null(error, "eitp__latent_config_read", "host, directory and config");
     status = eitp__latent_read(host, directory, &read, error);
     if (!status && read.size)
         status = eitp__path_in(host, directory, EITP__ENCODER_DIRECTORY, &path, error);
@@ -548,13 +548,13 @@ static eitp_status eitp__read_collection(eitp__load *load, eitp_error *error) {
     return status;
 }
 
-eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
     eitp__labels *labels = NULL;
     char *path;
     int is_file = 0;
     eitp_status status;
     if (!model || !directory)
-        return eitp__fail_null(error, "eitp_model_read_labels", "model and directory");
+        return eitp__fail_null(error, "eitp__model_read_labels", "model and directory");
     status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (!status)
         status = eitp__path_is_file(&model->host, path, &is_file, error);
@@ -610,7 +610,7 @@ static eitp_status eitp__load_own_weights(eitp_model *model, const char *directo
         model->lacks_head = load.lacks_head;
     }
     if (!status && model->labels && model->has_loaded_head)
-        status = eitp_model_read_labels(model, directory, error);
+        status = eitp__model_read_labels(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
     if (!status)
@@ -665,7 +665,7 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     eitp_status status = eitp_model_config_read(&host, directory, &config, error);
     *model = NULL;
     if (!status)
-        status = eitp_latent_config_read(&host, directory, &latent, error);
+        status = eitp__latent_config_read(&host, directory, &latent, error);
     if (!status)
         status = eitp_model_create(context, &config, &created, error);
     if (!status && latent.size)

@@ -48,4 +48,17 @@ EITP__PRIVATE eitp_status eitp__model_save_configs(eitp_model *model, const char
 /* Makes EITP_SAVE_AS_LOADED save a model whose weights are not loaded as if they had had this dtype. */
 EITP__PRIVATE void eitp__model_presume_dtype(eitp_model *model, eitp_dtype dtype);
 
+/*
+ * Reads what the config.json of a directory says of a latent variable, and the encoder's configuration. The directory
+ * of a model with one has config.json, with model_type "vae", its projections in model.safetensors, and two model
+ * directories, "encoder" and "decoder", with their tokenizers; eitp_model_config_read reads the decoder's. Another
+ * directory sets config->size to 0.
+ */
+EITP__PRIVATE eitp_status eitp__latent_config_read(const eitp_host *host, const char *directory,
+                                                   eitp_latent_config *config, eitp_error *error);
+
+/* Takes the names of a classifier's labels from the config.json of a directory, if it has one with as many; they can be
+   read without the weights. */
+EITP__PRIVATE eitp_status eitp__model_read_labels(eitp_model *model, const char *directory, eitp_error *error);
+
 #endif

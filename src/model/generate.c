@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "base/setting_table.h"
+#include "model/latent_state.h"
 #include "model/transformer.h"
 #include "model/transformer_config.h"
 
@@ -39,7 +40,7 @@ static const eitp_setting eitp__sampling_settings[] = {
     EITP__SAMPLING_SETTING(seed, UNSIGNED, 0, 0, EITP__UNBOUNDED, "seed of the draws"),
 };
 
-const eitp_setting *eitp_sampling_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__sampling_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__sampling_settings);
     return eitp__sampling_settings;
@@ -60,7 +61,7 @@ static eitp_tensor *eitp__generator_latent(eitp_generator *generator) {
     shape[1] = model->latent->size;
     generator->latent = eitp_input(generator->graph, "latent", EITP_F32, 2, shape);
     generator->seers = eitp_input_rows(generator->graph, "rows with the latent", EITP_I32, 1, &generator->chunk);
-    return eitp_embedding(eitp_model_latent_embedding(model, generator->latent), generator->seers);
+    return eitp_embedding(eitp__model_latent_embedding(model, generator->latent), generator->seers);
 }
 
 /* Builds the graph: hidden states of all tokens fed, logits of the last one. */

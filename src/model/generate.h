@@ -3,6 +3,7 @@
 #define EITP_GENERATE_H
 
 #include "base/platform.h"
+#include "base/settings.h"
 #include "model/model.h"
 
 /* Bytes of the cache, which a context with plans_only does not allocate. */
@@ -17,5 +18,9 @@ EITP__PRIVATE int64_t eitp__generator_keep(eitp_generator *generator, const int3
 
 /* True if the model's configuration has a token among those that end a text. */
 EITP__PRIVATE int eitp__generator_ends_with(const eitp_generator *generator, int32_t token);
+
+/* The members of eitp_sampling, with their defaults and bounds. Stores their number in *count, unless `count` is
+   NULL. */
+EITP__PRIVATE const eitp_setting *eitp__sampling_setting_table(size_t *count);
 
 #endif

@@ -118,9 +118,9 @@ static eitp_tensor *eitp__latent_linear(const eitp_model *model, eitp_tensor *x,
                     eitp_parameter(eitp_tensor_graph(x), bias.name, bias.rank, bias.shape));
 }
 
-eitp_posterior eitp_model_posterior(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                    int64_t max_length) {
-    eitp_posterior posterior = EITP__ZERO;
+EITP__PRIVATE eitp__posterior eitp__model_posterior(const eitp_model *model, eitp_graph *graph,
+                                                    const eitp_model_inputs *inputs, int64_t max_length) {
+    eitp__posterior posterior = EITP__ZERO;
     eitp_tensor *state;
     if (!model || !model->latent || !graph || !inputs)
         return posterior;
@@ -134,11 +134,11 @@ eitp_posterior eitp_model_posterior(const eitp_model *model, eitp_graph *graph, 
     return posterior;
 }
 
-eitp_tensor *eitp_posterior_draw(const eitp_posterior *posterior, eitp_tensor *noise) {
+EITP__PRIVATE eitp_tensor *eitp__posterior_draw(const eitp__posterior *posterior, eitp_tensor *noise) {
     return posterior ? eitp_add(posterior->mean, eitp_multiply(eitp_exp(posterior->log_deviation), noise)) : NULL;
 }
 
-eitp_tensor *eitp_posterior_divergence(const eitp_posterior *posterior) {
+EITP__PRIVATE eitp_tensor *eitp__posterior_divergence(const eitp__posterior *posterior) {
     eitp_tensor *squares, *logarithm;
     if (!posterior)
         return NULL;
@@ -147,6 +147,6 @@ eitp_tensor *eitp_posterior_divergence(const eitp_posterior *posterior) {
     return eitp_affine(eitp_subtract(squares, eitp_affine(logarithm, 1, 1)), 0.5, 0);
 }
 
-eitp_tensor *eitp_model_latent_embedding(const eitp_model *model, eitp_tensor *z) {
+EITP__PRIVATE eitp_tensor *eitp__model_latent_embedding(const eitp_model *model, eitp_tensor *z) {
     return model && model->latent && z ? eitp__latent_project(model, z, EITP__LATENT_EMBEDDING) : NULL;
 }

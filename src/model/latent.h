@@ -45,32 +45,6 @@ EITP_API eitp_latent_config eitp_model_latent_config(const eitp_model *model);
 /* The encoder, which belongs to the model; NULL if it has none. */
 EITP_API eitp_model *eitp_model_encoder(const eitp_model *model);
 
-/* Initializes the projections alone: the weights of mean and log_deviation from a uniform distribution between +-1 /
-   sqrt(encoder width), as torch.nn.Linear, that of the embedding from a normal one with the decoder's
-   initializer_range; biases 0. Does nothing if the model has no encoder. */
-EITP_API eitp_status eitp_model_initialize_latent(eitp_model *model, uint64_t seed, eitp_error *error);
-
-/* A Gaussian distribution for each sample, F32 [samples, size] each. */
-typedef struct eitp_posterior {
-    eitp_tensor *mean;
-    eitp_tensor *log_deviation; /* natural logarithm of the standard deviation */
-} eitp_posterior;
-
-/* The posterior of each sample: two linear functions of the mean of the encoder's hidden states. `inputs` are those
-   of the encoder, with bounds. NULLs if the model has no encoder, or after an error. */
-EITP_API eitp_posterior eitp_model_posterior(const eitp_model *model, eitp_graph *graph,
-                                             const eitp_model_inputs *inputs, int64_t max_length);
-
-/* mean + deviation * noise, for noise F32 [samples, size]: the reparametrized draw, through which gradients flow. */
-EITP_API eitp_tensor *eitp_posterior_draw(const eitp_posterior *posterior, eitp_tensor *noise);
-
-/* The Kullback-Leibler divergence from the standard normal distribution in nats, of each unit: F32 [samples, size]. */
-EITP_API eitp_tensor *eitp_posterior_divergence(const eitp_posterior *posterior);
-
-/* What values z [samples, size] of the latent variable add to the decoder's embeddings: F32 [samples, width]. See
-   eitp_latent_input and eitp_model_inputs.added. */
-EITP_API eitp_tensor *eitp_model_latent_embedding(const eitp_model *model, eitp_tensor *z);
-
 /* Draws a value z[size] of the latent variable from its prior, the standard normal distribution: a function of the
    seed. Does nothing if the model has no encoder. */
 EITP_API void eitp_model_draw_latent(const eitp_model *model, uint64_t seed, float *z);

@@ -31,10 +31,10 @@ EITP__PRIVATE int64_t eitp__latent_elements(const eitp_model *model) {
     return elements;
 }
 
-eitp_status eitp_model_initialize_latent(eitp_model *model, uint64_t seed, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__model_initialize_latent(eitp_model *model, uint64_t seed, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!model)
-        return eitp__fail_null(error, "eitp_model_initialize_latent", "model");
+        return eitp__fail_null(error, "eitp__model_initialize_latent", "model");
     for (int i = 0; i < EITP__LATENT_PARAMETERS && model->latent && !status; i++) {
         const eitp__latent_parameter parameter = eitp__latent_parameter_at(model, i);
         const double bound = parameter.rank == 2 ? 1 / sqrt((double)parameter.shape[1]) : 0;

@@ -33,4 +33,30 @@ EITP__PRIVATE int eitp__latent_has(const char *name);
 /* Elements of these parameters; 0 without a latent variable. */
 EITP__PRIVATE int64_t eitp__latent_elements(const eitp_model *model);
 
+/* A Gaussian distribution for each sample, F32 [samples, size] each. */
+typedef struct eitp__posterior {
+    eitp_tensor *mean;
+    eitp_tensor *log_deviation; /* natural logarithm of the standard deviation */
+} eitp__posterior;
+
+/* Initializes the projections alone: the weights of mean and log_deviation from a uniform distribution between +-1 /
+   sqrt(encoder width), as torch.nn.Linear, that of the embedding from a normal one with the decoder's
+   initializer_range; biases 0. Does nothing if the model has no encoder. */
+EITP__PRIVATE eitp_status eitp__model_initialize_latent(eitp_model *model, uint64_t seed, eitp_error *error);
+
+/* The posterior of each sample: two linear functions of the mean of the encoder's hidden states. `inputs` are those
+   of the encoder, with bounds. NULLs if the model has no encoder, or after an error. */
+EITP__PRIVATE eitp__posterior eitp__model_posterior(const eitp_model *model, eitp_graph *graph,
+                                                    const eitp_model_inputs *inputs, int64_t max_length);
+
+/* mean + deviation * noise, for noise F32 [samples, size]: the reparametrized draw, through which gradients flow. */
+EITP__PRIVATE eitp_tensor *eitp__posterior_draw(const eitp__posterior *posterior, eitp_tensor *noise);
+
+/* The Kullback-Leibler divergence from the standard normal distribution in nats, of each unit: F32 [samples, size]. */
+EITP__PRIVATE eitp_tensor *eitp__posterior_divergence(const eitp__posterior *posterior);
+
+/* What values z [samples, size] of the latent variable add to the decoder's embeddings: F32 [samples, width]. See
+   eitp_latent_input and eitp_model_inputs.added. */
+EITP__PRIVATE eitp_tensor *eitp__model_latent_embedding(const eitp_model *model, eitp_tensor *z);
+
 #endif

@@ -21,7 +21,7 @@ static const eitp_setting eitp__lora_settings[] = {
     EITP__LORA_SETTING(dropout, NUMBER, 0, 0, 0.999, 0, "dropout on the adapters' input"),
 };
 
-const eitp_setting *eitp_lora_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__lora_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__lora_settings);
     return eitp__lora_settings;

@@ -2,6 +2,7 @@
 #ifndef EITP_LORA_H
 #define EITP_LORA_H
 
+#include "base/settings.h"
 #include "model/lora_saved.h"
 
 EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error);
@@ -34,5 +35,9 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transform
 EITP__PRIVATE eitp_tensor *eitp__lora_product(eitp_graph *graph, const eitp_transformer_config *model,
                                               const char *block, int64_t number, eitp__model_slot slot,
                                               const eitp_lora_config *config);
+
+/* The members of eitp_lora_config except the targets, with their defaults and bounds. Stores their number in *count,
+   unless `count` is NULL. */
+EITP__PRIVATE const eitp_setting *eitp__lora_setting_table(size_t *count);
 
 #endif

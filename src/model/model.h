@@ -179,9 +179,6 @@ EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 /* The name of a label of a classifier, "LABEL_<label>" if it was given none; NULL if there is no such label. */
 EITP_API const char *eitp_model_label(const eitp_model *model, int64_t label);
 
-/* True if the labels of a classifier have no names of their own: each is "LABEL_<its number>". */
-EITP_API int eitp_model_labels_are_numbers(const eitp_model *model);
-
 /* Names all labels of a classifier, which eitp_model_save writes as id2label. The names are copied. EITP_ERROR_ARGUMENT
    if `count` is not the number of labels, or two names are equal. */
 EITP_API eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count,
@@ -198,18 +195,12 @@ EITP_API eitp_status eitp_model_check_head(const eitp_model *model, eitp_error *
 EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
 EITP_API int64_t eitp_model_positions(const eitp_model *model);
 
-/* True if any dropout probability is above 0, that of adapters included. */
-EITP_API int eitp_model_has_dropout(const eitp_model *model);
-
 /*
  * Sets the special tokens of the configuration to those of a tokenizer; -1: the tokenizer has none. If config.end
  * already contains `end`, or `end` is -1, only given ids of begin and padding are set. Otherwise all three are
  * replaced: end by `end`, begin by `begin` or else `end` (as in GPT-2), padding by `padding` or else nothing.
  */
 EITP_API void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding);
-
-/* Adds a token to config.end, at which generated text ends, unless it is there, the list is full, or `end` is -1. */
-EITP_API void eitp_model_add_end(eitp_model *model, int32_t end);
 
 /* Number of parameter elements, adapters excluded. */
 EITP_API int64_t eitp_model_parameter_count(const eitp_model *model);
@@ -263,10 +254,6 @@ typedef struct eitp_lora_config {
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
-
-/* The members of eitp_lora_config except the targets, with their defaults and bounds. Stores their number in *count,
-   unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_lora_settings(size_t *count);
 
 /* The targets that PEFT has for an architecture if none are given: q, k and v of GPT-2, otherwise q and v. NULL:
    GPT-2. */
@@ -454,11 +441,6 @@ EITP_API void eitp_block_inputs_set_positions(eitp_block_inputs *inputs, const e
 EITP_API eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
                                  const eitp_block_inputs *inputs);
 
-/* x [n, width] through `count` blocks of a model from block `first` on, with its adapters (inputs->lora is ignored).
-   Without a key there is no dropout. NULL, and the graph's error, if the model does not have these blocks. */
-EITP_API eitp_tensor *eitp_model_blocks(const eitp_model *model, eitp_tensor *x, int64_t first, int64_t count,
-                                        const eitp_block_inputs *inputs);
-
 /* Initializes the parameters of a block, adapters excluded, as eitp_model_initialize does; declares missing ones. */
 EITP_API eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_config *config,
                                            const char *name, uint64_t seed, eitp_error *error);
@@ -477,10 +459,6 @@ typedef struct eitp_sampling {
 
 /* Temperature 1, all tokens, seed 0. */
 EITP_API eitp_sampling eitp_sampling_default(void);
-
-/* The members of eitp_sampling, with their defaults and bounds. Stores their number in *count, unless `count` is
-   NULL. */
-EITP_API const eitp_setting *eitp_sampling_settings(size_t *count);
 
 typedef struct eitp_generator eitp_generator;
 

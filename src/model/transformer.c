@@ -2,6 +2,7 @@
 #include "model/layers.h"
 #include "model/transformer_config.h"
 #include "tensor/graph.h"
+#include "model/latent_state.h"
 
 /* ---- The model object ---- */
 
@@ -56,7 +57,7 @@ const char *eitp_model_label(const eitp_model *model, int64_t label) {
     return model && model->labels && label >= 0 && label < model->labels->count ? model->labels->names[label] : NULL;
 }
 
-int eitp_model_labels_are_numbers(const eitp_model *model) {
+EITP__PRIVATE int eitp__model_labels_are_numbers(const eitp_model *model) {
     return model && model->labels && eitp__labels_are_numbers(model->labels);
 }
 
@@ -97,7 +98,7 @@ eitp_transformer_config eitp_model_config(const eitp_model *model) {
     return model ? model->config : none;
 }
 
-void eitp_model_add_end(eitp_model *model, int32_t end) {
+EITP__PRIVATE void eitp__model_add_end(eitp_model *model, int32_t end) {
     if (model && end >= 0)
         eitp__token_ids_add(&model->config.end, end);
 }
@@ -134,9 +135,9 @@ int64_t eitp_model_positions(const eitp_model *model) {
     return model ? eitp_transformer_config_positions(&model->config) : 0;
 }
 
-int eitp_model_has_dropout(const eitp_model *model) {
+EITP__PRIVATE int eitp__model_has_dropout(const eitp_model *model) {
     return model &&
-           ((model->latent && eitp_model_has_dropout(model->latent->encoder)) || model->config.embedding_dropout > 0 ||
+           ((model->latent && eitp__model_has_dropout(model->latent->encoder)) || model->config.embedding_dropout > 0 ||
             model->config.attention_dropout > 0 || model->config.residual_dropout > 0 || model->lora.dropout > 0 ||
             eitp__head_dropout(&model->config) > 0);
 }
@@ -162,7 +163,7 @@ eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *
     }
     if (!status && model->latent)
         status = eitp_model_initialize(model->latent->encoder, seed, error);
-    return status ? status : eitp_model_initialize_latent(model, seed, error);
+    return status ? status : eitp__model_initialize_latent(model, seed, error);
 }
 
 /* ---- The graph ---- */
@@ -251,8 +252,8 @@ EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp
     return x;
 }
 
-eitp_tensor *eitp_model_blocks(const eitp_model *model, eitp_tensor *x, int64_t first, int64_t count,
-                               const eitp_block_inputs *inputs) {
+EITP__PRIVATE eitp_tensor *eitp__model_blocks(const eitp_model *model, eitp_tensor *x, int64_t first, int64_t count,
+                                              const eitp_block_inputs *inputs) {
     eitp_block_inputs attention;
     if (!model || !x || !inputs)
         return NULL;

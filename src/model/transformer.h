@@ -38,4 +38,18 @@ EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *na
 /* True if the token embedding is trained and tied to the output head: its gradient has terms of both. */
 EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 
+/* True if the labels of a classifier have no names of their own: each is "LABEL_<its number>". */
+EITP__PRIVATE int eitp__model_labels_are_numbers(const eitp_model *model);
+
+/* True if any dropout probability is above 0, that of adapters included. */
+EITP__PRIVATE int eitp__model_has_dropout(const eitp_model *model);
+
+/* Adds a token to config.end, at which generated text ends, unless it is there, the list is full, or `end` is -1. */
+EITP__PRIVATE void eitp__model_add_end(eitp_model *model, int32_t end);
+
+/* x [n, width] through `count` blocks of a model from block `first` on, with its adapters (inputs->lora is ignored).
+   Without a key there is no dropout. NULL, and the graph's error, if the model does not have these blocks. */
+EITP__PRIVATE eitp_tensor *eitp__model_blocks(const eitp_model *model, eitp_tensor *x, int64_t first, int64_t count,
+                                              const eitp_block_inputs *inputs);
+
 #endif

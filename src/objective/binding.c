@@ -1,6 +1,7 @@
 #include "objective/binding.h"
 
 #include "base/status.h"
+#include "objective/objective_settings.h"
 #include "objective/path_norm.h"
 #include "objective/regularizers.h"
 #include "objective/resolve.h"
@@ -11,7 +12,7 @@
 /* What a regularizer needs that not every task has. */
 static eitp_status eitp__regularizer_check(const eitp_objective_config *config, eitp_regularizer regularizer,
                                            const eitp_task *task, eitp_error *error) {
-    const char *name = eitp_regularizer_name(regularizer);
+    const char *name = eitp__regularizer_name(regularizer);
     const eitp_transformer_config model = eitp_model_config(task->model);
     const int is_by_sample = regularizer == EITP_ATTENTION_ENTROPY;
     const int needs_predictions =
@@ -79,7 +80,7 @@ static eitp_tensor *eitp__build_path_norm(void *user, eitp_graph *graph) {
 static void eitp__add_path_norm(const eitp__objective *objective, eitp_pass *pass) {
     const eitp_regularizer_config *term = &objective->config.terms[EITP_PATH_NORM];
     const eitp_term_schedule timing = eitp__regularizer_timing(term);
-    const char *name = eitp_regularizer_name(EITP_PATH_NORM);
+    const char *name = eitp__regularizer_name(EITP_PATH_NORM);
     void *user = (void *)(uintptr_t)objective; /* not written */
     if (term->mode == EITP_TERM_LOSS)
         eitp_pass_penalty(pass, name, eitp__build_path_norm, user, &timing);
@@ -94,7 +95,7 @@ static int eitp__pass_has_parts(const eitp__objective *objective, const eitp_pas
     const int repairs = regularizer == EITP_SELF_REPAIR;
     const int needs_targets =
         regularizer == EITP_BRIER || (repairs && objective->config.self_repair_form == EITP_SELF_REPAIR_DENOISE);
-    const char *name = eitp_regularizer_name(regularizer), *missing = NULL;
+    const char *name = eitp__regularizer_name(regularizer), *missing = NULL;
     if (!eitp_model_tap(objective->model, pass->graph, EITP_TAP_FINAL, 0))
         missing = "the hidden states of the task's model: compute them by eitp_model_hidden";
     else if (needs_targets && !pass->targets)
@@ -110,7 +111,7 @@ static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pas
     const eitp_regularizer_config *term = &objective->config.terms[regularizer];
     const int trains = term->mode == EITP_TERM_LOSS && pass->trains;
     const eitp_term_schedule timing = eitp__regularizer_timing(term);
-    const char *name = eitp_regularizer_name(regularizer);
+    const char *name = eitp__regularizer_name(regularizer);
     eitp__statistic statistic;
     if (!eitp__pass_has_parts(objective, pass, regularizer))
         return;

@@ -30,7 +30,7 @@ static const eitp_setting eitp__emergence_rows[] = {
     EITP__EMERGENCE_SETTING(seed, UNSIGNED, 0, 0, EITP__UNBOUNDED, "of samples, corruption, noise and texts"),
 };
 
-const eitp_setting *eitp_emergence_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__emergence_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__emergence_rows);
     return eitp__emergence_rows;

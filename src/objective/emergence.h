@@ -36,10 +36,6 @@ typedef struct eitp_emergence_config {
    temperature 1; epsilon^2 0.5; matrices of up to 1024; weights are changed; seed 0; no tokenizer. */
 EITP_API eitp_emergence_config eitp_emergence_config_default(void);
 
-/* The members of eitp_emergence_config that are numbers, with their defaults and bounds. Stores their number in *count,
-   unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_emergence_settings(size_t *count);
-
 #define EITP_EMERGENCE_NAME_SIZE 48
 
 /* A number. */

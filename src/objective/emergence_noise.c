@@ -1,4 +1,5 @@
 /* Robustness to noise in the weights. They are changed in place, and restored from a copy. */
+#include "base/machine.h"
 #include "base/random.h"
 #include "objective/emergence_state.h"
 
@@ -50,7 +51,7 @@ static eitp_status eitp__noise_obstacle(const eitp__emergence *e, size_t *size, 
             *reason = "the weights are shared with another context";
         *size += eitp__is_weight(&variable) ? variable.size : 0;
     }
-    if (!status && !*reason && memory.usable && memory.left < *size + eitp_memory_floor(&memory))
+    if (!status && !*reason && memory.usable && memory.left < *size + eitp__memory_floor(&memory))
         *reason = "there is not enough memory for a copy of the weights";
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef EITP_EMERGENCE_STATE_H
 #define EITP_EMERGENCE_STATE_H
 
+#include "base/settings.h"
 #include "objective/emergence_forward.h"
 #include "objective/emergence_report.h"
 #include "task/pass.h"
@@ -88,5 +89,9 @@ EITP__PRIVATE eitp_status eitp__emergence_noise(eitp__emergence *e, eitp_error *
 EITP__PRIVATE eitp_status eitp__emergence_texts(eitp__emergence *e, eitp_error *error);
 /* After the predictions; last, for the peak of memory. */
 EITP__PRIVATE eitp_status eitp__emergence_resources(eitp__emergence *e, eitp_error *error);
+
+/* The members of eitp_emergence_config that are numbers, with their defaults and bounds. Stores their number in *count,
+   unless `count` is NULL. */
+EITP__PRIVATE const eitp_setting *eitp__emergence_setting_table(size_t *count);
 
 #endif

@@ -1,5 +1,6 @@
 #include "objective/jacobian.h"
 
+#include "model/transformer.h"
 #include "tensor/op_rules.h"
 
 /* Squares of norms below this count as this: logarithms and quotients stay finite. */
@@ -394,8 +395,8 @@ static eitp_tensor *eitp__apply_blocks(const void *user, eitp_tensor *x, eitp_te
     inputs.max_length = rows;
     inputs.offsets = eitp_cast(eitp_affine(eitp_arange(x->graph, EITP_F64, sequences + 1), (double)rows, 0), EITP_I32);
     inputs.lengths = lengths;
-    return eitp_reshape(eitp_model_blocks((const eitp_model *)user, eitp_reshape(x, 2, flat), first, count, &inputs), 3,
-                        x->shape);
+    return eitp_reshape(eitp__model_blocks((const eitp_model *)user, eitp_reshape(x, 2, flat), first, count, &inputs),
+                        3, x->shape);
 }
 
 EITP__PRIVATE eitp__state_function eitp__model_function(const eitp_model *model) {

@@ -60,9 +60,9 @@ typedef struct eitp__sensitivity {
 } eitp__sensitivity;
 
 /*
- * `signs` are random signs like the states (eitp_random_signs). The exponent is 0 if J is orthogonal, in a wide network
- * at the edge of chaos (Poole et al., arXiv 1606.05340; Schoenholz et al., arXiv 1611.01232). As a logarithm of an
- * estimate it is on average a little too low.
+ * `signs` are random signs like the states (eitp__random_signs). The exponent is 0 if J is orthogonal, in a wide
+ * network at the edge of chaos (Poole et al., arXiv 1606.05340; Schoenholz et al., arXiv 1611.01232). As a logarithm of
+ * an estimate it is on average a little too low.
  *
  * Costs: 2; with a gradient 8, in which parameters have one use more, or 7 by EXACT. The unit is a forward pass of the
  * sequences through the function. A backward pass counts 1 without gradients of parameters, and 2 with them.

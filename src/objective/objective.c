@@ -26,7 +26,7 @@ EITP__PRIVATE const eitp__regularizer_info *eitp__regularizer_get(eitp_regulariz
     return (int)regularizer >= 0 && regularizer < EITP_REGULARIZERS ? &eitp__regularizers[regularizer] : NULL;
 }
 
-const char *eitp_regularizer_name(eitp_regularizer regularizer) {
+EITP__PRIVATE const char *eitp__regularizer_name(eitp_regularizer regularizer) {
     const eitp__regularizer_info *info = eitp__regularizer_get(regularizer);
     return info ? info->name : NULL;
 }

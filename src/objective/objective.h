@@ -112,9 +112,6 @@ EITP_API eitp_regularizer_config eitp_regularizer_config_default(void);
 /* No regularizers. */
 EITP_API eitp_objective_config eitp_objective_config_default(void);
 
-/* The name of a regularizer in settings and records, such as "path_norm"; NULL if there is none of this number. */
-EITP_API const char *eitp_regularizer_name(eitp_regularizer regularizer);
-
 EITP_END_DECLARATIONS
 
 #endif

@@ -117,4 +117,7 @@
         EITP__OBJECTIVE_SETTING(type, at, controller_max, "controller_max", NUMBER, 100, 0, 1e30, 0, NULL,             \
                                 "largest factor of a weight")
 
+/* The name of a regularizer in settings and records, such as "path_norm"; NULL if there is none of this number. */
+EITP__PRIVATE const char *eitp__regularizer_name(eitp_regularizer regularizer);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "model/layers.h"
 #include "model/transformer.h"
+#include "tensor/internal_ops.h"
 #include "tensor/op_rules.h"
 
 /* The least sum of paths that has a logarithm: see eitp__path_norm_layers. */
@@ -25,7 +26,7 @@ static eitp__paths eitp__paths_begin(eitp_graph *graph, eitp_dtype dtype, int64_
 
 /* Through a matrix [in, out], or [out, in] if it is transposed; without one a stays as it is. */
 static eitp_tensor *eitp__paths_multiply(eitp_tensor *a, eitp_tensor *matrix, int power, int is_transposed) {
-    return matrix ? eitp_path_product(a, matrix, power, is_transposed) : a;
+    return matrix ? eitp__path_product(a, matrix, power, is_transposed) : a;
 }
 
 /* Through the gain of a norm. */
@@ -48,7 +49,7 @@ EITP__PRIVATE eitp_tensor *eitp__path_norm_layers(eitp_tensor *const *weights, i
     paths = eitp__paths_begin(weights[0]->graph, eitp__wide(weights[0]->dtype), eitp_tensor_dimension(weights[0], 0),
                               power);
     for (int i = 0; i < count; i++) {
-        paths.a = eitp_path_product(paths.a, weights[i], power, 0);
+        paths.a = eitp__path_product(paths.a, weights[i], power, 0);
         eitp__paths_renormalize(&paths);
     }
     return eitp_affine(paths.log, 1.0 / power, 0);

@@ -4,6 +4,7 @@
 #include "model/transformer.h"
 #include "objective/jacobian.h"
 #include "objective/statistics.h"
+#include "tensor/internal_ops.h"
 #include "tensor/op_rules.h"
 
 typedef struct eitp__regularizer_scope {
@@ -202,7 +203,7 @@ static eitp__sensitivity eitp__pass_sensitivity(const eitp__regularizer_scope *s
     jacobian.lengths = eitp__group_lengths(scope->pass);
     jacobian.positions = scope->config->chaos_positions;
     jacobian.has_gradient = scope->trains;
-    return eitp__jacobian_sensitivity(&jacobian, eitp_random_signs(jacobian.states, eitp__probe_key(scope->pass)));
+    return eitp__jacobian_sensitivity(&jacobian, eitp__random_signs(jacobian.states, eitp__probe_key(scope->pass)));
 }
 
 static eitp__statistic eitp__add_chaos(const eitp__regularizer_scope *scope) {

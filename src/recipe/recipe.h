@@ -32,7 +32,7 @@ typedef struct eitp_model_recipe {
        random weights one that is trained on the text (eitp_tokenizer_train_size), unless that is too short or the
        vocabulary is set and has no room: bytes. It is saved in data/tokenizer in the output directory. */
     const char *tokenizer;
-    const char *chat_template; /* of conversations: a file, or eitp_chat_template_named; NULL: the tokenizer's */
+    const char *chat_template; /* of conversations: a file, or "chatml"; NULL: the tokenizer's */
     const char *chat_values;   /* a JSON object of values for it; NULL: none */
     double dropout;            /* replaces all three dropouts; negative: keeps the configuration's */
     int64_t lora_rank;         /* rank of the adapters to train; 0: train the weights */
@@ -150,6 +150,15 @@ typedef struct eitp_recipe {
  * where it was. Start from this.
  */
 EITP_API eitp_recipe eitp_recipe_default(void);
+
+/*
+ * The settings of a struct by its name: "eitp_trainer_config", and in the same way eitp_run_config, eitp_lora_config,
+ * eitp_sampling, eitp_predictor_config, eitp_vae_objective, eitp_emergence_config, eitp_tokenizer_train_config,
+ * eitp_sequence_config, eitp_text_files_config, eitp_table_config and eitp_labelled_pack_config, with their defaults
+ * and bounds. Members that no text can give, such as pointers, are not among them. Stores the number of settings in
+ * *count, unless `count` is NULL. NULL and 0 for another name.
+ */
+EITP_API const eitp_setting *eitp_settings_of(const char *config, size_t *count);
 
 /* A table of settings that are members of a recipe. */
 typedef struct eitp_setting_group {

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "data/path_walk.h"
 #include "data/row_reader.h"
+#include "data/sample_bytes.h"
 #include "recipe/training.h"
 
 /* ---- Fingerprints ---- */
@@ -157,7 +158,7 @@ EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_s
     if (!status)
         status =
             eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->file, error);
-    eitp_sample_file_set_poll(part->file, eitp__training_is_stopped, training);
+    eitp__sample_file_set_poll(part->file, eitp__training_is_stopped, training);
     /* All of it is read now, so that a damaged file does not end the run halfway. */
     if (!status && !part->is_made && !part->is_verified)
         status = eitp_sample_file_verify(part->file, error);

@@ -1,6 +1,9 @@
 /* The tasks of labelled texts: labels of texts, labels of their words, and numbers. */
 #include "base/json.h"
+#include "data/label_counts.h"
 #include "data/table.h"
+#include "io/model_directory.h"
+#include "model/transformer.h"
 #include "recipe/training.h"
 
 #include <float.h>
@@ -44,8 +47,8 @@ static eitp_status eitp__read_label_names(eitp_training *training, void *user, e
     if (!status)
         status = eitp_model_create(names->context, &training->stored, &names->model, error);
     if (!status)
-        status = eitp_model_read_labels(names->model, checkpoint ? checkpoint : training->model_directory, error);
-    if (status || eitp_model_labels_are_numbers(names->model))
+        status = eitp__model_read_labels(names->model, checkpoint ? checkpoint : training->model_directory, error);
+    if (status || eitp__model_labels_are_numbers(names->model))
         return status;
     names->names = (const char **)eitp__allocate(&training->host, (size_t)names->count * sizeof *names->names);
     for (int64_t i = 0; names->names && i < names->count; i++)
@@ -202,7 +205,7 @@ static void eitp__report_labels(const eitp_training *training) {
     uint64_t *counts = source.labels && source.problem != EITP_PROBLEM_REGRESSION
                            ? (uint64_t *)eitp__allocate(&training->host, size)
                            : NULL;
-    if (counts && !eitp_labelled_class_counts(&training->host, &source, counts, NULL))
+    if (counts && !eitp__labelled_class_counts(&training->host, &source, counts, NULL))
         eitp__report_counts(training, &source, counts);
     eitp__release(&training->host, counts, size);
 }
@@ -289,14 +292,14 @@ static eitp_status eitp__balance_labels(const eitp_training *training, const eit
     uint64_t *counts = (uint64_t *)eitp__allocate(host, size), *of_model = counts ? counts + source->label_count : NULL;
     int32_t *numbers = (int32_t *)eitp__allocate(host, numbers_size);
     eitp_label_match match;
-    eitp_status status = counts && numbers ? eitp_labelled_class_counts(host, source, counts, error)
+    eitp_status status = counts && numbers ? eitp__labelled_class_counts(host, source, counts, error)
                                            : eitp__fail_memory(error, size, "the counts of labels");
     if (!status)
         status = eitp_model_match_labels(model, source, numbers, &match, error);
     for (int64_t i = 0; i < source->label_count && !status; i++)
         of_model[numbers[i]] = counts[i];
     if (!status)
-        eitp_labelled_balanced_weights(of_model, labels, weights);
+        eitp__labelled_balanced_weights(of_model, labels, weights);
     eitp__release(host, numbers, numbers_size);
     eitp__release(host, counts, size);
     return status;

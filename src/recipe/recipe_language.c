@@ -1,4 +1,5 @@
 /* The tasks of windows of text: next tokens, and hidden tokens, which rows of tables may have too. */
+#include "data/sample_bytes.h"
 #include "recipe/training.h"
 
 /* ---- Next tokens ---- */
@@ -47,7 +48,7 @@ static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error)
     if (!training->is_resumed || !hash || info.content_hash == hash ||
         (training->trained && !eitp__trained_divides(training)))
         return EITP_OK;
-    status = eitp_sample_file_find_prefix(file, hash, &training->kept_tokens, error);
+    status = eitp__sample_file_find_prefix(file, hash, &training->kept_tokens, error);
     if (!status && training->kept_tokens && !training->trained)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
                        "the data has grown from %llu to %llu tokens since '%s' was written; the run continues with the "

@@ -279,7 +279,7 @@ EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eit
     if (!status && !checkpoint && training->latent.size)
         status = eitp__training_fill_latent(training, error);
     if (!status && checkpoint && eitp_head_has_labels(training->shape.head))
-        status = eitp_model_read_labels(training->model, checkpoint, error);
+        status = eitp__model_read_labels(training->model, checkpoint, error);
     return status ? status : eitp_model_initialize_lora(training->model, training->recipe.trainer.seed, error);
 }
 

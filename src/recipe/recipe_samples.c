@@ -1,7 +1,9 @@
 /* Rows of a recipe's texts as labelled files, and their parts. */
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "data/labelled_part.h"
 #include "data/row_reader.h"
+#include "data/sample_bytes.h"
 #include "recipe/training.h"
 
 EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training) {
@@ -248,7 +250,7 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
     if (status)
         return status;
     part->is_labelled = 1;
-    eitp_sample_file_set_poll(part->file, eitp__training_is_stopped, training);
+    eitp__sample_file_set_poll(part->file, eitp__training_is_stopped, training);
     info = eitp_sample_file_get_info(part->file);
     eitp__report_samples(training, &info);
     return EITP_OK;
@@ -260,7 +262,7 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
 static eitp_status eitp__report_overlap(const eitp_training *training, eitp_error *error) {
     const eitp_labelled_part *held = training->parts[EITP_VALIDATION].samples;
     uint64_t count = 0;
-    const eitp_status status = eitp_labelled_overlap(training->parts[EITP_TRAINING].samples, held, &count, error);
+    const eitp_status status = eitp__labelled_overlap(training->parts[EITP_TRAINING].samples, held, &count, error);
     if (!status && count)
         eitp__log_line(
             &training->host, EITP_LOG_WARNING,

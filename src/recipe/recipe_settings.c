@@ -2,8 +2,10 @@
 #include "base/files.h"
 #include "base/setting_table.h"
 #include "recipe/recipe_settings.h"
+#include "run/internal.h"
 #include "task/vae_settings.h"
 #include "train/trainer_settings.h"
+#include "train/trainer_state.h"
 
 #define EITP__CONTEXT_SETTING(member, name, kind, value, min, max, help)                                               \
     EITP__SETTING(eitp_context_config, , member, name, kind, value, min, max, 0, ACCEPTED, NULL, help)
@@ -202,9 +204,9 @@ eitp_setting_group eitp_recipe_group(size_t index) {
     if (index >= EITP__COUNT(groups))
         return none;
     if (groups[index].offset == offsetof(eitp_recipe, trainer))
-        groups[index].settings = eitp_trainer_settings(&groups[index].count);
+        groups[index].settings = eitp__trainer_setting_table(&groups[index].count);
     if (groups[index].offset == offsetof(eitp_recipe, run))
-        groups[index].settings = eitp_run_settings(&groups[index].count);
+        groups[index].settings = eitp__run_setting_table(&groups[index].count);
     return groups[index];
 }
 

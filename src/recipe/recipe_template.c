@@ -2,10 +2,11 @@
 #include "base/checksum.h"
 #include "base/files.h"
 #include "recipe/training.h"
+#include "text/template_file.h"
 
 /* Reads the template that the recipe names, a file or one that the library knows. */
 EITP__PRIVATE eitp_status eitp__training_set_chat_template(eitp_training *training, eitp_error *error) {
-    const char *name = training->recipe.model.chat_template, *known = eitp_chat_template_named(name);
+    const char *name = training->recipe.model.chat_template, *known = eitp__chat_template_named(name);
     eitp__buffer text;
     eitp_status status = EITP_OK;
     if (!name || !training->tokenizer ||

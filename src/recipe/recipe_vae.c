@@ -1,4 +1,6 @@
 /* Texts under a model with a latent variable: two models, and one tokenizer or two. */
+#include "io/model_directory.h"
+#include "model/latent_state.h"
 #include "recipe/training.h"
 
 /* ---- Shapes ---- */
@@ -51,7 +53,7 @@ EITP__PRIVATE eitp_status eitp__training_read_latent(eitp_training *training, ei
     const char *directory = checkpoint ? checkpoint : training->model_directory;
     eitp_status status = EITP_OK;
     if (directory)
-        status = eitp_latent_config_read(&training->host, directory, &training->latent, error);
+        status = eitp__latent_config_read(&training->host, directory, &training->latent, error);
     if (!status && training->latent.size && directory) {
         if (checkpoint && recipe->latent_size && recipe->latent_size != training->latent.size)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -194,5 +196,5 @@ EITP__PRIVATE eitp_status eitp__training_fill_latent(eitp_training *training, ei
     status = training->encoder_directory ? eitp__read_directory(training, recipe->encoder, &training->encoder_directory,
                                                                 eitp__load_encoder, NULL, error)
                                          : eitp_model_initialize(encoder, seed, error);
-    return status ? status : eitp_model_initialize_latent(training->model, seed, error);
+    return status ? status : eitp__model_initialize_latent(training->model, seed, error);
 }

@@ -1,4 +1,5 @@
 /* Trained models: opened from the output directory of their run, or their own, to be used or evaluated. */
+#include "io/model_directory.h"
 #include "recipe/training.h"
 
 /* ---- Directories ---- */
@@ -162,7 +163,7 @@ static eitp_status eitp__load_trained(eitp_training *training, eitp_error *error
     if (!status && training->base)
         status = eitp_lora_load(training->model, training->trained, error);
     if (!status && training->base && eitp_head_has_labels(training->shape.head))
-        status = eitp_model_read_labels(training->model, training->trained, error);
+        status = eitp__model_read_labels(training->model, training->trained, error);
     return status || !training->samples ? status : eitp_model_check_head(training->model, error);
 }
 

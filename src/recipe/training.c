@@ -345,7 +345,7 @@ static eitp_status eitp__check_metric(eitp_training *training, eitp_error *error
     const eitp_task *task = &training->task;
     char names[300] = "loss";
     size_t used = strlen(names);
-    if (!metric || eitp_trainer_has_metric(training->trainer, metric))
+    if (!metric || eitp__trainer_has_metric(training->trainer, metric))
         return EITP_OK;
     for (int i = 0; i < task->metric_count && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, ", %s", task->metrics[i].name);

@@ -1,5 +1,6 @@
 /* What a training adds to run.json, and its lines in the log. */
 #include "base/json.h"
+#include "data/label_counts.h"
 #include "recipe/training.h"
 #include "train/trainer.h"
 
@@ -12,7 +13,7 @@ static uint64_t *eitp__count_training_labels(const eitp_training *training, cons
     uint64_t *counts = source->label_count && source->problem != EITP_PROBLEM_REGRESSION
                            ? (uint64_t *)eitp__allocate(&training->host, bytes)
                            : NULL;
-    if (!counts || !eitp_labelled_class_counts(&training->host, source, counts, NULL))
+    if (!counts || !eitp__labelled_class_counts(&training->host, source, counts, NULL))
         return counts;
     eitp__release(&training->host, counts, bytes);
     return NULL;

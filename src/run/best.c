@@ -381,7 +381,7 @@ static void eitp__best_after_evaluation(eitp_run *run, void *state, eitp__decisi
 /* ---- The observer ---- */
 
 static int eitp__prefers_higher(const eitp_run *run) {
-    return eitp_trainer_metric_direction(run->trainer, run->keep_best) == EITP_HIGHER_IS_BETTER;
+    return eitp__trainer_metric_direction(run->trainer, run->keep_best) == EITP_HIGHER_IS_BETTER;
 }
 
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/machine.h"
 #include "base/status.h"
 #include "run/internal.h"
 #include "run/save.h"
@@ -84,7 +85,7 @@ EITP__PRIVATE uint64_t eitp__pressure_left(const eitp__pressure *pressure, const
  */
 EITP__PRIVATE eitp__shortage eitp__pressure_judge(const eitp__pressure *pressure, const eitp__memory_state *state,
                                                   const eitp__arena_use *arena) {
-    const uint64_t floor_bytes = eitp_memory_floor(&state->info);
+    const uint64_t floor_bytes = eitp__memory_floor(&state->info);
     const uint64_t left = eitp__physical_left(pressure, state, arena);
     const double loss = EITP__PRESSURE_SAFETY * pressure->loss;
     double room, relieved;
@@ -230,13 +231,13 @@ static int eitp__guard_should_react(eitp_run *run, eitp__shortage found, double 
     }
     if (found == EITP__MEMORY_FULL)
         return !guard->is_smallest;
-    return found == EITP__MEMORY_LOW && (!guard->is_smallest || memory->left < eitp_memory_floor(memory) / 2);
+    return found == EITP__MEMORY_LOW && (!guard->is_smallest || memory->left < eitp__memory_floor(memory) / 2);
 }
 
 static double eitp__look_interval(const eitp_run *run) {
     const eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
-    const uint64_t least = eitp_memory_floor(memory), room = memory->left > least ? memory->left - least : 0;
+    const uint64_t least = eitp__memory_floor(memory), room = memory->left > least ? memory->left - least : 0;
     double interval = (double)room / EITP__FASTEST_LOSS;
     interval = interval < 1 ? interval : 1;
     interval = interval > EITP__LOOK_INTERVAL ? interval : EITP__LOOK_INTERVAL;
@@ -320,7 +321,7 @@ static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
     const eitp_memory_info *memory = &guard->memory.info;
     const eitp__arena_use arena = eitp__run_arena(run);
     const uint64_t left = eitp__pressure_left(&guard->pressure, &guard->memory, &arena);
-    const int is_to_come = memory->left >= eitp_memory_floor(memory) && left < memory->left;
+    const int is_to_come = memory->left >= eitp__memory_floor(memory) && left < memory->left;
     char bytes[32];
     snprintf(text, size, "%s left (%s)%s", eitp_format_bytes(is_to_come ? left : memory->left, bytes, sizeof bytes),
              memory->source, is_to_come ? " beside what the run itself will take" : "");
@@ -350,7 +351,7 @@ static void eitp__guard_warn_full(eitp_run *run, eitp_run_event_kind kind, const
 static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
     const eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
-    const double amount = found == EITP__MEMORY_RUNS_OUT ? guard->pressure.loss : (double)eitp_memory_floor(memory);
+    const double amount = found == EITP__MEMORY_RUNS_OUT ? guard->pressure.loss : (double)eitp__memory_floor(memory);
     char left[120], other[32];
     if (found == EITP__MEMORY_FULL) {
         eitp__guard_warn_full(run, EITP_EVENT_MEMORY_SHORT, action);

@@ -10,7 +10,7 @@
 typedef enum eitp__shortage {
     EITP__MEMORY_AMPLE = 0,
     EITP__MEMORY_RUNS_OUT = 1, /* at the rate of loss it would be used up before the run could react */
-    EITP__MEMORY_LOW = 2,      /* less is left than eitp_memory_floor */
+    EITP__MEMORY_LOW = 2,      /* less is left than eitp__memory_floor */
     EITP__MEMORY_FULL = 3      /* others have the percentage of eitp_run_config.cpu_mem_max; judged by the guard */
 } eitp__shortage;
 

@@ -9,8 +9,10 @@
 #include "records/history.h"
 #include "records/values.h"
 #include "run/directory.h"
+#include "run/internal.h"
 #include "train/trainer.h"
 #include "train/trainer_settings.h"
+#include "train/trainer_state.h"
 
 #include <time.h>
 
@@ -203,9 +205,9 @@ static void eitp__info_settings(const eitp_setting *settings, size_t count, cons
 /* The settings of a program that has not added its configuration. */
 static void eitp__info_configuration(const eitp_run *run, eitp__buffer *text) {
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp__trainer_setting_table(&count);
     eitp__info_settings(settings, count, eitp__trainer_config(run->trainer), text);
-    settings = eitp_run_settings(&count);
+    settings = eitp__run_setting_table(&count);
     eitp__info_settings(settings, count, &run->config, text);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/prefetch.h"
+#include "base/settings.h"
 #include "records/values.h"
 #include "run/run.h"
 #include "tensor/context.h"
@@ -306,5 +307,9 @@ EITP__PRIVATE eitp__values *eitp__record_begin(eitp_run *run);
 
 /* Gives the record to the sinks. A failing sink is reported, and ends nothing. */
 EITP__PRIVATE void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step);
+
+/* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
+   unless `count` is NULL. */
+EITP__PRIVATE const eitp_setting *eitp__run_setting_table(size_t *count);
 
 #endif

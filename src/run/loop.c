@@ -311,11 +311,11 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
     if (eitp__run_follows_best(run) && !eitp__run_validates(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "keep_best and patience need validation data, but the task has none");
-    if (run->keep_best && !eitp_trainer_has_metric(run->trainer, run->keep_best))
+    if (run->keep_best && !eitp__trainer_has_metric(run->trainer, run->keep_best))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "unknown metric '%s' (choose from loss and the task's loss terms and metrics)",
                           run->keep_best);
-    if (run->keep_best && !eitp_trainer_metric_direction(run->trainer, run->keep_best))
+    if (run->keep_best && !eitp__trainer_metric_direction(run->trainer, run->keep_best))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "keep_best: metric '%s' has no direction; pass EITP_HIGHER_IS_BETTER or EITP_LOWER_IS_BETTER "
                           "to eitp_pass_metric, or set it in eitp_task_metric",

@@ -12,7 +12,7 @@
 /* Checks all but the directory and the checkpoint. */
 static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *error) {
     size_t count;
-    const eitp_setting *settings = eitp_run_settings(&count);
+    const eitp_setting *settings = eitp__run_setting_table(&count);
     if (config->sink_count && !config->sinks)
         return eitp__fail_null(error, "eitp_run_config", "config.sinks");
     for (size_t i = 0; i < config->sink_count; i++) {
@@ -165,7 +165,7 @@ EITP__PRIVATE eitp_status eitp__run_create(const eitp_host *host, const eitp_run
     created->host = *host;
     created->writes_checkpoints = writes_checkpoints;
     created->checkpoint_step = created->kept_step = -1;
-    created->settings = eitp_run_settings(&created->setting_count);
+    created->settings = eitp__run_setting_table(&created->setting_count);
     created->directory = eitp__copy_text(host, config->directory);
     status = created->directory ? eitp__create_observers(created, error)
                                 : eitp__fail_memory(error, strlen(config->directory), "a run");

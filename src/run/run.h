@@ -167,9 +167,9 @@ typedef struct eitp_run_config {
     double save_epochs;   /* save every N epochs; 0: do not */
     double save_seconds;  /* also save when this much time has passed; 0: never. It does not affect results. */
     /* Memory for a copy of the checkpoint, which a thread writes beside the next steps; it becomes a checkpoint at the
-       end of one of them. If a copy does not fit, or would leave less than eitp_memory_floor, the run waits until the
-       checkpoint is written, as it does for its last one. The memory is kept until the run ends or memory is short.
-       0: the run always waits. */
+       end of one of them. If a copy does not fit, or would leave too little (eitp_memory_is_short), the run waits
+       until the checkpoint is written, as it does for its last one. The memory is kept until the run ends or memory is
+       short. 0: the run always waits. */
     uint64_t async_save_bytes;
     int64_t save_total_limit; /* keep the N newest checkpoints; 0: all. */
     /* "loss", or the name of a loss term or of a metric that has a direction (eitp_pass_metric, eitp_task_metric).
@@ -194,7 +194,7 @@ typedef struct eitp_run_config {
      */
     int alarms;
     /*
-     * Memory is short if less than eitp_memory_floor is left, or if it would be used up, at the rate at which other
+     * Memory is short by eitp_memory_is_short, or if it would be used up, at the rate at which other
      * programs take it, before the run could react. Then a step or evaluation in progress is dropped (it is repeated
      * later, with the same bits; one that has begun to change parameters is completed), the arena is returned to the
      * system, and the steps done are saved in a checkpoint that save_total_limit does not count. With auto_shrink,
@@ -291,10 +291,6 @@ EITP_API eitp_run_config eitp_run_config_default(void);
  * described. For eitp_fit.record_bytes.
  */
 EITP_API size_t eitp_run_record_bytes(const eitp_run_config *config, const eitp_task *task);
-
-/* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
-   unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_run_settings(size_t *count);
 
 typedef struct eitp_run eitp_run;
 
@@ -475,11 +471,11 @@ EITP_API eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char 
 /* ---- Requests ---- */
 
 /*
- * Changes settings of the run that trains in an output directory, in this process or another: those of
- * eitp_run_settings with the flag EITP_SETTING_LIVE, on which no result depends; '-' is '_' in their names. The request
- * is a file, set.json, at which the run looks once a second between two steps. It makes all changes before the next
- * step, or none, and reports each as EITP_EVENT_SET. They last until the run ends: one that resumes has the settings
- * that it is given. A request that the run has not looked at yet is joined with the next one.
+ * Changes settings of the run that trains in an output directory, in this process or another: those of eitp_run_config
+ * with the flag EITP_SETTING_LIVE, on which no result depends; '-' is '_' in their names. The request is a file,
+ * set.json, at which the run looks once a second between two steps. It makes all changes before the next step, or none,
+ * and reports each as EITP_EVENT_SET. They last until the run ends: one that resumes has the settings that it is given.
+ * A request that the run has not looked at yet is joined with the next one.
  *
  * Waits up to `seconds` for the run, with eitp_files.wait; not in the thread that trains. *step (may be NULL) is the
  * first step with the changes, whose `was` and `is` are then filled in. -1: the run has not answered yet, as within a

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/machine.h"
 #include "base/status.h"
 #include "io/checkpoint.h"
 #include "run/directory.h"
@@ -237,7 +238,7 @@ static int eitp__copy_has_memory(const eitp_run *run, uint64_t bytes) {
     if (run->saves.queue || run->config.memory_check_seconds < 0)
         return 1;
     return !eitp_memory_info_read(&run->host, &info, NULL) &&
-           (!info.usable || info.left > bytes + eitp_memory_floor(&info));
+           (!info.usable || info.left > bytes + eitp__memory_floor(&info));
 }
 
 /* True if the next save may be written beside the steps: there is memory for a copy, and steps follow. */

@@ -311,7 +311,7 @@ static eitp_status eitp__set_check_run(const eitp__set_order *order, eitp_error 
 static eitp_status eitp__set_check(eitp__set_order *order, const eitp_setting_change *changes, size_t count,
                                    eitp_error *error) {
     size_t setting_count;
-    const eitp_setting *settings = eitp_run_settings(&setting_count);
+    const eitp_setting *settings = eitp__run_setting_table(&setting_count);
     eitp_run_config config = eitp_run_config_default();
     eitp_status status = EITP_OK;
     if (!count || count > EITP__SET_CHANGES)
@@ -341,7 +341,7 @@ static int eitp__set_has_setting(const eitp__set_order *order, const eitp_settin
 /* Adds those of a request that the run has not looked at yet. */
 static void eitp__set_join(eitp__set_order *order, const eitp_json *pending) {
     size_t setting_count, count = 0;
-    const eitp_setting *settings = eitp_run_settings(&setting_count);
+    const eitp_setting *settings = eitp__run_setting_table(&setting_count);
     eitp__set_change changes[EITP__SET_CHANGES];
     eitp_error ignored;
     if (eitp__set_parse(pending, settings, setting_count, changes, &count, &ignored))

@@ -1,5 +1,6 @@
 /* The settings of runs. */
 #include "base/setting_table.h"
+#include "run/internal.h"
 #include "run/run.h"
 
 #define EITP__RUN_SETTING(member, name, kind, value, min, max, choices, help)                                          \
@@ -112,7 +113,7 @@ static const eitp_setting eitp__run_settings[] = {
                           "Training/GradientNorm, GradNorm, Performance/GPUMemory and GPUMemory"),
 };
 
-const eitp_setting *eitp_run_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__run_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__run_settings);
     return eitp__run_settings;

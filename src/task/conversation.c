@@ -69,7 +69,7 @@ static eitp_status eitp__conversations_identify(void *user, eitp_task_identity *
 static eitp_status eitp__conversations_save(void *user, const char *directory, eitp_error *error) {
     const eitp__conversations *c = (const eitp__conversations *)user;
     const eitp_status status = eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
-    eitp_model_add_end(c->model, c->end_of_turn);
+    eitp__model_add_end(c->model, c->end_of_turn);
     return status;
 }
 

@@ -17,7 +17,7 @@ EITP__PRIVATE eitp_status eitp__named_labels_init(eitp__named_labels *labels, co
     if (!labels->names)
         return eitp__fail_memory(error, bytes, "the names of labels");
     labels->count = model->config.labels;
-    labels->are_numbers = eitp_model_labels_are_numbers(model);
+    labels->are_numbers = eitp__model_labels_are_numbers(model);
     for (int64_t i = 0; i < labels->count && !status; i++) {
         uint32_t number;
         labels->names[i] = eitp_model_label(model, i);

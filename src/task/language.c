@@ -1,11 +1,12 @@
 /* Language modelling: samples are windows of tokens, the target of each token is the next one. */
+#include "data/windows.h"
 #include "task/pass.h"
 
 typedef struct eitp__language {
     eitp_host host;
     eitp_model *model;
     const eitp_tokenizer *tokenizer;
-    eitp_windows windows[2]; /* of each eitp_split */
+    eitp__windows windows[2]; /* of each eitp_split */
 } eitp__language;
 
 static eitp_status eitp__language_build(void *user, eitp_pass *pass, eitp_error *error) {
@@ -36,7 +37,7 @@ static eitp_status eitp__language_read(void *user, eitp_split split, uint64_t nu
     const eitp__language *language = (const eitp__language *)user;
     const int64_t vocabulary = eitp_model_vocabulary(language->model);
     int32_t *tokens = (int32_t *)sample->values[0], *targets = (int32_t *)sample->values[1];
-    eitp_status status = eitp_windows_read(&language->windows[split], number, tokens, targets, error);
+    eitp_status status = eitp__windows_read(&language->windows[split], number, tokens, targets, error);
     if (!status)
         status = eitp__check_tokens(tokens, sample->rows, vocabulary, error);
     if (!status)
@@ -46,7 +47,7 @@ static eitp_status eitp__language_read(void *user, eitp_split split, uint64_t nu
 }
 
 static void eitp__language_prefetch(void *user, eitp_split split, uint64_t number) {
-    eitp_windows_prefetch(&((const eitp__language *)user)->windows[split], number);
+    eitp__windows_prefetch(&((const eitp__language *)user)->windows[split], number);
 }
 
 static eitp_status eitp__language_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
@@ -111,7 +112,7 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     language->tokenizer = config->tokenizer;
     for (int split = 0; split < 2 && !status; split++) {
         if (split == EITP_TRAINING || sources[split]->range.count)
-            status = eitp_windows_init(&language->windows[split], sources[split], config->block_size, error);
+            status = eitp__windows_init(&language->windows[split], sources[split], config->block_size, error);
         task->samples[split] = language->windows[split].count;
     }
     if (status) {

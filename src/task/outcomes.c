@@ -1,6 +1,7 @@
 #include "task/outcomes.h"
 
 #include "base/sort.h"
+#include "data/windows.h"
 
 /* ---- Memory ---- */
 
@@ -121,7 +122,7 @@ EITP__PRIVATE void eitp__outcomes_end(eitp__outcomes *outcomes) {
     outcomes->group_count = grouped < EITP__GROUPS ? (int)grouped : EITP__GROUPS;
     for (uint64_t i = 0; i < count && outcomes->groups; i++)
         outcomes->groups[i] =
-            (unsigned char)(eitp_sample_index(EITP_SHUFFLE_WINDOWS, 0, count, i) % (uint64_t)EITP__GROUPS);
+            (unsigned char)(eitp__sample_index(EITP_SHUFFLE_WINDOWS, 0, count, i) % (uint64_t)EITP__GROUPS);
 }
 
 EITP__PRIVATE int eitp__is_left_out(const eitp__outcomes *outcomes, int64_t sample, int value) {

@@ -216,7 +216,7 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
     pass->positions_of = model;
     pass->positions_from = pass->input_count - 1;
     inputs.offsets = eitp_pass_offsets(pass);
-    inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
+    inputs.key = eitp__model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
     if (model->config.head == EITP_HEAD_CLASSIFIER) {
         inputs.bounds = eitp_pass_bounds(pass);
         inputs.sample_key = inputs.key ? eitp_pass_sample_key(pass) : NULL;
@@ -244,7 +244,7 @@ eitp_model_inputs eitp_pass_encoder_inputs(eitp_pass *pass, const eitp_model *en
     inputs.positions = pass->encoder_positions = eitp_input_rows(pass->graph, "encoder positions", EITP_I32, 1, &rows);
     inputs.offsets = pass->encoder_offsets = eitp_input(pass->graph, "encoder offsets", EITP_I32, 1, &offsets);
     inputs.bounds = pass->encoder_bounds = eitp_input(pass->graph, "encoder bounds", EITP_I32, 2, bounds);
-    inputs.key = eitp_model_has_dropout(encoder) ? eitp_pass_key(pass) : NULL;
+    inputs.key = eitp__model_has_dropout(encoder) ? eitp_pass_key(pass) : NULL;
     return inputs;
 }
 

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/setting_table.h"
 #include "base/status.h"
+#include "model/latent_state.h"
 
 /* The largest pass_tokens: rows are numbered by int32_t. */
 #define EITP__MAX_PASS_TOKENS ((int64_t)1 << 24)
@@ -28,7 +29,7 @@ static const eitp_setting eitp__predictor_settings[] = {
                             "tokens in a pass, at least max_length; results do not depend on it; 0: usual"),
 };
 
-const eitp_setting *eitp_predictor_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__predictor_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__predictor_settings);
     return eitp__predictor_settings;
@@ -152,7 +153,7 @@ static eitp_status eitp__predictor_build(const eitp_model *model, const eitp_pre
         return status;
     built->inputs = eitp__predictor_inputs(eitp__predictor_reader(model, config->prediction), built->graph, shape);
     hidden = config->prediction == EITP_PREDICT_MEANS
-                 ? eitp_model_posterior(model, built->graph, &built->inputs, shape->max_length).mean
+                 ? eitp__model_posterior(model, built->graph, &built->inputs, shape->max_length).mean
                  : eitp_model_hidden(model, built->graph, &built->inputs, shape->max_length);
     if (config->prediction == EITP_PREDICT_SCORES)
         hidden = eitp_model_scores(model, hidden, &built->inputs);

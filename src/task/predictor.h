@@ -16,8 +16,8 @@ typedef enum eitp_prediction {
     EITP_PREDICT_EMBEDDINGS = 1,  /* one vector, the pooled hidden states; a head is ignored */
     EITP_PREDICT_WORD_SCORES = 2, /* what a classifier of tokens says of each word: eitp_model_token_scores, of the
                                      word's first token, or the first that is left of it */
-    EITP_PREDICT_MEANS = 3        /* the mean of the latent variable of a model with an encoder, which reads the texts:
-                                     eitp_model_posterior. The tokenizer is the encoder's */
+    EITP_PREDICT_MEANS = 3        /* the mean of the latent variable of a model with an encoder, which reads the texts.
+                                     The tokenizer is the encoder's */
 } eitp_prediction;
 
 /* How the hidden states of a text's tokens, special tokens included, become its embedding; in parentheses, the words of
@@ -56,10 +56,6 @@ typedef struct eitp_predictor_config {
  * else to model_max_length, and never longer than the positions of the model that reads them. Zeros for NULL.
  */
 EITP_API eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer);
-
-/* The members of eitp_predictor_config, with their bounds, and the defaults where model and tokenizer say nothing else.
-   Stores their number in *count, unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_predictor_settings(size_t *count);
 
 /*
  * Sets what a directory of sentence-transformers says of embeddings: `prediction`, `pooling` from the config.json of

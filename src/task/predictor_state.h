@@ -3,6 +3,7 @@
 #define EITP_PREDICTOR_STATE_H
 
 #include "base/platform.h"
+#include "base/settings.h"
 #include "task/predictor.h"
 
 /* Capacities. A chunk is what is encoded before its texts are packed, the longest first, into passes. */
@@ -64,5 +65,9 @@ EITP__PRIVATE const eitp_model *eitp__predictor_reader(const eitp_model *model, 
 
 /* The bytes that a predictor takes, which eitp_predictor_estimate foretells. */
 EITP__PRIVATE size_t eitp__predictor_bytes(const eitp_predictor *predictor);
+
+/* The members of eitp_predictor_config, with their bounds, and the defaults where model and tokenizer say nothing else.
+   Stores their number in *count, unless `count` is NULL. */
+EITP__PRIVATE const eitp_setting *eitp__predictor_setting_table(size_t *count);
 
 #endif

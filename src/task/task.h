@@ -372,7 +372,9 @@ typedef struct eitp_language_config {
 EITP_API eitp_language_config eitp_language_config_default(void);
 
 /*
- * Creates a task whose samples are the windows of eitp_windows. Its one term is called "loss", its items are tokens.
+ * Creates a task whose samples are the windows of a range of tokens: with block size T, window i has tokens
+ * [i*T, i*T + T) of the range, and as targets tokens [i*T + 1, i*T + T + 1). Of n tokens there are (n - 1) / T windows,
+ * rounded down. Its one term is called "loss", its items are tokens.
  * The sources are not read yet. EITP_ERROR_ARGUMENT if `config`, its model or `task` is NULL, the block size is not 1
  * to the model's positions, or a source is shorter than a window. Release the task before the model, sources and
  * tokenizer.
@@ -457,7 +459,7 @@ typedef enum eitp_label_match { EITP_LABELS_BY_NAME, EITP_LABELS_BY_NUMBER, EITP
  * receives the model's number of each. *match becomes
  *   - EITP_LABELS_BY_NAME if all names of the source are names of the model, in any order. There may be fewer of them,
  *     except with EITP_PROBLEM_REGRESSION.
- *   - EITP_LABELS_BY_NUMBER if the source has no names, or if the model has none (eitp_model_labels_are_numbers) and
+ *   - EITP_LABELS_BY_NUMBER if the source has no names, or if the model has none ("LABEL_0", "LABEL_1", ...) and
  *     those of the source are whole numbers below the number of its labels.
  *   - EITP_LABELS_IN_ORDER if the model has no names and the source has other ones, as many as the model has labels:
  *     label i of the source is label i of the model.

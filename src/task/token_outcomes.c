@@ -1,4 +1,5 @@
 /* The outcomes of labels of tokens: counts of labels and of entities, for each group of samples. */
+#include "data/windows.h"
 #include "task/outcomes.h"
 #include "task/pass.h"
 
@@ -91,7 +92,7 @@ static void eitp__count_entities(const eitp__outcomes *outcomes, const float *sc
 
 EITP__PRIVATE void eitp__outcomes_add_tokens(eitp__outcomes *outcomes, uint64_t index, const float *scores,
                                              const int32_t *labels, int64_t rows) {
-    const uint64_t drawn = eitp_sample_index(EITP_SHUFFLE_WINDOWS, 0, (uint64_t)outcomes->samples, index);
+    const uint64_t drawn = eitp__sample_index(EITP_SHUFFLE_WINDOWS, 0, (uint64_t)outcomes->samples, index);
     const int64_t group = (int64_t)(drawn % (uint64_t)EITP__GROUPS) * outcomes->labels;
     for (int64_t i = 0; i < rows; i++) {
         const float *own = scores + i * outcomes->labels;

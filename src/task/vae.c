@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "io/latent_directory.h"
+#include "model/latent_state.h"
 #include "model/transformer.h"
 #include "task/labelled.h"
 #include "task/pass.h"
@@ -35,7 +36,7 @@ typedef struct eitp__vae {
 
 static const eitp_setting eitp__vae_settings[] = {EITP__VAE_SETTINGS(eitp_vae_objective, )};
 
-const eitp_setting *eitp_vae_objective_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__vae_objective_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__vae_settings);
     return eitp__vae_settings;
@@ -83,7 +84,7 @@ static eitp_tensor *eitp__vae_losses(const eitp__vae *v, eitp_pass *pass, const 
                                      eitp_tensor *z, eitp_tensor *first, eitp_tensor *targets) {
     const eitp_model *model = v->config.model;
     eitp_model_inputs inputs = *decoded;
-    inputs.added = eitp_pass_by_row(pass, eitp_model_latent_embedding(model, z));
+    inputs.added = eitp_pass_by_row(pass, eitp__model_latent_embedding(model, z));
     if (eitp_model_latent_config(model).input == EITP_LATENT_PREFIX)
         inputs.added = eitp_multiply(inputs.added, first);
     return eitp_model_losses(model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass), targets,
@@ -91,7 +92,7 @@ static eitp_tensor *eitp__vae_losses(const eitp__vae *v, eitp_pass *pass, const 
 }
 
 /* What an evaluation observes. The losses of the first draw are known. */
-static void eitp__vae_add_outputs(const eitp__vae *v, eitp_pass *pass, const eitp_posterior *posterior,
+static void eitp__vae_add_outputs(const eitp__vae *v, eitp_pass *pass, const eitp__posterior *posterior,
                                   const eitp_model_inputs *decoded, eitp_tensor *noise, eitp_tensor *first,
                                   eitp_tensor *targets, eitp_tensor *losses) {
     eitp_tensor *draws[EITP_MAX_IMPORTANCE_SAMPLES];
@@ -103,7 +104,7 @@ static void eitp__vae_add_outputs(const eitp__vae *v, eitp_pass *pass, const eit
     for (int64_t k = 0; k < v->draws; k++) {
         eitp_tensor *z;
         if (k) {
-            z = eitp_posterior_draw(posterior, eitp_slice(noise, 1, k * v->units, (k + 1) * v->units));
+            z = eitp__posterior_draw(posterior, eitp_slice(noise, 1, k * v->units, (k + 1) * v->units));
             losses = eitp__vae_losses(v, pass, decoded, z, first, targets);
         }
         draws[k] = eitp_reshape(losses, 2, column);
@@ -139,11 +140,11 @@ static eitp_status eitp__vae_build(void *user, eitp_pass *pass, eitp_error *erro
     eitp_tensor *noise = eitp_pass_sample_input(pass, "noise", EITP_F32, 1, &numbers, 0);
     eitp_tensor *used = eitp_pass_sample_input(pass, "used", EITP_F32, 1, &one, 0); /* 0 in places without a text */
     eitp_tensor *first = eitp_pass_row_input(pass, "first", EITP_F32, 1, &one, 0);
-    const eitp_posterior posterior =
-        eitp_model_posterior(model, eitp_pass_graph(pass), &encoded, eitp_pass_max_length(pass));
-    eitp_tensor *z = eitp_posterior_draw(&posterior, v->draws > 1 ? eitp_slice(noise, 1, 0, v->units) : noise);
+    const eitp__posterior posterior =
+        eitp__model_posterior(model, eitp_pass_graph(pass), &encoded, eitp_pass_max_length(pass));
+    eitp_tensor *z = eitp__posterior_draw(&posterior, v->draws > 1 ? eitp_slice(noise, 1, 0, v->units) : noise);
     eitp_tensor *losses = eitp__vae_losses(v, pass, &decoded, z, first, targets);
-    eitp_tensor *divergence = eitp_posterior_divergence(&posterior);
+    eitp_tensor *divergence = eitp__posterior_divergence(&posterior);
     eitp_pass_set_targets(pass, targets, EITP__IGNORED_TARGET);
     if (eitp_pass_is_training(pass)) {
         eitp__vae_add_terms(v, pass, losses, divergence, used);

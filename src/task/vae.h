@@ -35,10 +35,6 @@ typedef struct eitp_vae_objective {
 /* Weight 1 from the first step on, in 4 cycles with EITP_KL_CYCLICAL; nothing is free, no target, no word dropout. */
 EITP_API eitp_vae_objective eitp_vae_objective_default(void);
 
-/* The members of eitp_vae_objective, with their defaults and bounds. Stores their number in *count, unless `count` is
-   NULL. */
-EITP_API const eitp_setting *eitp_vae_objective_settings(size_t *count);
-
 /* Start from eitp_vae_config_default(), then set model and training, and the tokenizer or end_of_text. */
 typedef struct eitp_vae_config {
     eitp_model *model; /* with an encoder */

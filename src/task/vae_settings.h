@@ -3,6 +3,7 @@
 #define EITP_VAE_SETTINGS_H
 
 #include "base/setting_table.h"
+#include "base/settings.h"
 #include "task/vae.h"
 
 #define EITP__VAE_SETTING(type, at, member, kind, value, min, max, flags, choices, help)                               \
@@ -25,5 +26,9 @@
             "nats of divergence of a text from which the distance is minimized; 0: the divergence itself"),            \
         EITP__VAE_SETTING(type, at, word_dropout, NUMBER, 0, 0, 1, 0, NULL,                                            \
                           "probability that the decoder is not told a token that it read")
+
+/* The members of eitp_vae_objective, with their defaults and bounds. Stores their number in *count, unless `count` is
+   NULL. */
+EITP__PRIVATE const eitp_setting *eitp__vae_objective_setting_table(size_t *count);
 
 #endif

@@ -1,4 +1,5 @@
 /* Derivatives in a direction, by differentiating gradients, and random directions. */
+#include "tensor/internal_ops.h"
 #include "tensor/op_rules.h"
 
 static eitp_status eitp__check_direction(const eitp_tensor *y, const eitp_tensor *x, const eitp_tensor *v,
@@ -41,7 +42,7 @@ eitp_tensor *eitp_jacobian_product(eitp_tensor *y, eitp_tensor *x, eitp_tensor *
     return status ? NULL : product;
 }
 
-eitp_tensor *eitp_random_signs(eitp_tensor *like, eitp_tensor *key) {
+EITP__PRIVATE eitp_tensor *eitp__random_signs(eitp_tensor *like, eitp_tensor *key) {
     if (!like)
         return NULL;
     if (!eitp__is_floating(like->dtype)) {

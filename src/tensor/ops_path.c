@@ -1,4 +1,5 @@
 /* Products of a vector and the absolute values or squares of a matrix: builder, shapes, gradients, expansions. */
+#include "tensor/internal_ops.h"
 #include "tensor/op_rules.h"
 
 static eitp_tensor *eitp__path_node(eitp_tensor *x, eitp_tensor *weight, int64_t power, int transposed) {
@@ -10,7 +11,7 @@ static eitp_tensor *eitp__path_node(eitp_tensor *x, eitp_tensor *weight, int64_t
     return eitp__apply(transposed ? EITP__OP_PATH_PRODUCT_TRANSPOSED : EITP__OP_PATH_PRODUCT, inputs, 2, &attributes);
 }
 
-eitp_tensor *eitp_path_product(eitp_tensor *x, eitp_tensor *weight, int power, int transpose) {
+EITP__PRIVATE eitp_tensor *eitp__path_product(eitp_tensor *x, eitp_tensor *weight, int power, int transpose) {
     return eitp__path_node(x, weight, power, transpose != 0);
 }
 

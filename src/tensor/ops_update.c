@@ -1,4 +1,5 @@
 /* Ops that change variables, and the norms and products that these need: accumulate, update. */
+#include "tensor/internal_ops.h"
 #include "tensor/op_rules.h"
 
 static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
@@ -44,7 +45,7 @@ static void eitp__expand_sum_squares(const eitp__node *node, eitp_tensor **outpu
     outputs[0] = eitp_sum(eitp_multiply(x, x), 2u, 0);
 }
 
-eitp_tensor *eitp_sum_squares(eitp_tensor *x) {
+EITP__PRIVATE eitp_tensor *eitp__sum_squares(eitp_tensor *x) {
     return eitp_sum(eitp__apply(EITP__OP_SUM_SQUARES, &x, 1, NULL), EITP_ALL_DIMENSIONS, 0);
 }
 

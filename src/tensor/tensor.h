@@ -631,14 +631,6 @@ EITP_API eitp_tensor *eitp_logdet(eitp_tensor *a);
 /* The inverse, exactly symmetric. */
 EITP_API eitp_tensor *eitp_inverse_spd(eitp_tensor *a);
 
-/*
- * x |weight|^power, with the power taken of each element, 1 or 2: x [in] or [1, in] and weight [in, out] give [out] or
- * [1, out]; with `transpose`, x [out] or [1, out] gives [in] or [1, in]. Sums are in F64. x is F32 (F64 if the weight
- * is). Neither |weight|^power nor an outer product is stored, unless the weight is F64. The gradient of the weight, 0
- * where the weight is 0, can be computed in pieces of rows.
- */
-EITP_API eitp_tensor *eitp_path_product(eitp_tensor *x, eitp_tensor *weight, int power, int transpose);
-
 /* ---- Gradients ---- */
 
 /*
@@ -667,9 +659,6 @@ EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *c
 /* target = carry * target + x, where target is the tensor of a variable; NULL carry: 1. Returns the new value. */
 EITP_API eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_tensor *carry);
 
-/* The sum of squares of all elements, F64 [1]. */
-EITP_API eitp_tensor *eitp_sum_squares(eitp_tensor *x);
-
 /*
  * ---- Directional derivatives ----
  *
@@ -687,13 +676,6 @@ EITP_API eitp_tensor *eitp_sum_squares(eitp_tensor *x);
  * stores scores for the `max_length` of every sequence. An op without a gradient is an error.
  */
 EITP_API eitp_tensor *eitp_jacobian_product(eitp_tensor *y, eitp_tensor *x, eitp_tensor *v);
-
-/*
- * Elements -1 and +1 with probability 1/2 each, independent, in the shape and dtype of `like`, whose values are not
- * used. `key` is as for eitp_dropout: the signs of a row depend on its index within the step, not on how the step is
- * divided into passes. Two calls in a graph give different signs.
- */
-EITP_API eitp_tensor *eitp_random_signs(eitp_tensor *like, eitp_tensor *key);
 
 /* ---- Plan ---- */
 

@@ -3,6 +3,7 @@
 #define EITP_BPE_TRAIN_H
 
 #include "base/memory.h"
+#include "base/settings.h"
 #include "text/bpe.h"
 #include "text/bpe_words.h"
 
@@ -30,5 +31,9 @@ EITP__PRIVATE void eitp__trained_release(eitp__trained *trained);
    *trained even after a failure. */
 EITP__PRIVATE eitp_status eitp__train_merges(eitp__trained *trained, const eitp__words *words, size_t token_limit,
                                              uint64_t minimum_frequency, eitp_error *error);
+
+/* The members of eitp_tokenizer_train_config, with their defaults and bounds. Stores their number in *count, unless
+   `count` is NULL. */
+EITP__PRIVATE const eitp_setting *eitp__tokenizer_train_setting_table(size_t *count);
 
 #endif

@@ -53,16 +53,6 @@ int32_t eitp_chat_end_of_turn(const eitp_chat *chat) {
     return chat ? chat->end_of_turn : -1;
 }
 
-int eitp_is_conversation(const eitp_host *host, const char *text, size_t size) {
-    eitp_json_document *document = NULL;
-    int is_one;
-    if (!host || !text || eitp__json_parse_line(host, text, size, 1, &document, NULL))
-        return 0;
-    is_one = eitp__has_conversation(eitp_json_root(document));
-    eitp_json_release(document);
-    return is_one;
-}
-
 /* ---- Doors ---- */
 
 static eitp_status eitp__check_chat_config(const eitp_chat_config *config, eitp_error *error) {

@@ -19,10 +19,6 @@ EITP_API const char *eitp_tokenizer_chat_template(const eitp_tokenizer *tokenize
 EITP_API eitp_status eitp_tokenizer_set_chat_template(eitp_tokenizer *tokenizer, const char *text, size_t size,
                                                       eitp_error *error);
 
-/* A chat template that eitp knows by name: "chatml" (<|im_start|>role, the text, <|im_end|>), as in Qwen and SmolLM2.
-   NULL: unknown. */
-EITP_API const char *eitp_chat_template_named(const char *name);
-
 /* A tokenizer with its chat template. Any number of threads may use one at the same time, if the host's allocator is
    thread-safe. */
 typedef struct eitp_chat eitp_chat;
@@ -118,9 +114,6 @@ EITP_API eitp_status eitp_chat_encode_weights(const eitp_chat *chat, const char 
 
 /* The token that ends an answer in the template: a special token after its text. -1 if there is none, and for NULL. */
 EITP_API int32_t eitp_chat_end_of_turn(const eitp_chat *chat);
-
-/* True if a JSON text is an object with one of the forms of eitp_chat_render. */
-EITP_API int eitp_is_conversation(const eitp_host *host, const char *text, size_t size);
 
 EITP_END_DECLARATIONS
 

@@ -1,5 +1,6 @@
 /* Sequences for models: texts, cut to a length, with the special tokens of a template around them. */
 #include "base/setting_table.h"
+#include "text/sequence.h"
 #include "text/tokenizer.h"
 
 #define EITP__SEQUENCE_SETTING(member, kind, max, choices, help)                                                       \
@@ -14,7 +15,7 @@ static const eitp_setting eitp__sequence_settings[] = {
     EITP__SEQUENCE_SETTING(omit_special_tokens, FLAG, 1, NULL, "leave out the special tokens around a text"),
 };
 
-const eitp_setting *eitp_sequence_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__sequence_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__sequence_settings);
     return eitp__sequence_settings;

@@ -8,7 +8,7 @@
 
 #define EITP__CHAT_TEMPLATE_FILE "chat_template.jinja"
 
-const char *eitp_chat_template_named(const char *name) {
+EITP__PRIVATE const char *eitp__chat_template_named(const char *name) {
     static const struct {
         const char *name, *text;
     } templates[] = {{"chatml", "{% for message in messages %}"

@@ -12,4 +12,8 @@ EITP__PRIVATE eitp_status eitp__load_chat_template(const char *directory, const 
 EITP__PRIVATE eitp_status eitp__save_chat_template(const eitp_tokenizer *tokenizer, const char *directory,
                                                    eitp_error *error);
 
+/* A chat template that eitp knows by name: "chatml" (<|im_start|>role, the text, <|im_end|>), as in Qwen and SmolLM2.
+   NULL: unknown. */
+EITP__PRIVATE const char *eitp__chat_template_named(const char *name);
+
 #endif

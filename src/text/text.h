@@ -89,10 +89,6 @@ EITP_API eitp_tokenizer_train_config eitp_tokenizer_train_config_default(void);
  */
 EITP_API int32_t eitp_tokenizer_train_size(eitp_tokenizer_family family, uint64_t text_bytes);
 
-/* The members of eitp_tokenizer_train_config, with their defaults and bounds. Stores their number in *count, unless
-   `count` is NULL. */
-EITP_API const eitp_setting *eitp_tokenizer_train_settings(size_t *count);
-
 /*
  * Trains a byte-level BPE tokenizer: the most frequent pair of adjacent tokens within the matches of GPT-2's pattern
  * becomes a token, until there are vocabulary_size tokens or no pair is frequent enough. Of equally frequent pairs the
@@ -206,10 +202,6 @@ typedef struct eitp_sequence_config {
 
 /* Any length, with special tokens; if max_length is set, EITP_TRUNCATE_LONGEST, at the end of a text. */
 EITP_API eitp_sequence_config eitp_sequence_config_default(void);
-
-/* The members of eitp_sequence_config, with their defaults and bounds. Stores their number in *count, unless `count` is
-   NULL. */
-EITP_API const eitp_setting *eitp_sequence_settings(size_t *count);
 
 typedef struct eitp_sequence_report {
     size_t count;                 /* tokens of the sequence */

@@ -130,7 +130,7 @@ static const eitp_setting eitp__tokenizer_train_settings[] = {
                         "bytes that training may use, approximately"),
 };
 
-const eitp_setting *eitp_tokenizer_train_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__tokenizer_train_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__tokenizer_train_settings);
     return eitp__tokenizer_train_settings;

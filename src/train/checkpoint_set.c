@@ -88,7 +88,7 @@ static eitp_status eitp__fail_setting_name(const char *name, eitp_error *error) 
     eitp_suggestion near = EITP__ZERO;
     char list[500];
     size_t count, at = 0;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp__trainer_setting_table(&count);
     for (size_t i = 0; i < count; i++)
         eitp_suggest_name(name, settings[i].name, strlen(settings[i].name), &near);
     if (near.name)
@@ -113,7 +113,7 @@ static void eitp__edit_shape(eitp__checkpoint_edit *edit, const eitp_trainer_con
 static eitp_status eitp__edit_setting(eitp__checkpoint_edit *edit, eitp_setting_change *change, eitp_error *error) {
     eitp_trainer_config *config = &edit->state.info.config, before = *config;
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp__trainer_setting_table(&count);
     eitp_status status;
     if (!change->name || !change->value)
         return eitp__fail_null(error, "eitp_checkpoint_set", "name and value of a change");

@@ -1,6 +1,7 @@
 #include "train/controllers.h"
 
 #include "base/status.h"
+#include "objective/objective_settings.h"
 #include "tensor/variable.h"
 
 #define EITP__CONTROLLER_STATE "objective.controllers"
@@ -87,7 +88,7 @@ EITP__PRIVATE eitp_status eitp__controllers_update(eitp_context *context, const 
         return EITP_OK;
     status = eitp__controllers_load(context, states, error);
     for (int i = 0; i < EITP_REGULARIZERS && !status; i++) {
-        const char *name = eitp_regularizer_name((eitp_regularizer)i);
+        const char *name = eitp__regularizer_name((eitp_regularizer)i);
         for (int t = 0; t < report->term_count && eitp__is_controlled(config, i); t++) {
             if (!strcmp(report->terms[t].name, name))
                 eitp__control(config, report->terms[t].mean, config->terms[i].target, &states[i]);

@@ -68,13 +68,13 @@ static int eitp__find_direction(const eitp_trainer *trainer, const char *name, e
     return !strcmp(name, "loss");
 }
 
-int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name) {
+EITP__PRIVATE int eitp__trainer_has_metric(const eitp_trainer *trainer, const char *name) {
     eitp_metric_direction direction;
     return trainer && name && trainer->plans.task.samples[EITP_VALIDATION] &&
            eitp__find_direction(trainer, name, &direction);
 }
 
-eitp_metric_direction eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name) {
+EITP__PRIVATE eitp_metric_direction eitp__trainer_metric_direction(const eitp_trainer *trainer, const char *name) {
     eitp_metric_direction direction = EITP_DIRECTION_UNKNOWN;
     return trainer && name && eitp__find_direction(trainer, name, &direction) ? direction : EITP_DIRECTION_UNKNOWN;
 }

@@ -1,3 +1,4 @@
+#include "data/windows.h"
 #include "train/step_batches.h"
 
 EITP__PRIVATE eitp_status eitp__step_batches_create(const eitp_host *host, const eitp_pass *pass, int64_t count,
@@ -64,7 +65,7 @@ EITP__PRIVATE int64_t eitp__pass_samples(const eitp_trainer_config *config, uint
 }
 
 EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const eitp_task *task, uint64_t number) {
-    return eitp_sample_index(config->shuffle, config->seed, task->samples[EITP_TRAINING], number);
+    return eitp__sample_index(config->shuffle, config->seed, task->samples[EITP_TRAINING], number);
 }
 
 /* The sample that training reads as its `number`-th, from 0, across all epochs. */

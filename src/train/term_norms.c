@@ -1,6 +1,7 @@
 #include "train/term_norms.h"
 
 #include "tensor/autograd.h"
+#include "tensor/internal_ops.h"
 #include "tensor/plan.h"
 
 /* ---- Graphs ---- */
@@ -14,7 +15,7 @@ static eitp_tensor *eitp__term_squares(eitp_tensor *term, int count, eitp_tensor
         return NULL;
     for (int i = 0; i < count; i++) {
         if (gradients[i])
-            eitp__add_gradient(&sum, eitp_sum_squares(gradients[i]));
+            eitp__add_gradient(&sum, eitp__sum_squares(gradients[i]));
     }
     return sum ? sum : eitp_fill(term->graph, EITP_F64, 1, &one, 0);
 }

@@ -235,7 +235,7 @@ typedef struct eitp_trainer eitp_trainer;
  * declares are zero until they are written. The task struct is copied; everything it points to must outlive the
  * trainer. After a failure *trainer is NULL.
  *
- * EITP_ERROR_ARGUMENT if the task has no training samples, or a setting is out of bounds (eitp_trainer_settings);
+ * EITP_ERROR_ARGUMENT if the task has no training samples, or a setting is out of bounds (eitp_settings_of);
  * EITP_ERROR_UNSUPPORTED if the optimizer cannot run in the context's precision, or micro-batches cannot share a pass.
  */
 EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
@@ -333,16 +333,6 @@ EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t sample
  * 1 if the learning rate was reduced, which is logged; 0 otherwise, and for NULL.
  */
 EITP_API int eitp_trainer_report_validation(eitp_trainer *trainer, double loss);
-
-/*
- * True if evaluations of the trainer have a loss term or a metric of this name, or if the name is "loss". False for
- * NULL, and for a task without validation samples.
- */
-EITP_API int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name);
-
-/* Which values of "loss", a loss term or a metric are better. EITP_DIRECTION_UNKNOWN if the task gives the metric none,
-   if it has no such metric, and for NULL. */
-EITP_API eitp_metric_direction eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name);
 
 /*
  * Evaluates `samples` samples of a split of a task without a trainer, `batch_size` at a time; 0, or more than there

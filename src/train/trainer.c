@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "objective/objective_settings.h"
 #include "train/trainer.h"
 
 /* Dynamic loss scaling starts high: it comes down within a few skipped steps. */
@@ -16,7 +17,7 @@ static void eitp__log_prices(const eitp_trainer *trainer) {
         const double flops = eitp_plan_statistics(probe->plan).flops;
         eitp__log_line(&trainer->host, EITP_LOG_INFO,
                        "%s has a pass of its own, in one step of %lld: it adds %.2g %% to the arithmetic of training",
-                       eitp_regularizer_name(probe->kind.regularizer), (long long)probe->kind.timing.every,
+                       eitp__regularizer_name(probe->kind.regularizer), (long long)probe->kind.timing.every,
                        100 * flops / (double)probe->kind.timing.every / step);
     }
     eitp__term_norms_count(norms, 1, &all);

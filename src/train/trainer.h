@@ -123,4 +123,14 @@ EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char
 /* Recreates the plans if shrinking released them and could not replace them. */
 EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eitp_error *error);
 
+/*
+ * True if evaluations of the trainer have a loss term or a metric of this name, or if the name is "loss". False for
+ * NULL, and for a task without validation samples.
+ */
+EITP__PRIVATE int eitp__trainer_has_metric(const eitp_trainer *trainer, const char *name);
+
+/* Which values of "loss", a loss term or a metric are better. EITP_DIRECTION_UNKNOWN if the task gives the metric none,
+   if it has no such metric, and for NULL. */
+EITP__PRIVATE eitp_metric_direction eitp__trainer_metric_direction(const eitp_trainer *trainer, const char *name);
+
 #endif

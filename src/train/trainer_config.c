@@ -6,6 +6,7 @@
 #include "optim/optimizers.h"
 #include "train/trainer.h"
 #include "train/trainer_settings.h"
+#include "train/trainer_state.h"
 
 #define EITP__TRAINER_SETTING(member, name, kind, value, min, max, flags, difference, choices, help)                   \
     EITP__SETTING(eitp_trainer_config, , member, name, kind, value, min, max, flags, difference, choices, help)
@@ -80,7 +81,7 @@ static const eitp_setting eitp__trainer_settings[] = {
                           "learning rate at the end of the schedule; with plateau, the lowest one"),
 };
 
-const eitp_setting *eitp_trainer_settings(size_t *count) {
+EITP__PRIVATE const eitp_setting *eitp__trainer_setting_table(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__trainer_settings);
     return eitp__trainer_settings;

@@ -20,7 +20,7 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
                           checkpoint, (long long)written->info.lora.rank, written->info.lora.alpha,
                           written->info.lora.dropout, (long long)current->info.lora.rank, current->info.lora.alpha,
                           current->info.lora.dropout);
-    return written->info.lora.rank ? eitp_lora_check_base(trainer->plans.task.model, checkpoint, error) : EITP_OK;
+    return written->info.lora.rank ? eitp__lora_check_base(trainer->plans.task.model, checkpoint, error) : EITP_OK;
 }
 
 /* True if the trainer has the initial shape of a run that was shrunk later; micro_batches_per_pass may differ. */

@@ -7,10 +7,6 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The members of eitp_trainer_config that checkpoints record, in the order of trainer_state.json. Stores their number
-   in *count, unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_trainer_settings(size_t *count);
-
 /* ---- Settings of a checkpoint ---- */
 
 /* A change of a setting. */
@@ -22,7 +18,7 @@ typedef struct eitp_setting_change {
 
 /*
  * Changes settings of a checkpoint "checkpoint-<step>" on purpose: a resume uses the new values from there on. The
- * names are those of eitp_trainer_settings, "loss_scale", and, of config.json, "embedding_dropout",
+ * names are those of the settings of eitp_trainer_config, "loss_scale", and, of config.json, "embedding_dropout",
  * "attention_dropout", "residual_dropout" and "dropout" for all three; '-' is '_'. The checkpoint is verified and
  * copied with the changes, and the complete copy takes its place: at any time there is the old one or the new one.
  * EITP_ERROR_ARGUMENT if a name is unknown, a value out of bounds or in conflict with another, or a process trains in

@@ -31,7 +31,7 @@ static const eitp__state_field eitp__state_fields[] = {
 
 EITP__PRIVATE const eitp_setting *eitp__state_next(eitp__state_walk *walk) {
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp__trainer_setting_table(&count);
     const eitp__state_field *field = &eitp__state_fields[walk->field];
     walk->is_field =
         walk->field < EITP__COUNT(eitp__state_fields) &&

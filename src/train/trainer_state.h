@@ -3,6 +3,7 @@
 #define EITP_TRAINER_STATE_H
 
 #include "base/setting_table.h"
+#include "base/settings.h"
 #include "train/trainer.h"
 #include "train/trainer_settings.h"
 
@@ -51,5 +52,9 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_ar
 /* Reads and checks the state of a checkpoint directory. */
 EITP__PRIVATE eitp_status eitp__state_read(const eitp_host *host, const char *checkpoint, eitp__state *state,
                                            eitp_error *error);
+
+/* The members of eitp_trainer_config that checkpoints record, in the order of trainer_state.json. Stores their number
+   in *count, unless `count` is NULL. */
+EITP__PRIVATE const eitp_setting *eitp__trainer_setting_table(size_t *count);
 
 #endif

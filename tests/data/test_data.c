@@ -787,13 +787,13 @@ static void test_prefix_is_found(void) {
     for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
         const eitp_token_range all = {0, sizes[i]};
         const uint64_t hash = eitp_token_memory_source(ids, sizes[i], all).hash;
-        REQUIRE_OK(eitp_sample_file_find_prefix(file, hash, &count, &error), error);
+        REQUIRE_OK(eitp__sample_file_find_prefix(file, hash, &count, &error), error);
         CHECK_THAT(count == sizes[i], "%llu", (unsigned long long)count);
-        REQUIRE_OK(eitp_sample_file_find_prefix(file, hash ^ 1, &count, &error), error);
+        REQUIRE_OK(eitp__sample_file_find_prefix(file, hash ^ 1, &count, &error), error);
         CHECK(count == 0);
     }
-    CHECK(eitp_sample_file_find_prefix(NULL, 1, &count, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_sample_file_find_prefix(file, 1, NULL, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp__sample_file_find_prefix(NULL, 1, &count, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp__sample_file_find_prefix(file, 1, NULL, &error) == EITP_ERROR_ARGUMENT);
     eitp_sample_file_close(file);
     scratch_remove(scratch);
 }
@@ -1098,8 +1098,8 @@ static void test_a_comparison_can_be_stopped(void) {
     REQUIRE(scratch_make(scratch));
     REQUIRE_OK(write_ids("ids", CHANGING_IDS, ids, EITP__COUNT(ids), &error), error);
     REQUIRE_OK(eitp_sample_file_open(&host, at("ids"), 0, &file, &error), error);
-    eitp_sample_file_set_poll(NULL, ask_stopper, &s);
-    eitp_sample_file_set_poll(file, ask_stopper, &s);
+    eitp__sample_file_set_poll(NULL, ask_stopper, &s);
+    eitp__sample_file_set_poll(file, ask_stopper, &s);
     CHECK(calls_of_read(&m, file, EITP_OK, &error) == 2 && !s.asked);
     CHECK(!faults_set_time(at("ids"), 1000));
     stopped = calls_of_read(&m, file, EITP_ERROR_INTERRUPTED, &error);
@@ -1108,7 +1108,7 @@ static void test_a_comparison_can_be_stopped(void) {
     CHECK_THAT(whole > stopped && calls_of_read(&m, file, EITP_OK, &error) == 2, "%ld calls, %ld", stopped, whole);
     s.asked = 0;
     CHECK(eitp_sample_file_verify(file, &error) == EITP_ERROR_INTERRUPTED && s.asked == 2);
-    eitp_sample_file_set_poll(file, NULL, NULL);
+    eitp__sample_file_set_poll(file, NULL, NULL);
     CHECK(eitp_sample_file_verify(file, &error) == EITP_OK && s.asked == 2);
     eitp_sample_file_close(file);
     CHECK(settled(&m));
@@ -1233,15 +1233,15 @@ static eitp_sample_file *count_up(int32_t count) {
     return file;
 }
 
-static eitp_status windows_of(eitp_windows *windows, const eitp_sample_file *file, eitp_token_range range,
+static eitp_status windows_of(eitp__windows *windows, const eitp_sample_file *file, eitp_token_range range,
                               int64_t block_size, eitp_error *error) {
     const eitp_token_source source = eitp_sample_file_token_source(file, range);
-    return eitp_windows_init(windows, &source, block_size, error);
+    return eitp__windows_init(windows, &source, block_size, error);
 }
 
 static void test_windows_in_sequence(void) {
     eitp_error error = EITP__ZERO;
-    eitp_windows windows;
+    eitp__windows windows;
     eitp_token_range range = {5, 32};
     int32_t tokens[10], targets[10];
     REQUIRE(scratch_make(scratch));
@@ -1250,13 +1250,14 @@ static void test_windows_in_sequence(void) {
     REQUIRE_OK(windows_of(&windows, file, range, 10, &error), error);
     CHECK(windows.count == 3);
     for (int row = 0; row < 3; row++) {
-        REQUIRE_OK(eitp_windows_read(&windows, (uint64_t)row, tokens, targets, &error), error);
+        REQUIRE_OK(eitp__windows_read(&windows, (uint64_t)row, tokens, targets, &error), error);
         for (int i = 0; i < 10; i++) {
             CHECK(tokens[i] == 5 + row * 10 + i);
             CHECK(targets[i] == tokens[i] + 1);
         }
     }
-    CHECK(eitp_windows_read(&windows, 3, tokens, targets, &error) == EITP_ERROR_ARGUMENT && has(&error, "(3 windows)"));
+    CHECK(eitp__windows_read(&windows, 3, tokens, targets, &error) == EITP_ERROR_ARGUMENT &&
+          has(&error, "(3 windows)"));
     range.count = 31; /* exactly three windows and the last target */
     REQUIRE_OK(windows_of(&windows, file, range, 10, &error), error);
     CHECK(windows.count == 3);
@@ -1264,7 +1265,7 @@ static void test_windows_in_sequence(void) {
     REQUIRE_OK(windows_of(&windows, file, range, 10, &error), error);
     CHECK(windows.count == 2);
     REQUIRE_OK(windows_of(&windows, file, range, 1, &error), error);
-    REQUIRE_OK(eitp_windows_read(&windows, 28, tokens, targets, &error), error);
+    REQUIRE_OK(eitp__windows_read(&windows, 28, tokens, targets, &error), error);
     CHECK(windows.count == 29 && tokens[0] == 33 && targets[0] == 34);
     eitp_sample_file_close(file);
     scratch_remove(scratch);
@@ -1272,13 +1273,13 @@ static void test_windows_in_sequence(void) {
 
 static void test_shuffled_samples(void) {
     int changed = 0;
-    CHECK(eitp_sample_index(EITP_SHUFFLE_NONE, 1, 3, 2) == 2 && eitp_sample_index(EITP_SHUFFLE_NONE, 1, 3, 3) == 0 &&
-          eitp_sample_index(EITP_SHUFFLE_NONE, 1, 3, 3000000000001u) == 1);
-    CHECK(eitp_sample_index(EITP_SHUFFLE_WINDOWS, 1, 0, 5) == 0);
+    CHECK(eitp__sample_index(EITP_SHUFFLE_NONE, 1, 3, 2) == 2 && eitp__sample_index(EITP_SHUFFLE_NONE, 1, 3, 3) == 0 &&
+          eitp__sample_index(EITP_SHUFFLE_NONE, 1, 3, 3000000000001u) == 1);
+    CHECK(eitp__sample_index(EITP_SHUFFLE_WINDOWS, 1, 0, 5) == 0);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         char seen[399] = EITP__ZERO;
         for (uint64_t i = 0; i < 399; i++) {
-            uint64_t index = eitp_sample_index(EITP_SHUFFLE_WINDOWS, 1, 399, epoch * 399 + i);
+            uint64_t index = eitp__sample_index(EITP_SHUFFLE_WINDOWS, 1, 399, epoch * 399 + i);
             CHECK(index == eitp__shuffled_position(1, epoch, 399, i) && !seen[index]);
             seen[index] = 1;
             changed += index != i;
@@ -1289,7 +1290,7 @@ static void test_shuffled_samples(void) {
 
 static void test_windows_refusals(void) {
     eitp_error error = EITP__ZERO;
-    eitp_windows windows;
+    eitp__windows windows;
     eitp_token_range all = {0, 100}, small = {90, 10}, past = {1, 100}, wild = {50, UINT64_MAX};
     REQUIRE(scratch_make(scratch));
     eitp_sample_file *file = count_up(100);
@@ -1421,7 +1422,7 @@ static int read_with_fault(int64_t n, int in_memory) {
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
     eitp_sample_file *file = NULL;
-    eitp_windows windows;
+    eitp__windows windows;
     eitp_token_range range = {0, 100};
     int32_t tokens[10], targets[10];
     *(in_memory ? &m.faulty.fail_allocation : &m.faulty.fail_file_call) = (long)n;
@@ -1430,7 +1431,7 @@ static int read_with_fault(int64_t n, int in_memory) {
     if (status == EITP_OK)
         status = windows_of(&windows, file, range, 10, &error);
     if (status == EITP_OK)
-        status = eitp_windows_read(&windows, 0, tokens, targets, &error);
+        status = eitp__windows_read(&windows, 0, tokens, targets, &error);
     const int64_t calls = in_memory ? m.faulty.allocations
                                     : m.faulty.file_calls; /* a failure to close a file that was only read is ignored */
     eitp_sample_file_close(file);

@@ -902,7 +902,7 @@ static const char *no_label(int i) {
 static void counts_of(const eitp_labelled_part *part, uint64_t counts[5]) {
     const eitp_labelled_source source = eitp_labelled_part_source(part);
     eitp_error error;
-    REQUIRE_OK(eitp_labelled_class_counts(host, &source, counts, &error), error);
+    REQUIRE_OK(eitp__labelled_class_counts(host, &source, counts, &error), error);
 }
 
 /* Samples of both parts, each once. */
@@ -995,7 +995,7 @@ static void test_split_without_labels(void) {
     REQUIRE_OK(eitp_labelled_split(file, 0, 3, &training, &validation, &error), error);
     CHECK(!validation->count && training->count == 100 && eitp_labelled_part_source(validation).count == 0);
     uint64_t overlap = 9;
-    CHECK(eitp_labelled_overlap(validation, training, &overlap, &error) == EITP_OK && !overlap);
+    CHECK(eitp__labelled_overlap(validation, training, &overlap, &error) == EITP_OK && !overlap);
     eitp_labelled_part_destroy(training);
     eitp_labelled_part_destroy(validation);
     CHECK(eitp_labelled_split(file, 1, 3, &training, &validation, &error) == EITP_ERROR_ARGUMENT);
@@ -1027,12 +1027,12 @@ static void test_parts_and_overlap(void) {
     const eitp_labelled_source source = eitp_labelled_part_source(part);
     CHECK(source.read(source.user, 3, &sample, &error) == EITP_OK && sample.label == 0 && sample.length == 3);
     CHECK(source.read(source.user, 4, &sample, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_labelled_overlap(all, all, &count, &error) == EITP_OK && count == 11);
-    CHECK(eitp_labelled_overlap(part, all, &count, &error) == EITP_OK && count == 4);
-    CHECK(eitp_labelled_overlap(all, part, &count, &error) == EITP_OK && count == 4);
-    CHECK(eitp_labelled_overlap(other, all, &count, &error) == EITP_OK && count == 7);
-    CHECK(eitp_labelled_overlap(all, other, &count, &error) == EITP_OK && count == 3);
-    CHECK(eitp_labelled_overlap(part, other, &count, &error) == EITP_OK && count == 1);
+    CHECK(eitp__labelled_overlap(all, all, &count, &error) == EITP_OK && count == 11);
+    CHECK(eitp__labelled_overlap(part, all, &count, &error) == EITP_OK && count == 4);
+    CHECK(eitp__labelled_overlap(all, part, &count, &error) == EITP_OK && count == 4);
+    CHECK(eitp__labelled_overlap(other, all, &count, &error) == EITP_OK && count == 7);
+    CHECK(eitp__labelled_overlap(all, other, &count, &error) == EITP_OK && count == 3);
+    CHECK(eitp__labelled_overlap(part, other, &count, &error) == EITP_OK && count == 1);
     eitp_labelled_part *none = NULL;
     CHECK(eitp_labelled_part_create(a, outside, 2, &none, &error) == EITP_ERROR_ARGUMENT && !none);
     CHECK(has(&error, "sample 11 is outside the 11 samples"));
@@ -1079,12 +1079,12 @@ static void test_memory_source(void) {
     CHECK(source.read(source.user, 2, &sample, &error) == EITP_OK && sample.length == 3 && sample.label == 0);
     CHECK(ids[0] == 8 && ids[2] == 1 && segments[1] == 2);
     CHECK(source.read(source.user, 3, &sample, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_labelled_class_counts(host, &source, counts, &error) == EITP_OK && counts[0] == 1 && counts[1] == 1);
+    CHECK(eitp__labelled_class_counts(host, &source, counts, &error) == EITP_OK && counts[0] == 1 && counts[1] == 1);
     const uint64_t hash = source.hash;
     arrays.problem = EITP_PROBLEM_MULTI_LABEL;
     REQUIRE_OK(eitp_labelled_memory_source(&arrays, &source, &error), error);
     CHECK(source.read(source.user, 2, &sample, &error) == EITP_OK && targets[0] > 0 && targets[1] < 1);
-    CHECK(eitp_labelled_class_counts(host, &source, counts, &error) == EITP_OK && counts[0] == 1 && counts[1] == 2);
+    CHECK(eitp__labelled_class_counts(host, &source, counts, &error) == EITP_OK && counts[0] == 1 && counts[1] == 2);
     CHECK(source.hash != hash && sample.label == -1);
     const uint64_t labels_hash = source.hash;
     static const float others[] = {0, 1, 0, 1, 0, 1};
@@ -1093,7 +1093,7 @@ static void test_memory_source(void) {
     CHECK(source.hash != labels_hash);
     arrays.problem = EITP_PROBLEM_REGRESSION;
     REQUIRE_OK(eitp_labelled_memory_source(&arrays, &source, &error), error);
-    CHECK(eitp_labelled_class_counts(host, &source, counts, &error) == EITP_ERROR_ARGUMENT &&
+    CHECK(eitp__labelled_class_counts(host, &source, counts, &error) == EITP_ERROR_ARGUMENT &&
           has(&error, "regression"));
 }
 
@@ -1128,10 +1128,10 @@ static void test_balanced_weights(void) {
     static const uint64_t counts[] = {6, 3, 0, 1};
     static const float expected[] = {10.0F / 18, 10.0F / 9, 1, 10.0F / 3};
     float weights[4];
-    eitp_labelled_balanced_weights(counts, 4, weights);
+    eitp__labelled_balanced_weights(counts, 4, weights);
     for (int i = 0; i < 4; i++)
         CHECK_THAT(fabsf(weights[i] - expected[i]) < 1e-6F, "%d: %g", i, (double)weights[i]);
-    eitp_labelled_balanced_weights(NULL, 4, weights);
+    eitp__labelled_balanced_weights(NULL, 4, weights);
 }
 
 /* Uses a file as a task would. */
@@ -1145,12 +1145,12 @@ static eitp_status use_file(const eitp_host *on, const char *path, eitp_error *e
     if (status == EITP_OK)
         status = eitp_labelled_split(file, 0.4, 1, &training, &validation, error);
     if (status == EITP_OK)
-        status = eitp_labelled_overlap(training, validation, &count, error);
+        status = eitp__labelled_overlap(training, validation, &count, error);
     if (status == EITP_OK) {
         const eitp_labelled_source source = eitp_labelled_part_source(validation);
         uint64_t counts[16] = EITP__ZERO;
         if (source.label_count && source.label_count <= 16 && source.problem != EITP_PROBLEM_REGRESSION)
-            status = eitp_labelled_class_counts(on, &source, counts, error);
+            status = eitp__labelled_class_counts(on, &source, counts, error);
     }
     eitp_labelled_part_destroy(training);
     eitp_labelled_part_destroy(validation);
@@ -1332,7 +1332,7 @@ static void test_texts_of_two_tokenizers(void) {
           !eitp_sample_file_verify(files[1], NULL));
     REQUIRE_OK(eitp_labelled_part_create(files[0], NULL, 0, &once, &error), error);
     REQUIRE_OK(eitp_labelled_part_create(files[1], numbers + 1, 1, &twice, &error), error);
-    CHECK(!eitp_labelled_overlap(once, twice, &count, &error) && count == 1);
+    CHECK(!eitp__labelled_overlap(once, twice, &count, &error) && count == 1);
     const eitp_labelled_source source = eitp_labelled_part_source(twice);
     CHECK(!source.read(source.user, 0, &sample, &error) && sample.length == source.max_length);
     CHECK(source.max_length < info.max_length);
@@ -1733,13 +1733,13 @@ static void test_a_comparison_can_be_stopped(void) {
     eitp_error error;
     REQUIRE(file != NULL);
     CHECK(!faults_set_time(at("a.lab"), 1000));
-    eitp_sample_file_set_poll(NULL, count_down, NULL);
+    eitp__sample_file_set_poll(NULL, count_down, NULL);
     for (int i = 1; i <= 3; i++) { /* of the index and the texts, of the labels, and of their names */
         int left = i;
-        eitp_sample_file_set_poll(file, count_down, &left);
+        eitp__sample_file_set_poll(file, count_down, &left);
         CHECK(eitp_sample_file_read_sample(file, 1, &sample, &error) == EITP_ERROR_INTERRUPTED && !left);
     }
-    eitp_sample_file_set_poll(file, NULL, NULL);
+    eitp__sample_file_set_poll(file, NULL, NULL);
     CHECK(!eitp_sample_file_read_sample(file, 1, &sample, &error));
     eitp_sample_file_close(file);
 }
@@ -1820,9 +1820,9 @@ static void test_null(void) {
     CHECK(eitp_sample_file_verify(NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_labelled_part_create(NULL, NULL, 0, &part, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_labelled_split(NULL, 0.1, 1, &part, &part, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_labelled_overlap(NULL, NULL, &count, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp__labelled_overlap(NULL, NULL, &count, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_labelled_memory_source(NULL, &source, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_labelled_class_counts(host, &source, &count, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp__labelled_class_counts(host, &source, &count, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_sample_file_get_info(NULL).sample_count == 0);
     eitp_sample_file_close(NULL);
     eitp_labelled_part_destroy(NULL);

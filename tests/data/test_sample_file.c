@@ -111,7 +111,7 @@ static void every_kind_is_opened(void) {
         CHECK((info.end_of_text >= 0) == (c->kind == EITP_SAMPLE_FILE_TOKENS));
         CHECK(!info.max_length == !c->sample_count && !info.label_count == !c->sample_count);
         CHECK((info.unigram_entropy > 0) == (c->kind == EITP_SAMPLE_FILE_TOKENS) && !info.dedup);
-        eitp_sample_file_prefetch(file, 0, info.token_count);
+        eitp__sample_file_prefetch(file, 0, info.token_count);
         CHECK(!eitp_sample_file_verify(file, &error) && eitp_sample_file_get_info(file).content_hash);
         CHECK(!eitp_sample_file_read_tokens(file, info.token_count - 1, 1, ids, &error));
         CHECK(eitp_sample_file_read_tokens(file, info.token_count, 1, ids, &error) == EITP_ERROR_ARGUMENT);
@@ -190,22 +190,23 @@ static void samples_are_read_as_windows(void) {
     static int32_t ids[MOST_IDS], tokens[16], targets[16];
     eitp_sample_file *file = opened(&kinds[2]);
     const eitp_token_range range = {7, 150}, all = {0, 190};
-    eitp_windows windows;
+    eitp__windows windows;
     uint64_t prefix = 0;
     REQUIRE(file != NULL);
     const eitp_token_source source = eitp_sample_file_token_source(file, range);
     CHECK(read_all_samples(file, ids) == 190);
     CHECK(source.count == 190 && source.hash == eitp_sample_file_get_info(file).content_hash && source.hash);
     CHECK(source.end_of_text == -1 && source.prefetch);
-    REQUIRE_OK(eitp_windows_init(&windows, &source, 16, &error), error);
+    REQUIRE_OK(eitp__windows_init(&windows, &source, 16, &error), error);
     CHECK(windows.count == 9);
     for (uint64_t i = 0; i < windows.count; i++) {
-        REQUIRE_OK(eitp_windows_read(&windows, i, tokens, targets, &error), error);
+        REQUIRE_OK(eitp__windows_read(&windows, i, tokens, targets, &error), error);
         CHECK(!memcmp(tokens, ids + 7 + 16 * i, sizeof tokens) && !memcmp(targets, ids + 8 + 16 * i, sizeof targets));
     }
-    REQUIRE_OK(eitp_sample_file_find_prefix(file, eitp_token_memory_source(ids, 50, all).hash, &prefix, &error), error);
+    REQUIRE_OK(eitp__sample_file_find_prefix(file, eitp_token_memory_source(ids, 50, all).hash, &prefix, &error),
+               error);
     CHECK(prefix == 50);
-    REQUIRE_OK(eitp_sample_file_find_prefix(file, 1, &prefix, &error), error);
+    REQUIRE_OK(eitp__sample_file_find_prefix(file, 1, &prefix, &error), error);
     CHECK(prefix == 0);
     eitp_sample_file_close(file);
 }
@@ -250,10 +251,10 @@ static void changes_are_found(void) {
         REQUIRE_OK(eitp__file_write(&changed, c->header_size, &byte, 1, &error), error);
         REQUIRE_OK(eitp__file_close(&changed, &error), error);
         CHECK(!faults_set_time(at(c->name), 1000));
-        eitp_sample_file_set_poll(file, stop, &asked);
+        eitp__sample_file_set_poll(file, stop, &asked);
         CHECK(eitp_sample_file_read_tokens(file, 2, 1, &id, &error) == EITP_ERROR_INTERRUPTED && asked == 1);
         CHECK(eitp_sample_file_verify(file, &error) == EITP_ERROR_INTERRUPTED && asked == 2);
-        eitp_sample_file_set_poll(file, NULL, NULL);
+        eitp__sample_file_set_poll(file, NULL, NULL);
         CHECK(eitp_sample_file_read_tokens(file, 2, 1, &id, &error) == EITP_ERROR_IO);
         CHECK(has(c->name) && has("changed while it was read"));
         if (c->kind == EITP_SAMPLE_FILE_LLMC)
@@ -272,11 +273,11 @@ static void null_is_harmless(void) {
     CHECK(!eitp_sample_file_token_source(NULL, all).count && !eitp_sample_file_labelled_source(NULL).read);
     CHECK(!eitp_sample_file_get_info(NULL).token_count && !eitp_sample_file_get_info(NULL).sample_count);
     CHECK(eitp_sample_file_verify(NULL, &error) == EITP_ERROR_ARGUMENT && has("file"));
-    CHECK(eitp_sample_file_find_prefix(NULL, 1, &count, &error) == EITP_ERROR_ARGUMENT && has("file and count"));
+    CHECK(eitp__sample_file_find_prefix(NULL, 1, &count, &error) == EITP_ERROR_ARGUMENT && has("file and count"));
     CHECK(eitp_sample_file_read_tokens(NULL, 0, 1, &id, &error) == EITP_ERROR_ARGUMENT && has("file and ids"));
     CHECK(eitp_sample_file_read_sample(NULL, 0, NULL, &error) == EITP_ERROR_ARGUMENT && has("file and sample"));
-    eitp_sample_file_prefetch(NULL, 0, 1);
-    eitp_sample_file_set_poll(NULL, NULL, NULL);
+    eitp__sample_file_prefetch(NULL, 0, 1);
+    eitp__sample_file_set_poll(NULL, NULL, NULL);
     eitp_sample_file_close(NULL);
 }
 

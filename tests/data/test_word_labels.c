@@ -269,7 +269,7 @@ static void test_numbers_of_labels(void) {
         REQUIRE_OK(eitp_sample_file_open(&host, at("a.lab"), 0, &file, &error), error);
         source = eitp_sample_file_labelled_source(file);
         CHECK(!strcmp(source.labels[0], i ? "10" : "9"));
-        REQUIRE_OK(eitp_labelled_class_counts(&host, &source, counts, &error), error);
+        REQUIRE_OK(eitp__labelled_class_counts(&host, &source, counts, &error), error);
         CHECK(counts[i ? 0 : 1] == 3 && counts[i ? 1 : 0] == 2);
         eitp_sample_file_close(file);
     }

@@ -64,15 +64,15 @@ static void use_tokens(const eitp_sample_file *file, int32_t vocabulary_size) {
     const uint64_t count = eitp_sample_file_get_info(file).token_count;
     eitp_token_range training, validation;
     eitp_token_source source;
-    eitp_windows windows;
+    eitp__windows windows;
     int32_t tokens[16], targets[16];
     require(eitp_sample_file_read_tokens(file, count, 1, tokens, NULL) == EITP_ERROR_ARGUMENT);
     if (eitp_split_tokens(count, 0.25, 16, &training, &validation, NULL) != EITP_OK)
         return;
     source = eitp_sample_file_token_source(file, validation);
-    require(eitp_windows_init(&windows, &source, 16, NULL) == EITP_OK);
+    require(eitp__windows_init(&windows, &source, 16, NULL) == EITP_OK);
     for (uint64_t window = 0; window < 8 && window < windows.count; window++) {
-        if (eitp_windows_read(&windows, window, tokens, targets, NULL) != EITP_OK)
+        if (eitp__windows_read(&windows, window, tokens, targets, NULL) != EITP_OK)
             continue;
         for (int i = 0; i < 16; i++)
             require(tokens[i] >= 0 && (!vocabulary_size || tokens[i] < vocabulary_size));
@@ -89,7 +89,7 @@ static void use_samples(const eitp_sample_file *file, int32_t vocabulary_size) {
         const eitp_labelled_source part = eitp_labelled_part_source(validation);
         require(training && validation && part.count + eitp_labelled_part_source(training).count == all.count);
         use_source(&part, &info, vocabulary_size);
-        require(eitp_labelled_overlap(training, validation, &overlap, NULL) == EITP_OK && overlap <= part.count);
+        require(eitp__labelled_overlap(training, validation, &overlap, NULL) == EITP_OK && overlap <= part.count);
     }
     eitp_labelled_part_destroy(training);
     eitp_labelled_part_destroy(validation);

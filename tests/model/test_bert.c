@@ -465,7 +465,7 @@ static void classifiers_drop_out(void) {
         pass p;
         REQUIRE(open_model(&g, golden_path(cases[i].directory), cases[i].directory, NULL));
         g.model->config.classifier_dropout = cases[i].dropouts ? 0.2 : 0;
-        CHECK(!eitp_model_has_dropout(g.model) == !cases[i].dropouts);
+        CHECK(!eitp__model_has_dropout(g.model) == !cases[i].dropouts);
         REQUIRE_OK(eitp_graph_create(g.context, &p.graph, &error_), error_);
         p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 1);
         p.inputs.sample_key = eitp_input(p.graph, "sample key", EITP_I64, 1, &three);

@@ -1239,7 +1239,7 @@ static void comparing_weights_needs_little_memory(void) {
     REQUIRE_OK(eitp_context_create(&config, &s.context, &error_), error_);
     REQUIRE_OK(eitp_model_load(s.context, base, &s.model, &error_), error_);
     before = f.peak_bytes = f.live_bytes;
-    REQUIRE_OK(eitp_lora_check_base(s.model, directory, &error_), error_);
+    REQUIRE_OK(eitp__lora_check_base(s.model, directory, &error_), error_);
     CHECK_THAT(f.peak_bytes - before < LITTLE, "%zu bytes", f.peak_bytes - before);
     end_subject(&s);
     faults_end(&f);

@@ -625,13 +625,13 @@ static void models_give_their_properties(void) {
     config.architecture = NULL;
     REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
     CHECK(eitp_model_vocabulary(model) == 61 && eitp_model_positions(model) == LONGEST);
-    CHECK(eitp_model_has_dropout(model) && eitp_model_config(model).architecture == eitp_architecture_find("gpt2"));
+    CHECK(eitp__model_has_dropout(model) && eitp_model_config(model).architecture == eitp_architecture_find("gpt2"));
     REQUIRE_OK(eitp_model_set_dropout(model, 0, 0, 0, &error_), error_);
-    CHECK(!eitp_model_has_dropout(model));
+    CHECK(!eitp__model_has_dropout(model));
     lora.dropout = 0.1;
     REQUIRE_OK(eitp_model_add_lora(model, &lora, &error_), error_);
-    CHECK(eitp_model_has_dropout(model));
-    CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp_model_has_dropout(NULL));
+    CHECK(eitp__model_has_dropout(model));
+    CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp__model_has_dropout(NULL));
     CHECK(!eitp_model_hidden(NULL, NULL, NULL, 1) && !eitp_model_logits(model, NULL));
     CHECK(eitp_architecture_find("gpt2") == eitp__architecture_at(0) && !eitp_architecture_find("t5"));
     CHECK(!eitp_architecture_find(NULL) && !strcmp(eitp_architecture_name(NULL), "gpt2"));

@@ -463,7 +463,7 @@ static void everything_but_the_weights_is_copied(void) {
     REQUIRE_OK(eitp_model_set_dropout(b.model, 0.5, 0, 0, &error_), error_);
     CHECK(!strcmp(eitp_model_label(b.model, 1), "good") && !strcmp(eitp_model_label(o.model, 1), "y"));
     CHECK(eitp_model_config(b.model).end.ids[0] == 2 && eitp_model_config(o.model).end.ids[0] != 2);
-    CHECK(eitp_model_has_dropout(b.model) && !eitp_model_has_dropout(o.model));
+    CHECK(eitp__model_has_dropout(b.model) && !eitp__model_has_dropout(o.model));
     close_owner(&o);
     CHECK(!strcmp(eitp_model_label(b.model, 0), "bad"));
     close_owner(&b);

@@ -17,19 +17,19 @@ static void each_regularizer_has_its_row(void) {
     for (int i = 0; i < EITP_REGULARIZERS; i++) {
         const eitp__regularizer_info *info = eitp__regularizer_get((eitp_regularizer)i);
         REQUIRE(info);
-        CHECK_THAT((int)info->regularizer == i && !strcmp(info->name, eitp_regularizer_name(info->regularizer)),
+        CHECK_THAT((int)info->regularizer == i && !strcmp(info->name, eitp__regularizer_name(info->regularizer)),
                    "row %d is %s", i, info->name);
         CHECK(info->presets[EITP_OBJECTIVE_OFF].mode == EITP_TERM_OFF);
         for (size_t k = 0; k < EITP__COUNT(own_passes); k++)
             count += info->has_own_passes && !strcmp(info->name, own_passes[k]);
         for (int k = 0; k < i; k++)
-            CHECK(strcmp(info->name, eitp_regularizer_name((eitp_regularizer)k)));
+            CHECK(strcmp(info->name, eitp__regularizer_name((eitp_regularizer)k)));
     }
     CHECK(count == 3);
     CHECK(eitp__regularizer_get(EITP_PATH_NORM)->kind == EITP__TERM_PENALTY);
     CHECK(eitp__regularizer_get(EITP_ENERGY)->kind == EITP__TERM_MEASURE);
-    CHECK(!strcmp(eitp_regularizer_name(EITP_OUTPUT_ENTROPY), "entropy"));
-    CHECK(!eitp_regularizer_name(EITP_REGULARIZERS) && !eitp_regularizer_name((eitp_regularizer)-1));
+    CHECK(!strcmp(eitp__regularizer_name(EITP_OUTPUT_ENTROPY), "entropy"));
+    CHECK(!eitp__regularizer_name(EITP_REGULARIZERS) && !eitp__regularizer_name((eitp_regularizer)-1));
 }
 
 /* Checks what a regularizer is resolved to. */
@@ -37,7 +37,7 @@ static void check_term(const eitp_objective_config *resolved, eitp_regularizer r
                        double weight, int64_t every) {
     const eitp_regularizer_config *term = &resolved->terms[regularizer];
     CHECK_THAT(term->mode == mode && term->weight == weight && term->every == every,
-               "%s: mode %d, weight %g, every %lld", eitp_regularizer_name(regularizer), (int)term->mode, term->weight,
+               "%s: mode %d, weight %g, every %lld", eitp__regularizer_name(regularizer), (int)term->mode, term->weight,
                (long long)term->every);
 }
 
@@ -95,7 +95,7 @@ static void presets_set_modes_and_weights(void) {
                 row++;
             } else {
                 CHECK_THAT(resolved.terms[i].mode == EITP_TERM_OFF, "preset %d: %s", preset,
-                           eitp_regularizer_name((eitp_regularizer)i));
+                           eitp__regularizer_name((eitp_regularizer)i));
             }
         }
     }

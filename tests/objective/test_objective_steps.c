@@ -232,11 +232,11 @@ static void gradients_are_those_of_the_values(void) {
             const eitp_variable w = eitp_variable_at(e.r.context, i);
             if (!is_checked(&w))
                 continue;
-            check_slope(&e, &with, &without, &kept, i, eitp_regularizer_name(regularizer), factor,
+            check_slope(&e, &with, &without, &kept, i, eitp__regularizer_name(regularizer), factor,
                         is_estimate ? 3e-2 : 1e-2);
             checked++;
         }
-        CHECK_THAT(checked == 5, "%d parameters of %s", checked, eitp_regularizer_name(regularizer));
+        CHECK_THAT(checked == 5, "%d parameters of %s", checked, eitp__regularizer_name(regularizer));
         release(&kept);
         end_run(&e.r);
     }
@@ -248,7 +248,7 @@ static void gradients_are_those_of_the_values(void) {
 static void places_without_samples_change_nothing(void) {
     for (int k = 0; k < 4 * EITP_REGULARIZERS; k++) {
         const eitp_regularizer regularizer = (eitp_regularizer)(k / 4);
-        const char *name = eitp_regularizer_name(regularizer);
+        const char *name = eitp__regularizer_name(regularizer);
         setting s = setting_of("bert-base", EITP_PROBLEM_UNKNOWN);
         eitp_step_report alone, among;
         encoder e;

@@ -115,7 +115,7 @@ static void each_is_built_or_refused(void) {
         for (int k = 0; k < 2 * EITP_REGULARIZERS; k++) {
             const int regularizer = k / 2;
             const eitp_group group = k % 2 ? EITP_GROUP_MICRO_BATCH : EITP_GROUP_SAMPLE;
-            const char *name = eitp_regularizer_name((eitp_regularizer)regularizer);
+            const char *name = eitp__regularizer_name((eitp_regularizer)regularizer);
             eitp_trainer *trainer = NULL;
             eitp_status status;
             e.r.config.objective = objective_of(BIT(regularizer), EITP_TERM_LOSS, group);

@@ -111,7 +111,7 @@ static void steps_that_overflow_are_skipped(void) {
     const eitp_host host = eitp_host_default();
     for (int k = 0; k < 4 * EITP_REGULARIZERS; k++) {
         const eitp_regularizer regularizer = (eitp_regularizer)(k / 4);
-        const char *name = eitp_regularizer_name(regularizer);
+        const char *name = eitp__regularizer_name(regularizer);
         eitp_objective_config objective = eitp_objective_config_default();
         variant v = every_term(&objective);
         eitp_step_report report;

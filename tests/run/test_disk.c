@@ -751,7 +751,7 @@ static void a_stop_ends_a_comparison(void) {
         f.fails_after = 3;
         f.failure = TOUCHED;
         REQUIRE(!make_trainer(&f));
-        eitp_sample_file_set_poll(f.trained.file, is_stopped, NULL);
+        eitp__sample_file_set_poll(f.trained.file, is_stopped, NULL);
         REQUIRE_OK(eitp_run_open(&f.host, &f.config, &d.run, &error_), error_);
         d.stops_reading = 1;
         CHECK_THAT(!eitp_run_train(d.run, f.trained.trainer, &f.report, &error_) && f.report.end == EITP_RUN_STOPPED,

@@ -36,7 +36,7 @@ static eitp__shortage look(machine *m, double seconds, double taken, double grow
 }
 
 static double floor_of(const machine *m) {
-    return (double)eitp_memory_floor(&m->state.info);
+    return (double)eitp__memory_floor(&m->state.info);
 }
 
 static void memory_that_stays_is_ample(void) {

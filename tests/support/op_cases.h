@@ -394,7 +394,7 @@ static void case_sum_squares(build *b) {
     array *y = new_array(b, 1, &one);
     for (int64_t i = 0; i < from->count; i++)
         y->data[0] += from->data[i] * from->data[i];
-    put_like(b, eitp_sum_squares(x), y);
+    put_like(b, eitp__sum_squares(x), y);
 }
 
 /* By rows, and by columns with and without earlier rows. */
@@ -1202,7 +1202,7 @@ static void path_case(build *b, int power) {
             y->data[transposed ? row : column] +=
                 pow(fabs(w->data[j]), power) * values_of(b, x)->data[transposed ? column : row];
         }
-        put_like(b, eitp_path_product(x, weight, power, transposed), y);
+        put_like(b, eitp__path_product(x, weight, power, transposed), y);
     }
 }
 

@@ -442,16 +442,16 @@ static void evaluations_are_judged(void) {
     CHECK(samples == VALIDATION);
     CHECK(fabs(metric_of(&all, "accuracy") - (double)right / VALIDATION) < 1e-12);
     CHECK(fabs(metric_of(&all, "macro_f1") - f1) < 1e-12);
-    CHECK(eitp_trainer_metric_direction(e.r.trainer, "macro_f1") == EITP_HIGHER_IS_BETTER);
-    CHECK(eitp_trainer_metric_direction(e.r.trainer, "calibration_error") == EITP_LOWER_IS_BETTER);
-    CHECK(eitp_trainer_metric_direction(e.r.trainer, "loss") == EITP_LOWER_IS_BETTER);
-    CHECK(!eitp_trainer_metric_direction(e.r.trainer, "mse") && !eitp_trainer_metric_direction(NULL, "loss"));
-    CHECK(eitp_trainer_has_metric(e.r.trainer, "auroc") && !eitp_trainer_has_metric(e.r.trainer, "mse"));
+    CHECK(eitp__trainer_metric_direction(e.r.trainer, "macro_f1") == EITP_HIGHER_IS_BETTER);
+    CHECK(eitp__trainer_metric_direction(e.r.trainer, "calibration_error") == EITP_LOWER_IS_BETTER);
+    CHECK(eitp__trainer_metric_direction(e.r.trainer, "loss") == EITP_LOWER_IS_BETTER);
+    CHECK(!eitp__trainer_metric_direction(e.r.trainer, "mse") && !eitp__trainer_metric_direction(NULL, "loss"));
+    CHECK(eitp__trainer_has_metric(e.r.trainer, "auroc") && !eitp__trainer_has_metric(e.r.trainer, "mse"));
     end_run(&e.r);
     REQUIRE_OK(begin_problem(&e, &v, "distilbert-base", EITP_PROBLEM_REGRESSION), error_);
     REQUIRE_OK(eitp_trainer_evaluate(e.r.trainer, 0, &all, &error_), error_);
     for (size_t i = 0; i < EITP__COUNT(of_numbers); i++)
-        CHECK(eitp_trainer_has_metric(e.r.trainer, of_numbers[i]));
+        CHECK(eitp__trainer_has_metric(e.r.trainer, of_numbers[i]));
     CHECK(fabs(metric_of(&all, "mse") - all.loss) < 1e-6);
     REQUIRE_OK(eitp_classification_report_get(&e.r.task, &report, &error_), error_);
     CHECK(!report.labels && !report.confusion);
@@ -697,7 +697,7 @@ static void labels_are_matched(void) {
             ;
         if (m->model[0])
             REQUIRE_OK(eitp_model_set_labels(e.r.model, m->model, CLASSES, &error_), error_);
-        CHECK(eitp_model_labels_are_numbers(e.r.model) == !m->model[0]);
+        CHECK(eitp__model_labels_are_numbers(e.r.model) == !m->model[0]);
         const eitp_status status = eitp_model_match_labels(e.r.model, &source, numbers, &match, &error_);
         if (m->why)
             CHECK_THAT(is_refused(status, EITP_ERROR_ARGUMENT, m->why), "case %zu", i);
@@ -730,7 +730,7 @@ static void matching_needs_all(void) {
     REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_LANGUAGE), error_);
     CHECK(is_refused(eitp_model_match_labels(e.r.model, &source, numbers, &match, &error_), EITP_ERROR_ARGUMENT,
                      "no classifier"));
-    CHECK(!eitp_model_labels_are_numbers(e.r.model) && !eitp_model_labels_are_numbers(NULL));
+    CHECK(!eitp__model_labels_are_numbers(e.r.model) && !eitp__model_labels_are_numbers(NULL));
     end_run(&e.r);
 }
 

@@ -209,11 +209,11 @@ static void evaluations_have_entities(void) {
         CHECK(fabs(metric_of(&all, "accuracy") - (double)right / (double)all.items) < 1e-12);
         CHECK_THAT(metric_of(&all, "accuracy") > 0.6, "%g", metric_of(&all, "accuracy"));
         CHECK((report.entities != NULL) == marks && report.entity_count == marks);
-        CHECK(eitp_trainer_has_metric(e.r.trainer, "entity_f1") == marks);
+        CHECK(eitp__trainer_has_metric(e.r.trainer, "entity_f1") == marks);
         if (marks) {
             CHECK(!strcmp(report.entities[0].name, "X") && report.entities[0].support > 0);
             CHECK(fabs(metric_of(&all, "entity_f1") - report.entities[0].f1) < 1e-12);
-            CHECK(eitp_trainer_metric_direction(e.r.trainer, "entity_recall") == 1);
+            CHECK(eitp__trainer_metric_direction(e.r.trainer, "entity_recall") == 1);
         }
         REQUIRE_OK(eitp_evaluate(&e.r.task, EITP_VALIDATION, 3, 0, &part, &error_), error_);
         CHECK(metric_of(&part, "macro_f1") == metric_of(&all, "macro_f1"));

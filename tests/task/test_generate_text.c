@@ -402,8 +402,8 @@ static void texts_end_with_further_tokens(void) {
     config.ends.count = 0;
     REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, prompt, 3, &config, &report, &error_), error_);
     CHECK(report.tokens == count);
-    eitp_model_add_end(s.model, tokens[end]);
-    eitp_model_add_end(s.model, tokens[end]);
+    eitp__model_add_end(s.model, tokens[end]);
+    eitp__model_add_end(s.model, tokens[end]);
     CHECK(eitp_model_config(s.model).end.ids[eitp_model_config(s.model).end.count - 1] == tokens[end]);
     REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, prompt, 3, &config, &report, &error_), error_);
     CHECK(report.end == EITP_GENERATED_END_OF_TEXT && report.tokens == end);

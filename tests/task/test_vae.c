@@ -145,7 +145,7 @@ static void directories_say_what_they_are(void) {
         REQUIRE_OK(eitp_context_create(&settings, &contexts[i], &error_), error_);
     REQUIRE_OK(make_latent_model(contexts[0], EITP_LATENT_ADDED, 0, &model, &error_), error_);
     REQUIRE_OK(eitp_model_save(model, directory, &error_), error_);
-    REQUIRE_OK(eitp_latent_config_read(&host, directory, &latent, &error_), error_);
+    REQUIRE_OK(eitp__latent_config_read(&host, directory, &latent, &error_), error_);
     CHECK(latent.size == UNITS && latent.input == EITP_LATENT_ADDED && latent.encoder.width == 16);
     REQUIRE_OK(eitp_model_config_read(&host, directory, &config, &error_), error_);
     CHECK(config.width == 24 && config.vocabulary == DECODER_WORDS);
@@ -153,7 +153,7 @@ static void directories_say_what_they_are(void) {
     CHECK(same_parameters(contexts[0], contexts[1]));
     CHECK(eitp_model_parameter_count(loaded) == eitp_model_parameter_count(model));
     snprintf(part, sizeof part, "%s/decoder", directory);
-    REQUIRE_OK(eitp_latent_config_read(&host, part, &latent, &error_), error_);
+    REQUIRE_OK(eitp__latent_config_read(&host, part, &latent, &error_), error_);
     CHECK(latent.size == 0);
     REQUIRE_OK(eitp_model_load(contexts[2], part, &decoder, &error_), error_);
     CHECK(!eitp_model_encoder(decoder) && eitp_variable_count(contexts[2]) < eitp_variable_count(contexts[0]));
@@ -179,7 +179,7 @@ static void bad_configurations_are_refused(void) {
     snprintf(path, sizeof path, "%s/config.json", directory);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         REQUIRE_OK(eitp__write_file(&host, path, cases[i].text, strlen(cases[i].text), &error_), error_);
-        CHECK(eitp_latent_config_read(&host, directory, &latent, &error_) == EITP_ERROR_FORMAT);
+        CHECK(eitp__latent_config_read(&host, directory, &latent, &error_) == EITP_ERROR_FORMAT);
         CHECK_THAT(strstr(error_.message, cases[i].message) && strstr(error_.message, "config.json"), "%s",
                    error_.message);
     }
@@ -242,7 +242,7 @@ static void check_generator(eitp_latent_input input) {
     inputs = eitp_model_inputs_create(graph, 1, COUNT, 0);
     latent = eitp_input(graph, "z", EITP_F32, 2, shape);
     seen = eitp_input_rows(graph, "seers", EITP_I32, 1, &rows);
-    inputs.added = eitp_embedding(eitp_model_latent_embedding(model, latent), seen);
+    inputs.added = eitp_embedding(eitp__model_latent_embedding(model, latent), seen);
     output = eitp_output(eitp_model_logits(model, eitp_model_hidden(model, graph, &inputs, COUNT)));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
     for (int i = 0; i < COUNT; i++) {
@@ -296,7 +296,7 @@ static void models_without_one_refuse_a_latent_variable(void) {
     vae.model = model, vae.end_of_text = 0, vae.training = two_tokenizers(3);
     CHECK(eitp_vae_task(&vae, &task, &error_) == EITP_ERROR_ARGUMENT &&
           strstr(error_.message, "eitp_model_add_encoder"));
-    CHECK(!eitp_model_latent_embedding(model, NULL));
+    CHECK(!eitp__model_latent_embedding(model, NULL));
     eitp_generator_destroy(generator);
     eitp_model_destroy(model);
     eitp_context_destroy(context);

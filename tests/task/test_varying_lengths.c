@@ -240,7 +240,7 @@ static void ids_outside_the_table_change_nothing(void) {
     REQUIRE_OK(begin(&m, &v, 0), error_);
     REQUIRE(step_many(&m.r, 1, NULL));
     before = fingerprint(&m.r);
-    m.bad_sample = (int64_t)eitp_sample_index(EITP_SHUFFLE_WINDOWS, m.r.config.seed, SAMPLES, 6);
+    m.bad_sample = (int64_t)eitp__sample_index(EITP_SHUFFLE_WINDOWS, m.r.config.seed, SAMPLES, 6);
     CHECK(eitp_trainer_step(m.r.trainer, &report, &error_) == EITP_ERROR_FORMAT);
     CHECK_THAT(strstr(error_.message, "nothing was changed: sample ") &&
                    strstr(error_.message, "43 in 'ids', which is out of range for a table of 40 rows"),

@@ -159,8 +159,8 @@ static void check_paths(eitp_context *context, eitp_dtype dtype, double toleranc
         build_begin(&b, context, dtype, 1);
         w1 = matrix(given(&b, dtype, 4, first[transposed]), 2);
         w2 = matrix(given(&b, dtype, 2, second), transposed ? 1 : 2);
-        y = eitp_path_product(eitp_fill(b.graph, dtype, 1, &two, 1), w1, power, transposed);
-        y = eitp_path_product(y, w2, power, transposed);
+        y = eitp__path_product(eitp_fill(b.graph, dtype, 1, &two, 1), w1, power, transposed);
+        y = eitp__path_product(y, w2, power, transposed);
         expect(&b, y, 1, &norms[power - 1]);
         expect(&b, gradient_of(y, w1), 4, by_first[power - 1][transposed]);
         expect(&b, gradient_of(y, w2), 2, by_second[power - 1]);
@@ -176,7 +176,7 @@ static void check_zero_weights(eitp_context *context, eitp_dtype dtype, double t
     eitp_tensor *w;
     build_begin(&b, context, dtype, 1);
     w = matrix(given(&b, dtype, 4, weights), 2);
-    expect(&b, gradient_of(eitp_path_product(eitp_fill(b.graph, dtype, 1, &two, 1), w, 1, 0), w), 4, slopes);
+    expect(&b, gradient_of(eitp__path_product(eitp_fill(b.graph, dtype, 1, &two, 1), w, 1, 0), w), 4, slopes);
     check_build(&b, tolerance, "weights of 0");
 }
 
@@ -196,7 +196,7 @@ static eitp_tensor *path_of_parameter(eitp_graph *graph, eitp_dtype dtype, int t
     vector[is_row] = shape[transposed];
     *weight = eitp_variable_tensor(graph, "weight", EITP_PARAMETER, dtype, 2, shape);
     x = eitp_affine(eitp_cast(eitp_arange(graph, EITP_I32, vector[is_row]), EITP_F32), 0.01, 0.25);
-    return eitp_path_product(eitp_reshape(x, 1 + is_row, vector), *weight, power, transposed);
+    return eitp__path_product(eitp_reshape(x, 1 + is_row, vector), *weight, power, transposed);
 }
 
 /* Rows of the gradient of a weight have the bits of the whole gradient, which is then not stored. */
@@ -357,8 +357,8 @@ static void execute_large(int set, int threads, double *values) {
     x = real2(&b, rows, 331);
     w = real1(&b, rows);
     y[0] = eitp_softmax_entropy(x);
-    y[1] = eitp_path_product(w, x, 1, 0);
-    y[2] = eitp_path_product(y[1], x, 2, 1);
+    y[1] = eitp__path_product(w, x, 1, 0);
+    y[2] = eitp__path_product(y[1], x, 2, 1);
     for (int i = 0; i < 3; i++) {
         put(&b, y[i]);
         put(&b, eitp_sum(gradient_of(y[i], x), 1u << (i % 2), 0));

@@ -235,14 +235,14 @@ REFUSED(logdet_vector, eitp_logdet(l->vector))
 REFUSED(logdet_shape, eitp_logdet(l->cube))
 REFUSED(logdet_dtype, eitp_logdet(eitp_cast(eitp_fill(l->matrix->graph, EITP_F32, 2, shape_4_4, 1), EITP_BF16)))
 REFUSED(inverse_shape, eitp_inverse_spd(l->matrix))
-REFUSED(path_length, eitp_path_product(l->vector, l->matrix, 1, 0))
-REFUSED(path_transposed, eitp_path_product(l->vector, eitp_transpose(l->matrix), 1, 1))
-REFUSED(path_rank, eitp_path_product(l->matrix, l->matrix, 1, 0))
-REFUSED(path_dtype, eitp_path_product(eitp_cast(l->vector, EITP_F64), l->matrix, 1, 1))
-REFUSED(path_power, eitp_path_product(l->vector, l->matrix, 3, 1))
-REFUSED(path_weight, eitp_path_product(l->vector, l->vector, 1, 0))
-REFUSED(path_rows, eitp_path_product(l->vector, l->rows, 1, 1))
-REFUSED(path_null, eitp_path_product(NULL, l->matrix, 1, 0))
+REFUSED(path_length, eitp__path_product(l->vector, l->matrix, 1, 0))
+REFUSED(path_transposed, eitp__path_product(l->vector, eitp_transpose(l->matrix), 1, 1))
+REFUSED(path_rank, eitp__path_product(l->matrix, l->matrix, 1, 0))
+REFUSED(path_dtype, eitp__path_product(eitp_cast(l->vector, EITP_F64), l->matrix, 1, 1))
+REFUSED(path_power, eitp__path_product(l->vector, l->matrix, 3, 1))
+REFUSED(path_weight, eitp__path_product(l->vector, l->vector, 1, 0))
+REFUSED(path_rows, eitp__path_product(l->vector, l->rows, 1, 1))
+REFUSED(path_null, eitp__path_product(NULL, l->matrix, 1, 0))
 
 static eitp_tensor *smoothed_loss(eitp_tensor *logits, eitp_tensor *targets, double smoothing, eitp_tensor *weights) {
     eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
@@ -485,7 +485,7 @@ static void ops_on_null_return_null(void) {
     CHECK(!eitp_permute(NULL, order) && !eitp_transpose(NULL) && !eitp_slice(NULL, 0, 0, 1));
     CHECK(!eitp_pad(NULL, 0, 0, 1) && !eitp_concat(&nothing, 1, 0) && !eitp_concat(NULL, 0, 0));
     CHECK(!eitp_gather(NULL, NULL, 0) && !eitp_scatter_add(NULL, NULL, 0, 1));
-    CHECK(!eitp_sum(NULL, 1, 0) && !eitp_mean(NULL, 1, 0) && !eitp_max(NULL, 1, 0) && !eitp_sum_squares(NULL));
+    CHECK(!eitp_sum(NULL, 1, 0) && !eitp_mean(NULL, 1, 0) && !eitp_max(NULL, 1, 0) && !eitp__sum_squares(NULL));
     CHECK(!eitp_matmul(NULL, NULL) && !eitp_linear(NULL, NULL, NULL, EITP_RELU) && !eitp_softmax(NULL));
     CHECK(!eitp_log_softmax(NULL) && !eitp_gelu_tanh(NULL) && !eitp_gelu_erf(NULL) && !eitp_silu(NULL) &&
           !eitp_rms_norm(NULL, NULL, 0));
@@ -494,7 +494,7 @@ static void ops_on_null_return_null(void) {
     CHECK(!eitp_attention_cached(NULL, NULL, NULL, NULL, NULL) && !eitp_rotary(NULL, NULL));
     CHECK(!eitp_cross_entropy(NULL, NULL, 0) && !eitp_accumulate(NULL, NULL, NULL));
     CHECK(!eitp_softmax_entropy(NULL) && !eitp_logdet(NULL) && !eitp_inverse_spd(NULL));
-    CHECK(!eitp_path_product(NULL, NULL, 1, 0));
+    CHECK(!eitp__path_product(NULL, NULL, 1, 0));
     CHECK(!separate(NULL, NULL, NULL, NULL, 5, 0, NULL) && !eitp_attention(NULL, NULL));
     CHECK(!smoothed_loss(NULL, NULL, 0.5, NULL) && !eitp_linear_cross_entropy_with(NULL, NULL, NULL, NULL));
     eitp_graph_destroy(NULL);

@@ -230,8 +230,8 @@ static void draw_signs(eitp_dtype dtype, int64_t rows, int64_t first, double *si
     build_begin(&b, context, EITP_F64, 1);
     like = eitp_fill(b.graph, dtype, 3, shape, (double)NAN);
     keys = given(&b, EITP_I64, 3, key);
-    both[0] = eitp_random_signs(like, keys);
-    both[1] = eitp_random_signs(like, keys);
+    both[0] = eitp__random_signs(like, keys);
+    both[1] = eitp__random_signs(like, keys);
     CHECK(both[0] && both[0]->dtype == dtype && eitp__same_shape(both[0], like));
     evaluate(&b, eitp_concat(both, 2, 0), values);
     memcpy(signs, values, (size_t)(rows * COLUMNS) * sizeof *values);
@@ -274,7 +274,7 @@ static void signs_estimate_trace_and_norm(void) {
     y = eitp_matmul(x, a);
     trace = eitp_sum(eitp_multiply(v, eitp_jacobian_product(y, x, v)), EITP_ALL_DIMENSIONS, 0);
     REQUIRE_OK(eitp_gradients(y, v, 1, &x, &gradient, &error_), error_);
-    squares = eitp_sum_squares(gradient);
+    squares = eitp__sum_squares(gradient);
     eitp_output(trace);
     eitp_output(squares);
     REQUIRE_OK(eitp_plan_create(b.graph, &plan, &error_), error_);
@@ -322,7 +322,7 @@ static void wrong_arguments_are_refused(void) {
     cached = cached_attention(qkv, eitp_variable_tensor(graph, "keys", EITP_CACHE, EITP_F32, 2, shape),
                               eitp_variable_tensor(graph, "values", EITP_CACHE, EITP_F32, 2, shape),
                               eitp_input(graph, "position", EITP_I32, 1, &one), 2, 1);
-    CHECK(!eitp_jacobian_product(NULL, x, x) && !eitp_random_signs(NULL, key));
+    CHECK(!eitp_jacobian_product(NULL, x, x) && !eitp__random_signs(NULL, key));
     CHECK(eitp_graph_status(graph, &error_) == EITP_OK);
     check_refused(graph, eitp_jacobian_product(x, NULL, x), EITP_ERROR_ARGUMENT, "x is NULL");
     check_refused(graph, eitp_jacobian_product(x, x, NULL), EITP_ERROR_ARGUMENT, "direction is NULL");
@@ -332,9 +332,9 @@ static void wrong_arguments_are_refused(void) {
     check_refused(graph, eitp_jacobian_product(x, x, ids), EITP_ERROR_ARGUMENT, "i32");
     check_refused(graph, eitp_jacobian_product(x, x, qkv), EITP_ERROR_ARGUMENT, "[3, 12]");
     check_refused(graph, eitp_jacobian_product(cached, qkv, qkv), EITP_ERROR_UNSUPPORTED, "attention_cached");
-    check_refused(graph, eitp_random_signs(ids, key), EITP_ERROR_ARGUMENT, "i32");
-    check_refused(graph, eitp_random_signs(x, NULL), EITP_ERROR_ARGUMENT, "dropout");
-    check_refused(graph, eitp_random_signs(x, ids), EITP_ERROR_ARGUMENT, "key");
+    check_refused(graph, eitp__random_signs(ids, key), EITP_ERROR_ARGUMENT, "i32");
+    check_refused(graph, eitp__random_signs(x, NULL), EITP_ERROR_ARGUMENT, "dropout");
+    check_refused(graph, eitp__random_signs(x, ids), EITP_ERROR_ARGUMENT, "key");
     eitp_graph_destroy(graph);
     eitp_graph_destroy(other);
     eitp_context_destroy(context);

@@ -562,7 +562,7 @@ static void texts_with_null(void) {
     int is_end;
     eitp_sample_file *file = NULL;
     eitp_token_range range = {0, 0};
-    eitp_windows windows;
+    eitp__windows windows;
     eitp_token_source tokens;
     const char *bytes = "x", *none = NULL;
     int32_t ids[1] = {0};
@@ -613,8 +613,8 @@ static void texts_with_null(void) {
     CHECK(names_null(eitp_sample_file_read_tokens(NULL, 0, 1, ids, &error_), "file"));
     CHECK(names_null(eitp_sample_file_verify(NULL, &error_), "file"));
     CHECK(names_null(eitp_split_tokens(100, 0.5, 4, NULL, &range, &error_), "training"));
-    CHECK(names_null(eitp_windows_init(&windows, NULL, 4, &error_), "source"));
-    CHECK(names_null(eitp_windows_read(NULL, 0, ids, ids, &error_), "windows"));
+    CHECK(names_null(eitp__windows_init(&windows, NULL, 4, &error_), "source"));
+    CHECK(names_null(eitp__windows_read(NULL, 0, ids, ids, &error_), "windows"));
     tokens = eitp_sample_file_token_source(NULL, range);
     CHECK(!tokens.count && names_null(tokens.read(tokens.user, 0, 1, ids, &error_), "file"));
     eitp_tokenizer_destroy(tokenizer);
@@ -654,7 +654,8 @@ static void getters_of_null(void) {
     CHECK(!eitp_context_variable_bytes(NULL, EITP_PARAMETER) && !eitp_variable_count(NULL));
     CHECK(eitp_variable_find(NULL, "p") == -1 && !eitp_variable_at(NULL, 0).name);
     eitp_context_profile(NULL, NULL);
-    CHECK(eitp_trainer_settings(NULL) && !eitp_setting_integer(NULL, NULL) && eitp_setting_number(NULL, NULL) == 0);
+    CHECK(eitp_settings_of("eitp_trainer_config", NULL) && !eitp_setting_integer(NULL, NULL) &&
+          eitp_setting_number(NULL, NULL) == 0);
     eitp_setting_format(NULL, NULL, text, sizeof text);
     CHECK(!*text);
     eitp_setting_bounds(NULL, text, sizeof text);
@@ -673,7 +674,7 @@ static void getters_of_null(void) {
     CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));
     CHECK(!eitp_model_hidden(NULL, NULL, &inputs, 1) && !eitp_model_logits(NULL, NULL));
     CHECK(!eitp_block(NULL, NULL, NULL, 0, NULL) && !eitp_architecture_find(NULL));
-    CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp_model_has_dropout(NULL));
+    CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp__model_has_dropout(NULL));
     CHECK(!eitp_generator_remaining(NULL) && !eitp_generator_logits(NULL));
     CHECK(eitp_generator_sample(NULL, NULL) == -1 && eitp_schedule_rate(NULL, 1) == 0);
     CHECK(!eitp_trainer_report_validation(NULL, 1));
@@ -681,12 +682,12 @@ static void getters_of_null(void) {
     CHECK(!eitp_trainer_statistics(NULL).nodes && !eitp_trainer_shape(NULL).batch_size);
     CHECK(!eitp_tokenizer_size(NULL) && eitp_tokenizer_end_of_text(NULL) == -1 && !eitp_tokenizer_fingerprint(NULL));
     CHECK(!eitp_sample_file_get_info(NULL).token_count && !eitp_text_files_bytes(NULL) &&
-          !eitp_sample_index(EITP_SHUFFLE_NONE, 1, 0, 1));
-    CHECK(!eitp_memory_budget_default(NULL) && !eitp_memory_floor(NULL) && !eitp_memory_is_short(NULL));
-    eitp_sample_file_prefetch(NULL, 0, 1);
-    eitp_sample_file_set_poll(NULL, NULL, NULL);
-    eitp_sample_file_set_poll(NULL, NULL, NULL);
-    eitp_windows_prefetch(NULL, 0);
+          !eitp__sample_index(EITP_SHUFFLE_NONE, 1, 0, 1));
+    CHECK(!eitp_memory_budget_default(NULL) && !eitp__memory_floor(NULL) && !eitp_memory_is_short(NULL));
+    eitp__sample_file_prefetch(NULL, 0, 1);
+    eitp__sample_file_set_poll(NULL, NULL, NULL);
+    eitp__sample_file_set_poll(NULL, NULL, NULL);
+    eitp__windows_prefetch(NULL, 0);
     eitp_encoder_reset(NULL);
     eitp_generator_reset(NULL);
     eitp_context_destroy(NULL);

@@ -276,7 +276,7 @@ static void golden_embedding(build *b, const char *op) {
 static void golden_clip(build *b, const char *op) {
     eitp_tensor *p = golden_leaf(b, op, "gradient_a"), *q = golden_leaf(b, op, "gradient_b"), *inputs[2], *scale;
     eitp__node *commit;
-    inputs[0] = eitp_add(eitp_sum_squares(p), eitp_sum_squares(q));
+    inputs[0] = eitp_add(eitp__sum_squares(p), eitp__sum_squares(q));
     inputs[1] = add_leaf(b, EITP_F32, golden(b, op, "limit"));
     commit = eitp__node_create(b->graph, EITP__OP_COMMIT, inputs, 2, NULL);
     if (!commit)

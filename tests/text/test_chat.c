@@ -112,7 +112,7 @@ typedef struct fixture {
 static int open_fixture(fixture *f) {
     const eitp_host host = eitp_host_default();
     memset(f, 0, sizeof *f);
-    f->tokenizer = load_tokenizer(&host, "splits/qwen2", eitp_chat_template_named("chatml"));
+    f->tokenizer = load_tokenizer(&host, "splits/qwen2", eitp__chat_template_named("chatml"));
     CHECK_THAT(f->tokenizer && !eitp_chat_create(f->tokenizer, &f->chat, &error_), "%s", error_.message);
     return f->chat != NULL;
 }
@@ -174,13 +174,11 @@ static void rows_have_several_forms(void) {
          "\"assistant\", \"content\": [{\"type\": \"text\", \"text\": \"\"}, {\"text\": \"a\"}]}]}",
          QUESTION ANSWER},
     };
-    const eitp_host host = eitp_host_default();
     fixture f;
     REQUIRE(open_fixture(&f));
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         const char *text = render(&f, cases[i].row);
         CHECK_THAT(text && !strcmp(text, cases[i].text), "case %zu: %s", i, text ? text : error_.message);
-        CHECK(eitp_is_conversation(&host, cases[i].row, strlen(cases[i].row)));
     }
     close_fixture(&f);
 }
@@ -541,7 +539,7 @@ static void tools_that_a_template_ignores_are_refused(void) {
 
 static void templates_are_saved_with_tokenizers(void) {
     const eitp_host host = eitp_host_default();
-    const char *text = eitp_chat_template_named("chatml"), *kept;
+    const char *text = eitp__chat_template_named("chatml"), *kept;
     char directory[512];
     size_t size = 0;
     eitp_tokenizer *tokenizer = load_tokenizer(&host, "splits/llama3", text), *again = NULL;
@@ -554,7 +552,7 @@ static void templates_are_saved_with_tokenizers(void) {
     eitp_tokenizer_destroy(again);
     eitp_tokenizer_destroy(tokenizer);
     scratch_remove(directory);
-    CHECK(!eitp_chat_template_named("unknown") && !eitp_chat_template_named(NULL));
+    CHECK(!eitp__chat_template_named("unknown") && !eitp__chat_template_named(NULL));
 }
 
 /* The template named "default" of several in tokenizer_config.json. */
@@ -617,7 +615,7 @@ static void failures_leave_nothing(void) {
     static const char parts[] =
         "{\"messages\": [{\"role\": \"User\", \"content\": [{\"text\": \"q\"}, {\"text\": \"r\"}]}, "
         "{\"role\": \"assistant\", \"content\": null, \"tool_calls\": []}]}";
-    check_failures(eitp_chat_template_named("chatml"), turns);
+    check_failures(eitp__chat_template_named("chatml"), turns);
     check_failures("{% for m in messages %}#{{ m.content }}<|im_end|>!{% endfor %}", turns);
     check_failures("{% for m in messages %}{{ m.role + m.content }}<|im_end|>!{% endfor %}", parts);
 }

@@ -251,18 +251,18 @@ static void names_are_known(void) {
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_METRICS));
     o.direction = EITP_HIGHER_IS_BETTER;
     REQUIRE_OK(own_train(&o, &error), error);
-    CHECK(eitp_trainer_has_metric(o.trainer, "row") && eitp_trainer_has_metric(o.trainer, "total"));
-    CHECK(eitp_trainer_has_metric(o.trainer, "loss") && !eitp_trainer_has_metric(o.trainer, "tot"));
-    CHECK(!eitp_trainer_has_metric(o.trainer, NULL) && !eitp_trainer_has_metric(NULL, "row"));
-    CHECK(eitp_trainer_metric_direction(o.trainer, "row") == EITP_LOWER_IS_BETTER);
-    CHECK(eitp_trainer_metric_direction(o.trainer, "loss") == EITP_LOWER_IS_BETTER);
-    CHECK(eitp_trainer_metric_direction(o.trainer, "row size") == EITP_HIGHER_IS_BETTER);
-    CHECK(!eitp_trainer_metric_direction(o.trainer, "total") && !eitp_trainer_metric_direction(o.trainer, "tot"));
+    CHECK(eitp__trainer_has_metric(o.trainer, "row") && eitp__trainer_has_metric(o.trainer, "total"));
+    CHECK(eitp__trainer_has_metric(o.trainer, "loss") && !eitp__trainer_has_metric(o.trainer, "tot"));
+    CHECK(!eitp__trainer_has_metric(o.trainer, NULL) && !eitp__trainer_has_metric(NULL, "row"));
+    CHECK(eitp__trainer_metric_direction(o.trainer, "row") == EITP_LOWER_IS_BETTER);
+    CHECK(eitp__trainer_metric_direction(o.trainer, "loss") == EITP_LOWER_IS_BETTER);
+    CHECK(eitp__trainer_metric_direction(o.trainer, "row size") == EITP_HIGHER_IS_BETTER);
+    CHECK(!eitp__trainer_metric_direction(o.trainer, "total") && !eitp__trainer_metric_direction(o.trainer, "tot"));
     own_end(&o);
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE));
     o.task.samples[EITP_VALIDATION] = 0;
     REQUIRE_OK(own_train(&o, &error), error);
-    CHECK(!eitp_trainer_has_metric(o.trainer, "row") && !eitp_trainer_has_metric(o.trainer, "loss"));
+    CHECK(!eitp__trainer_has_metric(o.trainer, "row") && !eitp__trainer_has_metric(o.trainer, "loss"));
     own_end(&o);
 }
 

@@ -109,7 +109,7 @@ static void the_state_is_read_back(void) {
     const char *const checkpoints[] = {checkpoint, GOLDEN};
     eitp_trainer_config config = eitp_trainer_config_default();
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     run r;
     set_all(&config);
     REQUIRE(scratch_make(directory));
@@ -132,7 +132,7 @@ static void the_state_is_read_back(void) {
 /* Every setting of an objective differs from its default. No regularizer is on, so that any model has them. */
 static void set_objective(eitp_objective_config *objective) {
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     eitp_trainer_config config = eitp_trainer_config_default();
     for (size_t i = 0; i < count; i++) {
         const double value = settings[i].value;
@@ -197,7 +197,7 @@ static int write_changed(const char *state, const char *directory, const char *n
 
 static const eitp_setting *setting_named(const char *name) {
     size_t count, i = 0;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     while (i < count && strcmp(settings[i].name, name))
         i++;
     return i < count ? &settings[i] : NULL;
@@ -278,7 +278,7 @@ static void check_value(const eitp_setting *setting, int64_t integer, double num
 /* A setting is accepted at its bounds and refused beyond them. */
 static void bounds_are_checked(void) {
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     for (size_t i = 0; i < count; i++) {
         const eitp_setting *setting = &settings[i];
         const int is_number = setting->kind == EITP_SETTING_NUMBER;
@@ -356,28 +356,30 @@ static void the_tables_are_sound(void) {
     const eitp_trainer_config trainer = eitp_trainer_config_default();
     const eitp_run_config run_config = eitp_run_config_default();
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     a_table_is_sound(settings, count, &trainer, sizeof trainer);
-    settings = eitp_run_settings(&count);
+    settings = eitp_settings_of("eitp_run_config", &count);
     a_table_is_sound(settings, count, &run_config, sizeof run_config);
-#define IS_SOUND(type, table)                                                                                          \
+#define IS_SOUND(type)                                                                                                 \
     do {                                                                                                               \
         const type defaults = type##_default();                                                                        \
-        settings = table(&count);                                                                                      \
-        CHECK(count >= 3 && table(NULL) == settings);                                                                  \
+        settings = eitp_settings_of(#type, &count);                                                                    \
+        CHECK(count >= 3 && eitp_settings_of(#type, NULL) == settings);                                                \
         a_table_is_sound(settings, count, &defaults, sizeof defaults);                                                 \
         for (size_t i = 0; i < count; i++)                                                                             \
             CHECK_THAT(eitp_setting_number(&settings[i], &defaults) == settings[i].value, "%s", settings[i].name);     \
     } while (0)
-    IS_SOUND(eitp_lora_config, eitp_lora_settings);
-    IS_SOUND(eitp_sampling, eitp_sampling_settings);
-    IS_SOUND(eitp_tokenizer_train_config, eitp_tokenizer_train_settings);
-    IS_SOUND(eitp_sequence_config, eitp_sequence_settings);
-    IS_SOUND(eitp_text_files_config, eitp_text_files_settings);
-    IS_SOUND(eitp_table_config, eitp_table_settings);
-    IS_SOUND(eitp_labelled_pack_config, eitp_labelled_pack_settings);
+    IS_SOUND(eitp_lora_config);
+    IS_SOUND(eitp_sampling);
+    IS_SOUND(eitp_tokenizer_train_config);
+    IS_SOUND(eitp_sequence_config);
+    IS_SOUND(eitp_text_files_config);
+    IS_SOUND(eitp_table_config);
+    IS_SOUND(eitp_labelled_pack_config);
 #undef IS_SOUND
-    CHECK(eitp_predictor_settings(NULL) == eitp_predictor_settings(&count) && count == 7);
+    CHECK(eitp_settings_of("eitp_predictor_config", &count) && count == 7);
+    CHECK(!eitp_settings_of("eitp_host", &count) && count == 0);
+    CHECK(!eitp_settings_of(NULL, &count) && !eitp_settings_of("eitp_lora", NULL));
 }
 
 /* One table describes the texts of every struct that has them. */
@@ -386,7 +388,7 @@ static void texts_have_one_table(void) {
     const eitp_table_config table = eitp_table_config_default();
     const eitp_pack_config pack = eitp_pack_config_default();
     size_t count;
-    const eitp_setting *settings = eitp_text_files_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_text_files_config", &count);
     for (size_t i = 0; i < count; i++) {
         CHECK_THAT(eitp__setting_equal(&settings[i], &texts, &table.texts), "%s", settings[i].name);
         CHECK_THAT(eitp__setting_equal(&settings[i], &texts, &pack.texts), "%s", settings[i].name);
@@ -428,7 +430,7 @@ static void a_reset_sets_the_defaults(void) {
     const eitp_run_config defaults = eitp_run_config_default();
     eitp_run_config config;
     size_t count;
-    const eitp_setting *settings = eitp_run_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_run_config", &count);
     memset(&config, 1, sizeof config);
     eitp__settings_reset(settings, count, &config);
     for (size_t i = 0; i < count; i++)
@@ -440,7 +442,7 @@ static void a_reset_sets_the_defaults(void) {
 
 static const eitp_setting *run_setting(const char *name) {
     size_t count, i = 0;
-    const eitp_setting *settings = eitp_run_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_run_config", &count);
     while (i < count && strcmp(settings[i].name, name))
         i++;
     return i < count ? &settings[i] : NULL;

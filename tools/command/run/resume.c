@@ -150,7 +150,7 @@ static int keeps_pass_size(const eitp_checkpoint_info *resumed) {
 static eitp_status take_checkpoint_options(training_run *r, eitp_error *error) {
     const eitp_trainer_config *c = &r->resumed.config;
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     option_set *o = &r->options;
     char value[64];
     for (size_t i = 0; i < count; i++) {
@@ -195,7 +195,7 @@ static void report_changes(const training_run *r, const option_set *recorded) {
     static const option_id shape[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MICRO_BATCHES_PER_PASS};
     eitp_trainer_config before = r->resumed.config;
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     char is[64], was[64];
     eitp_error ignored;
     before.objective = eitp_objective_config_default(); /* run.json leaves out its defaults */

@@ -83,7 +83,7 @@ static eitp_status refuse_setting(const training_run *r, const eitp_setting *set
 
 static eitp_status check_settings(const training_run *r, eitp_error *error) {
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     eitp_trainer_config requested = r->resumed.config;
     char is[64], was[64];
     eitp_status status = options_to_config(&r->options, &requested, error);

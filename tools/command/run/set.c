@@ -54,7 +54,7 @@ static eitp_status read_changes(setting *s, eitp_error *error) {
 /* The setting of a run with this name; NULL: there is none. */
 static const eitp_setting *find_run_setting(const char *name) {
     size_t count;
-    const eitp_setting *settings = eitp_run_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_run_config", &count);
     for (size_t i = 0; i < count; i++) {
         if (option_names_equal(name, settings[i].name, strlen(settings[i].name)))
             return &settings[i];
@@ -225,7 +225,7 @@ static void print_changes(const setting *s) {
 /* The setting that a change is of; NULL: it is not one of the trainer. */
 static const eitp_setting *setting_of(const eitp_setting_change *change) {
     size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     for (size_t i = 0; i < count; i++) {
         size_t at = 0;
         while (change->name[at] && (change->name[at] == '-' ? '_' : change->name[at]) == settings[i].name[at])
