@@ -60,7 +60,7 @@ static eitp_term_schedule eitp__regularizer_timing(const eitp_regularizer_config
     return timing;
 }
 
-/* The measure that was added last is reported, without a term, when the term would be. */
+/* The metric that was added last is reported, without a term, when the term would be. */
 static void eitp__time_measure(eitp_pass *pass, const eitp_regularizer_config *term) {
     if (pass->scalar_count && pass->trains && term->mode == EITP_TERM_METRIC)
         pass->scalars[pass->scalar_count - 1].timing = eitp__regularizer_timing(term);
@@ -120,7 +120,7 @@ static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pas
         eitp_pass_statistic(pass, name, statistic.loss, &timing);
         eitp__note_regularizer(pass, regularizer);
     }
-    eitp_pass_step_metric(pass, name, statistic.measure, EITP_DIRECTION_UNKNOWN);
+    eitp_pass_step_metric(pass, name, statistic.metric, EITP_DIRECTION_UNKNOWN);
     eitp__time_measure(pass, term);
     if (statistic.further)
         eitp_pass_step_metric(pass, statistic.further_name, statistic.further, EITP_DIRECTION_UNKNOWN);

@@ -80,7 +80,7 @@ static eitp_status eitp__resolve_term(const eitp__regularizer_info *info, eitp_o
                                       eitp_regularizer_config *term, eitp_error *error) {
     const eitp__preset_term *of_preset = &info->presets[preset];
     term->mode = eitp__resolve_mode(term, of_preset);
-    if (term->mode == EITP_TERM_LOSS && info->kind == EITP__TERM_MEASURE)
+    if (term->mode == EITP_TERM_LOSS && info->kind == EITP__TERM_MACHINE)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "%s is measured, not trained on: it has no gradient; set it to metric or off", info->name);
     if (term->weight < 0)

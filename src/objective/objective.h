@@ -1,5 +1,5 @@
 /*
- * The objective: regularizers of the library that a trainer adds to any task, each a measure or a term of the loss. See
+ * The objective: regularizers of the library that a trainer adds to any task, each a metric or a term of the loss. See
  * docs/objective.md for formulas, prices and what they have been measured to do.
  */
 #ifndef EITP_OBJECTIVE_H
@@ -23,7 +23,7 @@ typedef enum eitp_regularizer {
     EITP_BALANCE = 9,             /* statistic: scale of the hidden states, kept near a target */
     EITP_ATTENTION_ENTROPY = 10,  /* statistic: entropy of attention, kept above a floor */
     EITP_SELF_REPAIR = 11,        /* statistic, with a pass of its own: predictions from corrupted tokens */
-    EITP_ENERGY = 12,             /* measure only: joules of processor and memory */
+    EITP_ENERGY = 12,             /* metric only: joules of processor and memory */
     EITP_REGULARIZERS = 13
 } eitp_regularizer;
 
@@ -55,7 +55,7 @@ typedef struct eitp_regularizer_config {
     eitp_term_mode mode;
     double weight; /* negative: the preset's, or the regularizer's own default */
     int64_t every; /* see eitp_term_schedule; 0: every step; with passes of its own every 10th as a loss, every 50th
-                      as a measure */
+                      as a metric */
     int64_t start; /* from 1 */
     int64_t warmup;
     double target; /* of the controllers dual and pi; 0: none, the weight is constant */

@@ -34,7 +34,7 @@
           "entropy of attention, kept above a floor"),                                                                 \
         X(type, at, SELF_REPAIR, "self_repair", STATISTIC, 1, 1e-2, OFF, -1, OFF, -1,                                  \
           "predictions from tokens of which some are replaced"),                                                       \
-        X(type, at, ENERGY, "energy", MEASURE, 0, 0, OFF, -1, OFF, -1, "joules of processor and memory; never a loss")
+        X(type, at, ENERGY, "energy", MACHINE, 0, 0, OFF, -1, OFF, -1, "joules of processor and memory; never a loss")
 
 /* Rows of which a program lists the value only if it is not the default, and rows that need no help of their own. */
 #define EITP__OBJECTIVE_MINOR (EITP_SETTING_OPTIONAL | EITP_SETTING_MINOR)

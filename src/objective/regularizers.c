@@ -88,7 +88,7 @@ static eitp_tensor *eitp__rows_with_target(const eitp__regularizer_scope *scope)
 
 static eitp__statistic eitp__add_coding_rate(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
-    result.measure = result.loss = eitp__stat_coding_rate(
+    result.metric = result.loss = eitp__stat_coding_rate(
         eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass), scope->config->coding_rate_epsilon, 1);
     return result;
 }
@@ -97,7 +97,7 @@ static eitp__statistic eitp__add_coding_rate(const eitp__regularizer_scope *scop
 static eitp__statistic eitp__add_coherence(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
     eitp_tensor *x = eitp__hidden_by(scope, 1), *mask = eitp__pass_sample_mask(scope->pass);
-    result.measure = eitp__stat_coherence(x, mask);
+    result.metric = eitp__stat_coherence(x, mask);
     if (scope->trains)
         result.loss = eitp__stat_contrast(x, NULL, mask, scope->config->coherence_temperature);
     return result;
@@ -105,8 +105,8 @@ static eitp__statistic eitp__add_coherence(const eitp__regularizer_scope *scope)
 
 static eitp__statistic eitp__add_variance(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
-    result.measure = result.loss = eitp__stat_variance(eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass),
-                                                       scope->config->variance_target);
+    result.metric = result.loss = eitp__stat_variance(eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass),
+                                                      scope->config->variance_target);
     return result;
 }
 
@@ -114,20 +114,20 @@ static eitp__statistic eitp__add_variance(const eitp__regularizer_scope *scope) 
 static eitp__statistic eitp__add_participation_ratio(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
     eitp_tensor *x = eitp__hidden_by_group(scope), *mask = eitp_pass_group_mask(scope->pass), *largest, *one;
-    result.measure = eitp__stat_participation_ratio(x, mask);
-    if (!scope->trains || !result.measure)
+    result.metric = eitp__stat_participation_ratio(x, mask);
+    if (!scope->trains || !result.metric)
         return result;
     one = eitp__scalar_like(mask, 1);
     largest = eitp_affine(eitp_sum(mask, EITP__OVER_ROWS, 0), 1, -1);
     largest = eitp_maximum(eitp_minimum(largest, eitp__scalar_like(mask, (double)x->shape[2])), one);
-    result.loss = eitp_affine(eitp_divide(result.measure, largest), -1, 1);
+    result.loss = eitp_affine(eitp_divide(result.metric, largest), -1, 1);
     return result;
 }
 
 static eitp__statistic eitp__add_balance(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
-    result.measure = result.loss = eitp__stat_balance(eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass),
-                                                      scope->config->balance_target);
+    result.metric = result.loss = eitp__stat_balance(eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass),
+                                                     scope->config->balance_target);
     return result;
 }
 
@@ -146,10 +146,10 @@ static eitp__statistic eitp__add_attention_entropy(const eitp__regularizer_scope
         shape.bidirectional = config->bidirectional != 0;
         eitp__stat_attention(eitp_cast(eitp_pass_by_group(scope->pass, x), EITP_F32), mask, &shape,
                              scope->config->attention_entropy_floor, &entropy, &penalty);
-        eitp__add_gradient(&result.measure, entropy);
+        eitp__add_gradient(&result.metric, entropy);
         eitp__add_gradient(&result.loss, penalty);
     }
-    result.measure = eitp_affine(result.measure, 1 / (double)config->layers, 0);
+    result.metric = eitp_affine(result.metric, 1 / (double)config->layers, 0);
     result.loss = eitp_affine(result.loss, 1 / (double)config->layers, 0);
     return result;
 }
@@ -162,10 +162,10 @@ static eitp__statistic eitp__add_entropy(const eitp__regularizer_scope *scope) {
     if (!entropy)
         return result;
     entropy = eitp_affine(entropy, 1 / log((double)(logits->shape[1] > 1 ? logits->shape[1] : 2)), 0);
-    result.measure = eitp__mean_of_rows(scope, entropy, eitp__all_rows(entropy));
+    result.metric = eitp__mean_of_rows(scope, entropy, eitp__all_rows(entropy));
     if (!scope->trains)
         return result;
-    band = eitp__stat_band(result.measure, scope->config->entropy_low, scope->config->entropy_high);
+    band = eitp__stat_band(result.metric, scope->config->entropy_low, scope->config->entropy_high);
     /* The value 0 of places without a sample, or groups without rows, is not outside the band. */
     result.loss = entropy->rows ? eitp_multiply(band, eitp_max(eitp_pass_group_mask(scope->pass), 2u, 0))
                                 : eitp_multiply(band, eitp__sample_mask(scope->pass));
@@ -176,7 +176,7 @@ static eitp__statistic eitp__add_brier(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
     eitp_tensor *scores = eitp__stat_brier(eitp__pass_logits(scope), scope->pass->targets, scope->pass->ignored);
     if (scores)
-        result.measure = result.loss = eitp__mean_of_rows(scope, scores, eitp__rows_with_target(scope));
+        result.metric = result.loss = eitp__mean_of_rows(scope, scores, eitp__rows_with_target(scope));
     return result;
 }
 
@@ -210,7 +210,7 @@ static eitp__statistic eitp__add_chaos(const eitp__regularizer_scope *scope) {
     const eitp_objective_config *config = scope->config;
     const eitp__sensitivity sensitivity = eitp__pass_sensitivity(scope);
     eitp__statistic result = EITP__ZERO;
-    result.measure = sensitivity.relative;
+    result.metric = sensitivity.relative;
     result.further = sensitivity.exponent;
     result.further_name = "chaos_absolute";
     if (scope->trains)
@@ -228,7 +228,7 @@ static eitp__statistic eitp__add_jacobian_norm(const eitp__regularizer_scope *sc
     rows = eitp_maximum(rows, eitp__scalar_like(rows, 1));
     if (scope->config->chaos_positions == EITP_CHAOS_LAST)
         rows = eitp__scalar_like(rows, 1);
-    result.measure = result.loss = eitp_divide(
+    result.metric = result.loss = eitp_divide(
         eitp_affine(eitp_cast(eitp__pass_sensitivity(scope).squares, EITP_F32), 0.5, 0), eitp_affine(rows, width, 0));
     return result;
 }
@@ -260,11 +260,11 @@ static eitp__statistic eitp__add_self_repair(const eitp__regularizer_scope *scop
     eitp__statistic result = EITP__ZERO;
     if (scope->config->self_repair_form == EITP_SELF_REPAIR_DENOISE) {
         values = eitp_model_row_losses(scope->model, hidden, pass->targets, pass->ignored);
-        result.measure = result.loss = eitp__mean_of_rows(scope, values, eitp__rows_with_target(scope));
+        result.metric = result.loss = eitp__mean_of_rows(scope, values, eitp__rows_with_target(scope));
         return result;
     }
     values = eitp__stat_divergence(eitp__pass_logits(scope), eitp_model_logits(scope->model, hidden));
-    result.measure = result.loss = eitp__mean_of_rows(scope, values, eitp__intact_rows(pass));
+    result.metric = result.loss = eitp__mean_of_rows(scope, values, eitp__intact_rows(pass));
     return result;
 }
 

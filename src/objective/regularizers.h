@@ -6,9 +6,9 @@
 
 /* A statistic of each group, or of each sample: [groups] or [samples]. */
 typedef struct eitp__statistic {
-    eitp_tensor *measure; /* what is reported */
+    eitp_tensor *metric;  /* what is reported */
     eitp_tensor *loss;    /* what a term lowers */
-    eitp_tensor *further; /* a second measure, and its name; NULL: none */
+    eitp_tensor *further; /* a second metric, and its name; NULL: none */
     const char *further_name;
 } eitp__statistic;
 

@@ -9,7 +9,7 @@
 typedef enum eitp__term_kind {
     EITP__TERM_STATISTIC = 0, /* of each group of a pass */
     EITP__TERM_PENALTY = 1,   /* on the parameters, once a step */
-    EITP__TERM_MEASURE = 2    /* of the machine: it has no gradient and cannot be a loss */
+    EITP__TERM_MACHINE = 2    /* of the machine: it has no gradient and cannot be a loss */
 } eitp__term_kind;
 
 /* Mode and weight of a regularizer in a preset; a negative weight is the regularizer's own. */
@@ -33,7 +33,7 @@ EITP__PRIVATE const eitp__regularizer_info *eitp__regularizer_get(eitp_regulariz
 /*
  * Copies a configuration and replaces what it leaves open: EITP_TERM_PRESET, negative weights and an `every` of 0. A
  * term whose mode is open but whose weight is not is a loss, or off if the weight is 0. EITP_ERROR_ARGUMENT if a
- * setting is out of bounds, the lower end of a range above the upper one, or a measure is to be a loss; *resolved is
+ * setting is out of bounds, the lower end of a range above the upper one, or a metric is to be a loss; *resolved is
  * then unchanged. The two may be the same struct.
  */
 EITP__PRIVATE eitp_status eitp__objective_resolve(const eitp_objective_config *config, eitp_objective_config *resolved,

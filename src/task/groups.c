@@ -1,4 +1,4 @@
-/* Regularizers of a pass: rows by group, statistics of groups, penalties on parameters, and measures. */
+/* Regularizers of a pass: rows by group, statistics of groups, penalties on parameters, and metrics. */
 #include "task/pass.h"
 #include "tensor/op_rules.h"
 
@@ -194,10 +194,10 @@ void eitp_pass_parameter_metric(eitp_pass *pass, const char *name, eitp_tensor *
 }
 
 void eitp_pass_step_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction) {
-    eitp__scalar *measure = eitp__group_value_add(pass, name, values, 0, NULL);
-    if (!measure)
+    eitp__scalar *metric = eitp__group_value_add(pass, name, values, 0, NULL);
+    if (!metric)
         return;
-    measure->direction = direction;
+    metric->direction = direction;
     if (!eitp__is_direction(direction))
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "measure '%s': unknown direction %d", name, (int)direction);
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "metric '%s': unknown direction %d", name, (int)direction);
 }

@@ -278,7 +278,7 @@ static int eitp__scalar_check_name(const eitp_pass *pass, const char *name, int 
     }
     for (int q = 0; q < pass->scalar_count; q++) {
         const eitp__scalar *other = &pass->scalars[q];
-        /* The term and the measure of a regularizer have one name. */
+        /* The term and the metric of a regularizer have one name. */
         if (strcmp(other->name, name) || (other->is_regularizer && other->is_term != is_term))
             continue;
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "duplicate loss term or metric '%s'", name);
@@ -292,8 +292,8 @@ EITP__PRIVATE eitp__scalar *eitp__scalar_add(eitp_pass *pass, const char *name, 
     if (!pass || !eitp__scalar_check_name(pass, name, is_term))
         return NULL;
     if (pass->scalar_count == EITP_MAX_STEP_SCALARS) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s' exceeds the limit of %d terms, measures and metrics",
-                         name, EITP_MAX_STEP_SCALARS);
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s' exceeds the limit of %d terms and metrics", name,
+                         EITP_MAX_STEP_SCALARS);
         return NULL;
     }
     scalar = &pass->scalars[pass->scalar_count++];

@@ -1,4 +1,4 @@
-/* Evaluation: a plan without gradients, and the means of losses and measures over samples. */
+/* Evaluation: a plan without gradients, and the means of losses and metrics over samples. */
 #ifndef EITP_EVALUATOR_H
 #define EITP_EVALUATOR_H
 

@@ -161,7 +161,7 @@ static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, 
 
 /* ---- Penalties ---- */
 
-/* Adds a penalty, or a measure of parameters, to the graph of the update; NULL after an error. */
+/* Adds a penalty, or a metric of parameters, to the graph of the update; NULL after an error. */
 static eitp_tensor *eitp__build_parameter_value(eitp_graph *graph, eitp__scalar *scalar) {
     const int64_t one = 1;
     eitp_tensor *value = scalar->build(scalar->user, graph);
@@ -175,7 +175,7 @@ static eitp_tensor *eitp__build_parameter_value(eitp_graph *graph, eitp__scalar 
     return scalar->weight ? eitp_multiply(value, scalar->weight) : NULL;
 }
 
-/* Adds the penalties and measures of parameters, and returns the weighted sum of the penalties; NULL: none. */
+/* Adds the penalties and metrics of parameters, and returns the weighted sum of the penalties; NULL: none. */
 static eitp_tensor *eitp__build_penalties(eitp__step_plans *plans, eitp_graph *graph) {
     eitp_tensor *sum = NULL;
     for (int q = 0; q < plans->pass.scalar_count; q++) {

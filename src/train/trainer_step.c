@@ -463,7 +463,7 @@ static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *s
     report->skipped = trainer->skipped;
 }
 
-/* Reports the terms, or else the measures, of a pass whose totals begin at `first`. */
+/* Reports the terms, or else the metrics, of a pass whose totals begin at `first`. */
 static void eitp__report_scalars(const eitp_trainer *trainer, const eitp__step_state *state, const eitp_pass *pass,
                                  int first, int are_terms, const eitp__step_items *items, eitp_step_report *report) {
     for (int q = 0; q < pass->scalar_count; q++) {

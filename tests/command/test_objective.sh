@@ -188,7 +188,7 @@ check "a late term: the model is kept" test -e late/checkpoint-30/model.safetens
 check "a late term: no spike, no divergence; $(grep -h warning err)" sh -c \
     '! grep -q "\"spike\": \"loss\|spike in step [0-9]*: loss\|\"event\": \"diverging" late/metrics.jsonl'
 
-# What looks at a run knows the terms and measures, by any name, and judges by the task.
+# What looks at a run knows the terms and metrics, by any name, and judges by the task.
 exits 0 "all records" $train --batch-size 2 --steps 12 --brier loss --entropy metric --chaos loss --chaos-every 1 --reg-grad-cap 0.5 \
     --report-to all --log-every 1 --output-dir seen
 exits 0 "a report" report seen -o seen.html

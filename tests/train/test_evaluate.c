@@ -1,4 +1,4 @@
-/* Evaluation: means and standard errors of loss terms and measures, held against sums in double over all samples. */
+/* Evaluation: means and standard errors of loss terms and metrics, held against sums in double over all samples. */
 #include "tests/support/own_task.h"
 
 static eitp_error error;
