@@ -386,6 +386,16 @@ typedef struct eitp__call {
     const float *carry; /* if `accumulates`: NULL means 1 */
 } eitp__call;
 
+/* The extent of the last dimension. */
+static inline EITP__UNUSED int64_t eitp__operand_columns(const eitp__operand *x) {
+    return x->rank ? x->shape[x->rank - 1] : 1;
+}
+
+/* True if a loss has a term for this target among `columns` classes. */
+static inline EITP__UNUSED int eitp__target_counts(const eitp__call *call, int32_t target, int64_t columns) {
+    return target != call->integers[0] && target >= 0 && target < columns;
+}
+
 /* Loss and logit gradient of a row whose target is ignored (0) or outside the vocabulary (NaN). */
 static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *call, int32_t target) {
     return target == call->integers[0] ? 0.0f : (float)NAN;

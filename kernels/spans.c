@@ -56,3 +56,35 @@ EITP__PRIVATE void eitp__run_binary(const eitp__call *call, int64_t begin, int64
                 b + eitp__span_offset(&spans, 1, i) * x_size, spans.strides[1][0] != 0, y + i * y_size, count);
     }
 }
+
+EITP__PRIVATE eitp__sum_spans eitp__find_sum_spans(const eitp__call *call) {
+    eitp__sum_spans spans;
+    const eitp__operand *x = &call->inputs[0];
+    int64_t stride = 1;
+    spans.count = 0;
+    for (int i = x->rank - 1; i >= 0; i--) {
+        int summed = (int)(call->integers[0] >> i & 1);
+        int64_t size = x->shape[i];
+        if (size == 1)
+            continue;
+        if (spans.count && spans.summed[spans.count - 1] == summed) {
+            spans.size[spans.count - 1] *= size;
+        } else {
+            spans.size[spans.count] = size;
+            spans.stride[spans.count] = stride;
+            spans.summed[spans.count] = summed;
+            spans.count++;
+        }
+        stride *= size;
+    }
+    if (spans.count == 0) {
+        spans.size[0] = spans.stride[0] = 1;
+        spans.summed[0] = 0;
+        spans.count = 1;
+    }
+    spans.terms = 1;
+    for (int i = 1; i < spans.count; i++)
+        if (spans.summed[i])
+            spans.terms *= spans.size[i];
+    return spans;
+}

@@ -1,4 +1,7 @@
-/* The spans of two operands that broadcast, and the one loop over them that binary kernels of every set share. */
+/*
+ * The dimensions of operands, where neighbours that are treated alike are one span: of two that broadcast, with the one
+ * loop over them that binary kernels of every set share, and of one that is reduced.
+ */
 #ifndef EITP_SPANS_H
 #define EITP_SPANS_H
 
@@ -24,5 +27,30 @@ typedef void (*eitp__binary_span)(const void *a, int a_advances, const void *b, 
 
 /* Elements [begin, end) of a binary slot, a piece of the innermost span at a time. */
 EITP__PRIVATE void eitp__run_binary(const eitp__call *call, int64_t begin, int64_t end, eitp__binary_span compute);
+
+/* The spans of the input of a reduction, from the last: each is kept or reduced. */
+typedef struct eitp__sum_spans {
+    int count; /* at least 1 */
+    int64_t size[EITP_MAX_RANK];
+    int64_t stride[EITP_MAX_RANK];
+    int summed[EITP_MAX_RANK];
+    int64_t terms; /* combinations of the summed spans outside the innermost */
+} eitp__sum_spans;
+
+EITP__PRIVATE eitp__sum_spans eitp__find_sum_spans(const eitp__call *call);
+
+/*
+ * The offset of combination `index` of the spans outside the innermost: of the summed ones, or of those that are kept.
+ */
+static inline EITP__UNUSED int64_t eitp__sum_offset(const eitp__sum_spans *spans, int summed, int64_t index) {
+    int64_t offset = 0;
+    for (int i = 1; i < spans->count; i++) {
+        if (spans->summed[i] != summed)
+            continue;
+        offset += index % spans->size[i] * spans->stride[i];
+        index /= spans->size[i];
+    }
+    return offset;
+}
 
 #endif

@@ -317,10 +317,6 @@ static int64_t eitp__ceil_divide(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-static int64_t eitp__operand_columns(const eitp__operand *operand) {
-    return operand->rank ? operand->shape[operand->rank - 1] : 1;
-}
-
 /* The number of items of a call. */
 static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kernel) {
     const eitp__operand *input = &call->inputs[0], *output = &call->outputs[0];

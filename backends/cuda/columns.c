@@ -13,28 +13,24 @@
 #define EITP__CUDA_CHUNK_COLUMNS 128
 #define EITP__CUDA_SUM_COLUMNS 32
 
-static int64_t eitp__cuda_columns_of(const eitp__operand *x) {
-    return x->rank ? x->shape[x->rank - 1] : 1;
-}
-
 static int64_t eitp__cuda_chunks(const eitp__call *call) {
     const int64_t rows = eitp__cuda_input_rows(call), each = eitp__cuda_ceil_divide(rows, EITP__CUDA_CHUNKS);
     return rows ? eitp__cuda_ceil_divide(rows, each > EITP__CUDA_LEAST_ROWS ? each : EITP__CUDA_LEAST_ROWS) : 1;
 }
 
 static int64_t eitp__cuda_chunk_blocks(const eitp__call *call) {
-    const int64_t columns = eitp__cuda_columns_of(&call->inputs[0]);
+    const int64_t columns = eitp__operand_columns(&call->inputs[0]);
     return eitp__cuda_chunks(call) * eitp__cuda_ceil_divide(columns, EITP__CUDA_CHUNK_COLUMNS);
 }
 
 /* Every output is a sum. */
 static int64_t eitp__cuda_sum_blocks(const eitp__call *call) {
-    const int64_t columns = eitp__cuda_columns_of(&call->inputs[0]);
+    const int64_t columns = eitp__operand_columns(&call->inputs[0]);
     return call->output_count * eitp__cuda_ceil_divide(columns, EITP__CUDA_SUM_COLUMNS);
 }
 
 static size_t eitp__cuda_chunk_sums(const eitp__call *call) {
-    return (size_t)(call->output_count * eitp__cuda_chunks(call) * eitp__cuda_columns_of(&call->inputs[0]));
+    return (size_t)(call->output_count * eitp__cuda_chunks(call) * eitp__operand_columns(&call->inputs[0]));
 }
 
 static size_t eitp__cuda_chunk_workspace(const eitp__call *call) {

@@ -87,17 +87,13 @@ static size_t eitp__cuda_sum_row_workspace(const eitp__call *call) {
 
 /* ---- Squares and products ---- */
 
-static int64_t eitp__cuda_last_extent(const eitp__operand *x) {
-    return x->rank ? x->shape[x->rank - 1] : 1;
-}
-
 static int eitp__cuda_has_short_rows(const eitp__call *call, const eitp__cuda_device *device) {
     (void)device;
-    return eitp__cuda_last_extent(&call->inputs[0]) <= EITP__CUDA_WARP_TERMS;
+    return eitp__operand_columns(&call->inputs[0]) <= EITP__CUDA_WARP_TERMS;
 }
 
 static int64_t eitp__cuda_column_strips(const eitp__call *call) {
-    return eitp__cuda_ceil_divide(eitp__cuda_last_extent(&call->inputs[0]), EITP__CUDA_STRIP);
+    return eitp__cuda_ceil_divide(eitp__operand_columns(&call->inputs[0]), EITP__CUDA_STRIP);
 }
 
 /* ---- The list ---- */

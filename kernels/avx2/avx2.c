@@ -2,6 +2,8 @@
 #include "kernels/attention.h"
 #include "kernels/cholesky.h"
 #include "kernels/matmul.h"
+#include "kernels/narrow.h"
+#include "kernels/spans.h"
 #include "kernels/update.h"
 
 #if EITP__WITH_AVX2
@@ -380,9 +382,8 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
 
 #include "kernels/simd/f32.inc"
 #include "kernels/simd/math.inc"
-#include "kernels/simd/spans.inc"
 #include "kernels/simd/random.inc"
-#include "kernels/simd/loss.inc"
+#include "kernels/simd/exponentials.inc"
 #include "kernels/simd/element.inc"
 #include "kernels/simd/matmul.inc"
 #include "kernels/matmul_vector.inc"
@@ -396,6 +397,11 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
 #include "kernels/simd/element.inc"
 #include "kernels/matmul_vector.inc"
 #include "kernels/cholesky.inc"
+#include "kernels/simd/cast.inc"
+#include "kernels/simd/flat.inc"
+#include "kernels/simd/rows.inc"
+#include "kernels/simd/loss.inc"
+#include "kernels/simd/path_rows.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"

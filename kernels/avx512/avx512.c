@@ -5,6 +5,8 @@
 #include "kernels/attention.h"
 #include "kernels/cholesky.h"
 #include "kernels/matmul.h"
+#include "kernels/narrow.h"
+#include "kernels/spans.h"
 #include "kernels/update.h"
 
 #if EITP__WITH_AVX512 || defined(EITP__EMULATED)
@@ -376,9 +378,8 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
 
 #include "kernels/simd/f32.inc"
 #include "kernels/simd/math.inc"
-#include "kernels/simd/spans.inc"
 #include "kernels/simd/random.inc"
-#include "kernels/simd/loss.inc"
+#include "kernels/simd/exponentials.inc"
 #include "kernels/simd/element.inc"
 #include "kernels/simd/matmul.inc"
 #include "kernels/matmul_vector.inc"
@@ -392,6 +393,11 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
 #include "kernels/simd/element.inc"
 #include "kernels/matmul_vector.inc"
 #include "kernels/cholesky.inc"
+#include "kernels/simd/cast.inc"
+#include "kernels/simd/flat.inc"
+#include "kernels/simd/rows.inc"
+#include "kernels/simd/loss.inc"
+#include "kernels/simd/path_rows.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"

@@ -262,7 +262,7 @@ static void eitp__ref_factored_momentum(const eitp__call *call, int64_t begin, i
 
 /* Computes the losses from the outputs of HEAD. */
 static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t blocks = eitp__ref_columns(&call->inputs[0]);
+    int64_t blocks = eitp__operand_columns(&call->inputs[0]);
     const float *picked = (const float *)call->inputs[2].data;
     const int32_t *targets = (const int32_t *)call->inputs[3].data;
     float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
@@ -278,7 +278,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
         total = largest + log(sum);
         logsumexps[row] = (float)total;
         losses[row] = eitp__loss_without_target(call, targets[row]);
-        if (targets[row] != call->integers[0] && targets[row] >= 0 && targets[row] < call->integers[1])
+        if (eitp__target_counts(call, targets[row], call->integers[1]))
             losses[row] = (float)(total - (double)picked[row]);
     }
 }
@@ -415,16 +415,16 @@ EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64
     X(LESS, less)                                                                                                      \
     X(EQUAL, equal)                                                                                                    \
     X(ACCUMULATE, accumulate)                                                                                          \
-    X(SUM_SQUARES, sum_squares)                                                                                        \
-    X(ROW_SQUARES, row_squares)                                                                                        \
-    X(COLUMN_SQUARES, column_squares)                                                                                  \
-    X(ROW_PRODUCTS, row_products)                                                                                      \
-    X(COLUMN_PRODUCTS, column_products)
+    X(ROW_PRODUCTS, row_products)
 
 #define EITP__REF_CONVERTING_PRIMITIVES(X)                                                                             \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
     X(ARGMAX, argmax)                                                                                                  \
+    X(SUM_SQUARES, sum_squares)                                                                                        \
+    X(ROW_SQUARES, row_squares)                                                                                        \
+    X(COLUMN_SQUARES, column_squares)                                                                                  \
+    X(COLUMN_PRODUCTS, column_products)                                                                                \
     X(DROPOUT, dropout)
 
 #define EITP__REF_FUSED(X)                                                                                             \
@@ -440,11 +440,8 @@ EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64
     X(SILU_BACKWARD, silu_backward)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
-    X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
     X(RMS_NORM, rms_norm)                                                                                              \
     X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
-    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
-    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
     X(SOFTMAX_ENTROPY, softmax_entropy)                                                                                \
@@ -454,6 +451,9 @@ EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64
 
 #define EITP__REF_CONVERTING_FUSED(X)                                                                                  \
     X(EMBEDDING, embedding)                                                                                            \
+    X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
+    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(PATH_PRODUCT, path_product)                                                                                      \
     X(HEAD_BACKWARD, head_backward)
 

@@ -21,10 +21,6 @@ static inline EITP__UNUSED int64_t eitp__ref_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static inline EITP__UNUSED int64_t eitp__ref_columns(const eitp__operand *x) {
-    return x->rank ? x->shape[x->rank - 1] : 1;
-}
-
 /* The factor of an output before a result is added to it; 0 if the output is overwritten. */
 static inline EITP__UNUSED float eitp__ref_carry(const eitp__call *call) {
     return !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;

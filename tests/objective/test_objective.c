@@ -27,7 +27,7 @@ static void each_regularizer_has_its_row(void) {
     }
     CHECK(count == 3);
     CHECK(eitp__regularizer_get(EITP_PATH_NORM)->kind == EITP__TERM_PENALTY);
-    CHECK(eitp__regularizer_get(EITP_ENERGY)->kind == EITP__TERM_MEASURE);
+    CHECK(eitp__regularizer_get(EITP_ENERGY)->kind == EITP__TERM_MACHINE);
     CHECK(!strcmp(eitp__regularizer_name(EITP_OUTPUT_ENTROPY), "entropy"));
     CHECK(!eitp__regularizer_name(EITP_REGULARIZERS) && !eitp__regularizer_name((eitp_regularizer)-1));
 }

@@ -4,6 +4,8 @@
 
 #if HAS_EMULATION
 
+#include "kernels/narrow.h"
+#include "kernels/spans.h"
 #include "tests/support/test.h"
 
 #pragma GCC push_options
