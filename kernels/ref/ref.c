@@ -5,37 +5,6 @@
 #include "kernels/ref/ref.h"
 #include "kernels/update.h"
 
-/* Input 0 of a reduction: its dimensions that are kept, and those that are reduced. */
-typedef struct eitp__ref_reduction {
-    eitp__ref_grid kept, reduced;
-    int64_t terms; /* input elements per output element */
-    int by_rows;   /* the last dimension is reduced */
-} eitp__ref_reduction;
-
-static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
-    const eitp__operand *x = &call->inputs[0];
-    int64_t strides[EITP_MAX_RANK][3], stride = 1;
-    eitp__ref_reduction reduction;
-    memset(strides, 0, sizeof strides);
-    for (int d = x->rank - 1; d >= 0; d--) {
-        strides[d][0] = stride;
-        stride *= x->shape[d];
-    }
-    eitp__ref_grid_start(&reduction.kept);
-    eitp__ref_grid_start(&reduction.reduced);
-    reduction.terms = 1;
-    for (int d = 0; d < x->rank; d++) {
-        int is_reduced = (int)(call->integers[0] >> d & 1);
-        eitp__ref_grid_add(is_reduced ? &reduction.reduced : &reduction.kept, x->shape[d], strides[d]);
-        reduction.terms *= is_reduced ? x->shape[d] : 1;
-    }
-    reduction.by_rows = reduction.reduced.stride[0][reduction.reduced.rank - 1] == 1;
-    return reduction;
-}
-
-EITP__REF_BINARY(eitp__ref_less_i32, eitp__ref_less_span_i32, int32_t, uint8_t, (uint8_t)(a < b))
-EITP__REF_BINARY(eitp__ref_equal_i32, eitp__ref_equal_span_i32, int32_t, uint8_t, (uint8_t)(a == b))
-
 /* Element i of an update's parameter, with its remainder. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
     const uint16_t *high = (const uint16_t *)call->inputs[0].data + i;
@@ -260,34 +229,10 @@ static void eitp__ref_factored_momentum(const eitp__call *call, int64_t begin, i
     eitp__ref_project_m(m, rows, old_directions, directions, columns);
 }
 
-/* Computes the losses from the outputs of HEAD. */
-static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t blocks = eitp__operand_columns(&call->inputs[0]);
-    const float *picked = (const float *)call->inputs[2].data;
-    const int32_t *targets = (const int32_t *)call->inputs[3].data;
-    float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
-    (void)workspace;
-    for (int64_t row = begin; row < end; row++) {
-        const float *tops = (const float *)call->inputs[0].data + row * blocks;
-        const float *sums = (const float *)call->inputs[1].data + row * blocks;
-        double largest = -(double)INFINITY, sum = 0, total;
-        for (int64_t block = 0; block < blocks; block++)
-            largest = (double)tops[block] > largest ? (double)tops[block] : largest;
-        for (int64_t block = 0; block < blocks; block++)
-            sum += exp((double)tops[block] - largest) * (double)sums[block];
-        total = largest + log(sum);
-        logsumexps[row] = (float)total;
-        losses[row] = eitp__loss_without_target(call, targets[row]);
-        if (eitp__target_counts(call, targets[row], call->integers[1]))
-            losses[row] = (float)(total - (double)picked[row]);
-    }
-}
-
 /*
  * The instances. EITP__REAL is the type of the arithmetic. Only attention and products have instances for elements of
  * another type, EITP__ELEMENT, with EITP__GET and EITP__PUT to convert. EITP__REF names a function of the instance,
- * EITP__REF_SUM one of its sums of products. Fused kernels have no f64: there the expansion runs, which tests compare
- * them with.
+ * EITP__REF_SUM one of its sums of products.
  */
 #define EITP__ELEMENT double
 #define EITP__REAL double
@@ -303,9 +248,6 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #define EITP__CHOLESKY_LOAD(p) eitp__ref_load_f64(p)
 #define EITP__CHOLESKY_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
 #define EITP__CHOLESKY_SUM(v) eitp__ref_add_lanes_f64(v)
-#include "kernels/ref/elementwise.inc"
-#include "kernels/ref/reduce.inc"
-#include "kernels/ref/scatter.inc"
 #include "kernels/ref/update.inc"
 #include "kernels/ref/matmul_instance.inc"
 #include "kernels/matmul_vector.inc"
@@ -326,13 +268,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #define EITP__REF(name) eitp__ref_##name##_f32
 #define EITP__REF_SUM(name) eitp__ref_##name##_f32
 #define EITP__REF_MATH(name) name##f
-#include "kernels/ref/elementwise.inc"
-#include "kernels/ref/reduce.inc"
-#include "kernels/ref/scatter.inc"
 #include "kernels/ref/update.inc"
-#include "kernels/ref/network.inc"
-#include "kernels/ref/loss.inc"
-#include "kernels/ref/path.inc"
 #include "kernels/ref/attention.inc"
 #include "kernels/ref/matmul_instance.inc"
 #include "kernels/matmul_vector.inc"
@@ -387,120 +323,17 @@ EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64
     eitp__ref_update_f32(call, begin, end, workspace);
 }
 
-/*
- * Slots, with the function's name. F64 has the primitive ones; what is fused it executes by expansion. Columns of 16
- * bits have all: by the F32 kernel (eitp__run_narrow), or by the function of F32 itself if that converts.
- */
-#define EITP__REF_PRIMITIVES(X)                                                                                        \
-    X(NEGATE, negate)                                                                                                  \
-    X(ABS, abs)                                                                                                        \
-    X(EXP, exp)                                                                                                        \
-    X(LOG, log)                                                                                                        \
-    X(SQRT, sqrt)                                                                                                      \
-    X(RSQRT, rsqrt)                                                                                                    \
-    X(SIN, sin)                                                                                                        \
-    X(COS, cos)                                                                                                        \
-    X(TANH, tanh)                                                                                                      \
-    X(SIGMOID, sigmoid)                                                                                                \
-    X(RELU, relu)                                                                                                      \
-    X(ERF, erf)                                                                                                        \
-    X(AFFINE, affine)                                                                                                  \
-    X(CLAMP, clamp)                                                                                                    \
-    X(ADD, add)                                                                                                        \
-    X(SUBTRACT, subtract)                                                                                              \
-    X(MULTIPLY, multiply)                                                                                              \
-    X(DIVIDE, divide)                                                                                                  \
-    X(MINIMUM, minimum)                                                                                                \
-    X(MAXIMUM, maximum)                                                                                                \
-    X(LESS, less)                                                                                                      \
-    X(EQUAL, equal)                                                                                                    \
-    X(ACCUMULATE, accumulate)                                                                                          \
-    X(ROW_PRODUCTS, row_products)
-
-#define EITP__REF_CONVERTING_PRIMITIVES(X)                                                                             \
-    X(SUM, sum)                                                                                                        \
-    X(MAX, max)                                                                                                        \
-    X(ARGMAX, argmax)                                                                                                  \
-    X(SUM_SQUARES, sum_squares)                                                                                        \
-    X(ROW_SQUARES, row_squares)                                                                                        \
-    X(COLUMN_SQUARES, column_squares)                                                                                  \
-    X(COLUMN_PRODUCTS, column_products)                                                                                \
-    X(DROPOUT, dropout)
-
-#define EITP__REF_FUSED(X)                                                                                             \
-    X(SOFTMAX, softmax)                                                                                                \
-    X(SOFTMAX_BACKWARD, softmax_backward)                                                                              \
-    X(LOG_SOFTMAX, log_softmax)                                                                                        \
-    X(LOG_SOFTMAX_BACKWARD, log_softmax_backward)                                                                      \
-    X(GELU_TANH, gelu_tanh)                                                                                            \
-    X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
-    X(GELU_ERF, gelu_erf)                                                                                              \
-    X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
-    X(SILU, silu)                                                                                                      \
-    X(SILU_BACKWARD, silu_backward)                                                                                    \
-    X(LAYER_NORM, layer_norm)                                                                                          \
-    X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
-    X(RMS_NORM, rms_norm)                                                                                              \
-    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
-    X(CROSS_ENTROPY, cross_entropy)                                                                                    \
-    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
-    X(SOFTMAX_ENTROPY, softmax_entropy)                                                                                \
-    X(SOFTMAX_ENTROPY_BACKWARD, softmax_entropy_backward)                                                              \
-    X(PATH_PRODUCT_TRANSPOSED, path_product_transposed)                                                                \
-    X(PATH_PRODUCT_BACKWARD, path_product_backward)
-
-#define EITP__REF_CONVERTING_FUSED(X)                                                                                  \
-    X(EMBEDDING, embedding)                                                                                            \
-    X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
-    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
-    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
-    X(PATH_PRODUCT, path_product)                                                                                      \
-    X(HEAD_BACKWARD, head_backward)
-
-/* Slots of F32 and F64 alone. */
-#define EITP__REF_WIDE(X)                                                                                              \
-    X(SCATTER_ADD, scatter_add)                                                                                        \
-    X(UPDATE, update)
-
-static const eitp__wide_kernel eitp__ref_wide_kernels[] = {
-#define EITP__REF_ENTRY(slot, name) {EITP__SLOT_##slot, eitp__ref_##name##_f32},
-    EITP__REF_PRIMITIVES(EITP__REF_ENTRY) EITP__REF_FUSED(EITP__REF_ENTRY)
-#undef EITP__REF_ENTRY
-};
-
-static const eitp__narrow_set eitp__ref_narrow_set = {eitp__ref_wide_kernels, EITP__COUNT(eitp__ref_wide_kernels),
-                                                      eitp__convert_to_f32, eitp__convert_from_f32};
-
-static void eitp__ref_narrow(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    eitp__run_narrow(&eitp__ref_narrow_set, call, begin, end, workspace);
-}
-
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__register_ref_casts(table);
     eitp__register_ref_movement(table);
-    eitp__register_narrow(table, &eitp__ref_narrow_set, "ref", eitp__ref_narrow);
-#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
-    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
-    EITP__REF_CONVERTING_PRIMITIVES(EITP__REF_REGISTER)
-    EITP__REF_WIDE(EITP__REF_REGISTER)
-#undef EITP__REF_REGISTER
-#define EITP__REF_REGISTER(slot, name)                                                                                 \
-    eitp__ref_register(table, EITP__SLOT_##slot, EITP_F32, eitp__ref_##name##_f32);                                    \
-    eitp__ref_register(table, EITP__SLOT_##slot, EITP_BF16, eitp__ref_##name##_f32);                                   \
-    eitp__ref_register(table, EITP__SLOT_##slot, EITP_F16, eitp__ref_##name##_f32);
-    EITP__REF_CONVERTING_PRIMITIVES(EITP__REF_REGISTER)
-    EITP__REF_CONVERTING_FUSED(EITP__REF_REGISTER)
-#undef EITP__REF_REGISTER
-#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F32, eitp__ref_##name##_f32);
-    EITP__REF_WIDE(EITP__REF_REGISTER)
-#undef EITP__REF_REGISTER
-    eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
-    eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
-    eitp__ref_register(table, EITP__SLOT_HEAD_LOSS, EITP_F32, eitp__ref_head_loss);
+    eitp__register_ref_elements(table);
+    eitp__register_ref_network(table);
+    eitp__register_ref_loss(table);
+    eitp__register_ref_path(table);
     eitp__ref_register(table, EITP__SLOT_TOTAL, EITP_F32, eitp__ref_total);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
-    eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_BF16, eitp__ref_update_f32);
-    eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_F16, eitp__ref_update_f32);
+    eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_F64, eitp__ref_update_f64);
+    eitp__ref_register_converting(table, EITP__SLOT_UPDATE, eitp__ref_update_f32);
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
         table->kernels[EITP__SLOT_UPDATE][dtype].workspace = eitp__update_workspace;
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);

@@ -5,9 +5,34 @@
 #include "kernels/narrow.h"
 #include "kernels/spans.h"
 
-/* Parts of eitp__register_ref_kernels. */
+/*
+ * Parts of eitp__register_ref_kernels. What is fused, in network.c, loss.c and path.c, has no F64: there the expansion
+ * runs, which tests compare it with.
+ */
 EITP__PRIVATE void eitp__register_ref_casts(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_ref_movement(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_ref_elements(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_ref_network(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_ref_loss(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_ref_path(eitp__kernel_table *table);
+
+/*
+ * `count` elements of an x of F32, BF16 or F16 that are `step` apart, from element `first` on: where they are, or as
+ * F32 in the tile.
+ */
+EITP__PRIVATE const float *eitp__ref_view_f32(const eitp__operand *x, int64_t first, int64_t step, int64_t count,
+                                              float *tile);
+
+/* Stores elements of such a y from element `first` on. */
+EITP__PRIVATE void eitp__ref_put_f32(const eitp__operand *y, int64_t first, int64_t count, const float *from);
+
+/* The sum of `count` neighbours of such an x, and of their squares. */
+EITP__PRIVATE double eitp__ref_span_sum_f32(const eitp__operand *x, int64_t first, int64_t count);
+EITP__PRIVATE double eitp__ref_span_squares_f32(const eitp__operand *x, int64_t first, int64_t count);
+
+/* The largest x, and log(sum(e^x)) as the largest x and the rest. */
+EITP__PRIVATE float eitp__ref_row_largest(const float *x, int64_t count);
+EITP__PRIVATE double eitp__ref_log_sum_exp(const float *x, int64_t count, float *largest);
 
 static inline EITP__UNUSED void eitp__ref_register(eitp__kernel_table *table, eitp__slot slot, eitp_dtype dtype,
                                                    eitp__kernel_function run) {
@@ -15,6 +40,14 @@ static inline EITP__UNUSED void eitp__ref_register(eitp__kernel_table *table, ei
     kernel.run = run;
     kernel.set = "ref";
     table->kernels[slot][dtype] = kernel;
+}
+
+/* Registers a kernel of F32 that reads and writes BF16 and F16 too. */
+static inline EITP__UNUSED void eitp__ref_register_converting(eitp__kernel_table *table, eitp__slot slot,
+                                                              eitp__kernel_function run) {
+    eitp__ref_register(table, slot, EITP_F32, run);
+    eitp__ref_register(table, slot, EITP_BF16, run);
+    eitp__ref_register(table, slot, EITP_F16, run);
 }
 
 static inline EITP__UNUSED int64_t eitp__ref_min(int64_t a, int64_t b) {
