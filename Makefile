@@ -102,18 +102,13 @@ COMMAND_OBJECTS := $(COMMAND:%.c=$(BUILD)/%.o)
 
 SPLIT := $(STANDARD) $(WARNINGS) $(WERROR) -DEITP_SPLIT -I$(BUILD)/split -Isrc -I. $(FEATURES)
 SANITIZED := $(SPLIT) -O1 $(SANITIZERS)
-ifeq ($(FUZZER),1)
-FUZZ_CC := $(CLANG)
-# clang may lack the OpenMP that $(CC) has, and a fuzz target needs neither.
+# Fuzz targets with libFuzzer, which `make nightly` runs. clang may lack the OpenMP that $(CC) has, and a target needs
+# neither. Targets read files: they need one kernel set.
 INSTRUMENTED := $(SANITIZERS) -fsanitize=fuzzer-no-link
 FUZZ_LINK := -fsanitize=fuzzer -lm
-else
-FUZZ_CC := $(CC)
-INSTRUMENTED := $(SANITIZERS)
-FUZZ_LINK := tests/fuzz/main.c -lm
-endif
-# Targets read files: they need one kernel set.
-FUZZ_COMMAND := $(filter-out %/eitp.o,$(COMMAND_OBJECTS:$(BUILD)/%=$(BUILD)/fuzz/%))
+# The command without its main, for the target that calls it.
+CALLED_COMMAND := $(filter-out %/eitp.o,$(COMMAND_OBJECTS))
+FUZZ_COMMAND := $(CALLED_COMMAND:$(BUILD)/%=$(BUILD)/fuzz/%)
 FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -I$(BUILD)/split -Isrc -I. -O1
 
 .DELETE_ON_ERROR:
@@ -152,7 +147,7 @@ help:
 
 # Files that were compiled with other flags are recompiled.
 FLAGS := $(CC) $(CFLAGS) $(LDFLAGS) $(FEATURES)
-FUZZ_FLAGS := $(FUZZ_CC) $(FUZZ) $(FUZZ_LINK)
+FUZZ_FLAGS := $(CLANG) $(FUZZ) $(FUZZ_LINK)
 remember = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
 $(BUILD)/flags: FORCE
 	$(call remember,$(FLAGS))
@@ -242,8 +237,7 @@ $(BUILD)/sanitized/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags $(BUILD)/fuzz/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) -MMD -MP -c $< -o $@
-# The command, for the target that calls it.
+	$(Q)$(CLANG) $(FUZZ) $(INSTRUMENTED) -MMD -MP -c $< -o $@
 $(FUZZ_COMMAND) $(BUILD)/fuzz/tests/fuzz/fuzz_readers.o: FUZZ := $(STANDARD) -I$(BUILD)/declarations -Itools/command -O1
 $(FUZZ_COMMAND) $(BUILD)/fuzz/tests/fuzz/fuzz_readers.o: $(BUILD)/declarations/eitp.h
 # Kernels and backends read no files: they are not instrumented.
@@ -317,6 +311,14 @@ $(BUILD)/sanitized/tools/command/%.o: tools/command/%.c $(BUILD)/declarations/ei
 	$(call say,CC,$<)
 	$(Q)$(CC) $(STANDARD) $(WARNINGS) $(FEATURES) -O1 $(SANITIZERS) -I$(BUILD)/declarations -Itools/command -MMD -MP -c $< -o $@
 
+# The command's objects are compiled with eitp.h's declarations, and so is the target that calls them.
+$(BUILD)/sanitized/tests/fuzz/fuzz_readers.o: SANITIZED := $(STANDARD) $(WARNINGS) -O1 $(SANITIZERS) -I$(BUILD)/declarations -Itools/command
+$(BUILD)/sanitized/tests/fuzz/fuzz_readers.o: $(BUILD)/declarations/eitp.h
+$(BUILD)/sanitized/tests/fuzz/fuzz_readers: $(CALLED_COMMAND:$(BUILD)/%=$(BUILD)/sanitized/%)
+$(FUZZERS:%=$(BUILD)/sanitized/%): $(BUILD)/sanitized/%: $(BUILD)/sanitized/%.o $(BUILD)/sanitized/tests/fuzz/main.o $(BUILD)/sanitized/libeitp.a
+	$(call say,LINK,$@)
+	$(link_sanitized) $(DLOPEN_LIBRARY)
+
 $(BUILD)/sanitized/eitp: $(COMMAND_OBJECTS:$(BUILD)/%=$(BUILD)/sanitized/%) $(BUILD)/sanitized/libeitp.a
 	$(call say,LINK,$@)
 	$(link_sanitized) $(DLOPEN_LIBRARY)
@@ -348,9 +350,9 @@ $(BUILD)/fuzz/libcommand.a: $(FUZZ_COMMAND)
 	$(call say,AR,$@)
 	$(archive)
 $(BUILD)/fuzz/tests/fuzz/fuzz_readers: $(BUILD)/fuzz/libcommand.a
-$(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/libeitp.a tests/fuzz/main.c
+$(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/libeitp.a
 	$(call say,LINK,$@)
-	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) $(LDFLAGS) $(filter %.o,$^) $(filter %/libcommand.a,$^) \
+	$(Q)$(CLANG) $(FUZZ) $(INSTRUMENTED) $(LDFLAGS) $(filter %.o,$^) $(filter %/libcommand.a,$^) \
 	  $(filter %/libeitp.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES)) $(DLOPEN_LIBRARY)
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d $(BUILD)/*/*/*/*/*.d)
@@ -418,7 +420,7 @@ report-check: all
 print-skipped:
 	@$(if $(filter 0,$(OPENMP)),echo 'SKIPPED OpenMP: switched off or not in $(CC)',:)
 	@$(if $(filter 0,$(SANITIZE)),echo 'SKIPPED sanitizers: $(CC) cannot link them',:)
-	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED fuzzing: no clang with libFuzzer; the seeds alone are run',:)
+	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED libFuzzer: clang lacks it; make nightly fuzzes as make test does',:)
 
 # Scripts that are installed beside the command.
 WRAPPERS := monitor_training.sh safe_train.sh

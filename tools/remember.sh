@@ -110,7 +110,7 @@ leave_changed() {
 
 # True for a test program, whose line names all files of the tree that it opens.
 is_program() { # name
-    case $1 in packed/* | split/* | sanitized/* | device/*) ;; *) return 1 ;; esac
+    case $1 in packed/* | split/* | sanitized/* | device/* | fuzz_*) ;; *) return 1 ;; esac
 }
 
 # Sets trace_command, which runs before the command of a test.
@@ -118,7 +118,7 @@ start_trace() { # name
     trace=$logs/$(file_of "$1").trace
     rm -f "$trace"*
     trace_command=
-    case $can_trace$1 in 0* | 1sanitized/* | 1device/*) return ;; esac
+    case $can_trace$1 in 0* | 1sanitized/* | 1device/* | 1fuzz_*) return ;; esac
     : >"$trace.began"
     trace_command="$tracer -o $trace"
 }

@@ -143,11 +143,12 @@ killing() { # the program of examples/run.c, the folder of programs, number of k
         "env RUN=$1 VERIFY=$verify KILLS=$3 ${4:+SEED=$4 }sh tests/run/test_kill.sh"
 }
 
-fuzzers() { # target that is left out
+fuzzers() { # kind of programs: sanitized, or fuzz with libFuzzer; target that is left out
     for source in tests/fuzz/fuzz_*.c; do
         name=$(basename "$source" .c)
-        [ "$name" = "${1:-}" ] && continue
-        echo "$name $BUILD/fuzz/${source%.c} sh tools/fuzz.sh $name"
+        [ "$name" = "${2:-}" ] && continue
+        program=$BUILD/$1/${source%.c}
+        echo "$name $program,tests/fuzz/corpus/...,tools/fuzz.sh sh tools/fuzz.sh $program"
     done
 }
 
@@ -175,7 +176,7 @@ list_test() {
         device_memory nvml
     cuda_times packed
     # The commands that look at runs would be compiled once more.
-    [ "$fuzzing" = 0 ] || fuzzers fuzz_readers
+    [ "$sanitizers" = 0 ] || fuzzers sanitized fuzz_readers
     examples
     other_scripts "$BUILD/eitp" "$BUILD/packed/users.o"
     killing "$BUILD/examples/run" "$BUILD/packed" 30
@@ -238,7 +239,7 @@ list_nightly() {
         done
     done
     list_torture
-    [ "$fuzzing" = 0 ] || fuzzers
+    if [ "$libfuzzer" = 1 ]; then fuzzers fuzz; elif [ "$sanitizers" = 1 ]; then fuzzers sanitized; fi
     # Beside other programs: its times are not judged.
     echo "soak $BUILD/packed/tests/run/soak succeeds $MAKE --no-print-directory soak SOAK=times=no"
     echo "analysis $BUILD/amalgamate,$BUILD/split/everything_split.h succeeds sh tools/check.sh analysis"
@@ -525,7 +526,7 @@ build() {
 
 case $mode in
 nightly) : "${FUZZ_RUNS:=1000000000}" "${FUZZ_SECONDS:=600}" ;;
-*) : "${FUZZ_RUNS:=20000}" "${FUZZ_SECONDS:=15}" ;;
+*) : "${FUZZ_RUNS:=5000}" "${FUZZ_SECONDS:=15}" ;;
 esac
 : "${QUICK_SECONDS:=90}"
 export FUZZ_RUNS FUZZ_SECONDS
@@ -535,9 +536,9 @@ test | nightly) sh tools/install_dependencies.sh "$mode" ;;
 esac
 $MAKE --no-print-directory -s print-skipped >"$logs/skipped"
 [ "$mode" = quick ] || cat "$logs/skipped"
-sanitizers=1 fuzzing=1
+sanitizers=1 libfuzzer=1
 grep -q 'SKIPPED sanitizers' "$logs/skipped" && sanitizers=0
-[ $sanitizers = 0 ] && grep -q 'SKIPPED fuzzing' "$logs/skipped" && fuzzing=0
+grep -q 'SKIPPED libFuzzer' "$logs/skipped" && libfuzzer=0
 
 {
     [ "${CHECK:-0}" = 0 ] || echo "check - succeeds $MAKE --no-print-directory check"

@@ -4,6 +4,8 @@
  */
 #include "tests/support/everything.h"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 static const char conversation[] =
     "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\",\"add_generation_prompt\":true,\"tools\":[{\"type\":\"function\","
     "\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"a\":{\"type\":\"string\"}}}}}],\"messages\":["
