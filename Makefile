@@ -234,6 +234,8 @@ $(BUILD)/sanitized/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	$(call say,CC,$<)
 	$(Q)$(CC) $(SANITIZED) -MMD -MP -c $< -o $@
 
+$(BUILD)/sanitized/backends/backend.o $(BUILD)/sanitized/tests/support/device.o: SANITIZED += -DEITP__WITH_TEST_BACKEND
+
 $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags $(BUILD)/fuzz/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -247,7 +249,8 @@ archive = $(Q)rm -f $@; $(AR) rcs $@ $^
 $(LIBRARY): $(MODULES:%.c=$(BUILD)/split/%.o)
 	$(call say,AR,$@)
 	$(archive)
-$(BUILD)/sanitized/libeitp.a: $(MODULES:%.c=$(BUILD)/sanitized/%.o)
+# With the test device, for programs that are run on it.
+$(BUILD)/sanitized/libeitp.a: $(MODULES:%.c=$(BUILD)/sanitized/%.o) $(BUILD)/sanitized/tests/support/device.o
 	$(call say,AR,$@)
 	$(archive)
 $(BUILD)/fuzz/libeitp.a: $(MODULES:%.c=$(BUILD)/fuzz/%.o)
@@ -269,17 +272,6 @@ $(TESTS:%=$(BUILD)/sanitized/%): $(BUILD)/sanitized/%: $(BUILD)/sanitized/%.o $(
 	$(call say,LINK,$@)
 	$(link_sanitized)
 $(EMULATED:%=$(BUILD)/sanitized/%): $(BUILD)/sanitized/tests/support/emulated.o
-
-# Tests on the test device: of the library, the list of devices is another one.
-$(BUILD)/device/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
-	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(SANITIZED) -DEITP__WITH_TEST_BACKEND -MMD -MP -c $< -o $@
-$(TESTS:%=$(BUILD)/device/%): $(BUILD)/device/%: $(BUILD)/sanitized/%.o $(BUILD)/device/backends/backend.o \
-	$(BUILD)/device/tests/support/device.o $(BUILD)/sanitized/libeitp.a
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(link_sanitized)
 
 # The emulated CUDA libraries, which programs open at run time, and their own tests.
 EMULATED_CUDA := $(addprefix $(BUILD)/emulated_cuda/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libnvidia-ml.so.1)

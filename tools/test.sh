@@ -77,7 +77,7 @@ on_device() { # prefix of the command, names of tests, with the name of a functi
     for name in "$@"; do
         test=${name%%:*}
         program=$(echo tests/*/test_$test.c)
-        program=$BUILD/device/${program%.c}
+        program=$BUILD/sanitized/${program%.c}
         echo "device/test_$test $program,$values env EITP_BACKEND=test $prefix$program$(echo "${name#"$test"}" | tr : ' ')"
     done
 }
