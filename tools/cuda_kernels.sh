@@ -1,9 +1,9 @@
 #!/bin/sh
 # Compiles the kernels of the CUDA backend with NVIDIA's compilers, and says what came out. No GPU is needed.
-#   cuda_kernels.sh PROGRAM ARCH nvrtc|nvcc [first] [only=WORD] [quiet]
-# PROGRAM is build/split/cuda_kernels. With `first`, one module for each entry and kind of dtype; with only=WORD,
-# those with the word in their names; with `quiet`, faults alone. Warnings are faults. The last line has the number of
-# modules and of faults. Exit status 3: the compiler is missing, or does not compile for ARCH; the last line has the reason.
+#   cuda_kernels.sh PROGRAM ARCH nvrtc|nvcc [only=WORD] [quiet]
+# PROGRAM is build/split/cuda_kernels. With only=WORD, modules with the word in their names; with `quiet`, faults alone.
+# Warnings are faults. The last line has the number of modules and of faults. Exit status 3: the compiler is missing, or
+# does not compile for ARCH; the last line has the reason.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}

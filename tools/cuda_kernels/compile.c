@@ -53,7 +53,7 @@ void print_compiler(const processor *p) {
     printf("NVRTC %d.%d\n", compiler.major, compiler.minor);
 }
 
-int compile_modules(const module_list *list, const char *folder, const module_choice *choice, int part, int parts) {
+int compile_modules(const module_list *list, const char *folder, const char *only, int part, int parts) {
     eitp_host host = eitp_host_default();
     eitp__cuda_compiler compiler;
     int warnings = 0, faults = 0, number = 0;
@@ -62,7 +62,7 @@ int compile_modules(const module_list *list, const char *folder, const module_ch
     open_compiler(&compiler, &host, list->processor);
     for (int i = 0; i < list->count; i++) {
         const kernel_module *module = &list->modules[i];
-        if (is_chosen(module, choice) && number++ % parts == part)
+        if (is_chosen(module, only) && number++ % parts == part)
             faults += compile_module(&compiler, &host, module, folder, &warnings);
     }
     return faults;

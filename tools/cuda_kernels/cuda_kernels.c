@@ -5,8 +5,8 @@
  * cuda_kernels report ARCH FOLDER [OPTION...]    what the compiler made of each kernel there, and what is wrong with it
  * cuda_kernels times                             the times that a training step of GPT-2 124M should take
  *
- * ARCH is a compute capability, such as 86. Options: `first`: of each entry and dtype one module alone; `only=WORD`:
- * those with the word in their names; `quiet`: prints what is wrong alone; `part=0/2`: of two runs, the first.
+ * ARCH is a compute capability, such as 86. Options: `only=WORD`: modules with the word in their names; `quiet`: prints
+ * what is wrong alone; `part=0/2`: of two runs, the first.
  */
 #include "cuda_kernels.h"
 
@@ -23,27 +23,25 @@ void stop(const char *format, ...) {
 }
 
 typedef struct options {
-    module_choice choice;
+    const char *only;
     int is_quiet, part, parts;
 } options;
 
 static options read_options(int count, char **texts) {
-    options o = {{0, ""}, 0, 0, 1};
+    options o = {"", 0, 0, 1};
     for (int i = 0; i < count; i++)
-        if (!strcmp(texts[i], "first"))
-            o.choice.firsts_alone = 1;
-        else if (!strncmp(texts[i], "only=", 5))
-            o.choice.only = texts[i] + 5;
+        if (!strncmp(texts[i], "only=", 5))
+            o.only = texts[i] + 5;
         else if (!strcmp(texts[i], "quiet"))
             o.is_quiet = 1;
         else if (sscanf(texts[i], "part=%d/%d", &o.part, &o.parts) != 2 || o.part < 0 || o.part >= o.parts)
-            stop("unknown option '%s' (choose from first, only=WORD, quiet, part=0/2)", texts[i]);
+            stop("unknown option '%s' (choose from only=WORD, quiet, part=0/2)", texts[i]);
     return o;
 }
 
-static void print_modules(const module_list *list, const module_choice *choice) {
+static void print_modules(const module_list *list, const char *only) {
     for (int i = 0; i < list->count; i++)
-        if (is_chosen(&list->modules[i], choice))
+        if (is_chosen(&list->modules[i], only))
             printf("%s %s %s\n", list->modules[i].name, list->modules[i].file, list->modules[i].definitions);
 }
 
@@ -57,11 +55,11 @@ static int work(const char *what, int capability, int count, char **texts) {
     if (has_folder && !folder)
         stop("%s needs a folder", what);
     if (!has_folder)
-        print_modules(list, &o.choice);
+        print_modules(list, o.only);
     else if (!strcmp(what, "compile"))
-        faults = compile_modules(list, folder, &o.choice, o.part, o.parts);
+        faults = compile_modules(list, folder, o.only, o.part, o.parts);
     else if (!strcmp(what, "report"))
-        faults = report_modules(list, folder, &o.choice, o.is_quiet);
+        faults = report_modules(list, folder, o.only, o.is_quiet);
     else
         stop("unknown command '%s' (choose from available, list, compile, report, times)", what);
     free(list);

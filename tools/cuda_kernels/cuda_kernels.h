@@ -35,8 +35,7 @@ int processor_warps(const processor *p, int threads, int registers, size_t share
 
 /* ---- calls.c ---- */
 
-/* Calls that together reach every entry with definitions, in each form that its file is compiled in. Of the calls that
-   reach one entry, the plainest is the first. */
+/* Calls that together reach every entry with definitions, in each form that its file is compiled in. */
 typedef void call_visitor(void *user, const eitp__call *call);
 void visit_calls(call_visitor *visit, void *user);
 
@@ -58,7 +57,6 @@ typedef struct kernel_module {
     char name[200]; /* of files with what was compiled: "rows-SCALAR=0" */
     kernel_launch launches[MOST_LAUNCHES];
     int launch_count;
-    int is_first; /* the first of an entry and of similar dtypes */
 } kernel_module;
 
 /* An entry for one dtype. */
@@ -81,13 +79,8 @@ typedef struct module_list {
    left out that the processor could use, or is reached though the list of those that it does not need has it. */
 module_list *modules_create(const processor *p);
 
-/* Which modules of a list are meant. */
-typedef struct module_choice {
-    int firsts_alone; /* of each entry, one for similar dtypes */
-    const char *only; /* a word of their names; "": all */
-} module_choice;
-
-int is_chosen(const kernel_module *module, const module_choice *choice);
+/* True if the name of a module has the word `only`; "": all. */
+int is_chosen(const kernel_module *module, const char *only);
 
 /* ---- compile.c ---- */
 
@@ -98,7 +91,7 @@ void print_compiler(const processor *p);
  * Compiles with NVRTC, as the backend does, the modules whose number gives `part` when it is divided by `parts`, and
  * writes them to a folder. Returns the number of those with errors or warnings, which it prints.
  */
-int compile_modules(const module_list *list, const char *folder, const module_choice *choice, int part, int parts);
+int compile_modules(const module_list *list, const char *folder, const char *only, int part, int parts);
 
 /* ---- cubin.c ---- */
 
@@ -119,7 +112,7 @@ int cubin_read(const char *path, cubin_kernel kernels[MOST_KERNELS]);
 
 /* Prints a line for each kernel of the modules in a folder, unless `is_quiet`, and what is wrong with them. Returns the
    number of faults. */
-int report_modules(const module_list *list, const char *folder, const module_choice *choice, int is_quiet);
+int report_modules(const module_list *list, const char *folder, const char *only, int is_quiet);
 
 /* ---- times.c ---- */
 

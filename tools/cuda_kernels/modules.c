@@ -106,18 +106,6 @@ static void add_launch(kernel_module *module, const eitp__cuda_stage *stage, con
     launch->shared = shared > launch->shared ? shared : launch->shared;
 }
 
-/* Dtypes for which kernels differ in the width of elements alone. */
-static const unsigned similar_dtypes[] = {EITP__CUDA_DTYPE(EITP_F32) | EITP__CUDA_DTYPE(EITP_F64), EITP__CUDA_HALVES,
-                                          EITP__CUDA_ANY & ~(EITP__CUDA_FLOATING)};
-
-/* True if the dtype of an entry is the first of similar ones that it has. */
-static int stands_for_others(const reached_entry *entry) {
-    for (size_t i = 0; i < EITP__COUNT(similar_dtypes); i++)
-        if (similar_dtypes[i] & EITP__CUDA_DTYPE(entry->dtype))
-            return !(entry->kernels->dtypes & similar_dtypes[i] & (EITP__CUDA_DTYPE(entry->dtype) - 1));
-    return 1;
-}
-
 static void add_module(module_list *list, reached_entry *entry, const eitp__call *call) {
     char definitions[EITP__CUDA_DEFINITIONS];
     kernel_module *module;
@@ -126,7 +114,6 @@ static void add_module(module_list *list, reached_entry *entry, const eitp__call
     for (int s = 0; s < EITP__CUDA_STAGES && entry->kernels->stages[s].kernel; s++)
         if (!entry->kernels->define || entry->kernels->stages[s].blocks(call) > 0)
             add_launch(module, &entry->kernels->stages[s], call);
-    module->is_first |= !entry->is_reached && stands_for_others(entry);
     entry->is_reached = 1;
 }
 
@@ -194,6 +181,6 @@ module_list *modules_create(const processor *p) {
     return list;
 }
 
-int is_chosen(const kernel_module *module, const module_choice *choice) {
-    return (module->is_first || !choice->firsts_alone) && strstr(module->name, choice->only);
+int is_chosen(const kernel_module *module, const char *only) {
+    return strstr(module->name, only) != NULL;
 }

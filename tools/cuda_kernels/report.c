@@ -116,13 +116,13 @@ static int report_module(const module_list *list, const kernel_module *module, c
     return faults;
 }
 
-int report_modules(const module_list *list, const char *folder, const module_choice *choice, int is_quiet) {
+int report_modules(const module_list *list, const char *folder, const char *only, int is_quiet) {
     int faults = 0;
     if (!is_quiet)
         printf("%4s %6s %7s %7s %8s %9s %7s  %-34s %s\n", "regs", "stack", "static", "dynamic", "threads", "warps",
                "tensor", "kernel", "file and definitions");
     for (int i = 0; i < list->count; i++)
-        if (is_chosen(&list->modules[i], choice))
+        if (is_chosen(&list->modules[i], only))
             faults += report_module(list, &list->modules[i], folder, is_quiet);
     return faults;
 }
