@@ -180,7 +180,7 @@ list_test() {
     examples
     other_scripts "$BUILD/eitp" "$BUILD/packed/users.o"
     killing "$BUILD/examples/run" "$BUILD/packed" 30
-    echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh pairwise"
+    echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh few"
     documents
 }
 
