@@ -235,7 +235,7 @@ list_nightly() {
     for set in $(instruction_sets); do
         programs split real "env EITP_ISA=$set " "@$set"
         for precision in fp32 bf16; do
-            scripts "$BUILD/eitp" "env EITP_ISA=$set EITP_TEST_PRECISION=$precision " "@$set-$precision"
+            scripts "$BUILD/eitp" "env EITP_TEST_ALL=1 EITP_ISA=$set EITP_TEST_PRECISION=$precision " "@$set-$precision"
         done
     done
     list_torture

@@ -1,6 +1,7 @@
 # Shared by tests/command/test_*.sh, which source it first. Each works in a directory of its own.
 #   EITP                  the command; $BUILD/eitp
 #   EITP_TEST_PRECISION   the precision of training; fp32
+#   EITP_TEST_ALL         the cases, too, that take long: make nightly has them
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}

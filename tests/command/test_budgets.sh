@@ -51,8 +51,10 @@ named "no evaluation" $gpt2 --block-size 64 --eval no
 named "sample prompts" $gpt2 --block-size 64 --eval-steps 1 --sample-prompt "Line 1: a quick" --sample-tokens 100
 named "every record" $gpt2 --block-size 64 --monitor full --report-to all --log-full-every 1
 named "an objective" $gpt2 --block-size 64 --objective eitp-safe --optimizer adamw
-named "a latent variable" --task vae --init vae-tiny --data lines.txt --eval-steps 2 --spot-samples 16
-named "a latent variable, importance samples" --task vae --init vae-tiny --data lines.txt --eval-steps 2 --importance-samples 4
+# Each refusal plans some hundred graphs: small ones, but for their kinds of layers.
+latent="--task vae --init vae-tiny --layers 2 --positions 64"
+named "a latent variable" $latent --data lines.txt --eval-steps 2 --spot-samples 16
+named "a latent variable, importance samples" $latent --data lines.txt --eval-steps 2 --importance-samples 4
 named "labels" --task classify --init bert.json --tokenizer words --data rows.csv --eval-steps 1
 named "labels of words" --task tokens --init bert.json --tokenizer words --data words.conll
 named "hidden tokens" --task mlm --init bert.json --tokenizer words --data lines.txt --block-size 32
