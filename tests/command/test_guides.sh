@@ -128,7 +128,7 @@ for profile in quick low-ram debug; do
     check "--profile $profile" test "$(metrics --profile $profile)" = '"full" 100 1000 '
 done
 check "--profile max" test "$(metrics --profile max)" = '"light" 100 1000 '
-shows 'spot-samples 0  (default)' --profile max
+shows 'spot-samples 0  (profile)' --profile max
 check "--profile, with another choice" test "$(metrics --profile quick --metrics standard)" = '"full" 200 2000 '
 for option in log-full-every=7 metrics-every=7 metrics-window=7; do
     "$eitp" train --print-config --$option >out 2>err
@@ -211,17 +211,17 @@ shows 'dropout 0.1  (default)' --init tiny.json
 shows 'layers 6  (default)' --init distilgpt2
 shows 'heads 12  (default)' --init distilgpt2
 shows 'layers 3  (command line)' --init gpt2 --n_layer 3
-shows 'init "distilgpt2"  (default)' --preset tiny
+shows 'init "distilgpt2"  (profile tiny)' --preset tiny
 shows 'layers 6  (default)' --preset tiny
-shows 'block-size 32  (default)' --preset tiny
-shows 'batch-size 1  (default)' --preset tiny
-shows 'eval "no"  (default)' --preset tiny
+shows 'block-size 32  (profile tiny)' --preset tiny
+shows 'batch-size 1  (profile tiny)' --preset tiny
+shows 'eval "no"  (profile tiny)' --preset tiny
 shows 'eval "steps"  (default)' --preset tiny --eval-steps 7
 shows 'init "gpt2"  (command line)' --preset tiny --init gpt2
-shows 'batch-size 4  (default)' --preset safe
-shows 'grad-accum 16  (default)' --preset low-memory
+shows 'batch-size 4  (profile safe)' --preset safe
+shows 'grad-accum 16  (profile low-memory)' --preset low-memory
 exits 0 "plan --print-config" plan --profile safe --print-config
-check "plan --print-config: the profile" grep -q '^block-size  *256  (default)' out
+check "plan --print-config: the profile" grep -q '^block-size  *256  (profile safe)' out
 check "plan --print-config: the shape" grep -q '^layers  *12  (default)' out
 
 # ---- runs ----

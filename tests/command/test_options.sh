@@ -222,4 +222,47 @@ refuses 1 "already has merges.txt; choose another directory (--output)" tokenize
 refuses 1 "invalid token id" tokenizer decode --tokenizer tok 12x
 refuses 1 "360" tokenizer decode --tokenizer tok 360
 
+# ---- sources of a value ----
+
+# ordered OPTION: standard input has the ways to set it, from the strongest, each as "variable of the environment;
+# arguments; what is shown". Of every two the stronger one counts.
+ordered() {
+    cat >ways
+    field() { sed -n "$1p" ways | cut -d';' -f"$2"; }
+    for strong in $(seq 1 $(($(lines ways) - 1))); do
+        for weak in $(seq $((strong + 1)) "$(lines ways)"); do
+            env $(field $strong 1) $(field $weak 1) "$eitp" train --print-config $(field $strong 2) $(field $weak 2) \
+                >out 2>err </dev/null
+            check "--$1 by '$(field $strong 1)$(field $strong 2)' and '$(field $weak 1)$(field $weak 2)': $(grep "^$1 " out)" \
+                test "$(sed -n "s/^$1  *//p" out)" = "$(field $strong 3)"
+        done
+    done
+}
+
+exits 0 "a run with records elsewhere" $train --steps 1 --eval no --log-dir run --output-dir earlier
+echo '{"log_dir": "config", "precision": "bf16"}' >sources.json
+ordered log-dir <<'END'
+;--log-dir command;"command"  (command line)
+EITP_LOG_DIR=environment;;"environment"  (EITP_LOG_DIR)
+;--config sources.json;"config"  (sources.json:1)
+;--resume earlier;"run"  (run.json)
+;;-  (not set)
+END
+ordered precision <<END
+;--precision fp16;"fp16"  (command line)
+;--config sources.json;"bf16"  (sources.json:1)
+;--resume earlier;"$precision"  (checkpoint)
+;--profile low-ram;"bf16"  (profile low-ram)
+;;"auto"  (default)
+END
+EITP_LOG_DIR=environment "$eitp" train --profile low-ram --print-config --json >out 2>err
+check "--print-config --json: the environment" grep -q \
+    '"log-dir": {"value": "environment", "source": "environment", "place": "EITP_LOG_DIR"}' out
+check "--print-config --json: a profile" grep -q \
+    '"precision": {"value": "bf16", "source": "profile", "place": "profile low-ram"}' out
+exits 0 "a suggestion of the command line" train --load-best-model-at-end --print-config
+check "it is of the command line" grep -q '^keep-best  *"loss"  (command line)' out
+refuses 1 "requires evaluations; set --eval to steps or epoch (got no, from profile tiny)" \
+    $train --lr-schedule plateau --profile tiny --output-dir gone
+
 finish

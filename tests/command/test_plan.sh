@@ -54,6 +54,8 @@ check "too small: every named change needs less" sh -c 'smallest=$(sed -n "s/.*i
     done'
 exits 0 "plan --presets" plan --init large.json --threads 1 --presets
 check "three profiles" test "$(grep -c ' tokens per step, ' out)" -eq 3
+exits 0 "plan --profile tiny" plan --profile tiny --threads 1 --print-config
+check "plan --profile tiny: its shape" sh -c 'grep -q "^init  *\"distilgpt2\"  (profile tiny)" out && grep -q "^layers  *6 " out'
 echo '{"batch-size": 2}' >a.json
 echo '{"batch-size": 8, "optimizer": "adamw8"}' >b.json
 exits 0 "plan --compare" $plan --compare a.json b.json

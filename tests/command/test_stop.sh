@@ -247,14 +247,14 @@ fi
 exits 0 "--auto-shrink is off" train --print-config
 check "--auto-shrink is off by default" grep -q '^auto-shrink  *false  (default)' out
 exits 0 "--auto-shrink with a profile" train --profile safe --print-config
-check "--auto-shrink is on in the profile safe" grep -q '^auto-shrink  *true  (default)' out
+check "--auto-shrink is on in the profile safe" grep -q '^auto-shrink  *true  (profile safe)' out
 exits 0 "--no-auto-shrink" train --profile low-memory --no-auto-shrink --print-config
 check "--no-auto-shrink turns it off" grep -q '^auto-shrink  *false  (command line)' out
 exits 0 "--profile full" train --profile full --print-config
-check "--auto-shrink is off in the profile full" grep -q '^auto-shrink  *false  (default)' out
+check "--auto-shrink is off in the profile full" grep -q '^auto-shrink  *false  (profile full)' out
 refuses 1 "'eitp eval' has no option --auto-shrink" eval --auto-shrink
 
 exits 0 "a profile" train --data text.txt --init tiny.json --profile low-memory --block-size 16 --print-config
-check "a profile's batch" grep -q '^grad-accum  *16  (default)' out
+check "a profile's batch" grep -q '^grad-accum  *16  (profile low-memory)' out
 
 finish

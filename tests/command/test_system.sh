@@ -279,31 +279,31 @@ says() { # words in the log
 }
 
 shows 'profile "none"  (command line)' none
-shows 'batch-size 4  (default)' quick --init gpt2
-shows 'block-size 1000  (default)' quick --init gpt2
-shows 'grad-accum 2  (default)' max --init gpt2
+shows 'batch-size 4  (profile quick)' quick --init gpt2
+shows 'block-size 1000  (profile quick)' quick --init gpt2
+shows 'grad-accum 2  (profile max)' max --init gpt2
 shows 'precision "auto"  (default)' max --init gpt2
 says "^profile max: mixed precision is the type that this processor multiplies fastest"
-shows 'block-size 64  (default)' maximum --init tiny.json
+shows 'block-size 64  (profile max)' maximum --init tiny.json
 says "^profile max: block-size 64 instead of 1000, the positions of the model"
 shows 'block-size 48  (command line)' max --init tiny.json --block-size 48
-shows 'batch-size 2  (default)' low-ram --init gpt2
-shows 'block-size 500  (default)' memory_limited --init gpt2
-shows 'precision "bf16"  (default)' low-ram --init gpt2
-shows 'auto-shrink true  (default)' low-ram --init gpt2
-shows 'batch-size 1  (default)' debug --init gpt2
-shows 'block-size 100  (default)' debug --init gpt2
-shows 'precision "fp32"  (default)' debug --init gpt2
-shows 'check-finite "op"  (default)' debug --init gpt2
-shows 'block-size 64  (default)' full --init tiny.json
+shows 'batch-size 2  (profile low-ram)' low-ram --init gpt2
+shows 'block-size 500  (profile low-ram)' memory_limited --init gpt2
+shows 'precision "bf16"  (profile low-ram)' low-ram --init gpt2
+shows 'auto-shrink true  (profile low-ram)' low-ram --init gpt2
+shows 'batch-size 1  (profile debug)' debug --init gpt2
+shows 'block-size 100  (profile debug)' debug --init gpt2
+shows 'precision "fp32"  (profile debug)' debug --init gpt2
+shows 'check-finite "op"  (profile debug)' debug --init gpt2
+shows 'block-size 64  (profile full)' full --init tiny.json
 says "^profile full: block-size 64 instead of 512, the positions of the model"
 workers=$(($(usable_processors) / 4))
 [ $workers -ge 1 ] || workers=1
 if [ $workers -lt 8 ]; then
-    shows "data-workers $workers  (default)" quick --init gpt2
+    shows "data-workers $workers  (profile quick)" quick --init gpt2
     says "^profile quick: data-workers $workers instead of 8, one for every four processors"
 else
-    shows "data-workers 8  (default)" quick --init gpt2
+    shows "data-workers 8  (profile quick)" quick --init gpt2
 fi
 shows 'profile "full"  (command line)' auto --init tiny.json --memory-budget 4G
 says "^profile auto: full (8 x 64 x 1), the largest that fits in 4.0 GB (adamw in .*: "

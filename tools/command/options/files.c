@@ -28,7 +28,7 @@ typedef struct config_meaning {
     option_id id;      /* OPTION_CAPACITY: the name is unknown */
     const char *text;  /* NULL: nothing is to be set */
     int is_own_option; /* an element of a list that is an option of its own */
-    int is_weak;       /* SOURCE_CONFIG_WEAK */
+    int is_weak;       /* SOURCE_SUGGESTION */
     char held[400];    /* where text may be stored */
 } config_meaning;
 
@@ -216,7 +216,7 @@ static eitp_status set_config_value(config_reader *reader, const json_value *val
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be text (got %s)", where, value->name, value->text);
     if (meaning->is_weak)
         return options_set(reader->o, id, meaning->text,
-                           reader->source == SOURCE_CONFIG ? SOURCE_CONFIG_WEAK : reader->source, where, error);
+                           reader->source == SOURCE_CONFIG ? SOURCE_SUGGESTION : reader->source, where, error);
     if (reader->lines[id] && (!value->index || meaning->is_own_option))
         return fail_set_twice(reader, id, value, where, error);
     status = option_check_name(value->name, value->text, where, error);
@@ -391,12 +391,14 @@ void options_write(const option_set *o, text_buffer *t) {
     }
 }
 
-static const char *const source_names[] = {"not set", "default", "run.json",     "checkpoint",
-                                           "config",  "config",  "command line", "command line"};
+/* In the order of option_source. */
+static const char *const source_names[] = {"not set",      "default", "profile",     "run.json",     "checkpoint",
+                                           "command line", "config",  "environment", "command line", "command line"};
 
-/* Where a value comes from; of a configuration file the name and the line. */
+/* Where a value comes from, and if it has one its place. A suggestion with a place is from a file. */
 static void write_source(const option_value *value, int json, text_buffer *t) {
-    const char *name = source_names[value->source];
+    const int is_of_file = value->source == SOURCE_SUGGESTION && *value->place;
+    const char *name = source_names[is_of_file ? SOURCE_CONFIG : value->source];
     if (!json) {
         text_format(t, "  (%s)\n", *value->place ? value->place : name);
         return;

@@ -15,7 +15,7 @@ typedef struct config_name {
        of a list in turn. */
     const char *option;
     /* "written=meaning ..."; other values mean themselves. "" sets nothing, and "~value" is a flag turned off: see
-       SOURCE_CONFIG_WEAK. Of CONFIG_REFUSED: the values that are accepted. */
+       SOURCE_SUGGESTION. Of CONFIG_REFUSED: the values that are accepted. */
     const char *values;
     const char *reason; /* why it has no effect, or is refused */
 } config_name;

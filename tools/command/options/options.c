@@ -123,12 +123,11 @@ static void value_add(option_value *value, const char *text) {
     value->texts[value->count++] = command_copy(text);
 }
 
-/* "file:line" of a configuration file: that of the message, or where the value is only replaced, the old one. */
+/* The place that messages begin with, or where the value is only replaced, the old one. */
 static void find_place(const option_value *old, option_source source, const char *where, char *place, size_t size) {
-    const int is_config = source == SOURCE_CONFIG || source == SOURCE_CONFIG_WEAK;
     const size_t length = strlen(where);
     *place = 0;
-    if (is_config && length > 2)
+    if (length > 2)
         snprintf(place, size, "%.*s", (int)length - 2, where);
     else if (source == old->source)
         snprintf(place, size, "%s", old->place);
@@ -186,7 +185,7 @@ int options_has(const option_set *o, option_id id) {
 }
 
 int options_is_explicit(const option_set *o, option_id id) {
-    return o->values[id].source >= SOURCE_CONFIG_WEAK;
+    return o->values[id].source >= SOURCE_SUGGESTION;
 }
 
 eitp_status options_require(const option_set *o, option_id id, eitp_error *error) {
@@ -205,6 +204,11 @@ double options_number(const option_set *o, option_id id) {
 
 const char *options_text(const option_set *o, option_id id) {
     return o->values[id].count ? o->values[id].texts[0] : NULL;
+}
+
+const char *options_origin(const option_set *o, option_id id, char *text, size_t size) {
+    snprintf(text, size, "%s%s", *o->values[id].place ? ", from " : "", o->values[id].place);
+    return text;
 }
 
 int options_choice(const option_set *o, option_id id) {
@@ -313,7 +317,7 @@ static eitp_status read_flag(line_option *l, const option_name *found) {
     if (!*found->on)
         return set_by_name(l, found->id, boolean ? "1" : "0", SOURCE_COMMAND_LINE);
     if (boolean)
-        return set_by_name(l, found->id, found->on, found->is_on_weak ? SOURCE_CONFIG_WEAK : SOURCE_COMMAND_LINE);
+        return set_by_name(l, found->id, found->on, found->is_on_weak ? SOURCE_SUGGESTION : SOURCE_COMMAND_LINE);
     if (l->o->values[found->id].source == SOURCE_COMMAND_LINE && !strcmp(options_text(l->o, found->id), found->on))
         return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s conflicts with --%s, which sets %s to %s; give one",
                             l->name, l->o->values[found->id].name, options_name(found->id), found->on);
@@ -484,6 +488,23 @@ eitp_status options_replace(option_set *o, const char *argument, eitp_error *err
     return options_set(o, id, argument + size + 1, SOURCE_COMMAND_LINE, "--", error);
 }
 
+/* Options that a variable of the environment sets. */
+static eitp_status read_environment(option_set *o, eitp_error *error) {
+    static const struct {
+        const char *variable;
+        option_id id;
+    } variables[] = {{"EITP_LOG_DIR", OPTION_LOG_DIR}};
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < COMMAND_COUNT(variables) && !status; i++) {
+        const char *value = getenv(variables[i].variable);
+        char where[40];
+        snprintf(where, sizeof where, "%s: ", variables[i].variable);
+        if (value && *value && (option_of(variables[i].id)->commands & o->command))
+            status = options_set(o, variables[i].id, value, SOURCE_ENVIRONMENT, where, error);
+    }
+    return status;
+}
+
 /* Forgets values that stand for none, such as --layers 0: those of the library's defaults. */
 static void drop_open(option_set *o) {
     const eitp_recipe defaults = eitp_recipe_default();
@@ -513,6 +534,8 @@ eitp_status options_read(option_set *o, const char *name, unsigned command, int 
         *ended = 1;
         return EITP_OK;
     }
+    if (!status)
+        status = read_environment(o, error);
     if (!status && options_has(o, OPTION_CONFIG))
         status = options_read_config(o, options_text(o, OPTION_CONFIG), NULL, SOURCE_CONFIG, error);
     if (!status && options_has(o, OPTION_DEEPSPEED_CONFIG))

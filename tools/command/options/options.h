@@ -245,16 +245,19 @@ typedef enum option_id {
     OPTION_CAPACITY = OPTION_COUNT + 192 /* and settings without a row */
 } option_id;
 
-/* Where a value comes from; a later one of these overrides an earlier one. */
+/* Where a value comes from; a later one of these overrides an earlier one. From SOURCE_SUGGESTION on, someone has given
+   it to this command. */
 typedef enum option_source {
     SOURCE_NONE,
     SOURCE_DEFAULT,
+    SOURCE_PROFILE,    /* that of --profile */
     SOURCE_RUN,        /* run.json of the run that is resumed */
     SOURCE_CHECKPOINT, /* the checkpoint that is resumed */
-    /* A flag in --config that only suggests a value: fp16 turned off means fp32, load_best_model_at_end means keep-best
+    /* A flag that only suggests a value: fp16 turned off in --config means fp32, load_best_model_at_end means keep-best
        loss, unless something else sets the option. */
-    SOURCE_CONFIG_WEAK,
+    SOURCE_SUGGESTION,
     SOURCE_CONFIG,
+    SOURCE_ENVIRONMENT,
     SOURCE_COMMAND_LINE_WEAK,
     SOURCE_COMMAND_LINE
 } option_source;
@@ -267,7 +270,7 @@ typedef struct option_value {
     double number;
     char name[40];   /* as it was written on the command line: "fp16" of precision */
     char choice[40]; /* of a choice or a flag: its first spelling, whichever was given */
-    char place[200]; /* "file:line" of a configuration file */
+    char place[200]; /* "file:line" of a configuration file, a variable of the environment, "profile safe" */
 } option_value;
 
 typedef struct option_set {
@@ -286,8 +289,8 @@ typedef struct option_set {
 void options_create(option_set *o, const char *name, unsigned command);
 
 /*
- * Creates a set from the command line, the files of --config and --deepspeed-config, and the defaults; -q and -v take
- * effect. *ended is 1 after --help, which is printed. Release the set in any case.
+ * Creates a set from the command line, the environment, the files of --config and --deepspeed-config, and the defaults;
+ * -q and -v take effect. *ended is 1 after --help, which is printed. Release the set in any case.
  */
 eitp_status options_read(option_set *o, const char *name, unsigned command, int count, char **arguments, int *ended,
                          eitp_error *error);
@@ -295,7 +298,7 @@ void options_release(option_set *o);
 
 /*
  * Sets an option unless it has a value from a stronger source; lists collect the values of one source. `where` begins
- * messages: "--" or "file:line: ".
+ * messages: "--", or the place of the value and ": ".
  */
 eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
                         eitp_error *error);
@@ -315,7 +318,7 @@ eitp_status options_replace(option_set *o, const char *argument, eitp_error *err
 void options_clear(option_set *o, option_id id);
 
 int options_has(const option_set *o, option_id id);
-int options_is_explicit(const option_set *o, option_id id); /* from the command line or --config */
+int options_is_explicit(const option_set *o, option_id id); /* someone has given it to this command */
 int options_is_in_force(const option_set *o, option_id id); /* it has a value, and not 0 or false */
 /* True for a value that someone chose and that asks for something: a flag that a file sets to false does not, and a
    run.json has all values. */
@@ -325,6 +328,9 @@ int64_t options_integer(const option_set *o, option_id id);
 double options_number(const option_set *o, option_id id);
 const char *options_text(const option_set *o, option_id id); /* NULL: it has no value */
 const char *options_name(option_id id);
+
+/* ", from profile tiny" of a value that is not of the command line, for messages that quote it; else "". */
+const char *options_origin(const option_set *o, option_id id, char *text, size_t size);
 
 /* The option of a setting, or OPTION_CAPACITY. */
 option_id options_setting(const eitp_setting *setting);

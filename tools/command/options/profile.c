@@ -47,13 +47,21 @@ static int next_default(const char **list, option_id *id, char *value, size_t si
     return 1;
 }
 
+/* Sets an option, unless anything but its default does. */
+static void set_default(option_set *o, option_id id, const char *value) {
+    char where[40];
+    eitp_error ignored;
+    snprintf(where, sizeof where, "profile %s: ", profile_of(o)->name);
+    options_set(o, id, value, SOURCE_PROFILE, where, &ignored);
+}
+
 void profile_apply(option_set *o) {
     const char *list = profile_of(o)->defaults;
     option_id id;
     char value[40];
     while (next_default(&list, &id, value, sizeof value)) {
         if ((option_of(id)->commands & o->command) && !(id == OPTION_INIT && options_has(o, OPTION_MODEL)))
-            options_set_text(o, id, value, SOURCE_DEFAULT);
+            set_default(o, id, value);
     }
 }
 
@@ -61,7 +69,7 @@ void profile_name_model(option_set *o) {
     const char *model = profile_of(o)->model;
     if (!model || options_has(o, OPTION_MODEL) || options_has(o, OPTION_INIT))
         return;
-    options_set_text(o, OPTION_MODEL, model, SOURCE_DEFAULT);
+    set_default(o, OPTION_MODEL, model);
     output_info("profile %s: model %s; choose another with --model or --init", profile_of(o)->name, model);
 }
 
@@ -76,9 +84,8 @@ int64_t profile_integer(const option_set *o, option_id wanted) {
     return 0;
 }
 
-/* True if the option has a value that the profile gave it. */
 static int is_of_profile(const option_set *o, option_id id) {
-    return o->values[id].source == SOURCE_DEFAULT && profile_integer(o, id) == options_integer(o, id);
+    return o->values[id].source == SOURCE_PROFILE;
 }
 
 /* Lowers an option, and says why. */

@@ -89,7 +89,7 @@ static eitp_status split_self_repair(option_set *o, eitp_error *error) {
 
 int options_is_asked(const option_set *o, option_id id) {
     const option_value *value = &o->values[id];
-    if (value->source == SOURCE_CONFIG || value->source == SOURCE_CONFIG_WEAK)
+    if (value->source == SOURCE_CONFIG || value->source == SOURCE_SUGGESTION)
         return !o->has_record && (option_of(id)->kind != KIND_FLAG || value->integer);
     return value->count && value->source > SOURCE_CONFIG;
 }

@@ -248,7 +248,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
     fit->trainer.optimizer_config.optimizer = fit_optimizer(o);
     /* Profiles are tried before they are adapted to the model. */
-    if (o->values[OPTION_BLOCK_SIZE].source == SOURCE_DEFAULT && plan->block_size > positions)
+    if (!options_is_explicit(o, OPTION_BLOCK_SIZE) && plan->block_size > positions)
         plan->block_size = positions;
     else if ((status = model_check_block_size(o, positions, error)) != EITP_OK)
         return status;

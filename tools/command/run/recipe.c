@@ -26,8 +26,8 @@ static void set_length(const training_run *r, eitp_recipe *recipe) {
     recipe->run.steps = steps >= epochs ? options_integer(o, OPTION_STEPS) : 0;
     recipe->trainer.last_sample = 0;
     /* --drop-last changes the steps of the recorded epochs. */
-    if (r->checkpoint && steps <= SOURCE_CHECKPOINT && epochs <= SOURCE_CHECKPOINT && recorded->schedule.steps &&
-        !(options_is_explicit(o, OPTION_DROP_LAST) && recorded->last_sample)) {
+    if (r->checkpoint && !options_is_explicit(o, OPTION_STEPS) && !options_is_explicit(o, OPTION_EPOCHS) &&
+        recorded->schedule.steps && !(options_is_explicit(o, OPTION_DROP_LAST) && recorded->last_sample)) {
         recipe->run.steps = recorded->schedule.steps;
         recipe->trainer.last_sample = recorded->last_sample;
     }

@@ -75,11 +75,13 @@ static int evaluates_between_steps(const option_set *o) {
 }
 
 static eitp_status check_plateau(const option_set *o, eitp_error *error) {
+    char origin[220];
     if (options_choice(o, OPTION_LR_SCHEDULE) != EITP_SCHEDULE_PLATEAU)
         return EITP_OK;
     if (!options_choice(o, OPTION_EVAL))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--lr-schedule plateau requires evaluations; set --eval to steps or epoch (got no)");
+                            "--lr-schedule plateau requires evaluations; set --eval to steps or epoch (got no%s)",
+                            options_origin(o, OPTION_EVAL, origin, sizeof origin));
     if (!evaluates_between_steps(o))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--lr-schedule plateau requires evaluations between steps; set --eval-steps");
@@ -112,29 +114,28 @@ static void resolve_warmup(option_set *o, int64_t steps) {
         options_set_integer(o, OPTION_WARMUP_STEPS, (int64_t)ceil(ratio * (double)steps), source);
 }
 
-/* Sets an option, unless it is given as explicitly. That of a profile replaces another default. */
-static void set_unless_given(option_set *o, option_id id, const char *value, option_source source) {
-    eitp_error ignored;
-    if (o->values[id].source < source || o->values[id].source == SOURCE_DEFAULT)
-        options_set(o, id, value, source, "", &ignored);
+/* Sets an option that --metrics stands for, unless it is given as explicitly. */
+static void set_metric_option(option_set *o, option_id id, const char *value) {
+    const option_source source = o->values[OPTION_METRICS].source;
+    if (o->values[id].source < source)
+        options_set_text(o, id, value, source);
 }
 
 /* --metrics is short for four options. */
 static void resolve_metrics(option_set *o) {
     static const char *const levels[] = {"full", "full", "light"}; /* fast, standard, off */
     static const char *const steps[][2] = {{"100", "1000"}, {"200", "2000"}};
-    const option_source source = o->values[OPTION_METRICS].source;
     int chosen;
     if (!options_has(o, OPTION_METRICS))
         return;
     chosen = options_choice(o, OPTION_METRICS);
-    set_unless_given(o, OPTION_MONITOR, levels[chosen], source);
+    set_metric_option(o, OPTION_MONITOR, levels[chosen]);
     if (chosen == (int)COMMAND_COUNT(steps)) {
-        set_unless_given(o, OPTION_SPOT_SAMPLES, "0", source);
+        set_metric_option(o, OPTION_SPOT_SAMPLES, "0");
         return;
     }
-    set_unless_given(o, OPTION_LOG_FULL_EVERY, steps[chosen][0], source);
-    set_unless_given(o, OPTION_METRICS_EVERY, steps[chosen][1], source);
+    set_metric_option(o, OPTION_LOG_FULL_EVERY, steps[chosen][0]);
+    set_metric_option(o, OPTION_METRICS_EVERY, steps[chosen][1]);
 }
 
 /* True if spot evaluations, which are made every --log-full-every steps, may be made. -1 means those of task vae. */
@@ -214,14 +215,6 @@ static eitp_status resolve_reports(option_set *o, eitp_error *error) {
     return status;
 }
 
-/* The directory of records from the environment. */
-static eitp_status resolve_log_directory(option_set *o, eitp_error *error) {
-    const char *directory = getenv("EITP_LOG_DIR");
-    if (!directory || !*directory || options_is_explicit(o, OPTION_LOG_DIR))
-        return EITP_OK;
-    return options_set(o, OPTION_LOG_DIR, directory, SOURCE_CONFIG, "EITP_LOG_DIR: ", error);
-}
-
 eitp_status run_resolve(training_run *r, eitp_error *error) {
     option_set *o = &r->options;
     eitp_status status;
@@ -247,8 +240,6 @@ eitp_status run_resolve(training_run *r, eitp_error *error) {
     resolve_metrics(o);
     report_unrecorded(o);
     status = resolve_reports(o, error);
-    if (!status)
-        status = resolve_log_directory(o, error);
     if (!status)
         status = options_reconcile(o, error);
     /* A run that is resumed keeps its data. */

@@ -26,7 +26,7 @@ static eitp_status find_model(training_run *r, eitp_error *error) {
     if (!given || r->model_directory || !(run_starts_from_model(r) || adapt_is_requested(&r->options)))
         return EITP_OK;
     status = model_find_directory(given, &found, error);
-    if (status && r->options.values[OPTION_MODEL].source == SOURCE_DEFAULT) {
+    if (status && r->options.values[OPTION_MODEL].source == SOURCE_PROFILE) {
         const eitp_error why = *error;
         return command_fail(error, status,
                             "%s; or choose another model than that of --profile %s with --model or --init", why.message,
@@ -148,9 +148,8 @@ static eitp_status plan(training_run *r, eitp_error *error) {
     eitp_recipe *recipe = eitp_training_get_recipe(r->training);
     eitp_status status = advice_settle_profile(o, &r->shape, error);
     /* Profiles are tried before they are adapted to the model. */
-    if (!status && o->values[OPTION_BLOCK_SIZE].source == SOURCE_DEFAULT &&
-        options_integer(o, OPTION_BLOCK_SIZE) > positions)
-        options_set_integer(o, OPTION_BLOCK_SIZE, positions, SOURCE_DEFAULT);
+    if (!status && !options_is_explicit(o, OPTION_BLOCK_SIZE) && options_integer(o, OPTION_BLOCK_SIZE) > positions)
+        options_set_integer(o, OPTION_BLOCK_SIZE, positions, o->values[OPTION_BLOCK_SIZE].source);
     if (!status)
         status = recipe_follow_options(r, recipe, error);
     process_cancel_on_stop(PROCESS_CANCEL_ALL);

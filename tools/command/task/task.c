@@ -63,8 +63,6 @@ int task_has_rows(const option_set *o, const eitp_transformer_config *shape) {
 }
 
 void task_set_classifier_batch(option_set *o) {
-    if (profile_integer(o, OPTION_BATCH_SIZE))
-        return;
     options_set_integer(o, OPTION_BATCH_SIZE, 16, SOURCE_DEFAULT);
     options_set_integer(o, OPTION_GRAD_ACCUM, 1, SOURCE_DEFAULT);
 }

@@ -20,7 +20,7 @@ eitp_status emergence_check(const option_set *o, eitp_error *error) {
     int exists;
     /* A file of options may be that of several commands. */
     for (size_t i = 0; i < COMMAND_COUNT(of_emergence); i++) {
-        if (o->values[of_emergence[i]].source > SOURCE_CONFIG && !options_integer(o, OPTION_EMERGENCE))
+        if (o->values[of_emergence[i]].source == SOURCE_COMMAND_LINE && !options_integer(o, OPTION_EMERGENCE))
             return command_fail(error, EITP_ERROR_ARGUMENT, "--%s requires --emergence", options_name(of_emergence[i]));
     }
     if (!path)
