@@ -115,6 +115,7 @@ typedef struct eitp_memory_recipe {
     const char *offload;      /* "none", "auto" (as few variables as necessary), "states" or "all" */
     const char *offload_file; /* NULL: in the output directory, or in the host's memory if the device has its own */
     int least;                /* take the configuration with the least memory, not the fastest that fits */
+    uint64_t process;         /* resident bytes of the process without the run; 0: what they are when it is planned */
     eitp_async_save async_save;
 } eitp_memory_recipe;
 
@@ -216,6 +217,20 @@ EITP_API eitp_recipe *eitp_training_get_recipe(eitp_training *training);
    receives it. EITP_ERROR_MEMORY names the budget that would be enough; the recipe may then be changed, and planned
    again. */
 EITP_API eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error);
+
+/* The first half of it: divides the data, and describes the run to the planner, so that a program can measure and
+   choose configurations with eitp_training_get_fit. */
+EITP_API eitp_status eitp_training_describe(eitp_training *training, eitp_error *error);
+
+/*
+ * Opens a recipe to plan it alone, on a machine that may have neither its data nor its output directory: nothing is
+ * written, and the training is neither prepared nor run. Samples are random ones, as long as task.block_size, the
+ * model and the tokenizer let them be. Of data that are named, the first row tells the kind of task, and random weights
+ * get the vocabulary of their token file, or of the tokenizer that would be trained on them, at most. Random weights
+ * may have adapters: they stand for a model of that shape. Sample prompts count once their tokenizer is known.
+ * eitp_fit.create_task of eitp_training_get_fit creates the model and its task, whose samples can be read.
+ */
+EITP_API eitp_status eitp_training_open_plan(const eitp_recipe *recipe, eitp_training **training, eitp_error *error);
 
 /* Creates context, model, task and trainer, with the weights that the training starts from, and adds what it is to
    run.json (eitp_run_add_info). Plans first, if that was not done. What a failed call has created is destroyed; it can

@@ -96,7 +96,7 @@ EITP__PRIVATE eitp_status eitp__find_conversations(eitp_training *training, eitp
 
 /* ---- Samples ---- */
 
-static eitp_status eitp__open_chat(eitp_training *training, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__open_chat(eitp_training *training, eitp_error *error) {
     eitp_status status;
     if (!training->tokenizer)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -116,7 +116,7 @@ EITP__PRIVATE eitp_status eitp__open_conversations(eitp_training *training, eitp
     eitp_status status = eitp__open_chat(training, error);
     if (status)
         return status;
-    eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
+    eitp__training_follow_tokenizer(training);
     status = eitp__training_check_tokenizer(training, NULL, error);
     config.max_length = eitp__training_max_length(training);
     config.chat = training->chat;

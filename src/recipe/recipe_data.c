@@ -127,11 +127,11 @@ static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split 
 }
 
 /* The vocabulary of a token file that has no tokenizer becomes that of random weights. */
-static eitp_status eitp__take_file_vocabulary(eitp_training *training, const char *path, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__take_file_vocabulary(eitp_training *training, const char *path, eitp_error *error) {
     eitp_sample_file *file;
     const eitp_status status = eitp_sample_file_open(&training->host, path, 0, &file, error);
     if (!status)
-        eitp__training_set_vocabulary(training, eitp_sample_file_get_info(file).vocabulary_size);
+        eitp__training_set_vocabulary(training, eitp_sample_file_get_info(file).vocabulary_size, "token file");
     eitp_sample_file_close(file);
     return status;
 }
@@ -148,7 +148,7 @@ EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_s
         status = split == EITP_TRAINING ? eitp__training_make_tokenizer(training, 0, error)
                                         : eitp__training_use_bytes(training, "", error);
     if (!status && training->tokenizer)
-        eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
+        eitp__training_follow_tokenizer(training);
     else if (!status)
         status = eitp__take_file_vocabulary(training, part->path, error);
     if (!status && training->tokenizer)
@@ -168,7 +168,10 @@ EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_s
 EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training, eitp_split split) {
     const eitp__data_part *part = &training->parts[split];
     const eitp__data_part *owner = part->file ? part : &training->parts[EITP_TRAINING];
-    eitp_token_source source = eitp_sample_file_token_source(owner->file, part->range);
+    eitp_token_source source;
+    if (training->is_plan)
+        return eitp__random_tokens(training, split);
+    source = eitp_sample_file_token_source(owner->file, part->range);
     if (split == EITP_TRAINING && training->kept_tokens)
         source.hash = training->resumed.data.hash;
     return source;

@@ -266,7 +266,7 @@ static eitp_status eitp__open_labels(eitp_training *training, eitp_error *error)
     if (!training->tokenizer)
         status = eitp__training_make_tokenizer(training, 1, error);
     if (!status)
-        eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
+        eitp__training_follow_tokenizer(training);
     if (!status)
         status = eitp__training_check_tokenizer(training, NULL, error);
     if (!status && eitp__starts_with_labels(training))

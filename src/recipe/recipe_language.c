@@ -172,7 +172,7 @@ static eitp_status eitp__check_mask_token(const eitp_training *training, eitp_er
 static eitp_status eitp__open_masked_rows(eitp_training *training, eitp_error *error) {
     eitp__sample_config config = EITP__ZERO;
     eitp_status status;
-    eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
+    eitp__training_follow_tokenizer(training);
     status = eitp__training_check_tokenizer(training, NULL, error);
     config.max_length = eitp__training_max_length(training);
     config.drops_labels = 1;
@@ -209,7 +209,7 @@ static eitp_status eitp__masked_source(eitp_training *training, eitp_split split
     const eitp_token_source tokens = eitp__part_tokens(training, split);
     eitp_status status;
     *source = eitp__part_samples(training, split);
-    if (training->parts[EITP_TRAINING].is_labelled)
+    if (training->is_plan || training->parts[EITP_TRAINING].is_labelled)
         return EITP_OK;
     status = eitp_text_windows_init(windows, &tokens, training->tokenizer, training->rows, error);
     *source = eitp_text_windows_source(windows);
@@ -224,7 +224,7 @@ static eitp_status eitp__create_masked(eitp_training *training, eitp_model *mode
     config.model = model;
     config.tokenizer = training->tokenizer;
     config.probability = training->recipe.task.mlm_probability;
-    config.whole_words = training->recipe.task.whole_words;
+    config.whole_words = training->recipe.task.whole_words && training->tokenizer;
     status = eitp__masked_source(training, EITP_TRAINING, &config.training, error);
     if (!status && training->validates)
         status = eitp__masked_source(training, EITP_VALIDATION, &config.validation, error);

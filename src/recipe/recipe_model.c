@@ -155,7 +155,7 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a recipe needs a model: set model to a directory, or init to a shape with random weights, "
                           "such as tiny");
-    if (recipe->lora_rank && !recipe->directory && !training->is_resumed)
+    if (recipe->lora_rank && !recipe->directory && !training->is_resumed && !training->is_plan)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "lora_rank requires model: adapters are trained on top of existing weights");
     status = training->is_resumed || recipe->directory ? eitp__read_stored_shape(training, error)

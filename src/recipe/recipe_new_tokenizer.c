@@ -266,6 +266,17 @@ EITP__PRIVATE int eitp__training_may_make_tokenizer(const eitp_training *trainin
            eitp__new_vocabulary(training, UINT64_MAX) > eitp__least_vocabulary(training);
 }
 
+EITP__PRIVATE eitp_status eitp__training_presume_tokenizer(eitp_training *training, int has_rows, eitp_error *error) {
+    eitp__training_text text;
+    eitp_status status;
+    if (!eitp__training_may_make_tokenizer(training))
+        return eitp__training_use_bytes(training, "", error);
+    status = eitp__open_training_text(training, has_rows, &text, error);
+    eitp__training_set_vocabulary(training, eitp__new_vocabulary(training, text.all_bytes), "tokenizer");
+    eitp__close_training_text(&text);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__training_make_tokenizer(eitp_training *training, int has_rows, eitp_error *error) {
     const char *stage = training->stage;
     eitp_status status;

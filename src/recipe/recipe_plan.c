@@ -90,12 +90,12 @@ static void eitp__describe_numbers(eitp_training *training) {
     fit->trainer.optimizer_config.optimizer = fit->any_optimizer ? EITP_ADAMW : eitp__find_optimizer(memory->optimizer);
 }
 
-/* The recipe's budget, or the free memory; `known`, if it is not 0, is what was found before. */
-static eitp_status eitp__find_budget(const eitp_training *training, size_t known, size_t *budget, eitp_error *error) {
+/* The recipe's budget, or the free memory. */
+static eitp_status eitp__find_budget(const eitp_training *training, size_t *budget, eitp_error *error) {
     char text[16];
     eitp_memory_info info;
     eitp_status status;
-    *budget = training->recipe.memory.budget ? (size_t)training->recipe.memory.budget : known;
+    *budget = (size_t)training->recipe.memory.budget;
     if (*budget)
         return EITP_OK;
     status = eitp_memory_info_read(&training->host, &info, error);
@@ -107,13 +107,12 @@ static eitp_status eitp__find_budget(const eitp_training *training, size_t known
 }
 
 /* The same for a GPU's own memory. */
-static eitp_status eitp__find_device_budget(const eitp_training *training, size_t known, eitp_fit *fit,
-                                            eitp_error *error) {
+static eitp_status eitp__find_device_budget(const eitp_training *training, eitp_fit *fit, eitp_error *error) {
     const eitp_memory_recipe *memory = &training->recipe.memory;
     eitp_device_memory found;
     char texts[2][16];
     eitp_status status;
-    fit->device_budget = memory->device_budget ? (size_t)memory->device_budget : known;
+    fit->device_budget = (size_t)memory->device_budget;
     if (fit->device_budget)
         return EITP_OK;
     status = eitp_fit_device_memory(fit, &found, error);
@@ -137,7 +136,11 @@ EITP__PRIVATE void eitp__training_set_rates(const eitp_training *training, eitp_
 
 EITP__PRIVATE eitp_status eitp__training_split(eitp_training *training, eitp_error *error) {
     const eitp_run_config *run = &training->recipe.run;
-    const eitp_status status = training->kind->split(training, error);
+    eitp_status status = EITP_OK;
+    if (training->is_plan)
+        eitp__training_split_random(training);
+    else
+        status = training->kind->split(training, error);
     if (!status && !training->validates && training->recipe.trainer.schedule.kind == EITP_SCHEDULE_PLATEAU)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "lr_schedule plateau requires validation data; set val_data or val_fraction");
@@ -165,10 +168,10 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     const eitp_memory_recipe *memory = &training->recipe.memory;
     const char *offload = memory->offload ? memory->offload : "none";
     eitp_fit *fit = &training->fit;
-    const size_t known = fit->budget, known_of_device = fit->device_budget;
     eitp_memory_info info = EITP__ZERO;
     eitp_status status;
     memset(fit, 0, sizeof *fit);
+    fit->least = memory->least;
     fit->context = training->recipe.context;
     fit->trainer = training->recipe.trainer;
     fit->trainer.plan.recompute = memory->recompute;
@@ -186,12 +189,12 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     fit->create_more = training->prompt_tokens ? eitp__sample_texts_plan : NULL;
     eitp__keep_kernels(training, &fit->context);
     status = eitp_memory_info_read(&training->host, &info, error);
-    fit->process = (size_t)info.resident;
+    fit->process = memory->process ? (size_t)memory->process : (size_t)info.resident;
     eitp__describe_numbers(training);
     eitp__training_set_rates(training, &fit->trainer);
     if (!status)
-        status = eitp__find_budget(training, known, &fit->budget, error);
-    return status ? status : eitp__find_device_budget(training, known_of_device, fit, error);
+        status = eitp__find_budget(training, &fit->budget, error);
+    return status ? status : eitp__find_device_budget(training, fit, error);
 }
 
 /* ---- The run ---- */

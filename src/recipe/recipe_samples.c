@@ -14,6 +14,15 @@ EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training) {
     return wanted < positions ? wanted : positions;
 }
 
+EITP__PRIVATE void eitp__settle_block_size(eitp_training *training) {
+    const int64_t given = training->recipe.task.block_size, used = eitp__training_max_length(training);
+    if (given > used)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "block_size is above the model's %lld positions (got %lld): texts are cut at %lld tokens",
+                       (long long)used, (long long)given, (long long)used);
+    training->recipe.task.block_size = used;
+}
+
 /* ---- Labels in the data ---- */
 
 /* A directory of texts without directories in it just has texts. */
@@ -259,10 +268,12 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
 /* ---- Parts ---- */
 
 /* Texts that are in both parts make the validation look better than it is. */
-static eitp_status eitp__report_overlap(const eitp_training *training, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__report_overlap(eitp_training *training, eitp_error *error) {
     const eitp_labelled_part *held = training->parts[EITP_VALIDATION].samples;
     uint64_t count = 0;
-    const eitp_status status = eitp__labelled_overlap(training->parts[EITP_TRAINING].samples, held, &count, error);
+    eitp_status status = EITP_OK;
+    if (training->validates && held)
+        status = eitp__labelled_overlap(training->parts[EITP_TRAINING].samples, held, &count, error);
     if (!status && count)
         eitp__log_line(
             &training->host, EITP_LOG_WARNING,
@@ -292,11 +303,12 @@ EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, 
     training->validates = !status && validation_samples.count > 0 && !training->recipe.data.holds_out_only;
     training->rows = training_samples.max_length > validation_samples.max_length ? training_samples.max_length
                                                                                  : validation_samples.max_length;
-    return training->validates ? eitp__report_overlap(training, error) : status;
+    return status;
 }
 
 EITP__PRIVATE eitp_labelled_source eitp__part_samples(const eitp_training *training, eitp_split split) {
-    eitp_labelled_source source = eitp_labelled_part_source(training->parts[split].samples);
+    eitp_labelled_source source = training->is_plan ? eitp__random_samples(training, split)
+                                                    : eitp_labelled_part_source(training->parts[split].samples);
     if (training->planned_length && source.max_length > training->planned_length)
         source.max_length = training->planned_length;
     return source;

@@ -133,16 +133,19 @@ EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training,
     return status ? status : eitp__load_encoder_tokenizer(training, error);
 }
 
-EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_t vocabulary) {
+EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_t vocabulary, const char *from) {
     const eitp_model_recipe *recipe = &training->recipe.model;
     if (training->is_resumed || recipe->directory || recipe->vocabulary || vocabulary <= 0 ||
         vocabulary == training->shape.vocabulary || eitp__is_shape_file(&training->host, recipe->shape))
         return;
     eitp__log_line(&training->host, EITP_LOG_INFO,
-                   "vocabulary: %lld (from the %s; %s has %lld; override with vocab_size)", (long long)vocabulary,
-                   training->tokenizer ? "tokenizer" : "token file", recipe->shape,
-                   (long long)training->shape.vocabulary);
+                   "vocabulary: %lld (from the %s; %s has %lld; override with vocab_size)", (long long)vocabulary, from,
+                   recipe->shape, (long long)training->shape.vocabulary);
     training->shape.vocabulary = vocabulary;
+}
+
+EITP__PRIVATE void eitp__training_follow_tokenizer(eitp_training *training) {
+    eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer), "tokenizer");
 }
 
 EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_sample_file *file,

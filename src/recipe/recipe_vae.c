@@ -101,7 +101,7 @@ static eitp_status eitp__set_vae_shape(eitp_training *training, eitp_error *erro
 /* ---- Data ---- */
 
 /* The encoder's weights, if it has any, are of its own vocabulary. */
-static eitp_status eitp__settle_encoder_vocabulary(eitp_training *training, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__settle_encoder_vocabulary(eitp_training *training, eitp_error *error) {
     const eitp_tokenizer *reads = training->encoder_tokenizer ? training->encoder_tokenizer : training->tokenizer;
     eitp_transformer_config *encoder = &training->latent.encoder;
     const int is_random = !training->encoder_directory && !training->is_resumed &&
@@ -118,8 +118,7 @@ static eitp_status eitp__settle_encoder_vocabulary(eitp_training *training, eitp
                       training->encoder_directory ? training->encoder_directory : "its directory");
 }
 
-/* Tokens of a text, with end-of-text. */
-static int64_t eitp__vae_text_length(const eitp_training *training) {
+EITP__PRIVATE int64_t eitp__vae_text_length(const eitp_training *training) {
     const int64_t reads = eitp_transformer_config_positions(&training->latent.encoder);
     const int64_t length = eitp__training_max_length(training);
     return training->encoder_tokenizer || length <= reads ? length : reads;
@@ -131,7 +130,7 @@ static eitp_status eitp__open_texts(eitp_training *training, eitp_error *error) 
     eitp_status status = training->tokenizer ? EITP_OK : eitp__training_make_tokenizer(training, 1, error);
     if (status)
         return status;
-    eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
+    eitp__training_follow_tokenizer(training);
     status = eitp__training_check_tokenizer(training, NULL, error);
     if (!status)
         status = eitp__settle_encoder_vocabulary(training, error);
@@ -156,6 +155,8 @@ static eitp_status eitp__create_vae(eitp_training *training, eitp_model *model, 
                                     eitp_error *error) {
     eitp_vae_config config = eitp_vae_config_default();
     (void)is_planned;
+    if (training->is_plan && !training->tokenizer)
+        config.end_of_text = 0; /* that of a tokenizer that is not trained yet */
     config.model = model;
     config.training = eitp__part_samples(training, EITP_TRAINING);
     if (training->validates)

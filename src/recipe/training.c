@@ -45,16 +45,6 @@ static eitp_status eitp__check_adapters(eitp_training *training, eitp_error *err
                       eitp__training_checkpoint(training), (long long)had);
 }
 
-/* Rows are cut to the block size, and that to the model's positions. */
-static void eitp__settle_block_size(eitp_training *training) {
-    const int64_t given = training->recipe.task.block_size, used = eitp__training_max_length(training);
-    if (given > used)
-        eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "block_size is above the model's %lld positions (got %lld): texts are cut at %lld tokens",
-                       (long long)used, (long long)given, (long long)used);
-    training->recipe.task.block_size = used;
-}
-
 static eitp_status eitp__open_parts(eitp_training *training, eitp_error *error) {
     const eitp_status status = training->kind->open(training, error);
     eitp__training_release_input(training);
@@ -112,34 +102,40 @@ eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **traini
     return eitp_training_open_run(recipe, NULL, training, error);
 }
 
-/* ---- Planning ---- */
-
-/* The planner names the configuration with the least memory where nothing fits. */
-static eitp_status eitp__choose_least(eitp_training *training, eitp_error *error) {
-    eitp_fit nothing = training->fit;
-    eitp_fit_candidate ignored;
+eitp_status eitp_training_open_plan(const eitp_recipe *recipe, eitp_training **training, eitp_error *error) {
+    static const eitp__stage stages[] = {{"reading the model's configuration", eitp__training_read_shape},
+                                         {"reading the data", eitp__training_set_shape},
+                                         {"loading the tokenizer", eitp__training_load_tokenizer},
+                                         {"reading the data", eitp__open_planned}};
+    eitp_training *opened;
     eitp_status status;
-    nothing.budget = nothing.device_budget = 1;
-    status = eitp_fit_choose(&nothing, &ignored, &training->choice, error);
-    if (status && status != EITP_ERROR_MEMORY)
+    if (!recipe || !training)
+        return eitp__fail_null(error, "eitp_training_open_plan", "recipe and training");
+    *training = NULL;
+    status = eitp__recipe_check_host(recipe, error);
+    if (!status)
+        status = eitp__training_create(recipe, &opened, error);
+    if (status)
         return status;
-    training->choice.fits = eitp_fit_admits(&training->fit, &training->choice);
-    return training->choice.fits ? EITP_OK : eitp_fit_choose(&training->fit, &ignored, NULL, error);
+    opened->is_plan = 1;
+    opened->has_begun = 1; /* so that closing removes nothing */
+    opened->parts[EITP_TRAINING].paths = &opened->recipe.data.training;
+    opened->parts[EITP_VALIDATION].paths = &opened->recipe.data.validation;
+    status = eitp__run_stages(opened, stages, EITP__COUNT(stages), error);
+    if (!status)
+        *training = opened;
+    else
+        eitp_training_close(opened);
+    return status;
 }
+
+/* ---- Planning ---- */
 
 static eitp_status eitp__choose(eitp_training *training, eitp_error *error) {
     eitp_status status;
     memset(&training->price, 0, sizeof training->price);
-    if (training->recipe.memory.least)
-        return eitp__choose_least(training, error);
     status = eitp_fit_choose(&training->fit, &training->choice, NULL, error);
     return status ? status : eitp_fit_find_price(&training->fit, &training->choice, &training->price, error);
-}
-
-static eitp_status eitp__plan_stages(eitp_training *training, eitp_error *error) {
-    static const eitp__stage stages[] = {
-        {NULL, eitp__training_split}, {"planning memory", eitp__training_describe_fit}, {NULL, eitp__choose}};
-    return eitp__run_stages(training, stages, EITP__COUNT(stages), error);
 }
 
 /* ---- The size of windows ---- */
@@ -150,7 +146,8 @@ enum { EITP__EPOCH_STEPS = 64 };
 static int eitp__has_enough_windows(const eitp_training *training) {
     const eitp_trainer_config *trainer = &training->recipe.trainer;
     const uint64_t step = (uint64_t)trainer->batch_size * (uint64_t)trainer->grad_accum;
-    return training->parts[EITP_TRAINING].range.count / (uint64_t)training->rows / step >= EITP__EPOCH_STEPS;
+    return training->is_plan ||
+           training->parts[EITP_TRAINING].range.count / (uint64_t)training->rows / step >= EITP__EPOCH_STEPS;
 }
 
 /* True if neither the recipe nor a checkpoint sets the size of windows. Planning that has failed before may have left
@@ -185,7 +182,8 @@ static void eitp__log_window(const eitp_training *training) {
                  longer->device ? " of the GPU's memory" : " of memory");
     else
         snprintf(reason, sizeof reason, "%s",
-                 training->rows < eitp__usual_positions(training)
+                 training->fit.least ? "they take the least memory"
+                 : training->rows < eitp__usual_positions(training)
                      ? "an epoch of longer windows has fewer than 64 steps"
                      : "sequences are that long unless others are asked for");
     if (training->rows == positions)
@@ -203,23 +201,38 @@ static eitp_status eitp__refuse_trained(eitp_error *error) {
                       "a trained model is neither planned nor run; open its recipe with eitp_training_open to train");
 }
 
+/* Runs the stages of planning: the first two describe the run, the third chooses a configuration. */
+static eitp_status eitp__plan_stages(eitp_training *training, size_t count, eitp_error *error) {
+    static const eitp__stage stages[] = {
+        {NULL, eitp__training_split}, {"planning memory", eitp__training_describe_fit}, {NULL, eitp__choose}};
+    const int is_open = eitp__is_window_open(training);
+    eitp_status status;
+    training->length_count = 0;
+    training->planned_length = 0;
+    if (is_open)
+        eitp__list_windows(training);
+    status = eitp__run_stages(training, stages, count, error);
+    training->chosen_window = is_open ? training->recipe.task.block_size : 0;
+    return status;
+}
+
+eitp_status eitp_training_describe(eitp_training *training, eitp_error *error) {
+    if (!training)
+        return eitp__fail_null(error, "eitp_training_describe", "training");
+    if (training->trained)
+        return eitp__refuse_trained(error);
+    return training->is_planned ? EITP_OK : eitp__plan_stages(training, 2, error);
+}
+
 eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!training)
         return eitp__fail_null(error, "eitp_training_plan", "training");
     if (training->trained)
         return eitp__refuse_trained(error);
-    if (!training->is_planned)
-        training->fit.budget = training->fit.device_budget = 0; /* as they are now */
     if (!training->is_planned) {
-        const int is_open = eitp__is_window_open(training);
-        training->length_count = 0;
-        training->planned_length = 0;
-        if (is_open)
-            eitp__list_windows(training);
-        status = eitp__plan_stages(training, error);
-        training->chosen_window = is_open ? training->recipe.task.block_size : 0;
-        if (!status && is_open)
+        status = eitp__plan_stages(training, 3, error);
+        if (!status && training->length_count)
             eitp__log_window(training);
     }
     training->is_planned |= !status;
@@ -390,6 +403,7 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
                                          {NULL, eitp__configure_run},
                                          {NULL, eitp__resume},
                                          {NULL, eitp__training_add_info},
+                                         {NULL, eitp__report_overlap},
                                          {NULL, eitp__log_data},
                                          {NULL, eitp__clean_data}};
     eitp_status status;
@@ -397,6 +411,9 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
     double warmup_ratio;
     if (training && training->trained)
         return eitp__prepare_trained(training, error);
+    if (training && training->is_plan)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a training that was opened to plan it has no data; open its recipe with eitp_training_open");
     status = eitp_training_plan(training, NULL, error);
     if (status || training->is_prepared)
         return status;

@@ -34,6 +34,7 @@ struct eitp_training {
     char read_otherwise[200];     /* settings by which the data are read otherwise than by the resumed run; "": none */
     char *model_directory;        /* of the weights that it starts from; NULL: random ones, or a checkpoint's */
     char *base;                   /* of the weights that the adapters of the checkpoint belong to */
+    int is_plan;                  /* it is opened to be planned alone, with random samples */
     char *trained;                /* the checkpoint or model that is only used or evaluated; NULL: this is a training */
     eitp_trained_samples samples; /* of it */
     eitp_split packed_as;         /* what its training data were in the run: eitp__run_split */
@@ -195,17 +196,20 @@ EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training,
 EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, const char *why, eitp_error *error);
 
 /* For a training without a tokenizer: trains one on the text, if weights and vocabulary are new, else creates that of
-   bytes. `has_rows`: the data are read as rows. */
+   bytes. `has_rows`: the data are read as rows. Presumed, it only has its size, at most. */
 EITP__PRIVATE int eitp__training_may_make_tokenizer(const eitp_training *training);
 EITP__PRIVATE eitp_status eitp__training_make_tokenizer(eitp_training *training, int has_rows, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__training_presume_tokenizer(eitp_training *training, int has_rows, eitp_error *error);
 
 /* Removes the tokenizer that a new run has trained, and the copy of the input that it was trained on. */
 EITP__PRIVATE void eitp__remove_new_tokenizer(const eitp_training *training);
 EITP__PRIVATE void eitp__training_release_input(eitp_training *training);
 
-/* Gives random weights the vocabulary of the tokenizer, or of a token file, unless the recipe has one; fails if the
-   model's vocabulary has not all tokens. `file` may be NULL. */
-EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_t vocabulary);
+/* Gives random weights the vocabulary of the tokenizer, or of a token file, which `from` names, unless the recipe has
+   one; fails if the model's vocabulary has not all tokens. `file` may be NULL. */
+EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_t vocabulary, const char *from);
+EITP__PRIVATE void eitp__training_follow_tokenizer(eitp_training *training);
+EITP__PRIVATE eitp_status eitp__take_file_vocabulary(eitp_training *training, const char *path, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_sample_file *file,
                                                          eitp_error *error);
 
@@ -235,7 +239,15 @@ typedef struct eitp__sample_config {
 EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_split split,
                                                   const eitp__sample_config *config, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__report_overlap(eitp_training *training, eitp_error *error);
 EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training);
+
+/* Rows are cut to the block size, and that to the model's positions. */
+EITP__PRIVATE void eitp__settle_block_size(eitp_training *training);
+
+/* For task vae: gives a random encoder its vocabulary; the tokens of a text, at most, with end-of-text. */
+EITP__PRIVATE eitp_status eitp__settle_encoder_vocabulary(eitp_training *training, eitp_error *error);
+EITP__PRIVATE int64_t eitp__vae_text_length(const eitp_training *training);
 
 /* The tokens of a sequence where none are asked for: the model's positions, or as many as people train with. */
 enum { EITP__LONGEST_USUAL = 2048 };
@@ -259,6 +271,12 @@ EITP__PRIVATE int eitp__part_has_rows(const eitp_training *training, eitp_split 
 EITP__PRIVATE eitp_labelled_source eitp__part_samples(const eitp_training *training, eitp_split split);
 EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training, eitp_split split);
 
+/* Random tokens and samples as long as those of a training that is only planned, at most. The training must outlive
+   them. */
+EITP__PRIVATE eitp_token_source eitp__random_tokens(const eitp_training *training, eitp_split split);
+EITP__PRIVATE eitp_labelled_source eitp__random_samples(const eitp_training *training, eitp_split split);
+EITP__PRIVATE void eitp__training_split_random(eitp_training *training);
+
 EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part);
 
 /* ---- Conversations ---- */
@@ -277,7 +295,8 @@ EITP__PRIVATE eitp_status eitp__training_set_chat_template(eitp_training *traini
 EITP__PRIVATE eitp_chat_config eitp__training_chat_config(const eitp_training *training);
 EITP__PRIVATE uint64_t eitp__chat_fingerprint(const eitp_training *training, uint64_t hash);
 
-/* Opens the conversations, and creates their task. */
+/* Creates what writes conversations with the tokenizer; opens them, and creates their task. */
+EITP__PRIVATE eitp_status eitp__open_chat(eitp_training *training, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__open_conversations(eitp_training *training, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__create_conversations(eitp_training *training, eitp_model *model, eitp_task *task,
                                                      eitp_error *error);
@@ -339,6 +358,9 @@ EITP__PRIVATE void eitp__training_log_data(const eitp_training *training);
 EITP__PRIVATE eitp_status eitp__training_add_info(eitp_training *training, eitp_error *error);
 
 /* ---- Memory ---- */
+
+/* Looks at the data of a training that is only planned, as far as memory depends on them. */
+EITP__PRIVATE eitp_status eitp__open_planned(eitp_training *training, eitp_error *error);
 
 /* Divides the data into what is trained on and what is held out, and checks what that allows. */
 EITP__PRIVATE eitp_status eitp__training_split(eitp_training *training, eitp_error *error);

@@ -536,15 +536,17 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
     eitp_context *device = NULL;
     const size_t lengths = fit->length_count ? fit->length_count : 1;
     eitp_status status = eitp__begin_search(fit, &request, &search, &device, error);
-    for (size_t i = 0; i < lengths && !status && !search.best.fits; i++) {
+    for (size_t i = fit->least ? lengths - 1 : 0; i < lengths && !status && !search.best.fits; i++) {
         search.length = fit->length_count ? fit->lengths[i] : 0;
         status = eitp__use_length(fit, search.length, error);
-        if (!status)
+        if (!status && !fit->least)
             status = eitp__search_length(&search, i == lengths - 1, error);
     }
     *chosen = least = search.best;
-    if (!status && !chosen->fits && (smallest || error))
+    if (!status && !chosen->fits && (smallest || error || fit->least))
         status = eitp__find_smallest(&search, &least, error);
+    if (!status && fit->least && least.fits)
+        *chosen = least;
     eitp_context_destroy(device);
     if (smallest)
         *smallest = least;
@@ -593,8 +595,11 @@ eitp_status eitp_fit_find_price(const eitp_fit *fit, const eitp_fit_candidate *c
     eitp__fit_search search;
     eitp_context *device = NULL;
     const eitp_fidelity fidelity = eitp_optimizer_get(chosen->optimizer)->fidelity;
-    eitp_status status = eitp__begin_search(fit, &request, &search, &device, error);
+    eitp_status status;
     memset(price, 0, sizeof *price);
+    if (fit->least)
+        return EITP_OK;
+    status = eitp__begin_search(fit, &request, &search, &device, error);
     if (!status)
         status = eitp__price_longer(&search, chosen, &price->longer, error);
     search.length = chosen->length;

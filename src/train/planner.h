@@ -31,6 +31,7 @@ typedef struct eitp_fit {
      */
     const int64_t *lengths;
     size_t length_count;
+    int least; /* 1: the configuration with the least memory is the best, with the shortest sequences */
     eitp_status (*use_length)(const void *user, int64_t length, eitp_error *error);
     /*
      * Creates what the run has at times besides its steps, such as a generator, in a context with the plans of the
@@ -104,7 +105,7 @@ enum { EITP_FIT_LENGTHS = 8 };
 EITP_API size_t eitp_fit_lengths(int64_t positions, int64_t lengths[EITP_FIT_LENGTHS]);
 
 /*
- * Chooses the best configuration that fits the budget. Better is, in this order:
+ * Chooses the best configuration that fits the budget. Unless fit->least says otherwise, better is, in this order:
  *
  * 1. the longer sequences, of `lengths`;
  * 2. the higher fidelity of the optimizer, with any_optimizer;
@@ -132,7 +133,7 @@ typedef struct eitp_fit_price {
     eitp_fit_candidate kept;     /* the chosen one, with nothing recomputed */
 } eitp_fit_price;
 
-/* Finds what `chosen` by eitp_fit_choose gave up. The chosen length is in use afterwards. */
+/* Finds what `chosen` by eitp_fit_choose gave up; nothing with fit->least. The chosen length is in use afterwards. */
 EITP_API eitp_status eitp_fit_find_price(const eitp_fit *fit, const eitp_fit_candidate *chosen, eitp_fit_price *price,
                                          eitp_error *error);
 

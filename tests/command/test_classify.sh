@@ -376,6 +376,8 @@ printed "- 1 4" train --init tiny --data text.txt
 printed "128 4 4" train $wide --data train.csv --profile safe
 printed "100 16 1" train $wide --data train.csv --block-size 100
 printed "128 16 1" plan $wide --task classify
+printed "128 16 1" plan $wide --data train.csv
+printed "- 1 4" plan $wide --data text.txt
 printed "- 1 4" plan --init tiny
 exits 0 "what is printed" train $wide --data train.csv --steps 1 --output-dir printed
 check "is used" grep -q '"block-size": 128' printed/run.json

@@ -103,13 +103,24 @@ check "a trained decoder" sh -c '! cmp -s two/checkpoint-6/decoder/model.safeten
 exits 0 "the decoder of a directory" train --task lm --model two --data texts.txt --steps 1 --output-dir plain $options
 check "is a plain model" test ! -e plain/checkpoint-1/encoder
 
+# ---- Plans ----
+
+exits 0 "a plan, and what is planned by train" train $small $steps --data texts.txt --steps 1 --block-size 16 \
+    --json --output-dir planned
+trained=$(sed 's/.*"planned_bytes": \([0-9]*\).*/\1/' out)
+exits 0 "a plan" plan $small --batch-size 8 --grad-accum 2 --data texts.txt --block-size 16 --json
+planned=$(sed -n 's/.*"chosen": {[^{}]*"total": \([0-9]*\).*/\1/p' out | head -n 1)
+check "agree: $planned and $trained bytes" test $((planned - trained)) -ge -1500000 -a $((planned - trained)) -le 1500000
+exits 0 "a plan of an encoder of its own" plan --task vae --init tiny --encoder minilm --threads 1 --json
+exits 0 "a bench" bench step --model vae-tiny --task vae --block-size 16 --steps 1 --threads 1 --json
+check "its task" grep -q '"task": "vae"' out
+
 # ---- What is refused ----
 
 refuses 1 'task vae needs an encoder' train --task vae --init tiny --data texts.txt --steps 1 --output-dir gone $options
 refuses 1 'must be a bidirectional model' train --task vae --init tiny --encoder gpt2 --data texts.txt --steps 1 --output-dir gone
 refuses 1 'cannot have adapters' train --task vae --model two --lora-rank 2 --data texts.txt --steps 1 --output-dir gone
 refuses 1 'has an encoder and 4 latent units of its own' train --model two --latent-size 5 --data texts.txt --steps 1 --output-dir gone
-refuses 1 "does not plan" plan --task vae --init vae-tiny
 refuses 1 'word-dropout' train $small --word-dropout 2 --data texts.txt --steps 1 --output-dir gone
 
 finish

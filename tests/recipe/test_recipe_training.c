@@ -460,6 +460,9 @@ static void its_objects_are_accessible(void) {
     CHECK(eitp_training_open(NULL, &t, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_training_open(&f.recipe, NULL, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_training_plan(NULL, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_training_describe(NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_training_open_plan(NULL, &t, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_training_open_plan(&f.recipe, NULL, &error_) == EITP_ERROR_ARGUMENT);
     end(&f);
 }
 
@@ -1111,6 +1114,88 @@ static void a_plan_has_room_for_prompts(void) {
     end(&f);
 }
 
+static void describe_vae(fixture *f) {
+    f->recipe.model.shape = "vae-tiny";
+    f->recipe.task.kind = EITP_TASK_VAE;
+    use_data(f, "texts.csv", NULL);
+}
+
+static void describe_conversations(fixture *f) {
+    static const char *const rows[] = {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+                                       "{\"role\": \"assistant\", \"content\": \"b\"}]}\n",
+                                       "{\"prompt\": \"a\", \"completion\": \"b c d\"}\n",
+                                       "{\"prompt\": \"a q\", \"completion\": \"d\"}\n"};
+    CHECK(write_rows(f, "chat.jsonl", "", rows, 24));
+    use_data(f, "chat.jsonl", NULL);
+    f->recipe.model.tokenizer = "bytes";
+    f->recipe.model.chat_template = "chatml";
+}
+
+static void check_same_plan(const eitp_fit_candidate *is, const eitp_fit_candidate *was, const char *name) {
+    const size_t sizes[][2] = {{is->parameters, was->parameters}, {is->gradients, was->gradients},
+                               {is->states, was->states},         {is->arena, was->arena},
+                               {is->workspace, was->workspace},   {is->logits, was->logits},
+                               {is->records, was->records},       {is->checkpoint, was->checkpoint}};
+    for (size_t i = 0; i < EITP__COUNT(sizes); i++)
+        CHECK_THAT(sizes[i][0] == sizes[i][1], "%s, %zu: %zu bytes, not %zu", name, i, sizes[i][0], sizes[i][1]);
+    CHECK_THAT(is->optimizer == was->optimizer && !strcmp(is->precision, was->precision), "%s", name);
+    CHECK_THAT(!(fabs(is->flops - was->flops) > 0), "%s: %g flops, not %g", name, is->flops, was->flops);
+    CHECK_THAT(is->process < was->process + 60000 && was->process < is->process + 60000, "%s: %zu bytes, not %zu", name,
+               is->process, was->process);
+}
+
+static eitp_fit_candidate plan_alone(const fixture *f, const char *name) {
+    eitp_fit_candidate chosen = eitp_fit_candidate_default();
+    eitp_training *t = NULL;
+    CHECK_THAT(!eitp_training_open_plan(&f->recipe, &t, &error_) && !eitp_training_plan(t, &chosen, &error_), "%s: %s",
+               name, error_.message);
+    CHECK(eitp_training_prepare(t, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has no data"));
+    eitp_training_close(t);
+    return chosen;
+}
+
+/* What is planned alone, with the data and without them, is what is planned for the run; nothing is written. */
+static void check_plan_alone(fixture *f, const char *name) {
+    eitp_fit_candidate trained = eitp_fit_candidate_default(), alone;
+    eitp_training *t = NULL;
+    const char *output = f->recipe.run.directory;
+    f->recipe.task.block_size = f->recipe.model.chat_template ? 54 : 4; /* some samples are longer */
+    CHECK_THAT(!eitp_training_open(&f->recipe, &t, &error_) && !eitp_training_plan(t, &trained, &error_), "%s: %s",
+               name, error_.message);
+    REQUIRE(t);
+    f->recipe.task.kind = eitp_training_get_recipe(t)->task.kind;
+    f->recipe.data.format = eitp_training_get_recipe(t)->data.format;
+    eitp_training_close(t);
+    eitp__remove_tree(&f->recipe.context.host, output, NULL);
+    f->recipe.run.directory = NULL;
+    alone = plan_alone(f, name);
+    check_same_plan(&alone, &trained, name);
+    f->recipe.data.training.count = 0;
+    if (!f->recipe.model.tokenizer)
+        f->recipe.model.tokenizer = "bytes";
+    alone = plan_alone(f, name);
+    check_same_plan(&alone, &trained, name);
+    CHECK_THAT(!exists(f->directory, "out"), "%s", name);
+}
+
+static void a_plan_needs_no_data(void) {
+    static const task_case more[] = {{"a latent variable", describe_vae, NULL, NULL},
+                                     {"conversations", describe_conversations, NULL, NULL},
+                                     {"prompts", describe_prompts, NULL, NULL}};
+    for (size_t i = 0; i < EITP__COUNT(tasks) + EITP__COUNT(more); i++) {
+        const task_case *task = i < EITP__COUNT(tasks) ? &tasks[i] : &more[i - EITP__COUNT(tasks)];
+        fixture f;
+        REQUIRE(begin(&f) && fix_resident(&f));
+        if (task->describe)
+            task->describe(&f);
+        if (!f.recipe.model.tokenizer && task->describe != describe_tokens_file)
+            f.recipe.model.tokenizer = "bytes";
+        if (task->describe != describe_words) /* whose labels are more than a plan presumes */
+            check_plan_alone(&f, task->name);
+        end(&f);
+    }
+}
+
 /* ---- Interruptions ---- */
 
 static void opening_is_interrupted(void) {
@@ -1324,6 +1409,7 @@ int main(int argc, char **argv) {
         TEST(prompts_are_continued),
         TEST(prompts_that_cannot_be_continued_are_refused),
         TEST(a_plan_has_room_for_prompts),
+        TEST(a_plan_needs_no_data),
         TEST(opening_is_interrupted),
         TEST(preparing_is_interrupted),
         TEST(each_allocation_fails),

@@ -376,6 +376,23 @@ static void every_failed_allocation_is_an_error(void) {
     }
 }
 
+/* The least memory is what a budget that is too small names, whatever the budget is; nothing has a price then. */
+static void the_least_may_be_wanted(void) {
+    eitp_fit fit = small_fit("auto");
+    eitp_fit_candidate smallest, candidate, least;
+    eitp_fit_price price;
+    fit.budget = 1;
+    CHECK(eitp_fit_choose(&fit, &candidate, &smallest, &error_) == EITP_ERROR_MEMORY);
+    fit.least = 1;
+    CHECK(eitp_fit_choose(&fit, &candidate, &least, &error_) == EITP_ERROR_MEMORY && !candidate.fits);
+    CHECK(least.total == smallest.total && strstr(error_.message, "exceeds the budget"));
+    fit.budget = 0;
+    REQUIRE_OK(eitp_fit_choose(&fit, &candidate, NULL, NULL), error_);
+    CHECK(candidate.fits && candidate.total == smallest.total && candidate.optimizer == smallest.optimizer);
+    REQUIRE_OK(eitp_fit_find_price(&fit, &candidate, &price, &error_), error_);
+    CHECK(!price.longer.total && !price.faithful.total && !price.kept.total);
+}
+
 /* Variables are offloaded only if nothing fits in memory, as few as possible, with compact optimizers. */
 static void offloading_is_the_last_resort(void) {
     eitp_fit fit = small_fit("auto");
@@ -416,6 +433,7 @@ int main(int argc, char **argv) {
                                       TEST(an_unknown_optimizer_is_refused),
                                       TEST(bytes_per_parameter_are_as_documented),
                                       TEST(a_trainer_takes_the_measured_memory),
+                                      TEST(the_least_may_be_wanted),
                                       TEST(offloading_is_the_last_resort),
                                       TEST(no_plan_has_the_logits_of_a_large_vocabulary),
                                       TEST(planning_grows_with_the_graph),

@@ -68,7 +68,7 @@ static eitp_status add_matrix(bench_comparison *m, bench_configuration *base, ei
     if (!status)
         status = add_number(m, base, "batch-size", 2 * batch, error);
     if (!status)
-        status = add_number(m, base, "block-size", 2 * base->trainer.plan.block_size, error);
+        status = add_number(m, base, "block-size", 2 * base->trainer.block_size, error);
     if (!status)
         status = add_number(m, base, "grad-accum", accum > 1 ? 1 : 4, error);
     if (!status)

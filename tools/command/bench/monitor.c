@@ -342,7 +342,7 @@ static void print_json(const monitor_bench *m) {
     text_json_member_string(&t, "model", options_text(o, OPTION_MODEL));
     text_json_member_integer(&t, "parameters", eitp_model_parameter_count(m->training.model));
     text_json_member_integer(&t, "batch_size", options_integer(o, OPTION_BATCH_SIZE));
-    text_json_member_integer(&t, "block_size", m->training.plan.block_size);
+    text_json_member_integer(&t, "block_size", m->training.block_size);
     text_json_member_integer(&t, "grad_accum", options_integer(o, OPTION_GRAD_ACCUM));
     text_json_member_string(&t, "report_to", options_text(o, OPTION_REPORT_TO));
     text_json_member_integer(&t, "log_full_every", m->log_full_every);

@@ -179,10 +179,10 @@ static void print_json(const step_bench *s) {
     text_buffer t = {NULL, 0, 0};
     bench_json_begin(s->b, &t);
     text_json_member_string(&t, "model", options_text(o, OPTION_MODEL));
-    text_json_member_string(&t, "task", task_of_shape(&s->training.plan.model)->name);
+    text_json_member_string(&t, "task", task_name(eitp_training_get_recipe(s->training.plan)->task.kind));
     text_json_member_integer(&t, "parameters", eitp_model_parameter_count(s->training.model));
     text_json_member_integer(&t, "batch_size", options_integer(o, OPTION_BATCH_SIZE));
-    text_json_member_integer(&t, "block_size", s->training.plan.block_size);
+    text_json_member_integer(&t, "block_size", s->training.block_size);
     text_json_member_integer(&t, "grad_accum", options_integer(o, OPTION_GRAD_ACCUM));
     text_json_member_integer(&t, "steps", options_integer(o, OPTION_STEPS));
     text_json_member_integer(&t, "tokens", s->training.step_tokens);

@@ -1,52 +1,37 @@
 #include "bench/trainer.h"
 
 #include "bench/bench.h"
-#include "files.h"
-#include "model/adapt.h"
 #include "output.h"
 #include "process.h"
-#include "task/task.h"
 
 enum { MOST_TOKENS = 1 << 28 };
 
-static eitp_status read_config(void *user, const char *directory, eitp_error *error) {
-    const eitp_host host = command_host();
-    return eitp_model_config_read(&host, directory, (eitp_transformer_config *)user, error);
-}
-
-/* The shape that --model names: a directory's, a config.json's, or a shape known by its name. */
-static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, eitp_error *error) {
-    const char *name = options_text(t->options, OPTION_MODEL);
-    const eitp_host host = command_host();
-    size_t length = strlen(name);
-    char *directory = NULL;
-    eitp_status status = task_check_planned(t->options, error);
+/* Opens the training, of which --model names a directory or a shape. */
+static eitp_status open_plan(bench_trainer *t, option_set *o, size_t process, eitp_error *error) {
+    eitp_recipe recipe;
+    int64_t positions;
+    eitp_status status = fit_to_recipe(o, &recipe, error);
+    recipe.model.dropout = fmax(options_number(o, OPTION_DROPOUT), 0);
+    recipe.data.validation_fraction = 0;
+    recipe.memory.process = process;
+    if (!status)
+        status = eitp_training_open_plan(&recipe, &t->plan, error);
     if (status)
         return status;
-    if (files_info(name).kind == EITP_PATH_DIRECTORY) {
-        status = model_read_directory(name, &directory, read_config, shape, error);
-    } else if (length > 5 && !strcmp(name + length - 5, ".json")) {
-        status = eitp_transformer_config_read(&host, name, shape, error);
-    } else {
-        status = eitp_transformer_config_named(name, shape, error);
-    }
-    free(directory);
-    if (status)
-        return status;
-    task_set_planned_head(t->options, shape);
-    shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
-        fmax(options_number(t->options, OPTION_DROPOUT), 0);
-    return EITP_OK;
+    positions = eitp_transformer_config_positions(eitp_training_get_shape(t->plan));
+    t->block_size = model_block_size(o, NULL, positions);
+    eitp_training_get_recipe(t->plan)->task.block_size = t->block_size;
+    return model_check_block_size(o, positions, error);
 }
 
 static eitp_status check_tokens(bench_trainer *t, eitp_error *error) {
     const eitp_trainer_config *config = &t->fit.trainer;
     if (options_integer(t->options, OPTION_STEPS) < 1)
         return command_fail(error, EITP_ERROR_ARGUMENT, "--steps must be at least 1 (got 0)");
-    if ((double)config->batch_size * (double)config->grad_accum * (double)t->plan.block_size > MOST_TOKENS)
+    if ((double)config->batch_size * (double)config->grad_accum * (double)t->block_size > MOST_TOKENS)
         return command_fail(error, EITP_ERROR_ARGUMENT, "a step has more than %d tokens; lower --batch-size",
                             MOST_TOKENS);
-    t->step_tokens = config->batch_size * config->grad_accum * t->plan.block_size;
+    t->step_tokens = config->batch_size * config->grad_accum * t->block_size;
     return EITP_OK;
 }
 
@@ -59,20 +44,19 @@ static eitp_status check_budget(const bench_trainer *t, size_t others, eitp_erro
                         output_bytes((double)budget));
 }
 
-eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t process, size_t others,
-                               eitp_error *error) {
-    eitp_transformer_config shape;
+eitp_status bench_trainer_plan(bench_trainer *t, option_set *o, size_t process, size_t others, eitp_error *error) {
     eitp_status status;
     memset(t, 0, sizeof *t);
     t->options = o;
-    status = read_shape(t, &shape, error);
+    status = open_plan(t, o, process, error);
     if (!status)
-        status = fit_from_options(o, &shape, NULL, t->isa, &t->plan, &t->fit, error);
-    if (!status)
-        status = check_tokens(t, error);
+        status = eitp_training_describe(t->plan, error);
     if (status)
         return status;
-    t->fit.process = process;
+    t->fit = *eitp_training_get_fit(t->plan);
+    status = check_tokens(t, error);
+    if (status)
+        return status;
     t->rung.optimizer = t->fit.trainer.optimizer_config.optimizer;
     t->rung.micro_batches_per_pass = t->fit.trainer.micro_batches_per_pass;
     t->rung.plan = t->fit.trainer.plan;
@@ -84,7 +68,7 @@ eitp_status bench_trainer_fit(bench_trainer *t, eitp_error *error) {
     char text[200];
     eitp_status status;
     t->fit.any_offload = 0; /* steps are timed in memory */
-    status = fit_choose(t->options, &t->fit, &t->plan.block_size, &t->rung, error);
+    status = fit_choose(t->options, &t->fit, &t->block_size, &t->rung, error);
     if (status)
         return status;
     t->fit.trainer.plan = t->rung.plan;
@@ -110,15 +94,12 @@ static eitp_status create_context(bench_trainer *t, eitp_error *error) {
 
 /* The speed of a step does not depend on the weights, so they are random also where --model is a directory. */
 static eitp_status create_trainer(bench_trainer *t, eitp_error *error) {
-    eitp_status status = eitp_model_create(t->context, &t->plan.model, &t->model, error);
-    if (!status)
-        status = adapt_model(t->options, t->model, error);
+    eitp_status status = t->fit.create_task(t->fit.user, t->context, &t->task, error);
+    t->model = t->task.model;
     if (!status)
         status = eitp_model_initialize(t->model, 0, error);
     if (!status)
         status = eitp_model_initialize_lora(t->model, 0, error);
-    if (!status)
-        status = t->plan.task(&t->plan, t->model, &t->task, error);
     return status ? status : eitp_trainer_create(&t->task, &t->fit.trainer, &t->trainer, error);
 }
 
@@ -144,5 +125,6 @@ void bench_trainer_close(bench_trainer *t) {
     eitp_task_release(&t->task);
     eitp_model_destroy(t->model);
     eitp_context_destroy(t->owned);
+    eitp_training_close(t->plan);
     memset(t, 0, sizeof *t);
 }

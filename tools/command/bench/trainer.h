@@ -9,8 +9,8 @@ EITP_BEGIN_DECLARATIONS
 
 typedef struct bench_trainer {
     const option_set *options;
-    char isa[MODEL_ISA_SIZE];
-    fit_plan plan;
+    eitp_training *plan; /* that the trainer is created from */
+    int64_t block_size;
     eitp_fit fit;
     eitp_fit_candidate rung; /* planned memory */
     int is_fitted;           /* it is not as the options describe: see bench_trainer_fit */
@@ -27,7 +27,7 @@ typedef struct bench_trainer {
  * resident bytes of the process without trainers, `others` the planned bytes of other trainers. EITP_ERROR_MEMORY if
  * all together exceed --memory-budget. The options must outlive the trainer.
  */
-eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t process, size_t others, eitp_error *error);
+eitp_status bench_trainer_plan(bench_trainer *t, option_set *o, size_t process, size_t others, eitp_error *error);
 
 /* After that has failed with EITP_ERROR_MEMORY: plans the configuration that `eitp train` would choose for these
    options, and says which. It needs a context of its own. */

@@ -58,25 +58,6 @@ void adapt_take_options(option_set *o, const eitp_checkpoint_info *info) {
     options_set_integer(o, OPTION_LORA_RSLORA, lora->rslora, SOURCE_CHECKPOINT);
 }
 
-eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error) {
-    const eitp_architecture *architecture = eitp_model_config(model).architecture;
-    eitp_lora_config lora = eitp_lora_config_default();
-    eitp_status status = EITP_OK;
-    if (!adapt_is_requested(o))
-        return options_has(o, OPTION_FREEZE) ? eitp_model_freeze(model, options_text(o, OPTION_FREEZE), error)
-                                             : EITP_OK;
-    lora.rank = options_integer(o, OPTION_LORA_RANK);
-    lora.alpha = options_has(o, OPTION_LORA_ALPHA) ? options_number(o, OPTION_LORA_ALPHA) : 2 * (double)lora.rank;
-    lora.dropout = options_number(o, OPTION_LORA_DROPOUT);
-    lora.rslora = (int)options_integer(o, OPTION_LORA_RSLORA);
-    lora.targets = eitp_lora_targets_default(architecture);
-    if (options_has(o, OPTION_LORA_TARGETS))
-        status = eitp_lora_targets_parse(architecture, options_text(o, OPTION_LORA_TARGETS), &lora, error);
-    if (!status && options_has(o, OPTION_LORA_MODULES_TO_SAVE))
-        status = eitp_lora_saved_parse(architecture, options_text(o, OPTION_LORA_MODULES_TO_SAVE), &lora.saved, error);
-    return status ? status : eitp_model_add_lora(model, &lora, error);
-}
-
 void adapt_log(const eitp_model *model) {
     enum { SHOWN = 160 };
     int64_t trained = eitp_model_trained_parameter_count(model), all = eitp_model_parameter_count(model);

@@ -15,9 +15,6 @@ eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *
 /* Sets the options to the adapters of a checkpoint. */
 void adapt_take_options(option_set *o, const eitp_checkpoint_info *info);
 
-/* Adds adapters to a model without values, or freezes parts of it, as the options say. */
-eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error);
-
 /* Logs what is trained, unless it is the whole model. */
 void adapt_log(const eitp_model *model);
 

@@ -25,22 +25,20 @@ typedef struct advice {
  * with an optimizer as exact as AdamW (see eitp_fidelity); low-memory, which takes any optimizer, if the others do not.
  * `chosen.fits` is 0 if it does not fit either; `chosen` is then what it takes. Where the budget is unknown, the
  * profile is that of the machine's memory. `process` is the resident bytes without the run; planning itself makes them
- * more. Sets --profile to it, and the options that follow from the profile.
+ * more. Sets --profile to it, and the options that follow from the profile. The training is not planned yet.
  */
-eitp_status advice_choose_profile(option_set *o, const eitp_transformer_config *shape, size_t process, advice *found,
+eitp_status advice_choose_profile(option_set *o, eitp_training *training, size_t process, advice *found,
                                   eitp_error *error);
 
 /* The same for a run without a profile, as `eitp plan` and `eitp train` choose it. */
-eitp_status advice_without_profile(const option_set *o, const eitp_transformer_config *shape, size_t process,
-                                   advice *found, eitp_error *error);
+eitp_status advice_without_profile(eitp_training *training, size_t process, advice *found, eitp_error *error);
 
 /* Resolves --profile auto in this way, says which it is and why, and adapts the profile to model and machine. */
-eitp_status advice_settle_profile(option_set *o, const eitp_transformer_config *shape, eitp_error *error);
+eitp_status advice_settle_profile(option_set *o, eitp_training *training, eitp_error *error);
 
 /* The largest power of two of sequences in a micro-batch that fits with AdamW and everything kept, up to `most`; 0 if
    not even one does. */
-eitp_status advice_largest_batch(option_set *o, const eitp_transformer_config *shape, size_t process, int64_t most,
-                                 int64_t *largest, eitp_error *error);
+eitp_status advice_largest_batch(eitp_training *training, int64_t most, int64_t *largest, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

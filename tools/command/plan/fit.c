@@ -1,8 +1,6 @@
 #include "plan/fit.h"
 
 #include "files.h"
-#include "model/adapt.h"
-#include "model/model.h"
 #include "options/profile.h"
 #include "output.h"
 #include "task/task.h"
@@ -13,28 +11,116 @@ eitp_optimizer fit_optimizer(const option_set *o) {
     return choice ? (eitp_optimizer)(choice - 1) : EITP_ADAMW;
 }
 
-/* ---- The model's shape ---- */
+/* ---- The run ---- */
 
-/* True if --init is a config.json rather than the name of a shape. */
-static int is_shape_file(const char *init) {
-    return strchr(init, '/') || strstr(init, ".json") || files_info(init).kind == EITP_PATH_FILE;
+/* False if a file of options names a path that does not exist here: a run may be planned on another machine. */
+static int is_available(const option_set *o, option_id id) {
+    return options_has(o, id) &&
+           (o->values[id].source == SOURCE_COMMAND_LINE || files_info(options_text(o, id)).kind != EITP_PATH_MISSING);
 }
+
+/* The model: a directory, or random weights in the shape that --model or --init names, else gpt2's. */
+static void describe_model(option_set *o, eitp_model_recipe *model) {
+    const char *given = options_text(o, OPTION_MODEL);
+    if (given && files_info(given).kind == EITP_PATH_DIRECTORY) {
+        model->directory = given;
+        model->shape = NULL;
+        model->vocabulary = model->layers = model->heads = model->width = model->positions = 0; /* they are compared */
+        return;
+    }
+    if (given)
+        options_set_text(o, OPTION_INIT, given, o->values[OPTION_MODEL].source);
+    options_set_text(o, OPTION_INIT, "gpt2", SOURCE_DEFAULT);
+    model->directory = NULL;
+    model->shape = options_text(o, OPTION_INIT);
+}
+
+/* A model that is neither a directory nor a shape. */
+static eitp_status name_missing_model(const option_set *o, eitp_status status, eitp_error *error) {
+    const char *given = options_text(o, OPTION_MODEL);
+    eitp_error why;
+    if (!status || !given || strncmp(error->message, "no model shape named", 20))
+        return status;
+    why = *error;
+    return command_fail(error, status, "no directory '%s', and %s", given, why.message);
+}
+
+eitp_status fit_to_recipe(option_set *o, eitp_recipe *recipe, eitp_error *error) {
+    eitp_status status;
+    *recipe = eitp_recipe_default();
+    status = options_to_recipe(o, NULL, recipe, error);
+    recipe->context.host = command_host();
+    recipe->memory.least = profile_takes_least(o);
+    recipe->data.input = files_input();
+    if (!is_available(o, OPTION_DATA))
+        recipe->data.training.count = 0;
+    if (!is_available(o, OPTION_TOKENIZER))
+        recipe->model.tokenizer = NULL;
+    describe_model(o, &recipe->model);
+    return status;
+}
+
+/* Completes the options by the model and the samples. */
+static eitp_status complete_options(option_set *o, eitp_training *training, const char *directory, eitp_error *error) {
+    const eitp_transformer_config *shape = eitp_training_get_shape(training);
+    const int is_labelled = eitp_training_get_data(training, EITP_TRAINING).is_labelled;
+    const eitp_status status = directory ? fit_check_shape(o, shape, directory, error) : EITP_OK;
+    if (eitp_head_has_labels(shape->head))
+        task_set_classifier_batch(o);
+    if (is_labelled && !options_has(o, OPTION_BLOCK_SIZE))
+        options_set_integer(o, OPTION_BLOCK_SIZE, eitp_training_get_recipe(training)->task.block_size, SOURCE_DEFAULT);
+    if (is_labelled || options_is_explicit(o, OPTION_BLOCK_SIZE))
+        profile_lower_block_size(o, eitp_transformer_config_positions(shape));
+    return status;
+}
+
+eitp_status fit_open(option_set *o, eitp_training **training, eitp_error *error) {
+    eitp_recipe recipe;
+    eitp_status status;
+    *training = NULL;
+    profile_apply(o);
+    status = fit_to_recipe(o, &recipe, error);
+    if (!status)
+        status = name_missing_model(o, eitp_training_open_plan(&recipe, training, error), error);
+    if (!status)
+        status = complete_options(o, *training, recipe.model.directory, error);
+    if (!status)
+        status = fit_follow_options(o, *training, error);
+    return status;
+}
+
+eitp_status fit_follow_options(const option_set *o, eitp_training *training, eitp_error *error) {
+    static const char *const groups[] = {"memory", "trainer", "run", "length"};
+    const int64_t positions = eitp_transformer_config_positions(eitp_training_get_shape(training));
+    eitp_recipe *recipe = eitp_training_get_recipe(training);
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < COMMAND_COUNT(groups) && !status; i++)
+        status = options_to_recipe(o, groups[i], recipe, error);
+    if (options_has(o, OPTION_BLOCK_SIZE))
+        recipe->task.block_size = options_integer(o, OPTION_BLOCK_SIZE);
+    /* Profiles are tried before they are adapted to the model. */
+    if (!options_is_explicit(o, OPTION_BLOCK_SIZE) && recipe->task.block_size > positions)
+        recipe->task.block_size = positions;
+    recipe->memory.least = profile_takes_least(o);
+    return status;
+}
+
+/* ---- The model's shape ---- */
 
 /* The sizes of a shape that options set. */
 typedef struct shape_size {
     option_id option;
-    int64_t *size;
+    int64_t size;
 } shape_size;
 
 enum { SHAPE_SIZES = 4 };
 
-static void list_sizes(eitp_transformer_config *config, shape_size sizes[SHAPE_SIZES]) {
-    static const option_id ids[] = {OPTION_LAYERS, OPTION_HEADS, OPTION_WIDTH, OPTION_POSITIONS};
-    int64_t *const places[] = {&config->layers, &config->heads, &config->width, &config->positions};
-    for (size_t i = 0; i < SHAPE_SIZES; i++) {
-        sizes[i].option = ids[i];
-        sizes[i].size = places[i];
-    }
+static void list_sizes(const eitp_transformer_config *config, shape_size sizes[SHAPE_SIZES]) {
+    const shape_size all[] = {{OPTION_LAYERS, config->layers},
+                              {OPTION_HEADS, config->heads},
+                              {OPTION_WIDTH, config->width},
+                              {OPTION_POSITIONS, config->positions}};
+    memcpy(sizes, all, sizeof all);
 }
 
 static eitp_status check_size(const option_set *o, option_id id, int64_t size, const char *directory,
@@ -47,219 +133,29 @@ static eitp_status check_size(const option_set *o, option_id id, int64_t size, c
 
 eitp_status fit_check_shape(const option_set *o, const eitp_transformer_config *config, const char *directory,
                             eitp_error *error) {
-    eitp_transformer_config copy = *config;
     shape_size sizes[SHAPE_SIZES];
     eitp_status status = check_size(o, OPTION_VOCAB_SIZE, config->vocabulary, directory, error);
-    list_sizes(&copy, sizes);
+    list_sizes(config, sizes);
     for (size_t i = 0; i < SHAPE_SIZES && !status; i++)
-        status = check_size(o, sizes[i].option, *sizes[i].size, directory, error);
+        status = check_size(o, sizes[i].option, sizes[i].size, directory, error);
     return status;
 }
 
-/* Replaces sizes of a named shape. The MLP keeps its size relative to the width. */
-static eitp_status resize_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error) {
-    const int64_t width = config->width;
-    shape_size sizes[SHAPE_SIZES];
-    list_sizes(config, sizes);
-    for (size_t i = 0; i < SHAPE_SIZES; i++) {
-        if (options_has(o, sizes[i].option))
-            *sizes[i].size = options_integer(o, sizes[i].option);
-    }
-    config->inner = (int64_t)((double)config->inner / (double)width * (double)config->width + 0.5);
-    if (config->width % config->heads)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--width %lld must be a multiple of --heads %lld",
-                            (long long)config->width, (long long)config->heads);
-    return EITP_OK;
-}
-
-static eitp_status read_config(void *shape, const char *directory, eitp_error *error) {
-    const eitp_host host = command_host();
-    return eitp_model_config_read(&host, directory, (eitp_transformer_config *)shape, error);
-}
-
-/* A run writes the weights of a model in F16 as such, with a copy in F32. */
-static void set_save_dtype(option_set *o, const char *directory) {
-    const eitp_host host = command_host();
-    eitp_dtype dtype;
-    eitp_error ignored;
-    if (!options_integer(o, OPTION_LORA_RANK) && !eitp_model_dtype_read(&host, directory, &dtype, &ignored) &&
-        dtype == EITP_F16)
-        options_set_text(o, OPTION_SAVE_DTYPE, "f16", SOURCE_DEFAULT);
-}
-
-eitp_status fit_read_model(option_set *o, char **directory, eitp_transformer_config *shape, eitp_error *error) {
-    const char *model = options_text(o, OPTION_MODEL);
-    eitp_error why;
-    *directory = NULL;
-    if (model && files_info(model).kind == EITP_PATH_DIRECTORY) {
-        const eitp_status status = model_read_directory(model, directory, read_config, shape, error);
-        if (!status)
-            set_save_dtype(o, *directory);
-        return status;
-    }
-    if (model && !is_shape_file(model) && eitp_transformer_config_named(model, shape, &why))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s', and %s", model, why.message);
-    if (model)
-        options_set_text(o, OPTION_INIT, model, o->values[OPTION_MODEL].source);
-    options_set_text(o, OPTION_INIT, "gpt2", SOURCE_DEFAULT);
-    return fit_read_shape(o, shape, error);
-}
-
-eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error) {
-    const eitp_host host = command_host();
-    const char *init = options_text(o, OPTION_INIT);
-    eitp_status status = is_shape_file(init) ? eitp_transformer_config_read(&host, init, config, error)
-                                             : eitp_transformer_config_named(init, config, error);
-    if (!status && options_has(o, OPTION_VOCAB_SIZE))
-        config->vocabulary = options_integer(o, OPTION_VOCAB_SIZE);
-    return status ? status : resize_shape(o, config, error);
-}
-
 void fit_set_defaults(option_set *o, const eitp_transformer_config *shape) {
-    eitp_transformer_config copy;
     shape_size sizes[SHAPE_SIZES];
     if (options_integer(o, OPTION_LORA_RANK))
         options_set_integer(o, OPTION_LORA_ALPHA, 2 * options_integer(o, OPTION_LORA_RANK), SOURCE_DEFAULT);
     if (!shape)
         return;
-    copy = *shape;
-    list_sizes(&copy, sizes);
+    list_sizes(shape, sizes);
     for (size_t i = 0; i < SHAPE_SIZES; i++)
-        options_set_integer(o, sizes[i].option, *sizes[i].size, SOURCE_DEFAULT);
-    if (copy.embedding_dropout >= copy.attention_dropout && copy.embedding_dropout <= copy.attention_dropout &&
-        copy.embedding_dropout >= copy.residual_dropout && copy.embedding_dropout <= copy.residual_dropout)
-        options_set_number(o, OPTION_DROPOUT, copy.embedding_dropout, SOURCE_DEFAULT);
-}
-
-/* The vocabulary of the token file of --data; 0 if it is unknown. */
-static int64_t token_file_vocabulary(const option_set *o) {
-    const eitp_host host = command_host();
-    eitp_sample_file *file;
-    eitp_error ignored;
-    int64_t vocabulary = 0;
-    if (options_has(o, OPTION_DATA) &&
-        !eitp_sample_file_open(&host, options_text(o, OPTION_DATA), 0, &file, &ignored)) {
-        vocabulary = eitp_sample_file_get_info(file).vocabulary_size;
-        eitp_sample_file_close(file);
-    }
-    return vocabulary;
-}
-
-void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, uint64_t text_bytes,
-                        eitp_transformer_config *config) {
-    const eitp_tokenizer_family family = config->bidirectional ? EITP_TOKENIZER_ROBERTA : EITP_TOKENIZER_GPT2;
-    int64_t vocabulary = tokenizer    ? eitp_tokenizer_size(tokenizer)
-                         : text_bytes ? eitp_tokenizer_train_size(family, text_bytes)
-                                      : token_file_vocabulary(o);
-    if (options_has(o, OPTION_VOCAB_SIZE) || is_shape_file(options_text(o, OPTION_INIT)) || vocabulary <= 0 ||
-        vocabulary == config->vocabulary)
-        return;
-    output_info("vocabulary: %lld (from the %s; %s has %lld; override with --vocab-size)", (long long)vocabulary,
-                tokenizer || text_bytes ? "tokenizer" : "token file", options_text(o, OPTION_INIT),
-                (long long)config->vocabulary);
-    config->vocabulary = vocabulary;
+        options_set_integer(o, sizes[i].option, sizes[i].size, SOURCE_DEFAULT);
+    if (shape->embedding_dropout >= shape->attention_dropout && shape->embedding_dropout <= shape->attention_dropout &&
+        shape->embedding_dropout >= shape->residual_dropout && shape->embedding_dropout <= shape->residual_dropout)
+        options_set_number(o, OPTION_DROPOUT, shape->embedding_dropout, SOURCE_DEFAULT);
 }
 
 /* ---- The configuration ---- */
-
-static eitp_status read_device_budget(const option_set *o, eitp_fit *fit, eitp_error *error) {
-    eitp_device_memory memory;
-    eitp_status status;
-    fit->device_budget = (size_t)options_integer(o, OPTION_GPU_MEMORY_BUDGET);
-    if (fit->device_budget)
-        return EITP_OK;
-    status = eitp_fit_device_memory(fit, &memory, error);
-    if (!status)
-        fit->device_budget = (size_t)eitp_device_budget_default(&memory, options_number(o, OPTION_GPU_MEM_MAX));
-    if (!status && fit->device_budget)
-        output_info("GPU memory budget: %s, of %s that are free", output_bytes((double)fit->device_budget),
-                    output_bytes((double)memory.free));
-    return status;
-}
-
-static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *error) {
-    eitp_memory_info info;
-    eitp_status status;
-    status = read_device_budget(o, fit, error);
-    fit->budget = (size_t)options_integer(o, OPTION_MEMORY_BUDGET);
-    if (status || fit->budget)
-        return status;
-    status = eitp_memory_info_read(&fit->context.host, &info, error);
-    if (!status)
-        fit->budget = (size_t)eitp_memory_budget_default(&info);
-    if (!status && fit->budget)
-        output_info("memory budget: %s, from %s", output_bytes((double)fit->budget), info.source);
-    return status;
-}
-
-/* Creates the task of a fit_plan; see eitp_fit. */
-static eitp_status create_task(const void *user, eitp_context *context, eitp_task *task, eitp_error *error) {
-    const fit_plan *plan = (const fit_plan *)user;
-    eitp_model *model = NULL;
-    eitp_status status = eitp_model_create(context, &plan->model, &model, error);
-    if (!status)
-        status = adapt_model(plan->options, model, error);
-    if (!status)
-        status = plan->task(plan, model, task, error);
-    if (status)
-        eitp_model_destroy(model);
-    return status;
-}
-
-/* A run of `train` writes these files. */
-static size_t record_bytes(const void *user, const eitp_task *task) {
-    const fit_plan *plan = (const fit_plan *)user;
-    eitp_run_config config = eitp_run_config_default();
-    if (options_text(plan->options, OPTION_REPORT_TO))
-        config.report_to = options_text(plan->options, OPTION_REPORT_TO);
-    return eitp_run_record_bytes(&config, task);
-}
-
-/* See eitp_fit. */
-static eitp_status use_length(const void *user, int64_t length, eitp_error *error) {
-    fit_plan *plan = (fit_plan *)(uintptr_t)user;
-    (void)error;
-    plan->block_size = length;
-    return EITP_OK;
-}
-
-eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
-                             fit_plan *plan, eitp_fit *fit, eitp_error *error) {
-    /* The choices: none, auto, and the library's. */
-    int offload = options_choice(o, OPTION_OFFLOAD);
-    const int64_t positions = eitp_transformer_config_positions(shape);
-    eitp_status status;
-    memset(fit, 0, sizeof *fit);
-    fit->context = model_context_config(o, numerics, isa);
-    memset(plan, 0, sizeof *plan);
-    plan->options = o;
-    plan->model = *shape;
-    plan->task = task_of_shape(shape)->plan;
-    plan->block_size = model_block_size(o, NULL, positions);
-    fit->trainer = eitp_trainer_config_default();
-    fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
-    fit->any_offload = offload == 1;
-    fit->context.offload_path = options_text(o, OPTION_OFFLOAD_FILE);
-    fit->context.offload = offload > 1 ? (eitp_offload)(offload - 1) : EITP_OFFLOAD_NONE;
-    fit->create_task = create_task;
-    fit->record_bytes = record_bytes;
-    fit->use_length = use_length;
-    fit->user = plan;
-    fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
-    fit->trainer.optimizer_config.optimizer = fit_optimizer(o);
-    /* Profiles are tried before they are adapted to the model. */
-    if (!options_is_explicit(o, OPTION_BLOCK_SIZE) && plan->block_size > positions)
-        plan->block_size = positions;
-    else if ((status = model_check_block_size(o, positions, error)) != EITP_OK)
-        return status;
-    status = options_to_config(o, &fit->trainer, error);
-    return status ? status : read_budget(o, fit, error);
-}
-
-void fit_open_lengths(fit_plan *plan, eitp_fit *fit) {
-    fit->lengths = plan->lengths;
-    fit->length_count = eitp_fit_lengths(eitp_transformer_config_positions(&plan->model), plan->lengths);
-}
 
 static size_t price_bytes(const eitp_fit_candidate *candidate) {
     return candidate->device ? candidate->device : candidate->total;
@@ -521,40 +417,11 @@ static eitp_status fail_to_fit(const option_set *o, const eitp_fit *fit, int64_t
     return status;
 }
 
-/* The configuration with the least memory, which may not fit: with a budget that nothing fits, the planner names it. */
-static eitp_status choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
-    eitp_fit nothing = *fit;
-    eitp_fit_candidate ignored;
-    char needs[32], has[32];
-    eitp_status status;
-    nothing.budget = nothing.device_budget = 1;
-    status = eitp_fit_choose(&nothing, &ignored, chosen, error);
-    if (status && status != EITP_ERROR_MEMORY)
-        return status;
-    chosen->fits = eitp_fit_admits(fit, chosen);
-    if (chosen->fits)
-        return EITP_OK;
-    return command_fail(error, EITP_ERROR_MEMORY, "the run needs %s, and the budget is %s",
-                        eitp_format_bytes(chosen->total, needs, sizeof needs),
-                        eitp_format_bytes(fit->budget, has, sizeof has));
-}
-
-eitp_status fit_search(const option_set *o, const eitp_fit *fit, eitp_fit_candidate *chosen,
-                       eitp_fit_candidate *smallest, eitp_error *error) {
-    eitp_status status;
-    if (!profile_takes_least(o))
-        return eitp_fit_choose(fit, chosen, smallest, error);
-    status = choose_least(fit, chosen, error);
-    if (smallest)
-        *smallest = *chosen;
-    return status;
-}
-
 eitp_status fit_choose(const option_set *o, const eitp_fit *fit, const int64_t *length, eitp_fit_candidate *chosen,
                        eitp_error *error) {
     eitp_fit_candidate smallest;
     eitp_fit shortest;
-    eitp_status status = fit_search(o, fit, chosen, &smallest, error);
+    eitp_status status = eitp_fit_choose(fit, chosen, &smallest, error);
     shortest = *fit;
     shortest.length_count = 0; /* it is in use */
     return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(o, &shortest, *length, &smallest, error)

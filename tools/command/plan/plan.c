@@ -1,14 +1,10 @@
 /* eitp plan: the memory of a run, the configurations that use less, and the one that train would choose. */
-#include "data/data.h"
-#include "files.h"
-#include "model/model.h"
 #include "options/json.h"
 #include "options/profile.h"
 #include "output.h"
 #include "plan/advice.h"
 #include "plan/arithmetic.h"
 #include "plan/fit.h"
-#include "task/task.h"
 
 /* Configurations of each optimizer: as many micro-batches per pass as fit, or one; recomputing; offloading. */
 static const struct {
@@ -28,12 +24,8 @@ static const char *const fidelities[] = {"same bits", "within seed noise", "appr
 
 typedef struct planning {
     option_set options;
-    char isa[MODEL_ISA_SIZE];
-    char *directory; /* of --model */
-    eitp_tokenizer *tokenizer;
-    uint64_t text_bytes; /* that a tokenizer would be trained on; 0: none would */
-    fit_plan plan;
-    eitp_fit fit;
+    eitp_training *training; /* that is only planned */
+    const eitp_fit *fit;     /* of it */
     eitp_fit_candidate chosen;
     eitp_fit_price price;           /* of it */
     eitp_fit_candidate *candidates; /* [count] */
@@ -41,90 +33,23 @@ typedef struct planning {
     size_t count;
 } planning;
 
-/* ---- The run ---- */
-
-/* False if a file of options names a path that does not exist here: a run may be planned on another machine. */
-static int is_available(const option_set *o, option_id id) {
-    return options_has(o, id) &&
-           (o->values[id].source == SOURCE_COMMAND_LINE || files_info(options_text(o, id)).kind != EITP_PATH_MISSING);
+static const int64_t *block_size(const planning *p) {
+    return &eitp_training_get_recipe(p->training)->task.block_size;
 }
 
-/* The vocabulary of the tokenizer that train would train on the text, at most. */
-static eitp_status find_vocabulary(planning *p, eitp_error *error) {
-    const eitp_host host = command_host();
-    eitp_table_config config = eitp_table_config_default();
-    eitp_table *table = NULL;
+/* Chooses as train does. `fit` stays NULL if it does not come to that. */
+static eitp_status choose(planning *p, eitp_error *error) {
     eitp_status status;
-    config.texts = data_texts(&p->options, OPTION_DATA);
-    status = eitp_table_open(&host, &config, &table, error);
-    p->text_bytes = eitp_table_get_statistics(table).bytes_total;
-    eitp_table_close(table);
-    return status;
-}
-
-/* The tokenizer that train would use. It takes memory, and decides on the vocabulary of a new model. */
-static eitp_status load_tokenizer(planning *p, eitp_error *error) {
-    const option_set *o = &p->options;
-    int is_token_file = 1;
-    eitp_status status = EITP_OK;
-    if (is_available(o, OPTION_DATA))
-        status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
+    output_progress("planning memory ...");
+    status = fit_open(&p->options, &p->training, error);
     if (!status)
-        status = model_load_tokenizer(is_available(o, OPTION_TOKENIZER) ? options_text(o, OPTION_TOKENIZER) : NULL,
-                                      p->directory, &p->tokenizer, error);
-    if (status || p->tokenizer || is_token_file)
-        return status;
-    return p->directory ? model_use_bytes(&p->tokenizer, error) : find_vocabulary(p, error);
-}
-
-static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_error *error) {
-    option_set *o = &p->options;
-    eitp_status status = task_check_planned(o, error);
+        status = advice_settle_profile(&p->options, p->training, error);
     if (!status)
-        status = fit_read_model(o, &p->directory, shape, error);
+        status = eitp_training_describe(p->training, error);
     if (status)
         return status;
-    task_set_planned_head(o, shape);
-    status = load_tokenizer(p, error);
-    if (!status && !p->directory)
-        fit_set_vocabulary(o, p->tokenizer, p->text_bytes, shape);
-    if (!status && eitp_head_has_labels(shape->head))
-        task_set_classifier_batch(o);
-    if (!status && task_has_rows(o, shape))
-        model_max_length(o, p->tokenizer, shape);
-    if (!status && options_has(o, OPTION_DROPOUT) && options_number(o, OPTION_DROPOUT) >= 0)
-        shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
-            options_number(o, OPTION_DROPOUT);
-    return status;
-}
-
-/* The memory of the process before the run, with the tokenizer. */
-static eitp_status measure_process(planning *p, eitp_error *error) {
-    eitp_memory_info info;
-    eitp_status status = eitp_memory_info_read(&p->fit.context.host, &info, error);
-    if (!status)
-        p->fit.process = (size_t)info.resident;
-    return status;
-}
-
-static eitp_status prepare(planning *p, eitp_error *error) {
-    eitp_transformer_config shape;
-    eitp_status status;
-    profile_apply(&p->options);
-    output_progress("planning memory ...");
-    status = read_shape(p, &shape, error);
-    if (!status && options_is_explicit(&p->options, OPTION_BLOCK_SIZE))
-        profile_lower_block_size(&p->options, eitp_transformer_config_positions(&shape));
-    if (!status)
-        status = advice_settle_profile(&p->options, &shape, error);
-    if (!status)
-        status = fit_from_options(&p->options, &shape, NULL, p->isa, &p->plan, &p->fit, error);
-    p->plan.validates = 1;
-    if (!status)
-        status = measure_process(p, error);
-    if (!status && !options_has(&p->options, OPTION_BLOCK_SIZE))
-        fit_open_lengths(&p->plan, &p->fit);
-    return status;
+    p->fit = eitp_training_get_fit(p->training);
+    return fit_choose(&p->options, p->fit, block_size(p), &p->chosen, error);
 }
 
 /* ---- The configurations ---- */
@@ -146,19 +71,19 @@ static eitp_status measure_candidates(planning *p, eitp_error *error) {
     p->candidates = (eitp_fit_candidate *)command_allocate(COMMAND_COUNT(p->names) * sizeof *p->candidates);
     for (size_t i = 0; i < COMMAND_COUNT(p->names) && !status; i++) {
         size_t variant = i % COMMAND_COUNT(variants);
-        eitp_fit fit = p->fit;
         eitp_fit_candidate candidate = eitp_fit_candidate_default();
         candidate.optimizer = (eitp_optimizer)(i / COMMAND_COUNT(variants));
-        candidate.micro_batches_per_pass = !variants[variant].many                 ? 1
-                                           : variant && !variants[variant].offload ? most
-                                                                                   : fit.trainer.micro_batches_per_pass;
+        candidate.micro_batches_per_pass = !variants[variant].many ? 1
+                                           : variant && !variants[variant].offload
+                                               ? most
+                                               : p->fit->trainer.micro_batches_per_pass;
         candidate.plan.recompute = variants[variant].recompute;
         candidate.offload = variants[variant].offload;
-        if (!p->fit.any_optimizer && candidate.optimizer != p->fit.trainer.optimizer_config.optimizer)
+        if (!p->fit->any_optimizer && candidate.optimizer != p->fit->trainer.optimizer_config.optimizer)
             continue;
-        status = eitp_fit_measure(&fit, &candidate, error);
+        status = eitp_fit_measure(p->fit, &candidate, error);
         /* fp16 does not support every form of weights. */
-        if (status == EITP_ERROR_UNSUPPORTED && fit.any_optimizer) {
+        if (status == EITP_ERROR_UNSUPPORTED && p->fit->any_optimizer) {
             status = EITP_OK;
             continue;
         }
@@ -174,7 +99,7 @@ static eitp_status measure_candidates(planning *p, eitp_error *error) {
 /* ---- Tables ---- */
 
 static int64_t step_tokens(const planning *p) {
-    return p->fit.trainer.batch_size * p->fit.trainer.grad_accum * p->plan.block_size;
+    return p->fit->trainer.batch_size * p->fit->trainer.grad_accum * *block_size(p);
 }
 
 static void add_components(text_buffer *t, const planning *p, const eitp_fit_candidate *candidate) {
@@ -228,16 +153,16 @@ static void add_candidates(text_buffer *t, const planning *p, int fits) {
 static void print_table(const planning *p, int fits, const eitp_error *error) {
     text_buffer t = {NULL, 0, 0};
     char text[200];
-    const eitp_trainer_config *c = &p->fit.trainer;
+    const eitp_trainer_config *c = &p->fit->trainer;
     text_format(&t, "step: %lld sequences of %lld tokens in micro-batches of %lld; budget %s",
-                (long long)(c->batch_size * c->grad_accum), (long long)p->plan.block_size, (long long)c->batch_size,
-                p->fit.budget ? output_bytes((double)p->fit.budget) : "none");
-    if (p->fit.device_budget)
-        text_format(&t, ", of the GPU's memory %s", output_bytes((double)p->fit.device_budget));
+                (long long)(c->batch_size * c->grad_accum), (long long)*block_size(p), (long long)c->batch_size,
+                p->fit->budget ? output_bytes((double)p->fit->budget) : "none");
+    if (p->fit->device_budget)
+        text_format(&t, ", of the GPU's memory %s", output_bytes((double)p->fit->device_budget));
     text_format(&t, "\n");
     if (fits) {
         text_format(&t, "chosen: %s; %s, %.2fx the time of the first line below\n",
-                    fit_describe(&p->fit, &p->chosen, text, sizeof text),
+                    fit_describe(p->fit, &p->chosen, text, sizeof text),
                     fidelities[eitp_optimizer_get(p->chosen.optimizer)->fidelity],
                     p->chosen.seconds / p->candidates[0].seconds);
         if (*fit_describe_price(&p->price, text, sizeof text))
@@ -305,9 +230,9 @@ static void add_json_price(text_buffer *t, const eitp_fit_price *price) {
 static void print_json(const planning *p, int fits, const eitp_error *error) {
     text_buffer t = {NULL, 0, 0};
     text_format(&t, "{");
-    text_json_member_integer(&t, "budget", (int64_t)p->fit.budget);
-    text_json_member_integer(&t, "gpu_budget", (int64_t)p->fit.device_budget);
-    text_json_member_integer(&t, "block_size", p->plan.block_size);
+    text_json_member_integer(&t, "budget", (int64_t)p->fit->budget);
+    text_json_member_integer(&t, "gpu_budget", (int64_t)p->fit->device_budget);
+    text_json_member_integer(&t, "block_size", *block_size(p));
     text_json_member_integer(&t, "tokens_per_step", step_tokens(p));
     text_json_name(&t, "chosen");
     if (fits)
@@ -333,20 +258,17 @@ static void print_json(const planning *p, int fits, const eitp_error *error) {
 /* Adds a line with the memory and time of a run. */
 static eitp_status add_line(planning *p, const char *name, text_buffer *t, eitp_error *error) {
     char text[200];
-    const eitp_trainer_config *c;
-    eitp_status status = prepare(p, error);
-    if (!status)
-        status = fit_choose(&p->options, &p->fit, &p->plan.block_size, &p->chosen, error);
-    c = &p->fit.trainer;
-    if (status == EITP_ERROR_MEMORY) {
+    eitp_status status = choose(p, error);
+    const eitp_trainer_config *c = p->fit ? &p->fit->trainer : NULL;
+    if (status == EITP_ERROR_MEMORY && p->fit) {
         text_format(t, "%-20s does not fit: %s\n", name, error->message);
         return EITP_OK;
     }
     if (!status)
         text_format(t, "%-20s %lld x %lld x %lld = %lld tokens per step, %s, %.1f GF, nominally %.2f s: %s\n", name,
-                    (long long)c->batch_size, (long long)p->plan.block_size, (long long)c->grad_accum,
+                    (long long)c->batch_size, (long long)*block_size(p), (long long)c->grad_accum,
                     (long long)step_tokens(p), output_bytes((double)p->chosen.total), p->chosen.flops / 1e9,
-                    p->chosen.seconds, fit_describe(&p->fit, &p->chosen, text, sizeof text));
+                    p->chosen.seconds, fit_describe(p->fit, &p->chosen, text, sizeof text));
     return status;
 }
 
@@ -361,9 +283,8 @@ static int print_lines(text_buffer *t, eitp_status status, const eitp_error *err
 }
 
 static void planning_release(planning *p) {
-    free(p->directory);
     free(p->candidates);
-    eitp_tokenizer_destroy(p->tokenizer);
+    eitp_training_close(p->training);
     options_release(&p->options);
     memset(p, 0, sizeof *p);
 }
@@ -429,13 +350,11 @@ static eitp_status check_files(const option_set *o, eitp_error *error) {
 static int plan_run(planning *p) {
     eitp_error error, other;
     int json = (int)options_integer(&p->options, OPTION_JSON), fits;
-    eitp_status status = prepare(p, &error);
-    if (!status)
-        status = fit_choose(&p->options, &p->fit, &p->plan.block_size, &p->chosen, &error);
-    if (status && status != EITP_ERROR_MEMORY)
+    eitp_status status = choose(p, &error);
+    if (status && (status != EITP_ERROR_MEMORY || !p->fit))
         return output_fail(&error);
     fits = !status;
-    if (fits && !profile_takes_least(&p->options) && eitp_fit_find_price(&p->fit, &p->chosen, &p->price, &other))
+    if (fits && eitp_fit_find_price(p->fit, &p->chosen, &p->price, &other))
         return output_fail(&other);
     if (measure_candidates(p, &other))
         return output_fail(&other);
@@ -446,14 +365,10 @@ static int plan_run(planning *p) {
 
 /* --print-config, with what follows from the profile and the model. */
 static void print_options(planning *p) {
-    eitp_transformer_config shape;
     eitp_error error;
-    const eitp_transformer_config *known;
-    profile_apply(&p->options);
-    known = read_shape(p, &shape, &error) ? NULL : &shape;
-    if (known)
-        advice_settle_profile(&p->options, known, &error);
-    fit_set_defaults(&p->options, known);
+    if (!fit_open(&p->options, &p->training, &error))
+        advice_settle_profile(&p->options, p->training, &error);
+    fit_set_defaults(&p->options, eitp_training_get_shape(p->training));
     options_print(&p->options, (int)options_integer(&p->options, OPTION_JSON));
 }
 

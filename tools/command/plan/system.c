@@ -2,7 +2,6 @@
 
 #include "files.h"
 #include "model/model.h"
-#include "options/profile.h"
 #include "output.h"
 #include "plan/suggestion.h"
 #include "process.h"
@@ -131,45 +130,48 @@ static int trains_on_text(const eitp_transformer_config *shape, const char *dire
     return !shape->bidirectional || (directory && model_has_tokenizer(directory));
 }
 
-/* The options of `eitp plan` for a model, and its shape, of which all tokens are predicted, as eitp plan has it. */
-static eitp_status read_model(const option_set *o, const system_report *report, system_model *model,
-                              const char *profile, option_set *plan, eitp_transformer_config *shape,
-                              eitp_error *error) {
-    char *directory = NULL;
+/* Opens what `eitp plan` plans for a model. Release both in any case. */
+static eitp_status open_plan(const option_set *o, const system_report *report, system_model *model, const char *profile,
+                             option_set *plan, eitp_training **training, eitp_error *error) {
     eitp_status status = read_plan(o, report, model, profile, plan, error);
-    profile_apply(plan);
+    *training = NULL;
     if (!status)
-        status = fit_read_model(plan, &directory, shape, error);
+        status = fit_open(plan, training, error);
     if (!status) {
+        const char *directory = eitp_training_get_recipe(*training)->model.directory;
         model->is_directory = directory != NULL;
-        model->is_trained = trains_on_text(shape, directory);
-        shape->head = EITP_HEAD_LANGUAGE;
+        model->is_trained = trains_on_text(eitp_training_get_shape(*training), directory);
     }
-    free(directory);
     return status;
+}
+
+static void close_plan(option_set *plan, eitp_training *training) {
+    eitp_training_close(training);
+    options_release(plan);
 }
 
 static eitp_status examine_model(const option_set *o, system_report *report, const char *name, int is_given,
                                  int has_adapters, eitp_error *error) {
     system_model *model = &report->models[report->model_count++];
-    eitp_transformer_config shape;
+    const size_t process = (size_t)report->memory.resident;
+    eitp_training *training;
     option_set plan;
     eitp_status status;
     model->name = command_copy(name);
     model->is_given = is_given;
     model->has_adapters = has_adapters;
-    status = read_model(o, report, model, "auto", &plan, &shape, error);
+    status = open_plan(o, report, model, "auto", &plan, &training, error);
     if (!status)
-        status = advice_choose_profile(&plan, &shape, (size_t)report->memory.resident, &model->advice, error);
-    options_release(&plan);
+        status = advice_choose_profile(&plan, training, process, &model->advice, error);
+    close_plan(&plan, training);
     if (status || model->advice.chosen.fits)
         return status;
     /* No profile fits: the verdict is that of `eitp plan` without one. */
     model->profile_bytes = model->advice.chosen.total;
-    status = read_model(o, report, model, "none", &plan, &shape, error);
+    status = open_plan(o, report, model, "none", &plan, &training, error);
     if (!status)
-        status = advice_without_profile(&plan, &shape, (size_t)report->memory.resident, &model->advice, error);
-    options_release(&plan);
+        status = advice_without_profile(training, process, &model->advice, error);
+    close_plan(&plan, training);
     return status;
 }
 
@@ -217,27 +219,24 @@ static system_model *choose_model(system_report *report) {
 /* The batch that has room, or why there is none. */
 static eitp_status look_closer(const option_set *o, system_report *report, eitp_error *error) {
     system_model *model = choose_model(report);
-    char isa[MODEL_ISA_SIZE];
-    eitp_transformer_config shape;
+    eitp_training *training;
+    eitp_recipe *recipe;
     eitp_fit_candidate ignored;
     option_set plan;
-    fit_plan run;
-    eitp_fit fit;
-    eitp_status status = read_model(o, report, model, model->advice.profile, &plan, &shape, error);
+    eitp_status status = open_plan(o, report, model, model->advice.profile, &plan, &training, error);
+    recipe = eitp_training_get_recipe(training);
+    if (!status)
+        recipe->memory.process = (uint64_t)report->memory.resident;
     if (!status && model->advice.chosen.fits) {
         report->model = model;
-        options_set_integer(&plan, OPTION_BLOCK_SIZE, model->advice.block_size, SOURCE_DEFAULT);
-        status =
-            advice_largest_batch(&plan, &shape, (size_t)report->memory.resident, 64, &report->largest_batch, error);
+        recipe->task.block_size = model->advice.block_size;
+        status = advice_largest_batch(training, 64, &report->largest_batch, error);
     } else if (!status) {
-        status = fit_from_options(&plan, &shape, NULL, isa, &run, &fit, error);
-        fit.process = (size_t)report->memory.resident;
-        run.validates = 1;
-        fit_open_lengths(&run, &fit);
-        if (!status && fit_choose(&plan, &fit, &run.block_size, &ignored, error))
+        status = eitp_training_describe(training, error);
+        if (!status && fit_choose(&plan, eitp_training_get_fit(training), &recipe->task.block_size, &ignored, error))
             snprintf(report->why, sizeof report->why, "%s", error->message);
     }
-    options_release(&plan);
+    close_plan(&plan, training);
     return status;
 }
 

@@ -6,14 +6,9 @@
 #include "plan/machine.h"
 #include "run/record.h"
 #include "run/run.h"
+#include "task/task.h"
 
 /* ---- Lines ---- */
-
-/* What it trains for, as in --task. */
-static const char *task_name(const training_run *r) {
-    static const char *const names[] = {"auto", "lm", "mlm", "classify", "tokens", "regress", "vae"};
-    return names[r->kind];
-}
 
 static void log_memory(const training_run *r) {
     const eitp_context *context = eitp_training_get_context(r->training);
@@ -84,7 +79,7 @@ static void log_run(const training_run *r) {
                 (long long)sequences, (long long)eitp_training_get_task(r->training)->rows);
     adapt_log(model);
     if (r->kind != EITP_TASK_LANGUAGE)
-        output_info("task: %s%s", task_name(r),
+        output_info("task: %s%s", task_name(r->kind),
                     options_choice(o, OPTION_TASK) ? "" : " (inferred; override with --task)");
     if (r->checkpoint && r->resumed.step < r->steps)
         output_info("resuming from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,

@@ -3,6 +3,7 @@
 #include "files.h"
 #include "options/profile.h"
 #include "options/table.h"
+#include "plan/fit.h"
 
 static void set_run(training_run *r, eitp_run_config *config) {
     const option_set *o = &r->options;
@@ -49,15 +50,9 @@ static void set_model(const training_run *r, eitp_model_recipe *model) {
         model->vocabulary = model->layers = model->heads = model->width = model->positions = 0;
 }
 
-eitp_status recipe_follow_options(training_run *r, eitp_recipe *recipe, eitp_error *error) {
-    const option_set *o = &r->options;
-    static const char *const names[] = {"memory", "trainer", "run", "length"};
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < COMMAND_COUNT(names) && !status; i++)
-        status = options_to_recipe(o, names[i], recipe, error);
-    if (options_has(o, OPTION_BLOCK_SIZE))
-        recipe->task.block_size = options_integer(o, OPTION_BLOCK_SIZE);
-    recipe->memory.least = profile_takes_least(o);
+eitp_status recipe_follow_options(training_run *r, eitp_error *error) {
+    eitp_recipe *recipe = eitp_training_get_recipe(r->training);
+    const eitp_status status = fit_follow_options(&r->options, r->training, error);
     set_run(r, &recipe->run);
     set_length(r, recipe);
     return status;

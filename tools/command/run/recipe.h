@@ -10,7 +10,7 @@ EITP_BEGIN_DECLARATIONS
 eitp_status recipe_describe(training_run *r, eitp_recipe *recipe, eitp_error *error);
 
 /* Sets what may change after a training was opened: memory, trainer, run, lengths and the block size. */
-eitp_status recipe_follow_options(training_run *r, eitp_recipe *recipe, eitp_error *error);
+eitp_status recipe_follow_options(training_run *r, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

@@ -92,10 +92,14 @@ void run_complete_options(training_run *r) {
     const int has_model =
         r->checkpoint || options_has(&r->options, OPTION_MODEL) || options_has(&r->options, OPTION_INIT);
     const eitp_transformer_config *shape = has_model && !read_shape(r, &error) ? &r->shape : NULL;
+    eitp_training *training = NULL;
     if (shape && task_has_rows(&r->options, shape))
         complete_block_size(r);
-    if (shape)
-        advice_settle_profile(&r->options, shape, &error);
+    if (shape && profile_is_auto(&r->options) && !fit_open(&r->options, &training, &error))
+        advice_settle_profile(&r->options, training, &error);
+    else if (shape)
+        profile_adapt(&r->options, shape);
+    eitp_training_close(training);
     fit_set_defaults(&r->options, shape);
 }
 
@@ -143,15 +147,9 @@ static eitp_status advise(training_run *r, eitp_error *error) {
 }
 
 static eitp_status plan(training_run *r, eitp_error *error) {
-    option_set *o = &r->options;
-    const int64_t positions = eitp_transformer_config_positions(&r->shape);
-    eitp_recipe *recipe = eitp_training_get_recipe(r->training);
-    eitp_status status = advice_settle_profile(o, &r->shape, error);
-    /* Profiles are tried before they are adapted to the model. */
-    if (!status && !options_is_explicit(o, OPTION_BLOCK_SIZE) && options_integer(o, OPTION_BLOCK_SIZE) > positions)
-        options_set_integer(o, OPTION_BLOCK_SIZE, positions, o->values[OPTION_BLOCK_SIZE].source);
+    eitp_status status = advice_settle_profile(&r->options, r->training, error);
     if (!status)
-        status = recipe_follow_options(r, recipe, error);
+        status = recipe_follow_options(r, error);
     process_cancel_on_stop(PROCESS_CANCEL_ALL);
     if (!status)
         status = eitp_training_plan(r->training, &r->choice, error);
