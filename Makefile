@@ -77,6 +77,7 @@ endif
 MANIFEST := $(shell sed -e 's/ *#.*//' -e '/^texts:/,/:$$/d' src/manifest)
 TEXTS := $(shell sed -e 's/ *#.*//' -e '/^texts:/,/:$$/!d' -e '/:$$/d' src/manifest)
 MODULES := $(filter %.c,$(MANIFEST))
+PARTS := $(sort $(shell sed -n 's/^part \([0-9]*\):.*/\1/p' src/manifest))
 HEADERS := $(filter %.h,$(MANIFEST))
 TEMPLATES := $(wildcard src/*/*.inc kernels/*.inc kernels/*/*.inc backends/*/*.inc)
 AMALGAMATE := $(sort $(wildcard tools/amalgamate/*.c))
@@ -323,18 +324,20 @@ $(BUILD)/packed/users.o: tests/support/users.c eitp.h $(BUILD)/flags
 	$(Q)$(CC) $(CFLAGS) -Wall -Wextra $(FEATURES) -I. -c $< -o $@ 2>$@.messages; \
 		status=$$?; cat $@.messages >&2; exit $$status
 
-$(BUILD)/packed/eitp.o: tests/support/packed.c eitp.h tools/frames.awk $(BUILD)/flags
+# eitp.h in its parts, side by side.
+PACKED := $(PARTS:%=$(BUILD)/packed/part-%.o)
+$(PACKED): $(BUILD)/packed/part-%.o: tests/support/packed.c eitp.h tools/frames.awk $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(STANDARD) $(WARNINGS) -Werror $(FEATURES) $(CFLAGS) $(FRAME_LIST) -I. -c $< -o $@
+	$(call say,CC,$< part $*)
+	$(Q)$(CC) $(STANDARD) $(WARNINGS) -Werror $(FEATURES) $(CFLAGS) $(FRAME_LIST) -DEITP_PART=$* -I. -c $< -o $@
 	$(if $(FRAME_LIST),$(Q)awk -v most=$(MOST_FRAME) -f tools/frames.awk eitp.h $(@:.o=.su))
 
-$(patsubst %,$(BUILD)/packed/%,$(TESTS) $(HELPERS)): $(BUILD)/packed/%: $(BUILD)/split/%.o $(BUILD)/packed/eitp.o
+$(patsubst %,$(BUILD)/packed/%,$(TESTS) $(HELPERS)): $(BUILD)/packed/%: $(BUILD)/split/%.o $(PACKED)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(link_split)
 $(EMULATED:%=$(BUILD)/packed/%): $(BUILD)/split/tests/support/emulated.o
-$(BUILD)/packed/cuda_kernels: $(CUDA_KERNELS:%.c=$(BUILD)/split/%.o) $(BUILD)/packed/eitp.o
+$(BUILD)/packed/cuda_kernels: $(CUDA_KERNELS:%.c=$(BUILD)/split/%.o) $(PACKED)
 	$(call say,LINK,$@)
 	$(link_split)
 

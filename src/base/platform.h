@@ -19,13 +19,19 @@
 #define EITP__PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /*
- * Linkage of functions shared between modules: static when packed in one translation unit, extern when compiled apart.
- * Tests of the packed header define it as extern to call them.
+ * Linkage of functions shared between modules: extern when modules are compiled apart; in eitp.h static, or hidden in a
+ * part of it. Functions that no other part calls are EITP__LOCAL there. Tests of the packed header define both as
+ * extern, to call them.
  */
 #ifdef EITP_SPLIT
 #define EITP__PRIVATE extern
+#elif !defined(EITP__PRIVATE) && defined(EITP_PART)
+#define EITP__PRIVATE extern __attribute__((visibility("hidden")))
 #elif !defined(EITP__PRIVATE)
 #define EITP__PRIVATE static EITP__UNUSED
+#endif
+#ifndef EITP__LOCAL
+#define EITP__LOCAL static EITP__UNUSED
 #endif
 
 /* An all-zero initialiser: C11 lacks `{}`, and C++ compilers warn about `{0}`. */

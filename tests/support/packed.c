@@ -1,4 +1,10 @@
-/* The implementation in eitp.h, compiled once for all tests of it: its private functions can be called from outside. */
+/*
+ * The implementation in eitp.h, or the part of it that EITP_PART says, compiled once for all tests of it: its private
+ * functions can be called from outside.
+ */
 #define EITP__PRIVATE extern
+#define EITP__LOCAL extern
 #define EITP_IMPLEMENTATION
+/* A function that is defined before it is called has no prototype in eitp.h. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 #include "eitp.h"

@@ -300,6 +300,238 @@ run --list private
 if [ "$(cat "$work/out")" = "src/base/memory.h
 kernels/kernels.h" ]; then pass; else fail "--list private"; fi
 
+# ---- private functions ----
+
+# Modules with private functions of every kind. Those of last.c are called by nothing that comes before it.
+private_tree() {
+    sed '/^#endif$/d' "$tree/src/base/memory.h" >"$work/memory.h"
+    cat >>"$work/memory.h" <<'END'
+
+/* ---- Plain ---- */
+
+/* Doubles. */
+EITP__PRIVATE int eitp__double(int x);
+
+/* Triples,
+   in two lines. */
+EITP__PRIVATE int eitp__triple(int x,
+                               int y);
+/* The same, halved; and squared. */
+EITP__PRIVATE int eitp__half(int x), eitp__square(int x);
+
+/* ---- Others ---- */
+
+/* Called before it is defined. */
+EITP__PRIVATE int eitp__even(int x);
+#define EITP__NOTE __attribute__((nonnull))
+/* Has an attribute. */
+EITP__PRIVATE int eitp__first(const int *x) EITP__NOTE;
+/* A header calls it. */
+EITP__PRIVATE int eitp__low(void);
+static __attribute__((unused)) int eitp__lower(void) {
+    return eitp__low() - 1;
+}
+/* Declared by a macro, or called by one. */
+#define EITP__DECLARE(name) EITP__PRIVATE int eitp__##name(void);
+#define EITP__CALL(name) eitp__##name()
+EITP__DECLARE(made)
+EITP__PRIVATE int eitp__called(void);
+/* Not called. */
+EITP__PRIVATE int eitp__idle(void);
+/* One is called before it is defined, the other stands beside it. */
+EITP__PRIVATE int eitp__odd(int x), eitp__beside(int x);
+
+/* Adds. */
+EITP__PRIVATE int eitp__sum(void);
+#endif
+END
+    cp "$work/memory.h" "$tree/src/base/memory.h"
+    cat >"$tree/src/base/private.c" <<'END'
+#include "base/memory.h"
+EITP__PRIVATE int eitp__double(int x) {
+    return 2 * x;
+}
+EITP__PRIVATE int eitp__triple(int x, int y) {
+    return y ? 3 * x : eitp__triple(x, 1);
+}
+EITP__PRIVATE int eitp__half(int x) {
+    return x / 2;
+}
+EITP__PRIVATE int eitp__square(int x) {
+    return x * x;
+}
+EITP__PRIVATE int eitp__beside(int x) {
+    return x && eitp__odd(x);
+}
+EITP__PRIVATE int eitp__odd(int x) {
+    return x && eitp__even(x - 1);
+}
+EITP__PRIVATE int eitp__even(int x) {
+    return !x || eitp__odd(x - 1);
+}
+EITP__PRIVATE int eitp__first(const int *x) {
+    return *x;
+}
+EITP__PRIVATE int eitp__low(void) {
+    return 1;
+}
+EITP__PRIVATE int eitp__made(void) {
+    return EITP__CALL(called);
+}
+EITP__PRIVATE int eitp__called(void) {
+    return 4;
+}
+EITP__PRIVATE int eitp__idle(void) {
+    return 5;
+}
+END
+    cat >"$tree/src/base/last.c" <<'END'
+#include "base/memory.h"
+EITP__PRIVATE int eitp__sum(void) {
+    int x = 3;
+    return eitp__double(1) + eitp__triple(1, 0) + eitp__half(2) + eitp__square(2) + eitp__even(2) + eitp__first(&x) +
+           eitp__lower() + EITP__CALL(made) + eitp__beside(3);
+}
+int eitp_sum(void) {
+    return eitp__sum();
+}
+END
+}
+
+# The prototypes that eitp.h has, and of each what must be there: its comment.
+cat >"$work/expected" <<'END'
+/* ---- Others ---- */
+
+/* Called before it is defined. */
+EITP__PRIVATE int eitp__even(int x);
+#define EITP__NOTE __attribute__((nonnull))
+/* Has an attribute. */
+EITP__PRIVATE int eitp__first(const int *x) EITP__NOTE;
+/* A header calls it. */
+EITP__PRIVATE int eitp__low(void);
+static __attribute__((unused)) int eitp__lower(void) {
+    return eitp__low() - 1;
+}
+/* Declared by a macro, or called by one. */
+#define EITP__DECLARE(name) EITP__PRIVATE int eitp__##name(void);
+#define EITP__CALL(name) eitp__##name()
+EITP__DECLARE(made)
+EITP__PRIVATE int eitp__called(void);
+/* Not called. */
+EITP__PRIVATE int eitp__idle(void);
+/* One is called before it is defined, the other stands beside it. */
+EITP__PRIVATE int eitp__odd(int x), eitp__beside(int x);
+/* <<src/base/memory.h */
+END
+private_tree
+printf '%s\n' src/base/private.c src/base/last.c >>"$tree/src/manifest"
+sed -i.old 's/EITP__CALL(called);/4;/' "$tree/src/base/private.c" && rm "$tree/src/base/private.c.old"
+if run && sed -n '/---- /,/<</p' "$tree/eitp.h" | diff - "$work/expected" >"$work/err"; then pass; else
+    fail "prototypes that are needed: $(cat "$work/err")"
+fi
+cat >"$work/private.c" <<'END'
+int eitp_sum(void);
+#define EITP_IMPLEMENTATION
+#include "eitp.h"
+int main(void) {
+    return eitp_sum() != 2 + 3 + 1 + 4 + 1 + 3 + 0 + 4 + 1;
+}
+END
+finds "functions without prototypes" "$work/private.c" -std=c11 -Wmissing-prototypes -I"$tree"
+
+# A header of which nothing is left.
+fresh_tree
+printf '/* Empty. */\n#ifndef EITP_ONE_H\n#define EITP_ONE_H\n#include "base/memory.h"\n/* One. */\nEITP__PRIVATE int eitp__one(void);\n#endif\n' \
+    >"$tree/src/base/one.h"
+sed -i.old 's|^kernels/kernels.h$|&\nsrc/base/one.h|' "$tree/src/manifest" && rm "$tree/src/manifest.old"
+add src/base/one.c '#include "base/one.h"\nEITP__PRIVATE int eitp__one(void) {\n    return 1;\n}\nint eitp_one(void) {\n    return eitp__one();\n}\n'
+if run && ! grep -q 'one\.h\|One\.' "$tree/eitp.h"; then pass; else fail "a header of which nothing is left: $(cat "$work/err")"; fi
+fresh_tree
+
+# ---- parts ----
+
+# The tree in two parts: private.c, which calls itself alone, and last.c, which calls it.
+parts_tree() {
+    private_tree
+    sed -i.old 's|#define EITP_LIMIT 3|&\n#define EITP__VERSIONED(name) name##_1|
+        s|#define EITP_API extern|#ifndef EITP_API\n&\n#endif|
+        s|^EITP_API int eitp_count|EITP_API int eitp_sum(void);\n&|' "$tree/src/base/base.h"
+    sed -i.old '/^#define EITP__PRIVATE/d' "$tree/src/base/memory.h"
+    sed -n '/^#ifdef EITP_SPLIT/,/^$/p' src/base/platform.h >"$work/linkage.h"
+    sed -i.old "/^#include \"base\/base.h\"/r $work/linkage.h" "$tree/src/base/memory.h"
+    sed -i.old 's|^typedef void (\*eitp__visitor|#define EITP__UNUSED __attribute__((unused))\n&|' "$tree/src/base/memory.h"
+    sed -i.old 's|^src/base/memory\.c|part 1:\n&|' "$tree/src/manifest"
+    printf '%s\n' src/base/private.c 'part 2:' src/base/last.c >>"$tree/src/manifest"
+    find "$tree" -name '*.old' -exec rm {} +
+}
+
+compile_part() { # part, options
+    part=$1
+    shift
+    "$CC" -std=c11 -Wall -Wextra -Wmissing-prototypes -Werror -I"$tree" -DEITP_IMPLEMENTATION "-DEITP_PART=$part" "$@" \
+        -x c -c "$tree/eitp.h" -o "$work/part-$part.o" 2>"$work/err"
+}
+
+links() { # objects...
+    "$CC" -std=c11 -x c "$work/sum.c" -x none "$@" -o "$work/program" 2>"$work/err" && "$work/program"
+}
+
+refuses() { # what is tested, what is said, command...
+    what=$1
+    line=$2
+    shift 2
+    if "$@"; then
+        fail "$what: accepted"
+    elif grep -q "$line" "$work/err"; then pass; else
+        fail "$what: no \"$line\" but"
+        sed 's/^/    /' "$work/err"
+    fi
+}
+
+printf 'int eitp_sum(void);\nint main(void) {\n    return eitp_sum() != 19;\n}\n' >"$work/sum.c"
+parts_tree
+if run; then pass; else fail "a tree of parts: $(cat "$work/err")"; fi
+if compile_part 1 && compile_part 2 && links "$work/part-1.o" "$work/part-2.o"; then pass; else
+    fail "two parts: $(cat "$work/err")"
+fi
+finds "parts in one file" "$work/private.c" -std=c11 -Wmissing-prototypes -I"$tree"
+refuses "a part that is missing" 'eitp__part_2_1' links "$work/part-1.o"
+cp "$work/part-1.o" "$work/part-1-again.o"
+refuses "a part that is there twice" 'eitp__part_1_1' links "$work/part-1.o" "$work/part-1-again.o" "$work/part-2.o"
+refuses "a part that is not there" 'EITP_PART is the number of a part, 1 to 2' compile_part 3
+refuses "a part without a number" 'EITP_PART is the number of a part, 1 to 2' compile_part ''
+refuses "part 0" 'EITP_PART is the number of a part, 1 to 2' compile_part 0
+refuses "parts and EITP_API static" 'so EITP_API cannot be static' compile_part 1 -DEITP_API=static
+refuses "parts and EITP_API static inline" 'so EITP_API cannot be static' compile_part 1 '-DEITP_API=static inline'
+if [ "$(grep -c 'error:.*cannot be static' "$work/err")" = 1 ]; then pass; else fail "one error: $(cat "$work/err")"; fi
+if compile_part 1 '-DEITP_API=extern __attribute__((visibility("default")))'; then pass; else
+    fail "parts and another EITP_API: $(cat "$work/err")"
+fi
+if grep -q '^EITP__LOCAL int eitp__sum' "$tree/eitp.h" && grep -q '^EITP__PRIVATE int eitp__double(int x) {' "$tree/eitp.h"; then
+    pass
+else
+    fail "functions of one part are local, others are not"
+fi
+if ! command -v readelf >/dev/null 2>&1; then
+    echo "SKIPPED hidden functions: readelf is not installed"
+elif readelf -sW "$work/part-1.o" | grep -q 'HIDDEN .* eitp__double$' &&
+    ! readelf -sW "$work/part-1.o" "$work/part-2.o" | grep -q 'GLOBAL *DEFAULT *[0-9]* eitp__'; then
+    pass
+else
+    fail "functions that parts call are hidden: $(readelf -sW "$work/part-1.o")"
+fi
+fresh_tree
+
+printf 'part 1:\nsrc/base/private.c\n' >>"$tree/src/manifest"
+cp src/base/json.c "$tree/src/base/private.c"
+refused "a module in no part" "src/manifest:9: src/base/memory.c is in no part"
+sed -i.old 's|^src/base/memory\.c|part 2:\n&|' "$tree/src/manifest" && rm "$tree/src/manifest.old"
+refused "a number that is left out" "src/manifest:1: no module is in part 1 of 2"
+sed -i.old 's|^src/base/memory\.c|part 10:\n&|' "$tree/src/manifest" && rm "$tree/src/manifest.old"
+refused "too many parts" "src/manifest:9: there are at most 9 parts"
+sed -i.old 's|^src/base/memory\.c|part one:\n&|' "$tree/src/manifest" && rm "$tree/src/manifest.old"
+refused "a part without a number" "src/manifest:9: unknown section \`part one:\`"
+
 # ---- the freshness check ----
 
 run

@@ -26,7 +26,7 @@
 
 /* ---- packing ---- */
 
-/* The fate of each line of a file: 0 copied, -1 dropped, n > 0 replaced by templates[n - 1]. */
+/* The fate of each line of a file; n > 0: it is replaced by templates[n - 1]. */
 typedef struct lines {
     int *fate;
     source **templates;
@@ -36,7 +36,7 @@ typedef struct lines {
 static void drop_directive(const source *file, size_t i, lines *to) {
     size_t line, end = directive_end(file, i);
     for (line = file->tokens[i].line; line <= file->tokens[end - 1].line; line++)
-        to->fate[line] = -1;
+        to->fate[line] = LINE_DROPPED;
 }
 
 static int is_guard_name(const token *t) {
@@ -133,48 +133,95 @@ static void paste_inclusion(const source *file, const source *next, text *output
     is_checked = 1;
 }
 
-static void paste(source *file, text *output) {
-    lines to = {NULL, NULL, 0};
-    const char *p = file->content.data, *end = p + file->content.size;
-    size_t line, i, first_line = 1;
-    int blank = 1;
-    to.fate = (int *)grow(NULL, (file->lines + 2) * sizeof(int));
-    memset(to.fate, 0, (file->lines + 2) * sizeof(int));
-    if (ends_with(file->path, ".h") && !drop_guard(file, &to))
+/* Decides what becomes of each line. */
+static void plan_lines(source *file, lines *to) {
+    size_t i;
+    to->fate = (int *)grow(NULL, (file->lines + 2) * sizeof(int));
+    memset(to->fate, 0, (file->lines + 2) * sizeof(int));
+    if (ends_with(file->path, ".h") && !drop_guard(file, to))
         finding(file->path, 1, "no include guard: begin with #ifndef EITP_..._H and #define, end with #endif");
     for (i = 0; i < file->count; i++)
         if (directive_is(file, i, "include"))
-            plan_include(file, i, &to);
-    text_format(output, "\n/* >>%s */\n", file->path);
-    for (line = first_line; p < end; line++) {
+            plan_include(file, i, to);
+    plan_private_functions(file, to->fate);
+}
+
+/* True if code of a file is left. */
+static int has_code(const source *file, const lines *to) {
+    size_t i = 0;
+    while (i < file->count && to->fate[file->tokens[i].line] == LINE_DROPPED)
+        i++;
+    return i < file->count;
+}
+
+/* Copies a line whose function no other part calls. */
+static void copy_local(const char *line, const char *end, text *output) {
+    const char *word = strstr(line, "EITP__PRIVATE");
+    text_add(output, line, (size_t)(word - line));
+    text_format(output, "EITP__LOCAL");
+    word += strlen("EITP__PRIVATE");
+    text_add(output, word, (size_t)(end - word));
+}
+
+static void paste(source *file, text *output);
+
+static void paste_lines(const source *file, const lines *to, text *output) {
+    const char *p = file->content.data, *end = p + file->content.size;
+    size_t line;
+    int blank = 1;
+    for (line = 1; p < end; line++) {
         const char *stop = (const char *)memchr(p, '\n', (size_t)(end - p));
         const char *next = stop ? stop + 1 : end;
-        if (to.fate[line] > 0) {
-            source *template = to.templates[to.fate[line] - 1];
+        if (to->fate[line] > 0) {
+            source *template = to->templates[to->fate[line] - 1];
             if (template->is_section)
-                paste_inclusion(template, to.fate[line + 1] > 0 ? to.templates[to.fate[line + 1] - 1] : NULL, output);
+                paste_inclusion(template, to->fate[line + 1] > 0 ? to->templates[to->fate[line + 1] - 1] : NULL,
+                                output);
             else
                 paste(template, output);
             blank = 0;
-        } else if (to.fate[line] == 0 && !(blank && next - p == 1)) {
+        } else if (to->fate[line] == LINE_LOCAL) {
+            copy_local(p, next, output);
+            blank = 0;
+        } else if (to->fate[line] == LINE_COPIED && !(blank && next - p == 1)) {
             text_add(output, p, (size_t)(next - p));
             blank = next - p == 1;
         }
         p = next;
     }
-    while (output->size > 1 && output->data[output->size - 1] == '\n' && output->data[output->size - 2] == '\n')
-        output->size--;
-    text_format(output, "/* <<%s */\n", file->path);
+}
+
+/* Pastes a file between its marks, unless nothing of it is needed. */
+static void paste(source *file, text *output) {
+    lines to = {NULL, NULL, 0};
+    plan_lines(file, &to);
+    if (has_code(file, &to)) {
+        text_format(output, "\n/* >>%s */\n", file->path);
+        paste_lines(file, &to, output);
+        while (output->size > 1 && output->data[output->size - 1] == '\n' && output->data[output->size - 2] == '\n')
+            output->size--;
+        text_format(output, "/* <<%s */\n", file->path);
+    }
     file->pasted = 1;
     free(to.fate);
     free(to.templates);
 }
 
+/* Pastes the files of a section of the manifest, those of a part of the implementation between #if and #endif. */
 static void paste_section(int section, text *output) {
+    unsigned part = 0;
     size_t i;
-    for (i = 0; i < source_count; i++)
-        if (sources[i]->section == section)
-            paste(sources[i], output);
+    for (i = 0; i < source_count; i++) {
+        if (sources[i]->section != section)
+            continue;
+        if (sources[i]->part != part) {
+            text_format(output, part ? "\n#endif\n" : "");
+            part = sources[i]->part;
+            text_format(output, "\n#if EITP__IN_PART(%u)\n", part);
+        }
+        paste(sources[i], output);
+    }
+    text_format(output, part ? "\n#endif\n" : "");
 }
 
 static void paste_plain(int section, text *output, const char *before, const char *after) {
@@ -221,18 +268,60 @@ static const char file_name[] = "\n"
                                 "#endif\n"
                                 "#endif\n";
 
-/* Unsupported systems get one error: the modules are skipped. */
+/* Unsupported systems, and parts that cannot be, get one error: the modules are skipped. */
 static const char implementation_begin[] =
     "\n#if !defined(__GNUC__) || defined(_WIN32) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || \\\n"
     "    (defined(__cplusplus) && __cplusplus < 201103L) || \\\n"
     "    (!defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L))\n"
-    "#error \"eitp needs gcc or clang, C11 or C++11 or later, and a little-endian POSIX system (Linux, macOS, BSD)\"\n"
-    "#else\n"
-    "/* Public functions may be unused where EITP_API is static. */\n"
-    "#pragma GCC diagnostic push\n"
-    "#pragma GCC diagnostic ignored \"-Wunused-function\"\n";
+    "#error \"eitp needs gcc or clang, C11 or C++11 or later, and a little-endian POSIX system (Linux, macOS, BSD)\"\n";
+
+/* The number of a part follows `#define EITP__PARTS`. EITP__IS_STATIC(EITP_API) is 1 if that begins with `static`. */
+static const char part_checks[] = "#ifdef EITP_PART\n"
+                                  "#define EITP__IN_PART(number) (EITP_PART == (number))\n"
+                                  "#else\n"
+                                  "#define EITP__IN_PART(number) 1\n"
+                                  "#endif\n"
+                                  "#define EITP__BEFORE_static 0, 1,\n"
+                                  "#define EITP__WORD_AFTER(first, second, ...) second\n"
+                                  "#define EITP__WORD_OF(...) EITP__WORD_AFTER(__VA_ARGS__, 0, 0)\n"
+                                  "#define EITP__IS_STATIC_NOW(linkage) EITP__WORD_OF(EITP__BEFORE_##linkage)\n"
+                                  "#define EITP__IS_STATIC(linkage) EITP__IS_STATIC_NOW(linkage)\n";
+
+static const char implementation_open[] = "#else\n"
+                                          "/* Public functions may be unused where EITP_API is static. */\n"
+                                          "#pragma GCC diagnostic push\n"
+                                          "#pragma GCC diagnostic ignored \"-Wunused-function\"\n";
 
 static const char implementation_end[] = "\n#pragma GCC diagnostic pop\n#endif\n";
+
+/* What a program must not do with EITP_PART, as further cases of the #if of implementation_begin. */
+static void add_part_errors(text *output) {
+    text_format(output,
+                "#elif defined(EITP_PART) && (EITP_PART + 0 < 1 || EITP_PART + 0 > %u)\n"
+                "#error \"EITP_PART is the number of a part, 1 to %u\"\n"
+                "#elif defined(EITP_PART) && EITP__IS_STATIC(EITP_API)\n"
+                "#error \"EITP_PART: parts call each other's public functions, so EITP_API cannot be static\"\n",
+                part_count, part_count);
+}
+
+/* Each part has a function, and a table of those of all: the linker names a part that is missing, or there twice. */
+static void add_part_functions(text *output) {
+    unsigned part;
+    text_format(output, "\n#ifdef EITP_PART\n/* The linker names a part that is missing, or there twice. */\n");
+    for (part = 1; part <= part_count; part++)
+        text_format(output,
+                    "#define eitp__part_%u EITP__VERSIONED(eitp__part_%u)\n"
+                    "EITP__PRIVATE void eitp__part_%u(void);\n"
+                    "#if EITP__IN_PART(%u)\n"
+                    "EITP__PRIVATE void eitp__part_%u(void) {\n"
+                    "}\n"
+                    "#endif\n",
+                    part, part, part, part, part);
+    text_format(output, "static void (*const eitp__parts[])(void) __attribute__((used)) = {");
+    for (part = 1; part <= part_count; part++)
+        text_format(output, "%seitp__part_%u", part > 1 ? ", " : "", part);
+    text_format(output, "};\n#endif\n");
+}
 
 static void pack(text *output) {
     paste_plain(SECTION_DOCUMENTATION, output, "", "\n");
@@ -247,11 +336,17 @@ static void pack(text *output) {
     paste_section(SECTION_PUBLIC, output);
     text_format(output, "\n#endif /* EITP_H */\n\n"
                         "#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)\n#define EITP_IMPLEMENTED\n");
+    text_format(output, "%s", part_count ? part_checks : "");
     text_format(output, "%s", implementation_begin);
+    if (part_count)
+        add_part_errors(output);
+    text_format(output, "%s", implementation_open);
     if (section_count)
         text_format(output, "%s", file_name);
     paste_section(SECTION_PRIVATE, output);
     paste_section(SECTION_IMPLEMENTATION, output);
+    if (part_count)
+        add_part_functions(output);
     text_format(output, "%s", implementation_end);
     if (section_count)
         paste_templates(output);
@@ -402,8 +497,10 @@ static int make(int only_check) {
     for (i = 0; i < count; i++)
         load(sources[i], MANIFEST);
     load_embedded();
-    if (!findings && find_templates() == 0)
+    if (!findings && find_templates() == 0) {
+        find_private_functions();
         pack(&output);
+    }
     for (i = 0; i < count; i++) {
         lines ignored = {NULL, NULL, 0};
         ignored.fate = (int *)grow(NULL, (sources[i]->lines + 2) * sizeof(int));

@@ -8,6 +8,7 @@
 #define OUTPUT "eitp.h"
 #define TEXTS "kernels/cuda/texts.inc" /* a template that is no file: embed.c makes it */
 #define LONGEST_PATH 512
+#define MOST_PARTS 9
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- text.c: memory, text and findings ---- */
@@ -50,6 +51,7 @@ typedef struct source {
     char *path;
     int section;          /* of the manifest; -1 for a template */
     size_t manifest_line; /* or the line of its first inclusion */
+    unsigned part;        /* of the implementation, from 1; 0 if it has no parts */
     text content;
     token *tokens;
     size_t count;
@@ -63,6 +65,8 @@ typedef struct source {
     int is_section;                 /* it is in eitp.h once */
     struct source *previous, *next; /* the templates before and after every inclusion of it: one section with it */
     size_t place;                   /* position of its section, from 1 */
+    size_t first_user;              /* the line of the manifest of the first module that includes it, */
+    unsigned user_parts;            /* and a bit for the part of each */
 } source;
 
 int token_is(const token *t, const char *string);
@@ -100,6 +104,7 @@ enum {
 extern const char *const section_names[SECTION_COUNT];
 extern source **sources;
 extern size_t source_count;
+extern unsigned part_count; /* of the implementation, or 0 */
 
 source *find_source(const char *path);
 source *add_source(const char *path, int section, size_t line);
@@ -138,11 +143,26 @@ void add_texts(text *output);
 extern source **sections;
 extern size_t section_count;
 
-/* Finds all templates and their sections; -1 after a finding. */
+/* Finds all templates, their sections and the modules that use them; -1 after a finding. */
 int find_templates(void);
 
 /* The macro that selects a section. */
 void section_name(const source *file, char name[LONGEST_PATH]);
+
+/* ---- prototypes.c: private functions ---- */
+
+/* What becomes of a line of a file; n > 0: it is replaced by template n. */
+enum {
+    LINE_COPIED = 0,
+    LINE_DROPPED = -1,
+    LINE_LOCAL = -2 /* copied with EITP__LOCAL in the place of EITP__PRIVATE */
+};
+
+/* Finds what files use of each other's private functions. Call it when templates are found. */
+void find_private_functions(void);
+
+/* Sets the fate of the lines that declare or define private functions. */
+void plan_private_functions(const source *file, int *fate);
 
 /* ---- lint.c: the rules ---- */
 

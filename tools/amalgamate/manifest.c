@@ -11,6 +11,7 @@ const char *const section_names[SECTION_COUNT] = {"documentation",  "public",  "
 
 source **sources;
 size_t source_count;
+unsigned part_count;
 
 source *find_source(const char *path) {
     size_t i;
@@ -42,6 +43,29 @@ static int is_wanted(const char *path, int section) {
     return section != SECTION_TEXTS && ends_with(path, section == SECTION_IMPLEMENTATION ? ".c" : ".h");
 }
 
+/* The number in "part N:", the line that a part of the implementation begins with; 0 if it is another line. */
+static unsigned part_number(const char *name) {
+    return starts_with(name, "part ") ? (unsigned)strtoul(name + 5, NULL, 10) : 0;
+}
+
+/* Reports parts of which a number is missing: each is compiled by its number. */
+static void check_parts(void) {
+    unsigned part;
+    size_t i, without = source_count;
+    for (part = 1; part <= part_count; part++) {
+        for (i = 0; i < source_count && sources[i]->part != part; i++)
+            continue;
+        if (i == source_count)
+            finding(MANIFEST, 1, "no module is in part %u of %u: number the parts from 1", part, part_count);
+    }
+    for (i = 0; i < source_count && without == source_count; i++)
+        if (part_count && sources[i]->section == SECTION_IMPLEMENTATION && !sources[i]->part)
+            without = i;
+    if (without < source_count)
+        finding(MANIFEST, sources[without]->manifest_line, "%s is in no part: put it below a line `part N:`",
+                sources[without]->path);
+}
+
 static void check_manifest_line(const char *path, int section, size_t line) {
     const char *wanted = section == SECTION_TEXTS            ? ".h, .inc, .cu or .cuh"
                          : section == SECTION_IMPLEMENTATION ? ".c"
@@ -63,6 +87,7 @@ static void check_manifest_line(const char *path, int section, size_t line) {
 void read_manifest(void) {
     text content = {NULL, 0, 0};
     int section = -1, i;
+    unsigned part = 0;
     size_t line = 0;
     char *p;
     if (read_file(MANIFEST, &content) != 0) {
@@ -82,13 +107,17 @@ void read_manifest(void) {
         line++;
         if (end > p && end[-1] == ':') {
             end[-1] = 0;
+            part = section == SECTION_IMPLEMENTATION ? part_number(p) : 0;
+            if (part > MOST_PARTS)
+                finding(MANIFEST, line, "there are at most %d parts", MOST_PARTS);
+            part_count = part > part_count && part <= MOST_PARTS ? part : part_count;
             for (i = 0; i < SECTION_COUNT && strcmp(section_names[i], p) != 0; i++)
                 continue;
-            section = i;
+            section = part ? section : i;
             if (section == SECTION_COUNT) {
                 finding(MANIFEST, line,
                         "unknown section `%s:` (choose from documentation, public, private, implementation, "
-                        "license, texts)",
+                        "license, texts; in the implementation, `part N:`)",
                         p);
                 break;
             }
@@ -98,10 +127,11 @@ void read_manifest(void) {
             if (findings == before && section == SECTION_TEXTS)
                 add_embedded(p, line);
             else if (findings == before)
-                add_source(p, section, line);
+                add_source(p, section, line)->part = part;
         }
         p = next;
     }
+    check_parts();
     free(content.data);
 }
 

@@ -180,6 +180,19 @@ static void order_sections(void) {
     } while (next);
 }
 
+/* Notes that a module includes the templates that `file`, it or a template of it, includes. */
+static void note_user(const source *module, const source *file) {
+    size_t i;
+    for (i = 0; i < inclusion_count; i++) {
+        source *target = inclusions[i].target;
+        if (inclusions[i].from != file)
+            continue;
+        target->first_user = target->first_user ? target->first_user : module->manifest_line;
+        target->user_parts |= 1u << module->part;
+        note_user(module, target);
+    }
+}
+
 int find_templates(void) {
     size_t i;
     for (i = 0; i < source_count; i++) /* source_count grows while templates are found */
@@ -190,6 +203,9 @@ int find_templates(void) {
             finding(sources[i]->path, 1, "templates include each other in a circle");
             return -1;
         }
+    for (i = 0; i < source_count; i++)
+        if (!is_template(sources[i]->path))
+            note_user(sources[i], sources[i]);
     join_neighbours();
     choose_sections();
     order_sections();
