@@ -74,7 +74,7 @@ endif
 endif
 
 # The manifest is the one list of modules, and of the files that travel in eitp.h as text. A file may be both.
-MANIFEST := $(shell sed -e 's/ *#.*//' -e '/^texts:/,/:$$/d' src/manifest)
+MANIFEST := $(shell sed -e 's/ *#.*//' -e '/^switches:/,/^$$/d' -e '/^texts:/,/:$$/d' src/manifest)
 TEXTS := $(shell sed -e 's/ *#.*//' -e '/^texts:/,/:$$/!d' -e '/:$$/d' src/manifest)
 MODULES := $(filter %.c,$(MANIFEST))
 PARTS := $(sort $(shell sed -n 's/^part \([0-9]*\):.*/\1/p' src/manifest))

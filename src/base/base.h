@@ -40,6 +40,7 @@
 #endif
 
 #include "base/dtype.h"
+#include "base/switches.h"
 #include "base/version.h"
 
 EITP_BEGIN_DECLARATIONS

@@ -59,9 +59,6 @@
 #define EITP_WITHOUT_AMX 0
 #endif
 
-#ifndef EITP_WITHOUT_CUDA
-#define EITP_WITHOUT_CUDA 0
-#endif
 #define EITP__WITH_CUDA (!EITP_WITHOUT_CUDA)
 
 #if defined(__x86_64__)

@@ -265,6 +265,13 @@ static float *eitp__labelled_weights(const eitp__labelled_packer *packer) {
 /* Encodes a conversation into packer->ids, with the weight of each token. */
 static eitp_status eitp__labelled_encode_chat(eitp__labelled_packer *packer, const eitp_example *example,
                                               eitp_chat_report *report, eitp_error *error) {
+#if EITP_WITHOUT_TEMPLATES
+    (void)packer;
+    (void)example;
+    (void)report;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "conversations: this program was built with EITP_WITHOUT_TEMPLATES");
+#else
     eitp_chat_config config = packer->config->chat_config;
     config.max_length = packer->forms[0].sequence.max_length;
     for (;;) {
@@ -277,6 +284,7 @@ static eitp_status eitp__labelled_encode_chat(eitp__labelled_packer *packer, con
         if (status != EITP_OK)
             return status;
     }
+#endif
 }
 
 /* The values of the tokens: the only label, or none, whose weight does not matter and becomes 1. */

@@ -7,6 +7,39 @@
 #include "objective/resolve.h"
 #include "tensor/op_rules.h"
 
+#if EITP_WITHOUT_OBJECTIVE
+
+EITP__PRIVATE eitp_status eitp__objective_check_task(const eitp_objective_config *config, const eitp_task *task,
+                                                     int64_t batch_size, eitp_error *error) {
+    eitp_objective_config resolved;
+    eitp_status status = eitp__objective_resolve(config, &resolved, error);
+    (void)task;
+    (void)batch_size;
+    for (int i = 0; i < EITP_REGULARIZERS && !status; i++)
+        if (resolved.terms[i].mode != EITP_TERM_OFF)
+            status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                                "%s: this program was built with EITP_WITHOUT_OBJECTIVE; turn regularizers off",
+                                eitp__regularizer_name((eitp_regularizer)i));
+    return status;
+}
+
+EITP__PRIVATE void eitp__objective_bind(eitp__objective *objective, const eitp_objective_config *config,
+                                        eitp_task *task) {
+    objective->config = eitp_objective_config_default();
+    (void)eitp__objective_resolve(config, &objective->config, NULL); /* checked before */
+    objective->model = task->model;
+    objective->extend = NULL;
+    objective->extension = NULL;
+}
+
+EITP__PRIVATE int eitp__objective_probes(const eitp__objective *objective, eitp__probe_kind kinds[EITP__MAX_PROBES]) {
+    (void)objective;
+    (void)kinds;
+    return 0;
+}
+
+#else
+
 /* ---- Checks ---- */
 
 /* What a regularizer needs that not every task has. */
@@ -199,3 +232,5 @@ EITP__PRIVATE int eitp__objective_probes(const eitp__objective *objective, eitp_
     }
     return count;
 }
+
+#endif

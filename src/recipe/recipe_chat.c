@@ -96,6 +96,27 @@ EITP__PRIVATE eitp_status eitp__find_conversations(eitp_training *training, eitp
 
 /* ---- Samples ---- */
 
+#if EITP_WITHOUT_TEMPLATES
+
+EITP__PRIVATE eitp_status eitp__open_chat(eitp_training *training, eitp_error *error) {
+    (void)training;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "the data are conversations, and this program was built with EITP_WITHOUT_TEMPLATES");
+}
+
+EITP__PRIVATE eitp_status eitp__open_conversations(eitp_training *training, eitp_error *error) {
+    return eitp__open_chat(training, error);
+}
+
+EITP__PRIVATE eitp_status eitp__create_conversations(eitp_training *training, eitp_model *model, eitp_task *task,
+                                                     eitp_error *error) {
+    (void)model;
+    (void)task;
+    return eitp__open_chat(training, error);
+}
+
+#else
+
 EITP__PRIVATE eitp_status eitp__open_chat(eitp_training *training, eitp_error *error) {
     eitp_status status;
     if (!training->tokenizer)
@@ -138,3 +159,5 @@ EITP__PRIVATE eitp_status eitp__create_conversations(eitp_training *training, ei
     config.end_of_turn = eitp_chat_end_of_turn(training->chat);
     return eitp_conversation_task(&config, task, error);
 }
+
+#endif

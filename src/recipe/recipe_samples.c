@@ -142,10 +142,12 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
         config.second = training->encoder_tokenizer;
         config.second_sequence.max_length = (int32_t)samples->second_max_length;
     }
+#if !EITP_WITHOUT_TEMPLATES
     if (samples->chat) {
         config.chat = samples->chat;
         config.chat_config = eitp__training_chat_config(training);
     }
+#endif
     config.problem = samples->problem;
     config.labels = samples->labels;
     config.label_count = samples->label_count;

@@ -28,12 +28,14 @@ EITP__PRIVATE int eitp__has_chat_setting(const eitp_training *training) {
     return recipe->model.chat_template || recipe->model.chat_values || recipe->task.train_on != EITP_CHAT_ANSWERS;
 }
 
+#if !EITP_WITHOUT_TEMPLATES
 EITP__PRIVATE eitp_chat_config eitp__training_chat_config(const eitp_training *training) {
     eitp_chat_config config = eitp_chat_config_default();
     config.targets = training->recipe.task.train_on;
     config.values = training->recipe.model.chat_values;
     return config;
 }
+#endif
 
 EITP__PRIVATE uint64_t eitp__chat_fingerprint(const eitp_training *training, uint64_t hash) {
     const int64_t targets = training->recipe.task.train_on;

@@ -21,7 +21,9 @@ const eitp_setting *eitp_settings_of(const char *config, size_t *count) {
         const char *config;
         const eitp_setting *(*table)(size_t *count);
     } tables[] = {
+#if !EITP_WITHOUT_OBJECTIVE
         {"eitp_emergence_config", eitp__emergence_setting_table},
+#endif
         {"eitp_labelled_pack_config", eitp__labelled_pack_setting_table},
         {"eitp_lora_config", eitp__lora_setting_table},
         {"eitp_predictor_config", eitp__predictor_setting_table},
@@ -32,7 +34,9 @@ const eitp_setting *eitp_settings_of(const char *config, size_t *count) {
         {"eitp_text_files_config", eitp__text_files_setting_table},
         {"eitp_tokenizer_train_config", eitp__tokenizer_train_setting_table},
         {"eitp_trainer_config", eitp__trainer_setting_table},
+#if !EITP_WITHOUT_LATENT
         {"eitp_vae_objective", eitp__vae_objective_setting_table},
+#endif
     };
     if (count)
         *count = 0;

@@ -70,7 +70,9 @@ EITP__PRIVATE void eitp__training_release_stages(eitp_training *training) {
         eitp__part_close(&training->host, &training->parts[split]);
     memset(training->parts, 0, sizeof training->parts);
     eitp__training_release_input(training);
+#if !EITP_WITHOUT_TEMPLATES
     eitp_chat_destroy(training->chat);
+#endif
     eitp_tokenizer_destroy(training->tokenizer);
     eitp_tokenizer_destroy(training->encoder_tokenizer);
     eitp__release_text(&training->host, training->model_directory);

@@ -6,7 +6,13 @@
 #include "train/trainer.h"
 
 /* NULL: it is no word of a list. */
+#if EITP_WITHOUT_REPORTING
+static const char *const eitp__report_words[] = {"jsonl", NULL, NULL, NULL, NULL};
+#define EITP__REPORT_CHOICES "choose from jsonl; none; the others are left out by EITP_WITHOUT_REPORTING"
+#else
 static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard", "jsonl", NULL};
+#define EITP__REPORT_CHOICES "choose from jsonl, tensorboard, csv; none"
+#endif
 static const char *const eitp__report_names[] = {EITP__METRICS_FILE, "metrics.csv", "tensorboard", EITP__SUMMARY_FILE,
                                                  "evaluations.jsonl"};
 
@@ -47,13 +53,43 @@ EITP__PRIVATE eitp_status eitp__reports_check(const char *list, eitp_error *erro
             is_known |= eitp__is_report(word, size, eitp__report_words[i]);
         if (!is_known)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "report_to: unknown destination '%.*s' (choose from jsonl, tensorboard, csv; none)",
+                              "report_to: unknown destination '%.*s' (" EITP__REPORT_CHOICES ")",
                               (int)(size < 80 ? size : 80), word);
     }
     return EITP_OK;
 }
 
 /* ---- Files ---- */
+
+#if EITP_WITHOUT_REPORTING
+
+static eitp_status eitp__report_set_columns(eitp_record_file *csv, const eitp_task *task, eitp_error *error) {
+    (void)csv;
+    (void)task;
+    (void)error;
+    return EITP_OK;
+}
+
+static void eitp__report_set_tags(const eitp__report *report, const eitp_run_config *config) {
+    (void)report;
+    (void)config;
+}
+
+static eitp_status eitp__report_open_other(eitp__report *report, const eitp_host *host, const char *directory,
+                                           eitp__report_kind kind, eitp_error *error) {
+    (void)report;
+    (void)host;
+    (void)directory;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "report %d: this program was built with EITP_WITHOUT_REPORTING",
+                      (int)kind);
+}
+
+static size_t eitp__report_other_bytes(eitp__report_kind kind) {
+    (void)kind;
+    return 0;
+}
+
+#else
 
 /* Columns of metrics.csv that every run has. */
 static const char *const eitp__report_columns[] = {
@@ -102,6 +138,28 @@ static eitp_status eitp__report_set_columns(eitp_record_file *csv, const eitp_ta
     return eitp__csv_set_columns(csv, list.columns, list.count, error);
 }
 
+static void eitp__report_set_tags(const eitp__report *report, const eitp_run_config *config) {
+    eitp_tensorboard_use_guide_tags(report->file, config->guide_tags);
+}
+
+/* Opens a file of another format than JSON lines. */
+static eitp_status eitp__report_open_other(eitp__report *report, const eitp_host *host, const char *directory,
+                                           eitp__report_kind kind, eitp_error *error) {
+    if (kind == EITP__REPORT_CSV)
+        return eitp_csv_open(host, report->path, eitp__report_columns, EITP__COMMON_COLUMNS, &report->file, error);
+    if (kind == EITP__REPORT_TENSORBOARD)
+        return eitp_tensorboard_open(host, report->path, &report->file, error);
+    return eitp__summary_file_open(host, directory, &report->file, error);
+}
+
+static size_t eitp__report_other_bytes(eitp__report_kind kind) {
+    if (kind == EITP__REPORT_CSV)
+        return eitp__csv_bytes();
+    return kind == EITP__REPORT_TENSORBOARD ? eitp__tensorboard_bytes() : eitp__summary_file_bytes();
+}
+
+#endif
+
 /* Its queue; NULL if it is not open, or has none. */
 static eitp__queued_file *eitp__report_queue(const eitp__report *report) {
     return report->file ? report->file->queue : NULL;
@@ -117,33 +175,20 @@ static void eitp__report_configure(const eitp__report *report, const eitp_run_co
     eitp__queued_file *queue = eitp__report_queue(report);
     if (queue)
         eitp__queued_file_set_times(queue, config->log_flush_seconds, config->log_wait_seconds);
-    eitp_tensorboard_use_guide_tags(report->file, config->guide_tags);
+    eitp__report_set_tags(report, config);
 }
 
 static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, const char *directory,
                                           eitp__report_kind kind, eitp_error *error) {
     if (kind == EITP__REPORT_JSONL || kind == EITP__REPORT_EVALUATIONS)
         return eitp_jsonl_open(host, report->path, &report->file, error);
-    if (kind == EITP__REPORT_CSV)
-        return eitp_csv_open(host, report->path, eitp__report_columns, EITP__COMMON_COLUMNS, &report->file, error);
-    if (kind == EITP__REPORT_TENSORBOARD)
-        return eitp_tensorboard_open(host, report->path, &report->file, error);
-    return eitp__summary_file_open(host, directory, &report->file, error);
+    return eitp__report_open_other(report, host, directory, kind, error);
 }
 
 EITP__PRIVATE size_t eitp__report_bytes(eitp__report_kind kind) {
-    switch (kind) {
-    case EITP__REPORT_JSONL:
-        return eitp__jsonl_bytes(0);
-    case EITP__REPORT_EVALUATIONS:
-        return eitp__jsonl_bytes(2);
-    case EITP__REPORT_CSV:
-        return eitp__csv_bytes();
-    case EITP__REPORT_TENSORBOARD:
-        return eitp__tensorboard_bytes();
-    default:
-        return eitp__summary_file_bytes();
-    }
+    if (kind == EITP__REPORT_JSONL || kind == EITP__REPORT_EVALUATIONS)
+        return eitp__jsonl_bytes(kind == EITP__REPORT_EVALUATIONS ? 2 : 0);
+    return eitp__report_other_bytes(kind);
 }
 
 /* Closes a file, and with `removes` what opening it has created. Harmless if it is not open. */

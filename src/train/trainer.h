@@ -74,10 +74,7 @@ typedef struct eitp__save_options {
 EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, eitp_save_dtype dtype, uint64_t *total,
                                          uint64_t *largest);
 
-static inline EITP__UNUSED void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total,
-                                                              uint64_t *largest) {
-    eitp__checkpoint_size(eitp__trainer_task(trainer), eitp__trainer_config(trainer)->save_dtype, total, largest);
-}
+EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest);
 
 /*
  * A save in two halves. eitp__save_begin takes everything from the trainer; what is in the queue, if there is one, is

@@ -189,6 +189,10 @@ EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, eitp_save_dtype 
         *largest = beside;
 }
 
+EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest) {
+    eitp__checkpoint_size(&trainer->plans.task, trainer->plans.config.save_dtype, total, largest);
+}
+
 /* ---- Saving ---- */
 
 /* Writes all files but the manifest. */

@@ -163,15 +163,26 @@ static void copy_local(const char *line, const char *end, text *output) {
     text_add(output, word, (size_t)(end - word));
 }
 
+/* Closes what depends on the switches of the line before, and opens what depends on those of the next. */
+static void change_switches(unsigned from, unsigned to, text *output) {
+    if (from == to)
+        return;
+    text_format(output, from ? "#endif\n%s" : "%s", to ? "#if " : "");
+    add_condition(to, output);
+    text_format(output, to ? "\n" : "");
+}
+
 static void paste(source *file, text *output);
 
 static void paste_lines(const source *file, const lines *to, text *output) {
     const char *p = file->content.data, *end = p + file->content.size;
+    unsigned *switches = switches_of_lines(file);
     size_t line;
     int blank = 1;
     for (line = 1; p < end; line++) {
         const char *stop = (const char *)memchr(p, '\n', (size_t)(end - p));
         const char *next = stop ? stop + 1 : end;
+        change_switches(switches[line - 1], switches[line], output);
         if (to->fate[line] > 0) {
             source *template = to->templates[to->fate[line] - 1];
             if (template->is_section)
@@ -189,6 +200,7 @@ static void paste_lines(const source *file, const lines *to, text *output) {
         }
         p = next;
     }
+    free(switches);
 }
 
 /* Pastes a file between its marks, unless nothing of it is needed. */
@@ -207,21 +219,38 @@ static void paste(source *file, text *output) {
     free(to.templates);
 }
 
-/* Pastes the files of a section of the manifest, those of a part of the implementation between #if and #endif. */
+/* Opens what depends on a part and on switches, if on any. */
+static void open_condition(unsigned part, unsigned switches, text *output) {
+    if (!part && !switches)
+        return;
+    text_format(output, "\n#if ");
+    if (part)
+        text_format(output, "EITP__IN_PART(%u)%s", part, switches ? " && " : "");
+    add_condition(switches, output);
+    text_format(output, "\n");
+}
+
+static void close_condition(unsigned part, unsigned switches, text *output) {
+    if (part || switches)
+        text_format(output, "\n#endif\n");
+}
+
+/* Pastes the files of a section of the manifest, modules in their part and without those that are left out. */
 static void paste_section(int section, text *output) {
-    unsigned part = 0;
+    unsigned part = 0, switches = 0;
     size_t i;
     for (i = 0; i < source_count; i++) {
         if (sources[i]->section != section)
             continue;
-        if (sources[i]->part != part) {
-            text_format(output, part ? "\n#endif\n" : "");
+        if (sources[i]->part != part || sources[i]->switches != switches) {
+            close_condition(part, switches, output);
             part = sources[i]->part;
-            text_format(output, "\n#if EITP__IN_PART(%u)\n", part);
+            switches = sources[i]->switches;
+            open_condition(part, switches, output);
         }
         paste(sources[i], output);
     }
-    text_format(output, part ? "\n#endif\n" : "");
+    close_condition(part, switches, output);
 }
 
 static void paste_plain(int section, text *output, const char *before, const char *after) {
@@ -334,6 +363,7 @@ static void pack(text *output) {
                 "#if defined(EITP_IMPLEMENTATION) && !defined(_DEFAULT_SOURCE)\n"
                 "#define _DEFAULT_SOURCE 1\n#endif\n");
     paste_section(SECTION_PUBLIC, output);
+    add_left_out_names(output);
     text_format(output, "\n#endif /* EITP_H */\n\n"
                         "#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)\n#define EITP_IMPLEMENTED\n");
     text_format(output, "%s", part_count ? part_checks : "");

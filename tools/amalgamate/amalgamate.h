@@ -52,6 +52,7 @@ typedef struct source {
     int section;          /* of the manifest; -1 for a template */
     size_t manifest_line; /* or the line of its first inclusion */
     unsigned part;        /* of the implementation, from 1; 0 if it has no parts */
+    unsigned switches;    /* a bit for each that leaves it out */
     text content;
     token *tokens;
     size_t count;
@@ -89,6 +90,11 @@ int directive_is(const source *file, size_t i, const char *name);
  */
 int include_name(const source *file, size_t i, char name[LONGEST_PATH]);
 
+typedef enum line_kind { LINE_BLANK, LINE_TITLE, LINE_COMMENT, LINE_CODE } line_kind;
+
+/* What each line is, in an array for the caller to release. A title is "---- ... ----". */
+line_kind *kinds_of_lines(const source *file);
+
 /* ---- manifest.c: which files there are ---- */
 
 enum {
@@ -97,7 +103,8 @@ enum {
     SECTION_PRIVATE,
     SECTION_IMPLEMENTATION,
     SECTION_LICENSE,
-    SECTION_TEXTS, /* its files are no sources, though each may be one too */
+    SECTION_TEXTS,    /* its files are no sources, though each may be one too */
+    SECTION_SWITCHES, /* its lines are no files */
     SECTION_COUNT
 };
 
@@ -163,6 +170,23 @@ void find_private_functions(void);
 
 /* Sets the fate of the lines that declare or define private functions. */
 void plan_private_functions(const source *file, int *fate);
+
+/* ---- switches.c: what can be left out ---- */
+
+/* Reads a line of the section `switches:`. */
+void add_switch(char *line, size_t number);
+
+/* Sets the switches of modules, when all lines are read. */
+void mark_switches(void);
+
+/* Adds "!EITP_WITHOUT_... && ..." for a set of switches. */
+void add_condition(unsigned set, text *output);
+
+/* The switches that each line of a public header depends on, in an array for the caller to release. */
+unsigned *switches_of_lines(const source *file);
+
+/* Adds what the names of functions stand for that are left out. Call it after all public headers are pasted. */
+void add_left_out_names(text *output);
 
 /* ---- lint.c: the rules ---- */
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const section_names[SECTION_COUNT] = {"documentation",  "public",  "private",
-                                                  "implementation", "license", "texts"};
+const char *const section_names[SECTION_COUNT] = {"documentation", "public", "private", "implementation",
+                                                  "license",       "texts",  "switches"};
 
 source **sources;
 size_t source_count;
@@ -117,10 +117,12 @@ void read_manifest(void) {
             if (section == SECTION_COUNT) {
                 finding(MANIFEST, line,
                         "unknown section `%s:` (choose from documentation, public, private, implementation, "
-                        "license, texts; in the implementation, `part N:`)",
+                        "license, texts, switches; in the implementation, `part N:`)",
                         p);
                 break;
             }
+        } else if (end > p && section == SECTION_SWITCHES) {
+            add_switch(p, line);
         } else if (end > p) {
             int before = findings;
             check_manifest_line(p, section, line);
@@ -132,6 +134,7 @@ void read_manifest(void) {
         p = next;
     }
     check_parts();
+    mark_switches();
     free(content.data);
 }
 

@@ -205,25 +205,6 @@ void find_private_functions(void) {
 
 /* ---- Lines ---- */
 
-typedef enum line_kind { LINE_BLANK, LINE_TITLE, LINE_COMMENT, LINE_CODE } line_kind;
-
-/* What each line is, in an array for the caller to release. A title is "---- ... ----". */
-static line_kind *kinds_of_lines(const source *file) {
-    line_kind *kinds = (line_kind *)grow(NULL, (file->lines + 2) * sizeof *kinds);
-    const char *p = file->content.data;
-    size_t i, line;
-    for (line = 0; line < file->lines + 2; line++)
-        kinds[line] = LINE_BLANK;
-    for (line = 1; *p; line++) {
-        size_t length = strcspn(p, "\n");
-        kinds[line] = !length ? LINE_BLANK : starts_with(p, "/* ---- ") ? LINE_TITLE : LINE_COMMENT;
-        p += length + (p[length] == '\n');
-    }
-    for (i = 0; i < file->count; i++)
-        kinds[file->tokens[i].line] = LINE_CODE;
-    return kinds;
-}
-
 /* Drops each comment whose code, the lines after it, is dropped whole. */
 static void drop_comments(const line_kind *kinds, size_t lines, int *fate) {
     size_t line = 1;

@@ -118,3 +118,19 @@ int include_name(const source *file, size_t i, char name[LONGEST_PATH]) {
     name[length - 1] = 0;
     return 2;
 }
+
+line_kind *kinds_of_lines(const source *file) {
+    line_kind *kinds = (line_kind *)grow(NULL, (file->lines + 2) * sizeof *kinds);
+    const char *p = file->content.data;
+    size_t i, line;
+    for (line = 0; line < file->lines + 2; line++)
+        kinds[line] = LINE_BLANK;
+    for (line = 1; *p; line++) {
+        size_t length = strcspn(p, "\n");
+        kinds[line] = !length ? LINE_BLANK : starts_with(p, "/* ---- ") ? LINE_TITLE : LINE_COMMENT;
+        p += length + (p[length] == '\n');
+    }
+    for (i = 0; i < file->count; i++)
+        kinds[file->tokens[i].line] = LINE_CODE;
+    return kinds;
+}
