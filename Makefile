@@ -114,7 +114,7 @@ FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test figures quick nightly torture soak doctor-cases parity test-bochs quickstart ablation objective-prices cuda-kernels cuda-times gpu-check check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
+.PHONY: all switches test figures quick nightly torture soak doctor-cases parity test-bochs quickstart ablation objective-prices cuda-kernels cuda-times gpu-check check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -135,6 +135,7 @@ help:
 	@echo 'make cuda-kernels  compiles the CUDA kernels with NVRTC, without a GPU: registers, occupancy, ... (minutes); ARCH=86 ONLY=products CUDA_COMPILER=nvcc'
 	@echo 'make cuda-times  docs/cuda-times.md: the times that the CUDA kernels of a training step should take'
 	@echo 'make gpu-check   checks eitp on the GPU of this machine, in less than ten minutes; the report is in $$(BUILD)/gpu_check/report.txt'
+	@echo 'make switches    the table of docs/embedding.md: what each switch of eitp.h saves (ten minutes)'
 	@echo 'make figures     tables and pictures of README.md and docs/ from docs/measurements/ (python3)'
 	@echo 'make check       is eitp.h up to date, and the rules of CONTRIBUTING.md (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
@@ -382,6 +383,10 @@ ablation: all
 
 objective-prices: all
 	@BUILD='$(BUILD)' sh tools/research/objective_prices.sh
+
+# What EITP_WITHOUT_... save: the table of docs/embedding.md.
+switches: eitp.h
+	@BUILD='$(BUILD)' CC='$(CC)' sh tools/switches.sh
 
 # The kernels of the CUDA backend, compiled with NVIDIA's compilers, and the times that they should take. No GPU is needed.
 ARCH ?= 86

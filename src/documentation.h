@@ -226,8 +226,14 @@
  *   EITP_API               extern      linkage of the public functions; the same in every file. `static` makes all of
  *                                      eitp private to one file.
  *   EITP_SHARED            0           1 exports the public functions of a library built with -fvisibility=hidden.
+ *   EITP_PART              undefined   1 to 6: the implementation in six files, side by side, each with another number
+ *                                      and the same options: reference kernels; AVX2; AVX-512 and AMX; the rest.
  *   EITP_WITHOUT_AVX2, EITP_WITHOUT_AVX512, EITP_WITHOUT_AVX512BF16, EITP_WITHOUT_AMX, EITP_WITHOUT_CUDA
  *                          0           1 leaves these kernels out; where the implementation is. It compiles faster.
+ *   EITP_WITHOUT_RECIPES, EITP_WITHOUT_REPORTING (records beyond JSON lines), EITP_WITHOUT_RUNS, EITP_WITHOUT_TRAINER,
+ *   EITP_WITHOUT_OBJECTIVE, EITP_WITHOUT_LATENT (their task), EITP_WITHOUT_TASKS, EITP_WITHOUT_TEMPLATES (of chats),
+ *   EITP_WITHOUT_TEXT, EITP_WITHOUT_MODEL_FILES
+ *                          0           1 leaves these functions out, and what needs them; the same in every file.
  *   EITP_FILE              its name    the name of this file in quotes, if you rename it and compile with gcc 11,
  *                                      clang 8 or older; newer compilers know it.
  *   -fopenmp               off         divides work among threads; where the implementation is, and when linking.

@@ -255,6 +255,7 @@ list_nightly() {
     echo "soak $BUILD/packed/tests/run/soak succeeds $MAKE --no-print-directory soak SOAK=times=no"
     echo "analysis $BUILD/amalgamate,$BUILD/split/everything_split.h succeeds sh tools/check.sh analysis"
     echo "compile_matrix_all - env JOBS=1 sh tools/compile_matrix.sh all"
+    echo "switches_all eitp.h,$(files_of tests/tools/test_switches.sh) env ALL=1 sh tests/tools/test_switches.sh"
     for port in musl aarch64 riscv64; do
         echo "port-$port eitp.h,$BUILD/split/everything_split.h sh tools/ports.sh $port"
     done
@@ -342,12 +343,12 @@ lengths() {
         { print length_of($1), $0 }' what=classes - what=list "$1" <<'CLASSES'
 1800 ^soak$
 2400 ^split/test_(faults|power_loss|kills_in_calls)@all
-1200 ^(command_(torture|power_loss|mutated)|test_kill@seed|compile_matrix_all|analysis|cuda/compilers)
+1200 ^(command_(torture|power_loss|mutated)|test_kill@seed|compile_matrix_all|switches_all|analysis|cuda/compilers)
 600 ^(fuzz_|port-)
 80 ^(compile_matrix|test_figures)
 60 ^command/test_(budgets|doctor|system)
 30 ^(packed|split|sanitized|device)/test_(disk|faults|kills_in_calls|micro_batches|power_loss|recipe_training|run)(@|$)
-30 ^(code_blocks|check|test_kill|test_setting_line|cuda/(test_kernels|train))$
+30 ^(code_blocks|check|test_kill|test_setting_line|test_switches|cuda/(test_kernels|train))$
 20 ^command/test_(bench|files|isa|plan|pressure|safe_train|stop|trouble)
 15 ^(packed|split|sanitized|device)/test_(attention|autograd|budget_sweep|checkpoint|matmul|measure|ops|planner|shrinking|stop|trainer.*)(@|$)
 CLASSES

@@ -1,6 +1,6 @@
 /*
- * What is left out of a build: see SWITCHES at the beginning. src/manifest says which modules each switch is about. What
- * needs something that is left out is left out with it.
+ * What is left out of a build: see SWITCHES at the beginning. src/manifest says which modules each switch is about.
+ * What needs something that is left out is left out with it.
  */
 #ifndef EITP_SWITCHES_H
 #define EITP_SWITCHES_H
@@ -31,6 +31,13 @@
 #define EITP_WITHOUT_TASKS (EITP_WITHOUT_TEXT || EITP_WITHOUT_MODEL_FILES)
 #elif !EITP_WITHOUT_TASKS && (EITP_WITHOUT_TEXT || EITP_WITHOUT_MODEL_FILES)
 #error "EITP_WITHOUT_TASKS is 0, but tasks need what EITP_WITHOUT_TEXT or EITP_WITHOUT_MODEL_FILES leaves out"
+#endif
+
+/* The task that trains latent-variable models. */
+#ifndef EITP_WITHOUT_LATENT
+#define EITP_WITHOUT_LATENT EITP_WITHOUT_TASKS
+#elif !EITP_WITHOUT_LATENT && EITP_WITHOUT_TASKS
+#error "EITP_WITHOUT_LATENT is 0, but latent-variable models need what EITP_WITHOUT_TASKS leaves out"
 #endif
 
 /* Regularizers, and measurements of trained models. */

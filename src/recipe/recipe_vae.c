@@ -153,6 +153,13 @@ static eitp_status eitp__open_texts(eitp_training *training, eitp_error *error) 
 
 static eitp_status eitp__create_vae(eitp_training *training, eitp_model *model, int is_planned, eitp_task *task,
                                     eitp_error *error) {
+#if EITP_WITHOUT_LATENT
+    (void)training;
+    (void)model;
+    (void)is_planned;
+    (void)task;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "task vae: this program was built with EITP_WITHOUT_LATENT");
+#else
     eitp_vae_config config = eitp_vae_config_default();
     (void)is_planned;
     if (training->is_plan && !training->tokenizer)
@@ -166,6 +173,7 @@ static eitp_status eitp__create_vae(eitp_training *training, eitp_model *model, 
     config.objective = training->recipe.task.vae;
     config.importance_samples = training->recipe.task.importance_samples;
     return eitp_vae_task(&config, task, error);
+#endif
 }
 
 EITP__PRIVATE const eitp__recipe_task *eitp__vae_recipe(void) {

@@ -532,6 +532,88 @@ refused "too many parts" "src/manifest:9: there are at most 9 parts"
 sed -i.old 's|^src/base/memory\.c|part one:\n&|' "$tree/src/manifest" && rm "$tree/src/manifest.old"
 refused "a part without a number" "src/manifest:9: unknown section \`part one:\`"
 
+# ---- switches ----
+
+# more.c can be left out, with its functions of more.h; and last.c with either of two switches.
+switches_tree() {
+    sed -i.old 's|^EITP_API int eitp_count.*|&\
+\
+/* Of more.c. */\
+EITP_API int eitp_more(void);\
+\
+/* Of more.c, too. */\
+EITP_API int eitp_most(int x,\
+                       int y);\
+/* A type. */\
+typedef int eitp_number;\
+EITP_API int eitp_last(void); /* of last.c */|' "$tree/src/base/base.h" && rm "$tree/src/base/base.h.old"
+    add src/base/more.c '#include "base/base.h"\nint eitp_more(void) {\n    return 1;\n}\nint eitp_most(int x, int y) {\n    return x + y;\n}\n'
+    add src/base/last.c '#include "base/base.h"\nint eitp_last(void) {\n    return 2;\n}\n'
+    printf 'switches:\nEITP_WITHOUT_MORE src/base/more src/base/last.c\nEITP_WITHOUT_LAST src/base/last.c\n' >>"$tree/src/manifest"
+}
+
+cat >"$work/expected" <<'END'
+EITP_API int eitp_count(const eitp_thing *thing);
+
+#if !EITP_WITHOUT_MORE
+/* Of more.c. */
+EITP_API int eitp_more(void);
+
+/* Of more.c, too. */
+EITP_API int eitp_most(int x,
+                       int y);
+#endif
+/* A type. */
+typedef int eitp_number;
+#if !EITP_WITHOUT_MORE && !EITP_WITHOUT_LAST
+EITP_API int eitp_last(void); /* of last.c */
+#endif
+/* <<src/base/base.h */
+
+#if EITP_WITHOUT_MORE
+#define eitp_more (eitp_more_is_left_out_by_EITP_WITHOUT_MORE)
+#define eitp_most (eitp_most_is_left_out_by_EITP_WITHOUT_MORE)
+#endif
+
+#if EITP_WITHOUT_MORE
+#define eitp_last (eitp_last_is_left_out_by_EITP_WITHOUT_MORE)
+#endif
+
+#if EITP_WITHOUT_LAST && !EITP_WITHOUT_MORE
+#define eitp_last (eitp_last_is_left_out_by_EITP_WITHOUT_LAST)
+#endif
+
+#endif /* EITP_H */
+END
+switches_tree
+if run && sed -n '/^EITP_API int eitp_count/,/^#endif .* EITP_H/p' "$tree/eitp.h" | diff - "$work/expected" >"$work/err"; then pass; else
+    fail "what is left out: $(cat "$work/err")"
+fi
+cat >"$work/switched.c" <<'END'
+#define EITP_IMPLEMENTATION
+#include "eitp.h"
+int main(void) {
+    return CALL;
+}
+END
+finds "nothing left out" "$work/switched.c" -std=c11 -I"$tree" '-DCALL=eitp_more() + eitp_last() - 3'
+finds "one left out" "$work/switched.c" -std=c11 -I"$tree" -DEITP_WITHOUT_LAST=1 '-DCALL=eitp_most(1, 2) - 3'
+finds "both left out" "$work/switched.c" -std=c11 -I"$tree" -DEITP_WITHOUT_MORE=1 '-DCALL=(eitp_number)0'
+leaves_out() { # options
+    "$CC" -std=c11 -fsyntax-only -I"$tree" "$@" "$work/switched.c" >"$work/err" 2>&1
+}
+refuses "a call of what is left out" 'eitp_last_is_left_out_by_EITP_WITHOUT_LAST' \
+    leaves_out -DEITP_WITHOUT_LAST=1 '-DCALL=eitp_last()'
+refuses "a call of what both leave out" 'eitp_last_is_left_out_by_EITP_WITHOUT_MORE' \
+    leaves_out -DEITP_WITHOUT_LAST=1 -DEITP_WITHOUT_MORE=1 '-DCALL=eitp_last()'
+fresh_tree
+printf 'switches:\nEITP_WITHOUT_MORE src/base/more\n' >>"$tree/src/manifest"
+refused "a switch of no module" "EITP_WITHOUT_MORE: no module begins with src/base/more"
+printf 'switches:\nMORE src/base/memory\n' >>"$tree/src/manifest"
+refused "a switch with another name" "src/manifest:12: give a macro EITP_WITHOUT_..."
+printf 'switches:\nEITP_WITHOUT_MORE\n' >>"$tree/src/manifest"
+refused "a switch without modules" "src/manifest:12: give a macro EITP_WITHOUT_..."
+
 # ---- the freshness check ----
 
 run

@@ -1,6 +1,7 @@
 /*
  * Private functions in eitp.h, where modules are in the order of use: most are defined before anything calls them, and
- * need no prototype. Those that another part calls keep it, and are visible to the linker.
+ * need no prototype. Those that another part calls keep it, and are visible to the linker; so do others that are called
+ * before they are defined, since other parts see the prototype too.
  */
 #include "amalgamate.h"
 
@@ -246,7 +247,7 @@ void plan_private_functions(const source *file, int *fate) {
         if (!d.has_body && !needs_prototype)
             for (line = file->tokens[d.first].line; line <= file->tokens[d.last].line; line++)
                 fate[line] = LINE_DROPPED;
-        else if (part_count && !crosses_parts)
+        else if (part_count && !crosses_parts && !needs_prototype)
             fate[file->tokens[d.first].line] = LINE_LOCAL;
         i = d.last;
     }

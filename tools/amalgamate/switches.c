@@ -1,7 +1,7 @@
 /*
  * What a program can leave out of eitp.h. A line of the section `switches:` has a macro and what the paths of modules
- * and private headers begin with. The public functions that these define are left out with them; their names stay, as macros, for the compiler to
- * say which switch is to blame.
+ * and private headers begin with. The public functions that these define are left out with them; their names stay, as
+ * macros, for the compiler to say which switch is to blame.
  */
 #include "amalgamate.h"
 
