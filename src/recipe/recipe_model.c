@@ -65,24 +65,41 @@ static eitp_status eitp__compare_named_shape(eitp_training *training, eitp_error
         (long long)is->heads, (long long)is->width);
 }
 
+/* Sizes change random weights; those of a directory are as they are, and a resumed run keeps its own. */
+static eitp_status eitp__check_asked_sizes(const eitp_training *training, eitp_error *error) {
+    static const char *const names[] = {"vocab_size", "layers", "heads", "width", "positions"};
+    const char *checkpoint = eitp__training_checkpoint(training);
+    const eitp_model_recipe *recipe = &training->recipe.model;
+    const eitp_transformer_config *has = &training->stored;
+    const int64_t sizes[][2] = {{recipe->vocabulary, has->vocabulary},
+                                {recipe->layers, has->layers},
+                                {recipe->heads, has->heads},
+                                {recipe->width, has->width},
+                                {recipe->positions, has->positions}};
+    for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
+        if (sizes[i][0] && !checkpoint)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "vocab_size, layers, heads, width and positions change a shape with random weights; "
+                              "'%s' has its own",
+                              training->model_directory);
+        if (sizes[i][0] && sizes[i][0] != sizes[i][1])
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "%s is %lld, but '%s' has %lld; leave it out to resume, or choose another output_dir",
+                              names[i], (long long)sizes[i][0], checkpoint, (long long)sizes[i][1]);
+    }
+    return EITP_OK;
+}
+
 static eitp_status eitp__read_stored_shape(eitp_training *training, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const eitp_model_recipe *recipe = &training->recipe.model;
-    const int64_t asked[] = {recipe->vocabulary, recipe->layers, recipe->heads, recipe->width, recipe->positions};
     eitp_status status = checkpoint ? eitp__read_stored_config(training, NULL, error)
                                     : eitp__read_directory(training, recipe->directory, &training->model_directory,
                                                            eitp__read_stored_config, NULL, error);
     if (!status && checkpoint && recipe->shape)
         status = eitp__compare_named_shape(training, error);
     training->shape = training->stored;
-    for (size_t i = 0; i < EITP__COUNT(asked) && !status && !checkpoint; i++) {
-        if (asked[i])
-            status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                                "vocab_size, layers, heads, width and positions change a shape with random weights; "
-                                "'%s' has its own",
-                                training->model_directory);
-    }
-    return status;
+    return status ? status : eitp__check_asked_sizes(training, error);
 }
 
 /* ---- Task ---- */

@@ -1,4 +1,4 @@
-/* A resumed recipe that reads its data otherwise than the run has recorded. */
+/* A resumed recipe beside what the run has recorded: what it must keep, and data that it reads otherwise. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/setting_table.h"
@@ -14,6 +14,45 @@ static void eitp__limit_block_size(const eitp_training *training, eitp_recipe *r
 static int eitp__values_equal(const eitp__recipe_walk *walk, const eitp_recipe *a, const eitp_recipe *b) {
     return eitp__setting_equal(walk->setting, eitp__recipe_values(a, walk), eitp__recipe_values(b, walk));
 }
+
+/* ---- What a resumed run keeps ---- */
+
+/* True for a choice that the checkpoint itself does not have. Sizes, adapters and the tokenizer are compared with the
+   checkpoint; directories of weights may have been moved, and have no part in it. */
+static int eitp__keeps_setting(const eitp__recipe_walk *walk) {
+    static const char *const names[] = {"freeze", "latent_input"};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!strcmp(walk->setting->name, names[i]))
+            return 1;
+    }
+    return 0;
+}
+
+static eitp_status eitp__check_kept_settings(const eitp_training *training, const eitp_recipe *recorded,
+                                             eitp_error *error) {
+    const eitp_recipe defaults = eitp_recipe_default();
+    const char *checkpoint = eitp__training_checkpoint(training);
+    eitp__recipe_walk walk = EITP__ZERO;
+    char is[200], was[200];
+    while (eitp__recipe_next(&walk)) {
+        if (!eitp__keeps_setting(&walk) || eitp__values_equal(&walk, &training->recipe, &defaults) ||
+            eitp__values_equal(&walk, &training->recipe, recorded))
+            continue;
+        eitp_setting_format(walk.setting, eitp__recipe_values(&training->recipe, &walk), is, sizeof is);
+        eitp_setting_format(walk.setting, eitp__recipe_values(recorded, &walk), was, sizeof was);
+        if (!*was)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' was started without %s; leave it out to resume it, or choose another output_dir",
+                              checkpoint, walk.setting->name);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "'%s' was started with %s %s, not %s; leave it out to resume it, or choose another output_dir", checkpoint,
+            walk.setting->name, was, is);
+    }
+    return EITP_OK;
+}
+
+/* ---- Data that are read otherwise ---- */
 
 /* Lists the settings that differ from the recorded ones. Those with their defaults are the run's. */
 static void eitp__list_differences(const eitp_training *training, const eitp_recipe *recorded, char *names,
@@ -44,7 +83,7 @@ static eitp_status eitp__read_recorded(const eitp_training *training, eitp_recip
     if (*found)
         status = eitp__json_read_strict_file(host, path, limit, &document, error);
     while (*found && !status && eitp__recipe_next(&walk)) {
-        if (walk.setting->difference == EITP_DIFFERENCE_REREAD)
+        if (walk.setting->difference == EITP_DIFFERENCE_REREAD || eitp__keeps_setting(&walk))
             status = eitp__recipe_read_member(host, eitp_json_member(eitp_json_root(document), "configuration"), &walk,
                                               recorded, error);
     }
@@ -62,16 +101,18 @@ EITP__PRIVATE eitp_status eitp__training_name_reading(const eitp_training *train
     return eitp__fail_prefix(error, status, "the data were read again, since %s changed", training->read_otherwise);
 }
 
-EITP__PRIVATE eitp_status eitp__training_compare_reading(eitp_training *training, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__training_compare_record(eitp_training *training, eitp_error *error) {
     eitp_recipe recorded = eitp_recipe_default();
     int found = 0;
     eitp_status status = EITP_OK;
     training->read_otherwise[0] = 0;
     recorded.task.block_size = training->resumed.rows; /* of windows whose length was left open */
-    if (!training->is_resumed || training->trained || training->recipe.data.rereads[EITP_TRAINING])
+    if (!training->is_resumed || training->trained)
         return EITP_OK;
     status = eitp__read_recorded(training, &recorded, &found, error);
     if (!status && found)
+        status = eitp__check_kept_settings(training, &recorded, error);
+    if (!status && found && !training->recipe.data.rereads[EITP_TRAINING])
         eitp__list_differences(training, &recorded, training->read_otherwise, sizeof training->read_otherwise);
     eitp_recipe_release(&recorded);
     if (training->read_otherwise[0])

@@ -61,7 +61,7 @@ static eitp_status eitp__open_stages(eitp_training *training, eitp_error *error)
                                          {"preparing the directory", eitp__open_directory},
                                          {NULL, eitp__check_adapters},
                                          {"reading the model's configuration", eitp__training_read_shape},
-                                         {NULL, eitp__training_compare_reading},
+                                         {NULL, eitp__training_compare_record},
                                          {"reading the data", eitp__training_set_shape},
                                          {"loading the tokenizer", eitp__training_load_tokenizer},
                                          {"reading the data", eitp__open_parts},

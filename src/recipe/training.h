@@ -315,9 +315,9 @@ EITP__PRIVATE eitp_status eitp__sample_texts_describe(void *user, const char **t
 
 /* ---- Files of the output directory ---- */
 
-/* Compares how the recipe reads its data with what the run.json of the checkpoint records: if something differs, the
-   data are read again. After a failure to read them, the error names it. */
-EITP__PRIVATE eitp_status eitp__training_compare_reading(eitp_training *training, eitp_error *error);
+/* Compares the recipe with what the run.json of the checkpoint records. Fails if it differs in what a resumed run
+   keeps; if it reads its data otherwise, they are read again. After a failure to read them, the error names it. */
+EITP__PRIVATE eitp_status eitp__training_compare_record(eitp_training *training, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__training_name_reading(const eitp_training *training, eitp_status status,
                                                       eitp_error *error);
 

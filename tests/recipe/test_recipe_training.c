@@ -381,6 +381,22 @@ static void a_resumed_run_keeps_its_shape(void) {
     use_output(&f, "base");
     f.recipe.model.width = 32;
     check_refused(&f, EITP_ERROR_ARGUMENT, "width 32); set init as it was to resume");
+    f.recipe.model.width = 16;
+    REQUIRE_OK(train(&f, 0), error_);
+    f.recipe.model.positions = 32;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "positions is 32, but '");
+    f.recipe.model.positions = 0;
+    f.recipe.model.latent_input = EITP_LATENT_ADDED;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "was started with latent_input prefix, not added; leave it out to resume");
+    f.recipe.model.latent_input = EITP_LATENT_PREFIX;
+    f.recipe.model.freeze = "layers:1";
+    check_refused(&f, EITP_ERROR_ARGUMENT, "was started without freeze; leave it out to resume it");
+    use_output(&f, "frozen");
+    REQUIRE_OK(train(&f, 2), error_);
+    f.recipe.model.freeze = "embeddings";
+    check_refused(&f, EITP_ERROR_ARGUMENT, "was started with freeze layers:1, not embeddings; leave it out");
+    f.recipe.model.freeze = "layers:1";
+    REQUIRE_OK(train(&f, 0), error_);
     end(&f);
 }
 

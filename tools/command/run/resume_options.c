@@ -57,8 +57,8 @@ typedef struct kept_option {
     int is_path;
 } kept_option;
 
-static const kept_option kept[] = {{OPTION_INIT, 0},         {OPTION_MODEL, 1},  {OPTION_ENCODER, 1},
-                                   {OPTION_LATENT_INPUT, 0}, {OPTION_FREEZE, 0}, {OPTION_TASK, 0}};
+/* The library compares the others. */
+static const kept_option kept[] = {{OPTION_INIT, 0}, {OPTION_MODEL, 1}, {OPTION_ENCODER, 1}, {OPTION_TASK, 0}};
 
 /* The weights that adapters belong to are compared with those that they were trained on, and --task auto means the
    task of the run. */
