@@ -314,6 +314,11 @@ for profile in auto quick max low-ram debug; do
     exits 0 "train --profile $profile" train --data text.txt --init tiny.json --profile $profile --steps 1 --eval no \
         --threads 1 --output-dir $profile
 done
+head -c 3000 text.txt >short.txt
+sed 's/"n_positions": 64/"n_positions": 512/' tiny.json >wide.json
+exits 0 "--profile auto of a short text" train --data short.txt --init wide.json --profile auto --memory-budget 4G --steps 1 --threads 1 \
+    --tokenizer bytes --output-dir short
+says "^profile auto: safe (4 x 256 x 4), the largest that fits"
 exits 0 "resume with --profile auto" train --resume debug --output-dir debug --steps 2 --threads 1 --profile auto
 says "^profile auto: the resumed run keeps its 2 samples per step (batch size 1, accumulation 2), block size 64"
 

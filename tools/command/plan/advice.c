@@ -65,9 +65,10 @@ static eitp_status try_profiles(option_set *o, eitp_training *training, uint64_t
     eitp_status status;
     if (!options_integer(o, OPTION_MEMORY_BUDGET))
         return try_profile(o, training, advice_tier((double)total, (double)NAN), found, error);
+    /* Data that are too short for the windows of a profile may be long enough for those of the next. */
     do {
         status = try_profile(o, training, from_the_largest[i], found, error);
-    } while (status == EITP_ERROR_MEMORY && ++i < COMMAND_COUNT(from_the_largest));
+    } while ((status == EITP_ERROR_MEMORY || status == EITP_ERROR_ARGUMENT) && ++i < COMMAND_COUNT(from_the_largest));
     return status == EITP_ERROR_MEMORY ? EITP_OK : status;
 }
 

@@ -138,7 +138,7 @@ static eitp_status open_plan(const option_set *o, const system_report *report, s
     if (!status)
         status = fit_open(plan, training, error);
     if (!status) {
-        const char *directory = eitp_training_get_recipe(*training)->model.directory;
+        const char *directory = eitp_training_get_source(*training).weights;
         model->is_directory = directory != NULL;
         model->is_trained = trains_on_text(eitp_training_get_shape(*training), directory);
     }
