@@ -304,53 +304,12 @@ static const char implementation_begin[] =
     "    (!defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L))\n"
     "#error \"eitp needs gcc or clang, C11 or C++11 or later, and a little-endian POSIX system (Linux, macOS, BSD)\"\n";
 
-/* The number of a part follows `#define EITP__PARTS`. EITP__IS_STATIC(EITP_API) is 1 if that begins with `static`. */
-static const char part_checks[] = "#ifdef EITP_PART\n"
-                                  "#define EITP__IN_PART(number) (EITP_PART == (number))\n"
-                                  "#else\n"
-                                  "#define EITP__IN_PART(number) 1\n"
-                                  "#endif\n"
-                                  "#define EITP__BEFORE_static 0, 1,\n"
-                                  "#define EITP__WORD_AFTER(first, second, ...) second\n"
-                                  "#define EITP__WORD_OF(...) EITP__WORD_AFTER(__VA_ARGS__, 0, 0)\n"
-                                  "#define EITP__IS_STATIC_NOW(linkage) EITP__WORD_OF(EITP__BEFORE_##linkage)\n"
-                                  "#define EITP__IS_STATIC(linkage) EITP__IS_STATIC_NOW(linkage)\n";
-
 static const char implementation_open[] = "#else\n"
                                           "/* Public functions may be unused where EITP_API is static. */\n"
                                           "#pragma GCC diagnostic push\n"
                                           "#pragma GCC diagnostic ignored \"-Wunused-function\"\n";
 
 static const char implementation_end[] = "\n#pragma GCC diagnostic pop\n#endif\n";
-
-/* What a program must not do with EITP_PART, as further cases of the #if of implementation_begin. */
-static void add_part_errors(text *output) {
-    text_format(output,
-                "#elif defined(EITP_PART) && (EITP_PART + 0 < 1 || EITP_PART + 0 > %u)\n"
-                "#error \"EITP_PART is the number of a part, 1 to %u\"\n"
-                "#elif defined(EITP_PART) && EITP__IS_STATIC(EITP_API)\n"
-                "#error \"EITP_PART: parts call each other's public functions, so EITP_API cannot be static\"\n",
-                part_count, part_count);
-}
-
-/* Each part has a function, and a table of those of all: the linker names a part that is missing, or there twice. */
-static void add_part_functions(text *output) {
-    unsigned part;
-    text_format(output, "\n#ifdef EITP_PART\n/* The linker names a part that is missing, or there twice. */\n");
-    for (part = 1; part <= part_count; part++)
-        text_format(output,
-                    "#define eitp__part_%u EITP__VERSIONED(eitp__part_%u)\n"
-                    "EITP__PRIVATE void eitp__part_%u(void);\n"
-                    "#if EITP__IN_PART(%u)\n"
-                    "EITP__PRIVATE void eitp__part_%u(void) {\n"
-                    "}\n"
-                    "#endif\n",
-                    part, part, part, part, part);
-    text_format(output, "static void (*const eitp__parts[])(void) __attribute__((used)) = {");
-    for (part = 1; part <= part_count; part++)
-        text_format(output, "%seitp__part_%u", part > 1 ? ", " : "", part);
-    text_format(output, "};\n#endif\n");
-}
 
 static void pack(text *output) {
     paste_plain(SECTION_DOCUMENTATION, output, "", "\n");
@@ -366,7 +325,8 @@ static void pack(text *output) {
     add_left_out_names(output);
     text_format(output, "\n#endif /* EITP_H */\n\n"
                         "#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)\n#define EITP_IMPLEMENTED\n");
-    text_format(output, "%s", part_count ? part_checks : "");
+    if (part_count)
+        add_part_macros(output);
     text_format(output, "%s", implementation_begin);
     if (part_count)
         add_part_errors(output);

@@ -171,6 +171,18 @@ void find_private_functions(void);
 /* Sets the fate of the lines that declare or define private functions. */
 void plan_private_functions(const source *file, int *fate);
 
+/* ---- parts.c: what parts need ---- */
+
+/* Adds the macros of the conditions that modules depend on. */
+void add_part_macros(text *output);
+
+/* Adds what a program must not do with EITP_PART, as further cases of an #if. */
+void add_part_errors(text *output);
+
+/* Adds a function of each part, and to each a table of those of all: the linker names a part that is missing, or there
+   twice. */
+void add_part_functions(text *output);
+
 /* ---- switches.c: what can be left out ---- */
 
 /* Reads a line of the section `switches:`. */
