@@ -76,6 +76,7 @@ refuses 1 "--optimizer: invalid value 'sophia' (choose from auto, adamw," $plan 
 exits 0 "train without a budget" $large --steps 2 --output-dir roomy --json
 check "the plan is not below the peak" sh -c 'test "$(sed "s/.*\"planned_bytes\": \([0-9]*\).*/\1/" out)" -ge \
     "$(sed "s/.*\"peak_rss_bytes\": \([0-9]*\).*/\1/" out)"'
+refuses 1 "--layers is 9, but 'roomy' has 4; it applies to --init" plan --model roomy --layers 9
 # Nothing grows beyond the plan, however long the run is: a model that is small beside its records, and all of these.
 echo '{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 4, "n_positions": 8, "vocab_size": 257}' >least.json
 long="train --data text.txt --init least.json --block-size 4 --grad-accum 1 --threads 1 --precision $precision

@@ -1337,6 +1337,36 @@ static void each_allocation_fails(void) {
     fail_calls(describe_prompts, 0, test_stride(23, 89));
 }
 
+/* Each allocation and file call of opening a plan; planning is searched elsewhere. */
+static void each_call_of_a_plan_fails(void) {
+    static void (*const kinds[])(fixture *) = {NULL, describe_words, describe_vae, describe_conversations};
+    const eitp_host real = eitp_host_default();
+    for (size_t k = 0; k < EITP__COUNT(kinds); k++) {
+        fixture f;
+        REQUIRE(begin(&f));
+        if (kinds[k])
+            kinds[k](&f);
+        for (int of_files = 0; of_files < 2; of_files++) {
+            int happened = 1;
+            for (long n = 1; happened && n < 2000; n++) {
+                eitp_training *t = NULL;
+                faults faulty;
+                faults_begin_on(&faulty, &real);
+                faulty.fail_allocation = of_files ? 0 : n;
+                faulty.fail_file_call = of_files ? n : 0;
+                faulty.code = EIO;
+                f.recipe.context.host = faulty.host;
+                const eitp_status status = eitp_training_open_plan(&f.recipe, &t, &error_);
+                CHECK_THAT(!status == (t != NULL) && (!status || of_files || status == EITP_ERROR_MEMORY),
+                           "kind %zu, call %ld: %d, %s", k, n, (int)status, status ? error_.message : "");
+                eitp_training_close(t);
+                happened = faults_end(&faulty);
+            }
+        }
+        end(&f);
+    }
+}
+
 static void each_file_call_fails(void) {
     fail_calls(NULL, 1, test_stride(2, 17));
     fail_calls(describe_classification, 1, test_stride(2, 19));
@@ -1429,6 +1459,7 @@ int main(int argc, char **argv) {
         TEST(opening_is_interrupted),
         TEST(preparing_is_interrupted),
         TEST(each_allocation_fails),
+        TEST(each_call_of_a_plan_fails),
         TEST(each_file_call_fails),
         TEST(what_is_unreadable_is_not_missing),
     };

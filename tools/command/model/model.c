@@ -2,7 +2,6 @@
 
 #include "files.h"
 #include "model/hub.h"
-#include "options/profile.h"
 #include "output.h"
 
 /* A checkpoint that is named by its own path is not verified when it is found, as those of an output directory are. It
@@ -230,16 +229,6 @@ int64_t model_block_size(const option_set *o, const char *directory, int64_t pos
     else if (size > positions)
         size = positions;
     return size ? size : positions;
-}
-
-int64_t model_max_length(option_set *o, const eitp_tokenizer *tokenizer, const eitp_transformer_config *shape) {
-    const int64_t positions = eitp_transformer_config_positions(shape);
-    const int64_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
-    const int64_t usual = 2048, most = positions < usual ? positions : usual;
-    if (!options_has(o, OPTION_BLOCK_SIZE))
-        options_set_integer(o, OPTION_BLOCK_SIZE, length && length < most ? length : most, SOURCE_DEFAULT);
-    profile_lower_block_size(o, positions);
-    return model_block_size(o, NULL, positions);
 }
 
 eitp_status model_check_block_size(const option_set *o, int64_t positions, eitp_error *error) {

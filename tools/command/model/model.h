@@ -77,10 +77,6 @@ eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error);
  */
 int64_t model_block_size(const option_set *o, const char *directory, int64_t positions);
 
-/* --block-size, at most the model's positions; without it the length that the tokenizer's files cut sequences to, else
-   the positions. The option gets that value. */
-int64_t model_max_length(option_set *o, const eitp_tokenizer *tokenizer, const eitp_transformer_config *shape);
-
 /* Fails if --block-size is above the model's positions, for windows of text of that length. */
 eitp_status model_check_block_size(const option_set *o, int64_t positions, eitp_error *error);
 

@@ -78,7 +78,6 @@ eitp_status fit_open(option_set *o, eitp_training **training, eitp_error *error)
     eitp_recipe recipe;
     eitp_status status;
     *training = NULL;
-    profile_apply(o);
     status = fit_to_recipe(o, &recipe, error);
     if (!status)
         status = name_missing_model(o, eitp_training_open_plan(&recipe, training, error), error);

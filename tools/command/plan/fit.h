@@ -14,8 +14,8 @@ eitp_optimizer fit_optimizer(const option_set *o);
    the shape that the model has by name. */
 eitp_status fit_to_recipe(option_set *o, eitp_recipe *recipe, eitp_error *error);
 
-/* Opens that run to be planned alone (eitp_training_open_plan), and completes the options by its model and samples.
-   Close the training in any case. */
+/* Opens that run to be planned alone (eitp_training_open_plan), and completes the options, to which the profile is
+   applied, by its model and samples. Close the training in any case. */
 eitp_status fit_open(option_set *o, eitp_training **training, eitp_error *error);
 
 /* Changes what the options may change until a training is planned. */

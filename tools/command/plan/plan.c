@@ -41,6 +41,7 @@ static const int64_t *block_size(const planning *p) {
 static eitp_status choose(planning *p, eitp_error *error) {
     eitp_status status;
     output_progress("planning memory ...");
+    profile_apply(&p->options);
     status = fit_open(&p->options, &p->training, error);
     if (!status)
         status = advice_settle_profile(&p->options, p->training, error);
@@ -366,6 +367,7 @@ static int plan_run(planning *p) {
 /* --print-config, with what follows from the profile and the model. */
 static void print_options(planning *p) {
     eitp_error error;
+    profile_apply(&p->options);
     if (!fit_open(&p->options, &p->training, &error))
         advice_settle_profile(&p->options, p->training, &error);
     fit_set_defaults(&p->options, eitp_training_get_shape(p->training));

@@ -2,6 +2,7 @@
 
 #include "files.h"
 #include "model/model.h"
+#include "options/profile.h"
 #include "output.h"
 #include "plan/suggestion.h"
 #include "process.h"
@@ -135,6 +136,7 @@ static eitp_status open_plan(const option_set *o, const system_report *report, s
                              option_set *plan, eitp_training **training, eitp_error *error) {
     eitp_status status = read_plan(o, report, model, profile, plan, error);
     *training = NULL;
+    profile_apply(plan);
     if (!status)
         status = fit_open(plan, training, error);
     if (!status) {

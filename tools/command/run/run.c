@@ -76,26 +76,13 @@ static eitp_status read_shape(training_run *r, eitp_error *error) {
     return status;
 }
 
-/* The block size of rows is that of the tokenizer, which the model or --tokenizer has. */
-static void complete_block_size(training_run *r) {
-    const option_set *o = &r->options;
-    const char *directory = r->checkpoint ? r->checkpoint : r->model_directory;
-    eitp_tokenizer *tokenizer;
-    eitp_error ignored;
-    if (!model_load_tokenizer(options_text(o, OPTION_TOKENIZER), directory, &tokenizer, &ignored))
-        model_max_length(&r->options, tokenizer, &r->shape);
-    eitp_tokenizer_destroy(tokenizer);
-}
-
 void run_complete_options(training_run *r) {
     eitp_error error;
     const int has_model =
         r->checkpoint || options_has(&r->options, OPTION_MODEL) || options_has(&r->options, OPTION_INIT);
     const eitp_transformer_config *shape = has_model && !read_shape(r, &error) ? &r->shape : NULL;
     eitp_training *training = NULL;
-    if (shape && task_has_rows(&r->options, shape))
-        complete_block_size(r);
-    if (shape && profile_is_auto(&r->options) && !fit_open(&r->options, &training, &error))
+    if (shape && !r->checkpoint && !fit_open(&r->options, &training, &error))
         advice_settle_profile(&r->options, training, &error);
     else if (shape)
         profile_adapt(&r->options, shape);
