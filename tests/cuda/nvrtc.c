@@ -4,6 +4,7 @@
  *
  * Environment:
  *   EITP_EMULATED_CXX         the compiler, with arguments between spaces: c++
+ *   EITP_EMULATED_OPTIMIZE    how it optimizes: -Og, the least time for few calls of each kernel
  *   EITP_EMULATED_INCLUDE     the folder with emulated.h, instead of the one that was known when this was compiled
  *   EITP_EMULATED_CACHE       where compiled programs are kept: eitp-emulated-cuda-<user> in TMPDIR or /tmp
  *   EITP_EMULATED_NVRTC_FAIL  the n-th call fails without effect: n, n:code or name:n:code. Read at the first call, and

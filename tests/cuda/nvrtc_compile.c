@@ -247,16 +247,16 @@ static nvrtcResult compile(nvrtcProgram program, const char *const *arguments) {
 }
 
 nvrtcResult nvrtc_compile(nvrtcProgram program, const char *const *options, unsigned long *compilations) {
-    static const char *const fixed[] = {"-x",
-                                        "c++",
-                                        "-std=c++17",
-                                        "-O1",
-                                        "-fPIC",
-                                        "-shared",
-                                        "-Wall",
-                                        "-Wextra",
-                                        "-Wno-unknown-pragmas",
-                                        "-Wno-unused-function"};
+    const char *const fixed[] = {"-x",
+                                 "c++",
+                                 "-std=c++17",
+                                 setting("EITP_EMULATED_OPTIMIZE", "-Og"),
+                                 "-fPIC",
+                                 "-shared",
+                                 "-Wall",
+                                 "-Wextra",
+                                 "-Wno-unknown-pragmas",
+                                 "-Wno-unused-function"};
     enum { FIXED = sizeof fixed / sizeof fixed[0], MOST_WORDS = 16 };
     char *compiler = (char *)nvrtc_need(strdup(setting("EITP_EMULATED_CXX", "c++"))), *rest = NULL;
     char cache[PATH_MAX], include[PATH_MAX]; /* the compiler runs in another folder */
