@@ -2,13 +2,13 @@
 # Compiles eitp.h in many ways, warnings being errors. `few` checks each standard, and OpenMP and headers before eitp.h
 # in every pair, for warnings with clang, which takes a tenth of gcc's time; one case for each compiler is linked and run.
 # (What gcc warns of in C, the tests' own build of eitp.h shows.) `all` optimizes, links and runs every combination, as
-# far as the compilers are installed. A build has two translation units: one has the implementation, the other the
+# far as the compilers are installed; `all K/N` is the K-th of N parts of that. A build has two translation units: one has the implementation, the other the
 # declarations. JOBS cases run at a time; results are printed in the order of the cases.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc} JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
-mode=${1:-few}
-work=$BUILD/matrix
+mode=${1:-few} part=${2:-1/1}
+work=$BUILD/matrix-${part%/*}
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror'
 rm -rf "$work"
 mkdir -p "$work"
@@ -360,7 +360,7 @@ matrix() {
 }
 
 if [ "$mode" = all ]; then optimize=-O2; else optimize=-O0; fi
-matrix >"$work/cases"
+matrix | awk -v part="${part%/*}" -v parts="${part#*/}" 'NR % parts == part % parts' >"$work/cases"
 
 # Takes one case after the other that no other worker has: creating a directory succeeds once.
 work_off() {

@@ -92,7 +92,7 @@ on_device() { # prefix of the command, names of tests, with the name of a functi
 }
 
 # Tests on the emulated CUDA device (tests/cuda/).
-on_cuda() { # kind of programs, prefix of the command, names of tests
+on_cuda() { # kind of programs, env and settings, names of tests
     libraries=$BUILD/emulated_cuda/libcuda.so.1,$BUILD/emulated_cuda/libnvrtc.so.13,$BUILD/emulated_cuda/libcublasLt.so.13
     libraries=$libraries,$BUILD/emulated_cuda/libnvidia-ml.so.1
     kind=$1 prefix=$2
@@ -103,7 +103,7 @@ on_cuda() { # kind of programs, prefix of the command, names of tests
         echo "cuda/test_$test $program,$libraries,tests/cuda/...,$values $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
     done
     for script in tests/cuda/train.sh tests/cuda/memory.sh tests/cuda/gpu.sh; do
-        echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,tests/cuda/...,$(files_of "$script") env EITP=$BUILD/eitp sh $script"
+        echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,tests/cuda/...,$(files_of "$script") $prefix EITP=$BUILD/eitp sh $script"
     done
     for source in tests/cuda/test_*.c; do
         program=$BUILD/${source%.c}
@@ -152,12 +152,12 @@ killing() { # the program of examples/run.c, the folder of programs, number of k
         "env RUN=$1 VERIFY=$verify KILLS=$3 ${4:+SEED=$4 }sh tests/run/test_kill.sh"
 }
 
-fuzzers() { # kind of programs: sanitized, or fuzz with libFuzzer; target that is left out
+fuzzers() { # kind of programs: sanitized, or fuzz with libFuzzer; suffix of the name; target that is left out
     for source in tests/fuzz/fuzz_*.c; do
         name=$(basename "$source" .c)
-        [ "$name" = "${2:-}" ] && continue
+        [ "$name" = "${3:-}" ] && continue
         program=$BUILD/$1/${source%.c}
-        echo "$name $program,tests/fuzz/corpus/...,tools/fuzz.sh sh tools/fuzz.sh $program"
+        echo "$name$2 $program,tests/fuzz/corpus/...,tools/fuzz.sh sh tools/fuzz.sh $program"
     done
 }
 
@@ -168,8 +168,8 @@ examples() {
     done
 }
 
-documents() {
-    echo "code_blocks $BUILD/eitp,$BUILD/packed/users.o,$BUILD/declarations/eitp.h,$BUILD/libraries $1sh tools/code_blocks.sh"
+documents() { # prefix of the command, suffix of the name
+    echo "code_blocks$2 $BUILD/eitp,$BUILD/packed/users.o,$BUILD/declarations/eitp.h,$BUILD/libraries $1sh tools/code_blocks.sh"
 }
 
 list_test() {
@@ -187,7 +187,7 @@ list_test() {
         device_memory nvml
     cuda_times packed
     # The commands that look at runs would be compiled once more.
-    [ "$sanitizers" = 0 ] || fuzzers sanitized fuzz_readers
+    [ "$sanitizers" = 0 ] || fuzzers sanitized "" fuzz_readers
     examples
     other_scripts "$BUILD/eitp" "$BUILD/packed/users.o"
     killing "$BUILD/examples/run" "$BUILD/packed" 30
@@ -237,8 +237,8 @@ list_nightly() {
     [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated -e tests/cuda/ \
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/') \
         guard:shrinking_is_for_the_memory_of_the_host
-    on_cuda split '' kernels attention factored update matmul cuda ops plan execute device_memory \
-        offload
+    on_cuda split 'env EITP_TEST_ALL=1 EITP_EMULATED_OPTIMIZE=-O1' kernels attention factored update matmul cuda ops \
+        plan execute device_memory offload
     for arch in 75 80 86 89 90 100 120; do
         with_compilers nvrtc $arch
         with_compilers nvcc $arch
@@ -250,16 +250,18 @@ list_nightly() {
         done
     done
     list_torture
-    if [ "$libfuzzer" = 1 ]; then fuzzers fuzz; elif [ "$sanitizers" = 1 ]; then fuzzers sanitized; fi
+    if [ "$libfuzzer" = 1 ]; then fuzzers fuzz @long; elif [ "$sanitizers" = 1 ]; then fuzzers sanitized @long; fi
     # Beside other programs: its times are not judged.
     echo "soak $BUILD/packed/tests/run/soak succeeds $MAKE --no-print-directory soak SOAK=times=no"
     echo "analysis $BUILD/amalgamate,$BUILD/split/everything_split.h succeeds sh tools/check.sh analysis"
-    echo "compile_matrix_all - env JOBS=1 sh tools/compile_matrix.sh all"
+    for part in 1 2 3 4; do
+        echo "compile_matrix_all@$part - env JOBS=1 sh tools/compile_matrix.sh all $part/4"
+    done
     echo "switches_all eitp.h,$(files_of tests/tools/test_switches.sh) env ALL=1 sh tests/tools/test_switches.sh"
     for port in musl aarch64 riscv64; do
         echo "port-$port eitp.h,$BUILD/split/everything_split.h sh tools/ports.sh $port"
     done
-    documents 'env ALONE=1 '
+    documents 'env ALONE=1 ' @alone
 }
 
 # The instruction sets of this machine.
@@ -342,15 +344,22 @@ lengths() {
         what == "classes" { seconds[++count] = $1; patterns[count] = $2; next }
         { print length_of($1), $0 }' what=classes - what=list "$1" <<'CLASSES'
 1800 ^soak$
-2400 ^split/test_(faults|power_loss|kills_in_calls)@all
-1200 ^(command_(torture|power_loss|mutated)|test_kill@seed|compile_matrix_all|switches_all|analysis|cuda/compilers)
-600 ^(fuzz_|port-)
-80 ^(compile_matrix|test_figures)
-60 ^command/test_(budgets|doctor|system)
-30 ^(packed|split|sanitized|device)/test_(disk|faults|kills_in_calls|micro_batches|power_loss|recipe_training|run)(@|$)
-30 ^(code_blocks|check|test_kill|test_setting_line|test_switches|cuda/(test_kernels|train))$
-20 ^command/test_(bench|files|isa|plan|pressure|safe_train|stop|trouble)
-15 ^(packed|split|sanitized|device)/test_(attention|autograd|budget_sweep|checkpoint|matmul|measure|ops|planner|shrinking|stop|trainer.*)(@|$)
+1500 ^split/test_faults@all
+1300 ^compile_matrix_all
+1200 ^(analysis|switches_all)
+800 ^(command_mutated@sanitized|port-(aarch64|riscv64))
+600 ^fuzz_.*@long
+500 ^cuda/compilers
+250 ^(command_(mutated|power_loss|torture)@|split/test_(power_loss|kills_in_calls)@all|test_kill@seed|port-musl|code_blocks@alone|cuda/test_(attention|execute|ops))
+80 ^(compile_matrix|check)$
+80 ^(sanitized|device)/test_(faults|kills_in_calls|power_loss|recipe_training|run|trainer_failures)$
+60 ^(command/test_doctor|cuda/(test_(kernels|matmul)|train))
+30 ^(packed|split)/test_(disk|faults|kills_in_calls|micro_batches|power_loss|recipe_training|run)(@|$)
+30 ^(code_blocks|test_figures|test_kill|test_setting_line|test_switches)$
+20 ^command/test_(bench|budgets|files|isa|plan|pressure|safe_train|stop|system|trouble)
+15 ^(packed|split)/test_(attention|autograd|budget_sweep|checkpoint|matmul|measure|ops|planner|shrinking|stop|trainer.*)(@|$)
+15 ^(sanitized|device)/
+10 ^cuda/
 CLASSES
 }
 
