@@ -80,8 +80,8 @@ static eitp_status eitp__report_open_other(eitp__report *report, const eitp_host
     (void)report;
     (void)host;
     (void)directory;
-    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "report %d: this program was built with EITP_WITHOUT_REPORTING",
-                      (int)kind);
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "'%s': this program was built with EITP_WITHOUT_REPORTING",
+                      eitp__report_names[kind]);
 }
 
 static size_t eitp__report_other_bytes(eitp__report_kind kind) {
