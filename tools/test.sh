@@ -71,11 +71,11 @@ programs() { # kind, real or emulated kernel sets, prefix of the command, suffix
 }
 
 # Of the programs with eitp.h, those that make test runs beside the sanitized ones: results that depend on how the code is
-# optimized; memory, stacks and processes that the sanitizers change; the three sweeps of what a run loses. What trains
-# nothing in train/ gives the same with the sanitizers.
+# optimized; memory, stacks and processes that the sanitizers change; the sweeps of what is lost. What trains nothing in
+# train/ gives the same with the sanitizers.
 not_repeated() {
     grep -e '/tests/\(kernels\|model\|objective\|template\|tensor\|train\)/' \
-        -e '/test_\(faults\|kills_in_calls\|power_loss\) ' |
+        -e '/test_\(directory_power_loss\|faults\|kills_in_calls\|power_loss\) ' |
         grep -v '^packed/test_\(budget_sweep\|data_position\|fit_sweep\|planner\|settings\) '
 }
 
