@@ -1,9 +1,10 @@
 #!/bin/sh
 # Compiles eitp.h in many ways, warnings being errors. `few` checks each standard, and OpenMP and headers before eitp.h
-# in every pair, for warnings with clang, which takes a tenth of gcc's time; one case for each compiler is linked and run.
-# (What gcc warns of in C, the tests' own build of eitp.h shows.) `all` optimizes, links and runs every combination, as
-# far as the compilers are installed; `all K/N` is the K-th of N parts of that. A build has two translation units: one has the implementation, the other the
-# declarations. JOBS cases run at a time; results are printed in the order of the cases.
+# in every pair, for warnings with clang, which takes a tenth of gcc's time; one case for each compiler is linked and
+# run. (What gcc warns of in C, the tests' own build of eitp.h shows.) `all` optimizes, links and runs every combination,
+# as far as the compilers are installed; `all K/N` is the K-th of N parts of that. A build has two translation units:
+# one has the implementation, the other the declarations. JOBS cases run at a time; results are printed in the order of
+# the cases.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc} JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}

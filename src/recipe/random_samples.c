@@ -13,7 +13,7 @@ static int32_t eitp__random_below(uint64_t place, int64_t limit) {
 }
 
 static uint64_t eitp__random_count(const eitp_training *training, eitp_split split) {
-    return split == EITP_TRAINING ? EITP__RANDOM_SAMPLES : (uint64_t)training->validates;
+    return split == EITP_TRAINING ? (uint64_t)EITP__RANDOM_SAMPLES : (uint64_t)training->validates;
 }
 
 /* ---- Tokens ---- */
