@@ -9,7 +9,7 @@
 #define EITP_WITHOUT_CUDA 0
 #endif
 
-/* Tokenizers, and files of texts and samples. */
+/* Tokenizers, text files and sample files. */
 #ifndef EITP_WITHOUT_TEXT
 #define EITP_WITHOUT_TEXT 0
 #endif

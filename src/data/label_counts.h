@@ -1,4 +1,4 @@
-/* How often a label occurs, and weights by that. */
+/* Label counts, and class weights computed from them. */
 #ifndef EITP_LABEL_COUNTS_H
 #define EITP_LABEL_COUNTS_H
 
