@@ -5,7 +5,8 @@
     python3 tools/measurements.py --check    # fails if something is not what the reports say
 
 A report is what a tool of tools/peers/ printed with --json. To add one, save it as docs/measurements/NAME.json and run
-this. Reports of a kind are in the order of their names. README.md has two of them, between two marks.
+this. Reports of a kind are in the order of their names. README.md has a
+headline and two of them, each between two marks.
 """
 
 import json
@@ -20,7 +21,9 @@ DOCUMENT = ROOT / "docs" / "measurements.md"
 README = ROOT / "README.md"
 FIGURES = ROOT / "figures"
 README_LADDER, README_STEP, README_PRODUCTS = "ladder_zen4.json", "step_zen4_4x64.json", "products_zen4.json"
-BEGIN, END = "<!-- measured: tools/measurements.py -->\n", "<!-- end -->\n"
+HEADLINE, BEGIN, END = (
+    "<!-- headline: tools/measurements.py -->\n", "<!-- measured: tools/measurements.py -->\n", "<!-- end -->\n"
+)
 
 OPENING = """# Measurements
 
@@ -227,22 +230,39 @@ def limits_of(step, products):
     peers = [mode for mode in best if not mode.startswith("eitp-")]
     fastest = max(peers, key=best.get)
     text = "".join(
-        f"{mode_name(mode).strip('*').replace(', ', ' in ')} has {best[mode] / best[fastest]:.2f} times the speed of "
+        f"{mode_name(mode).strip('*').replace(', ', ' in ')} reaches {best[mode] / best[fastest]:.2f} times the speed of "
         f"{mode_name(fastest)}. "
         for mode in best if mode not in peers and best[mode] < best[fastest]
     )
     if products["mean"] < 1:
-        text += f"Single products in f32 have {products['mean']:.2f} times the speed of oneDNN's. "
+        text += f"Single f32 matrix products reach {products['mean']:.2f} times the speed of oneDNN. "
     missing = [mode for base in PYTORCH_MODES for mode in (base, base + "+compile") if mode not in best]
     if missing:
         text += "Not measured on this machine: " + "; ".join(mode_name(mode) for mode in missing) + "."
     return text.strip()
 
 
-def readme_figures():
-    ladder, step, products = (
-        json.loads((REPORTS / name).read_text()) for name in (README_LADDER, README_STEP, README_PRODUCTS)
+def readme_reports():
+    return (json.loads((REPORTS / name).read_text()) for name in (README_LADDER, README_STEP, README_PRODUCTS))
+
+
+def headline():
+    ladder, step, _ = readme_reports()
+    ours = next(row for row in step["rows"] if row["mode"] == "eitp-bf16")
+    peer = max(
+        (row for row in step["rows"] if not row["mode"].startswith("eitp-")), key=lambda row: row["tokens_per_s_best"]
     )
+    speed = ours["tokens_per_s_best"] / peer["tokens_per_s_best"]
+    least = min(ladder["rows"], key=lambda row: row["peak_bytes"])
+    return (
+        f"Fine-tuning all of GPT-2 124M in bf16 on {step['threads']} CPU threads: **{speed:.2f} times the speed of PyTorch's "
+        f"fastest mode** in {gigabytes(ours['peak_rss_bytes'])} (PyTorch: {gigabytes(peer['peak_rss_bytes'])}), or in "
+        f"{megabytes(least['peak_bytes'])} with `--memory-budget {least['budget']}`.\n"
+    )
+
+
+def readme_figures():
+    ladder, step, products = readme_reports()
     fits = [
         [row["budget"], row["chosen"], megabytes(row["peak_bytes"]), times_first(ladder, row)]
         for row in ladder["rows"]
@@ -268,10 +288,14 @@ def readme_figures():
     ])
 
 
+def replace_between(text, begin, content):
+    before, rest = text.split(begin, 1)
+    return before + begin + content + END + rest.split(END, 1)[1]
+
+
 def readme():
-    text = README.read_text()
-    before, rest = text.split(BEGIN, 1)
-    return before + BEGIN + "\n" + readme_figures() + "\n" + END + rest.split(END, 1)[1]
+    text = replace_between(README.read_text(), HEADLINE, headline())
+    return replace_between(text, BEGIN, "\n" + readme_figures() + "\n")
 
 
 def bar(label, value, text, is_ours):
