@@ -1,7 +1,7 @@
 #!/bin/sh
 # EITP_PART and EITP_WITHOUT_...: eitp.h in parts, and with something left out. A program that trains a small GPT-2 a
 # step (core_step.c) is linked with implementations that lack everything else. ALL=1: with each switch alone and each pair
-# too; otherwise switches alone are only checked for warnings.
+# too, which takes a quarter of an hour.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -84,12 +84,6 @@ fi
 
 # ---- what is left out ----
 
-# Each switch alone. Any compiler can check it: clang is the fastest.
-checker=$CC
-if command -v clang >/dev/null 2>&1; then checker=clang; fi
-for switch in $switches EITP_WITHOUT_CUDA; do
-    check "$switch" "$checker" -std=c11 $warnings -Wmissing-prototypes -I. $quickly "-D$switch=1" -fsyntax-only "$work/eitp.c"
-done
 check "everything left out" compile "$work/core.o" -std=c11 $core
 check "a program of what is left" trains "$core" "$work/core.o"
 
