@@ -14,7 +14,8 @@ static const eitp__backend_interface *(*const eitp__backends[])(void) = {
 #endif
 };
 
-/* The devices that "auto" tries, one after the other. The CUDA backend has never run on a GPU: it must be asked for. */
+/* The devices that "auto" tries, in this order. The CUDA backend has never run on a GPU, so it must be named
+   explicitly. */
 #define EITP__AUTO_DEVICES "cpu"
 
 /* Splits a name such as "cuda:1". Returns the length of the part before the colon, or -1 if the number is invalid. */
@@ -57,20 +58,20 @@ static eitp_status eitp__create_named(const eitp_host *host, const char *name, c
                           name);
     if (interface->api_version != EITP__BACKEND_API_VERSION)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "device '%s' was built for version %u of the backend contract, and this is version %d; "
+                          "device '%s' was built for version %u of the backend contract, but this is version %d; "
                           "build both from the same source",
                           name, (unsigned)interface->api_version, EITP__BACKEND_API_VERSION);
     return interface->create(host, &chosen, backend, error);
 }
 
-/* Copies the first of several names with commas between. Returns the others, or NULL after the last. */
+/* Copies the first of several comma-separated names. Returns the rest, or NULL after the last. */
 static const char *eitp__next_device(const char *names, char *name, size_t size) {
     const size_t length = strcspn(names, ",");
     snprintf(name, size, "%.*s", (int)length, names);
     return names[length] ? names + length + 1 : NULL;
 }
 
-/* The names that a device stands for: those that "auto" tries, or itself. */
+/* Returns the names that a device stands for: those that "auto" tries, or itself. */
 static const char *eitp__device_names(const char *device, int *automatic) {
     const char *names = device && *device && strcmp(device, "auto") ? device : getenv("EITP_BACKEND");
     *automatic = !names || !*names || !strcmp(names, "auto");
@@ -105,7 +106,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
         status = eitp__create_named(host, name, config, backend, &reason);
         if (!status || status == EITP_ERROR_ARGUMENT || !names)
             break;
-        eitp__log_line(host, EITP_LOG_INFO, "device %s is not used: %s", name, reason.message);
+        eitp__log_line(host, EITP_LOG_INFO, "not using device %s: %s", name, reason.message);
     }
     if (status) {
         if (error)

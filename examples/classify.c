@@ -1,6 +1,6 @@
 /*
- * Teaches: classifying texts with your own samples: a small BERT learns which language a sentence is in, and is judged
- * on unseen sentences. Compile and run:
+ * Demonstrates text classification with your own samples: a small BERT learns to identify the language of a sentence
+ * and is evaluated on unseen sentences. Compile and run:
  *     cc -O2 -I. examples/classify.c -lm -o classify && ./classify
  */
 #define EITP_IMPLEMENTATION
@@ -13,7 +13,7 @@ enum { LONGEST = 48, LABELS = 3, EPOCHS = 40 };
 
 static const char *const labels[LABELS] = {"German", "French", "English"};
 
-/* A label and a text, as in a CSV file. The last six are for validation. */
+/* A label and a text, as in a CSV file. The last six rows are for validation. */
 static const char *const rows[] = {
     "0,der Hund liegt unter dem Tisch",
     "1,le chien dort sous la table",
@@ -50,13 +50,13 @@ enum { ROWS = sizeof rows / sizeof *rows, VALIDATION = 6 };
 
 static eitp_error error;
 
-/* Where a source begins in `rows`. */
+/* A range of `rows`, starting at `first`. */
 typedef struct part {
     const eitp_tokenizer *tokenizer;
     uint64_t first;
 } part;
 
-/* Reads a sample: the token ids of a text, cut to LONGEST, and its label. */
+/* Reads a sample: the token ids of a row's text, truncated to LONGEST, and its label. */
 static eitp_status read_row(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *why) {
     const part *p = (const part *)user;
     const char *row = rows[p->first + number];
@@ -82,8 +82,10 @@ static eitp_labelled_source make_source(part *p, uint64_t count) {
     return source;
 }
 
-/* A BERT with a classifier, but smaller. To fine-tune a trained one, read its config.json and load its weights:
-   eitp_model_config_read, eitp_model_load_weights. */
+/*
+ * Creates a small BERT with a classifier. To fine-tune a pretrained one, read its config.json with
+ * eitp_model_config_read and load its weights with eitp_model_load_weights.
+ */
 static eitp_status make_model(eitp_context *context, int32_t vocabulary, eitp_model **model) {
     eitp_transformer_config config;
     eitp_status status = eitp_transformer_config_named("bert-base", &config, &error);

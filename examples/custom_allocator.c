@@ -1,6 +1,6 @@
 /*
- * Teaches: an allocator that gives eitp all its memory from one block, and that training steps allocate nothing.
- * Compile and run:
+ * Demonstrates an allocator that serves all of eitp's memory from one block, and shows that training steps do not
+ * allocate. Compile and run:
  *     cc -O2 -I. examples/custom_allocator.c -lm -o custom_allocator && ./custom_allocator
  */
 #define EITP_IMPLEMENTATION
@@ -13,7 +13,7 @@ enum { BLOCK_BYTES = 32 << 20, STEPS = 20 };
 
 static eitp_error error;
 
-/* Memory is taken from the start of the block. Only the last allocation can be returned to it. */
+/* Allocates from the start of the block. Only the last allocation can be freed. */
 typedef struct block {
     unsigned char *memory;
     size_t size, used, highest;
@@ -43,12 +43,12 @@ typedef struct run {
     eitp_context *context;
     eitp_tokenizer *tokenizer;
     eitp_sample_file *tokens;
-    eitp_language_config text; /* with the model */
+    eitp_language_config text; /* includes the model */
     eitp_task task;
     eitp_trainer *trainer;
 } run;
 
-/* Creates a small model and a trainer for it, on the text of this file. */
+/* Creates a small model and a trainer for it. Its text is this file. */
 static int prepare(run *r, const eitp_host *host) {
     static const char *const path = __FILE__;
     eitp_context_config settings = eitp_context_config_default();

@@ -1,9 +1,9 @@
 /*
- * Teaches: loading a model and its tokenizer from a Hugging Face directory, and continuing a text, which is printed as
- * it comes. Compile and run:
+ * Demonstrates loading a model and its tokenizer from a Hugging Face directory, and continuing a prompt with streaming
+ * output. Compile and run:
  *     cc -O2 -I. examples/generate.c -lm -o generate && ./generate DIRECTORY [PROMPT [TOKENS [SEED]]]
- * DIRECTORY has config.json, model.safetensors (or pytorch_model.bin) and tokenizer.json: GPT-2 itself, or a
- * checkpoint that examples/train_gpt2.c wrote. The text goes to standard output, everything else to standard error.
+ * DIRECTORY has config.json, model.safetensors (or pytorch_model.bin) and tokenizer.json: GPT-2 itself, or a checkpoint
+ * written by examples/train_gpt2.c. The text goes to standard output, everything else to standard error.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Prints a piece of the text as soon as it exists. */
+/* Prints a piece of the text as soon as it is generated. */
 static int print_piece(void *user, const char *text, size_t size) {
     (void)user;
-    return fwrite(text, 1, size, stdout) != size || fflush(stdout); /* anything but 0 ends the text */
+    return fwrite(text, 1, size, stdout) != size || fflush(stdout); /* nonzero stops the generation */
 }
 
 int main(int argument_count, char **arguments) {
@@ -49,8 +49,7 @@ int main(int argument_count, char **arguments) {
         failed = eitp_generate_text(generator, tokenizer, prompt, strlen(prompt), &config, &report, &error);
         printf("\n");
         if (report.lost_beginning)
-            fprintf(stderr,
-                    "the end was generated without the beginning: the text is longer than the model's context\n");
+            fprintf(stderr, "the text exceeds the model's context: the end was generated without the start\n");
     }
     if (failed)
         fprintf(stderr, "generate: %s\n", error.message);

@@ -1,5 +1,5 @@
 /*
- * Teaches: names of tensors, and a listing of what a model of your own computes, and when and where. Compile and run:
+ * Demonstrates tensor names, and a listing of a model's operations with their order and memory. Compile and run:
  *     cc -O2 -I. examples/graph.c -lm -o graph && ./graph
  *     ./graph dot | dot -Tsvg >graph.svg
  */
@@ -11,7 +11,7 @@
 
 enum { ROWS = 32, IN = 8, HIDDEN = 64, CLASSES = 3 };
 
-/* A hidden layer, scores of three classes, their loss, and its gradients. */
+/* A hidden layer, the scores of three classes, their loss, and its gradients. */
 static eitp_status build(eitp_graph *graph, eitp_error *error) {
     const int64_t rows[2] = {ROWS, IN}, first[2] = {IN, HIDDEN}, second[2] = {HIDDEN, CLASSES};
     eitp_tensor *x = eitp_input_rows(graph, "x", EITP_F32, 2, rows);
@@ -25,7 +25,7 @@ static eitp_status build(eitp_graph *graph, eitp_error *error) {
     return eitp_accumulate_gradients(loss, NULL, error);
 }
 
-/* Prints the listing. Its length is asked for first. */
+/* Prints the listing. The first call returns its length. */
 static eitp_status print_graph(const eitp_graph *graph, const eitp_plan *plan, eitp_graph_listing listing,
                                eitp_error *error) {
     size_t size;

@@ -1,4 +1,4 @@
-/* Teaches: a model of your own, built from tensor ops, that learns the sine: cc -O2 -I. examples/hello.c -lm */
+/* Demonstrates a model built from tensor ops, which learns the sine: cc -O2 -I. examples/hello.c -lm */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * Teaches: reading what a run has recorded, while it trains or afterwards: its state, its loss, its evaluations.
- * Compile and run, with the output directory of a run:
+ * Demonstrates reading the records of a run, during or after training: its state, loss and evaluations. Compile and run
+ * with the output directory of a run:
  *     cc -O2 -I. examples/history.c -lm -o history && ./history out
  */
 #define EITP_IMPLEMENTATION
@@ -17,10 +17,10 @@ static void print_process(const eitp_run_process *process) {
     else if (process->state == EITP_RUN_PROCESS_ENDED)
         printf("the run has ended: %s %s\n", process->recorded, process->message);
     else
-        printf("no process trains here\n");
+        printf("no process is training here\n");
 }
 
-/* Some ten points of the curve, each the mean of its steps. */
+/* Prints about ten points of the curve, each the mean of its steps. */
 static void print_loss(const eitp_history *history) {
     const size_t count = eitp_history_points(history, "loss", points, EITP_HISTORY_POINTS);
     for (size_t i = 0; i < count; i += count / 10 + 1)
@@ -28,7 +28,7 @@ static void print_loss(const eitp_history *history) {
     printf("step %lld: loss %.3f\n", (long long)eitp_history_step(history), eitp_history_last(history, "loss"));
 }
 
-/* Evaluations and events are JSON, a line for each. */
+/* Prints the evaluations. Evaluations and events are JSON, one per line. */
 static void print_evaluations(const eitp_history *history) {
     const eitp_host host = eitp_host_default();
     size_t size, length;
@@ -58,7 +58,7 @@ int main(int count, char **arguments) {
         return fprintf(stderr, "%s\n", error.message), 1;
     print_process(&process);
     print_loss(history);
-    print_evaluations(history); /* eitp_history_update reads what the run has recorded since */
+    print_evaluations(history); /* eitp_history_update reads the records added since */
     eitp_history_close(history);
     return 0;
 }

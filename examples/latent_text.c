@@ -1,6 +1,6 @@
 /*
- * Teaches: a latent-variable model (Kingma and Welling, arXiv 1312.6114). BERT reads a text, and draws a few numbers
- * for it, which are what GPT-2 knows of it when it writes it down. Compile and run:
+ * Demonstrates a latent-variable model (Kingma and Welling, arXiv 1312.6114). BERT encodes a sentence into a
+ * distribution of a few latent numbers. GPT-2 decodes the sentence from a sample of them. Compile and run:
  *     cc -O2 -I. examples/latent_text.c -lm -o latent_text && ./latent_text
  */
 #define EITP_IMPLEMENTATION
@@ -12,7 +12,7 @@
 enum { LONGEST = 32, WIDTH = 64, LATENT = 8, TRAINING = 800, VALIDATION = 200, STEPS = 800, START = 127 };
 enum { ENCODER, DECODER };
 
-/* A number from 0 to 1 for each place of each sample, in each epoch. */
+/* Returns a number from 0 to 1, a function of the sample, its seed and epoch, and `place`. */
 static double draw(const eitp_sample *sample, uint64_t number, uint64_t place) {
     uint64_t x = ((sample->seed * 1000 + sample->epoch) * 100000 + number) * 64 + place + 1;
     x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
@@ -20,7 +20,7 @@ static double draw(const eitp_sample *sample, uint64_t number, uint64_t place) {
     return (double)(x >> 40) / (1 << 24);
 }
 
-/* One of 1000 texts: its bytes, noise, and the byte before each, mostly hidden, so that the decoder has to be told. */
+/* Reads one of 1000 sentences: its bytes, noise, and the preceding bytes, mostly hidden so that the decoder needs z. */
 static eitp_status read_text(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error) {
     static const char *const w[3][10] = {
         {"red", "old", "tiny", "brave", "green", "quiet", "sleepy", "heavy", "happy", "odd"},
@@ -42,7 +42,7 @@ static eitp_status read_text(void *user, eitp_split split, uint64_t number, eitp
     return (void)user, (void)error, EITP_OK;
 }
 
-/* The negative evidence lower bound: the cross-entropy of a text's bytes, and KL(N(mean, exp(2 scale)) || N(0, 1)). */
+/* Negative evidence lower bound: the cross-entropy of a sentence's bytes, and KL(N(mean, exp(2 scale)) || N(0, 1)). */
 static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     static const int64_t latent[] = {LATENT}, one[] = {1}, down[] = {WIDTH, LATENT}, up[] = {LATENT, WIDTH};
     eitp_model *const *models = (eitp_model *const *)user;
@@ -50,10 +50,10 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     eitp_model_inputs encoded = eitp_pass_model_inputs(pass, models[ENCODER]), decoded = encoded;
     eitp_tensor *before = eitp_pass_row_input(pass, "before", EITP_I32, 0, NULL, 0), *state, *mean, *scale, *z, *kl;
     eitp_tensor *noise = eitp_pass_sample_input(pass, "noise", EITP_F32, 1, latent, 0);
-    eitp_tensor *used = eitp_pass_sample_input(pass, "used", EITP_F32, 1, one, 0); /* 0 in places without a text */
+    eitp_tensor *used = eitp_pass_sample_input(pass, "used", EITP_F32, 1, one, 0); /* 0 in unused places */
     eitp_schedule weight = eitp_schedule_default();
     state = eitp_model_hidden(models[ENCODER], graph, &encoded, LONGEST);
-    state = eitp_pool(state, eitp_pass_bounds(pass), LONGEST, EITP_POOLING_MEAN); /* a row for each text */
+    state = eitp_pool(state, eitp_pass_bounds(pass), LONGEST, EITP_POOLING_MEAN); /* one row per sentence */
     mean = eitp_matmul(state, eitp_parameter(graph, "latent.mean", 2, down));
     scale = eitp_affine(eitp_matmul(state, eitp_parameter(graph, "latent.scale", 2, down)), 1, -2);
     z = eitp_add(mean, eitp_multiply(eitp_exp(scale), noise));
@@ -64,7 +64,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     eitp_pass_unique(pass, before, eitp_model_vocabulary(models[DECODER]), &decoded.unique, &decoded.inverse);
     state = eitp_model_hidden(models[DECODER], graph, &decoded, LONGEST);
     eitp_pass_term(pass, "reconstruction", eitp_model_row_losses(models[DECODER], state, encoded.tokens, 0), NULL);
-    weight.peak = 1, weight.warmup = STEPS / 2; /* the decoder learns to use z before it costs something */
+    weight.peak = 1, weight.warmup = STEPS / 2; /* the decoder learns to use z before the KL term has its full weight */
     eitp_pass_term(pass, "kl", eitp_multiply(used, kl), &weight);
     return eitp_graph_status(graph, error);
 }
@@ -87,7 +87,7 @@ static eitp_status train(const eitp_task *task, eitp_error *error) {
     eitp_status status;
     config.batch_size = 32, config.grad_accum = 1, config.schedule.peak = 0.003;
     status = eitp_trainer_create(task, &config, &trainer, error);
-    /* Means that differ more than what z deviates from them, so that z tells something from the start. */
+    /* Means that differ by more than the deviation of z make z informative from the start. */
     status = status ? status : eitp_variable_fill_normal(task->context, "latent.mean", 0, 0.3, 3, error);
     status = status ? status : eitp_variable_fill_normal(task->context, "latent.up", 0, 0.3, 4, error);
     while (!status && step.step < STEPS)

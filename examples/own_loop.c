@@ -1,9 +1,11 @@
 /*
- * Teaches: a training loop of your own with what a run has: records, times, alarms, and the guard against shortages of
- * memory and heat. `train` is a loop without, `train_watched` the same with 10 lines more; both end with the same bits.
+ * Demonstrates your own training loop with the services of a run: records, timings, alarms, and the guard against
+ * memory shortage and overheating. `train` is a plain loop, and `train_watched` is the same with 10 lines more. Both
+ * end with the same bits.
  * Compile and run:
  *     cc -O2 -I. examples/own_loop.c -lm -o own_loop && ./own_loop DIRECTORY
- * DIRECTORY/watched has metrics.jsonl then. Stop it at any time and run it again: it resumes from its last checkpoints.
+ * Afterwards, DIRECTORY/watched has metrics.jsonl. Stop it at any time and run it again to resume from the last
+ * checkpoints.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
@@ -58,7 +60,7 @@ static eitp_status train_watched(const eitp_host *host, eitp_trainer *trainer, c
     return status;
 }
 
-/* ---- What both train: a small network that learns the sine (examples/hello.c) ---- */
+/* ---- The model of both: a small network that learns the sine (examples/hello.c) ---- */
 
 static eitp_status build(void *user, eitp_pass *pass, eitp_error *why) {
     static const int64_t one[] = {1}, wide[] = {1, 32}, tall[] = {32, 1};
@@ -81,7 +83,7 @@ static eitp_status draw(void *user, eitp_split split, uint64_t number, eitp_samp
     return EITP_OK;
 }
 
-/* Resumes from the newest checkpoint that is whole, if there is one. */
+/* Resumes from the newest intact checkpoint, if there is one. */
 static eitp_status resume(const eitp_host *host, eitp_trainer *trainer, const char *directory) {
     char checkpoint[PATH_SIZE];
     int64_t step = -1;

@@ -1,6 +1,6 @@
 /*
- * Teaches: regularizers of your own, added to a task of the library. One is a statistic of the hidden states: the
- * squared length of each sequence's mean state. The other is a penalty on a parameter, and depends on no sample.
+ * Demonstrates your own regularizers, added to a task of the library. One is a statistic of the hidden states: the
+ * squared length of each sequence's mean state. The other is a penalty on a parameter and does not depend on samples.
  * Compile and run:
  *     cc -O2 -I. examples/own_regularizer.c -lm -o own_regularizer && ./own_regularizer
  */
@@ -11,17 +11,20 @@
 enum { VOCABULARY = 32, LENGTH = 16, WIDTH = 32, TOKENS = 4096, STEPS = 200 };
 static eitp_error error;
 
-/* F32 [groups]: a group is a sequence here. Rows after the last one of a group are 0, and add nothing to sums. */
+/*
+ * Returns F32 [groups]. Here, a group is a sequence. Rows after the last one of a group are 0 and do not contribute to
+ * sums.
+ */
 static eitp_tensor *drift(eitp_pass *pass, const eitp_model *model) {
     eitp_tensor *hidden = eitp_model_tap(model, eitp_pass_graph(pass), EITP_TAP_FINAL, 0), *rows, *mean;
     eitp_tensor *states = eitp_pass_by_group(pass, eitp_cast(hidden, EITP_F32)); /* [groups, rows, width] */
     eitp_tensor *one = eitp_fill(eitp_pass_graph(pass), EITP_F32, 1, (const int64_t[]){1}, 1);
-    rows = eitp_maximum(eitp_sum(eitp_pass_group_mask(pass), 2u, 1), one); /* [groups, 1]; of empty groups 1 */
+    rows = eitp_maximum(eitp_sum(eitp_pass_group_mask(pass), 2u, 1), one); /* [groups, 1]; 1 for empty groups */
     mean = eitp_divide(eitp_reshape(eitp_sum(states, 2u, 0), 2, (const int64_t[]){-1, WIDTH}), rows);
     return eitp_reshape(eitp_sum(eitp_multiply(mean, mean), 2u, 0), 1, (const int64_t[]){-1});
 }
 
-/* F32 [1]: the sum of squares of the token embedding. */
+/* Returns F32 [1]: the sum of squares of the token embedding. */
 static eitp_tensor *squares(void *user, eitp_graph *graph) {
     const int64_t shape[] = {VOCABULARY, WIDTH};
     eitp_tensor *w = eitp_variable_tensor(graph, "transformer.wte.weight", EITP_PARAMETER, EITP_F32, 2, shape);

@@ -1,6 +1,6 @@
 /*
- * Teaches: a task of your own, with inputs for rows and for whole samples, and with metrics of its own: a mean over
- * samples, and R squared, which only a whole evaluation has. It learns the power of a wave from a few readings.
+ * Demonstrates your own task, with inputs per row and per sample, and with two metrics: a mean over samples, and R
+ * squared, which is defined only for a whole evaluation. It learns the power of a wave from a few readings.
  * Compile and run:
  *     cc -O2 -I. examples/own_task.c -lm -o own_task && ./own_task
  */
@@ -12,7 +12,7 @@
 
 enum { FEWEST = 8, MOST = 16, WIDTH = 32, TRAINING = 2000, VALIDATION = 200, STEPS = 600 };
 
-/* A number from 0 to 1 for each place of each sample. */
+/* Returns a number from 0 to 1, a function of the sample and `place`. */
 static double draw(eitp_split split, uint64_t number, uint64_t place) {
     uint64_t x = (number * 64 + place) * 2 + (uint64_t)split;
     x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
@@ -21,8 +21,8 @@ static double draw(eitp_split split, uint64_t number, uint64_t place) {
 }
 
 /*
- * Fills in a sample: some readings of a wave, one for each row, and its power. The buffers are those of the inputs, in
- * the order of `build`. eitp_sample.items is already 1 for the term and the metric: each is a mean over samples.
+ * Fills in a sample: some readings of a wave, one per row, and its power. The buffers belong to the inputs, in the
+ * order of `build`. eitp_sample.items is already 1 for the term and the metric, because each is a mean over samples.
  */
 static eitp_status read_wave(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error) {
     float *reading = (float *)sample->values[0], *power = (float *)sample->values[1];
@@ -46,7 +46,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     eitp_tensor *used = eitp_pass_sample_input(pass, "used", EITP_F32, 1, one, 0);
     eitp_tensor *hidden = eitp_linear(reading, eitp_parameter(graph, "hidden.weight", 2, in),
                                       eitp_parameter(graph, "hidden.bias", 1, width), EITP_GELU_TANH);
-    eitp_tensor *mean = eitp_pool(hidden, eitp_pass_bounds(pass), MOST, EITP_POOLING_MEAN); /* a row for each sample */
+    eitp_tensor *mean = eitp_pool(hidden, eitp_pass_bounds(pass), MOST, EITP_POOLING_MEAN); /* one row per sample */
     eitp_tensor *guess = eitp_linear(mean, eitp_parameter(graph, "power.weight", 2, out),
                                      eitp_parameter(graph, "power.bias", 1, one), EITP_NO_ACTIVATION);
     eitp_tensor *miss = eitp_multiply(used, eitp_subtract(guess, power));
@@ -56,7 +56,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     return (void)user, eitp_graph_status(graph, error);
 }
 
-/* What an evaluation keeps of its samples. */
+/* Sums over the samples of an evaluation. */
 typedef struct sums {
     double count, power, squared_power, squared_miss;
 } sums;
@@ -79,7 +79,7 @@ static void observe(void *user, void *memory, const eitp_observation *observatio
     (void)user;
 }
 
-/* Called at the end: 1 - (sum of squared misses) / (sum of squared differences from the mean). */
+/* Called at the end. R squared is 1 - (sum of squared errors) / (sum of squared differences from the mean). */
 static void judge(void *user, void *memory, eitp_metric *results) {
     const sums *s = (const sums *)memory;
     const double spread = s->squared_power - s->power * s->power / s->count;
@@ -122,7 +122,7 @@ int main(void) {
     eitp_status status = eitp_context_create(&settings, &task.context, &error);
     task.rows = MOST;
     task.rows_vary = 1;
-    task.allows_gaps = 1; /* eitp_pool leaves out the rows between samples */
+    task.allows_gaps = 1; /* eitp_pool ignores the rows between samples */
     task.samples[EITP_TRAINING] = TRAINING;
     task.samples[EITP_VALIDATION] = VALIDATION;
     task.unit = "samples";

@@ -1,6 +1,6 @@
 /*
- * Teaches: a run from a JSON file: planned, trained, continued after a kill or Ctrl-C, and the trained classifier used
- * in the same process. Compile and run, with a table of texts and labels:
+ * Demonstrates a run from a JSON file: plan it, train it, resume it after a kill or Ctrl-C, and use the trained
+ * classifier in the same process. Compile and run with a table of labelled samples:
  *     printf 'label,text\nplus,one and one\nminus,two less one\n' >sums.csv
  *     echo '{"init": "minilm", "data": "sums.csv", "val_fraction": 0, "steps": 20, "output_dir": "sums"}' >sums.json
  *     cc -O2 -I. examples/recipe.c -lm -o recipe && ./recipe sums.json "four less two"

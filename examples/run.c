@@ -1,4 +1,4 @@
-/* Teaches: a run that may be stopped or killed at any time, resumes when started again, and ends with the same weights:
+/* Demonstrates a run that can be stopped or killed at any time, resumes when restarted, and ends with the same weights:
  *     cc -O2 -I. examples/run.c -lm -o run && ./run TEXT OUTPUT_DIR [STEPS [SAVE_SECONDS]] */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"

@@ -1,7 +1,7 @@
 /*
- * Teaches: several threads that generate at the same time with one copy of the weights. Compile and run:
+ * Demonstrates several threads that generate in parallel and share one copy of the weights. Compile and run:
  *     cc -O2 -I. examples/threads.c -lm -lpthread -o threads && ./threads DIRECTORY [PROMPT]
- * DIRECTORY is as for examples/generate.c. Each thread continues the prompt in its own way.
+ * DIRECTORY is as for examples/generate.c. Each thread generates a different continuation of the prompt.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
@@ -12,7 +12,7 @@
 
 enum { THREADS = 4, TOKENS = 40, MOST = 256 };
 
-/* What all threads read. */
+/* Data that all threads read. */
 typedef struct input {
     eitp_tokenizer *tokenizer;
     eitp_model *model;
@@ -47,14 +47,14 @@ static int generate(job *j, eitp_generator *generator) {
     return 0;
 }
 
-/* A thread has a context of its own, and in it the model and a generator. */
+/* Thread function: creates a context, and a model and a generator in it. */
 static void *run(void *argument) {
     job *j = (job *)argument;
     eitp_context_config settings = eitp_context_config_default();
     eitp_context *context = NULL;
     eitp_model *model = NULL;
     eitp_generator *generator = NULL;
-    settings.threads = 1; /* for each op: there are enough threads already */
+    settings.threads = 1; /* per op: the threads already run in parallel */
     j->failed = eitp_context_create(&settings, &context, &j->error) ||
                 eitp_model_share(j->in->model, context, &model, &j->error) ||
                 eitp_generator_create(model, 0, &generator, &j->error) || generate(j, generator);
@@ -74,7 +74,7 @@ static void print(const job *j) {
     printf("\n%s", j->failed ? j->error.message : "");
 }
 
-/* Runs all jobs at the same time. Returns the number of those that did not succeed. */
+/* Runs all jobs in parallel. Returns the number of jobs that failed. */
 static int run_jobs(const input *in) {
     static job jobs[THREADS];
     pthread_t threads[THREADS];
@@ -110,7 +110,7 @@ int main(int argument_count, char **arguments) {
              eitp_tokenizer_encode(in.tokenizer, prompt, strlen(prompt), in.prompt, MOST, &in.count, &error);
     if (failed)
         fprintf(stderr, "threads: %s\n", error.message);
-    in.count = in.count < MOST ? in.count : MOST; /* what exceeds it was not stored */
+    in.count = in.count < MOST ? in.count : MOST; /* the rest was not stored */
     failed = failed || run_jobs(&in) > 0;
     eitp_model_destroy(in.model);
     eitp_tokenizer_destroy(in.tokenizer);

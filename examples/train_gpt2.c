@@ -1,8 +1,8 @@
 /*
- * Teaches: training a GPT-2 on text with your own loop, with validation, checkpoints and resume. Compile and run:
+ * Demonstrates training a GPT-2 on text with your own loop, with validation, checkpoints and resume. Compile and run:
  *     cc -O2 -I. examples/train_gpt2.c -lm -o train_gpt2 && ./train_gpt2 OUTPUT_DIRECTORY [TEXT...]
- * A TEXT is a file or a directory; the default is the source of this example. Stop it at any time and run it again: it
- * resumes from its last checkpoint.
+ * TEXT is a file or a directory; the default is the source of this example. Stop it at any time and run it again to
+ * resume from the last checkpoint.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
@@ -33,7 +33,7 @@ static void print_log(void *user, eitp_log_level level, const char *message) {
         fprintf(stderr, "%s\n", message);
 }
 
-/* Loads the tokenizer of an earlier run, or trains one on the texts. */
+/* Loads the tokenizer of an earlier run, or trains one on the text files. */
 static eitp_status prepare_tokenizer(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
     eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp_text_files_config reading = eitp_text_files_config_default();
@@ -57,7 +57,7 @@ static eitp_status prepare_tokenizer(run *r, const eitp_host *host, const char *
     return status ? status : eitp_tokenizer_save(r->tokenizer, r->output, &error);
 }
 
-/* Packs the texts into a token file and reserves a tenth of it for validation. */
+/* Packs the text files into a token file and reserves a tenth of it for validation. */
 static eitp_status pack_texts(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
     eitp_pack_config config = eitp_pack_config_default();
     eitp_sample_file_info info;
@@ -86,7 +86,7 @@ static eitp_status create_model(run *r) {
     return status ? status : eitp_model_initialize(r->model, 1, &error);
 }
 
-/* A sample is BLOCK tokens, and the token after each. */
+/* A sample is BLOCK tokens and the token that follows each. */
 static eitp_status create_task(run *r) {
     eitp_language_config config = eitp_language_config_default();
     config.model = r->model;
@@ -110,7 +110,7 @@ static eitp_status create_trainer(run *r) {
     return eitp_trainer_create(&r->task, &config, &r->trainer, &error);
 }
 
-/* Resumes from the newest checkpoint that is whole, if there is one. */
+/* Resumes from the newest intact checkpoint, if there is one. */
 static eitp_status resume(run *r, const eitp_host *host) {
     char checkpoint[PATH_SIZE];
     int64_t step = -1;

@@ -1,12 +1,12 @@
-/* What the kernels of attention share: where the operands of each head are. */
+/* Locates the operands of each head for the attention kernels. */
 #ifndef EITP_ATTENTION_H
 #define EITP_ATTENTION_H
 
 #include "kernels/kernels.h"
 
-/* Some of the columns of an operand, whose rows are `stride` elements apart. */
+/* A block of columns of an operand, with `stride` elements per row of the operand. */
 typedef struct eitp__submatrix {
-    void *data; /* the first element of row 0 */
+    void *data; /* first element of row 0 */
     eitp_dtype dtype;
     int64_t stride;
 } eitp__submatrix;
@@ -19,7 +19,9 @@ static inline EITP__UNUSED eitp__submatrix eitp__submatrix_of(const eitp__operan
     return columns;
 }
 
-/* The columns of a head of queries, keys or values, where these are one operand, side by side, or three. */
+/*
+ * Returns the columns of one head of queries, keys or values. The three are either joined in one operand or separate.
+ */
 static inline EITP__UNUSED eitp__submatrix
 eitp__head_submatrix(const eitp__operand *const operands[EITP__ATTENTION_PARTS], int is_joined, int64_t heads,
                      int64_t key_heads, int64_t width, eitp__attention_part part, int64_t head) {
@@ -28,7 +30,7 @@ eitp__head_submatrix(const eitp__operand *const operands[EITP__ATTENTION_PARTS],
                      : eitp__submatrix_of(operands[part], head * width);
 }
 
-/* The columns of a head of the queries, keys or values that a call reads, */
+/* Returns the columns of one head of the queries, keys or values that a call reads. */
 static inline EITP__UNUSED eitp__submatrix eitp__attention_input(const eitp__call *call,
                                                                  const eitp__attention_sizes *sizes,
                                                                  eitp__attention_part part, int64_t head) {
@@ -40,7 +42,7 @@ static inline EITP__UNUSED eitp__submatrix eitp__attention_input(const eitp__cal
     return eitp__head_submatrix(operands, sizes->is_joined, sizes->heads, sizes->key_heads, sizes->width, part, head);
 }
 
-/* or of their gradients, which a call of ATTENTION_BACKWARD writes. */
+/* Returns the columns of one head of the gradients that a call of ATTENTION_BACKWARD writes. */
 static inline EITP__UNUSED eitp__submatrix eitp__attention_gradient(const eitp__call *call,
                                                                     const eitp__attention_sizes *sizes,
                                                                     eitp__attention_part part, int64_t head) {

@@ -1,22 +1,22 @@
-/* What the kernels of LOGDET and INVERSE_SPD share: matrices in double, in the workspace. */
+/* Shared by the LOGDET and INVERSE_SPD kernels: double-precision matrices in the workspace. */
 #ifndef EITP_CHOLESKY_H
 #define EITP_CHOLESKY_H
 
 #include "kernels/kernels.h"
 
-/* Rows and columns of the blocks that matrices are factorized in. */
+/* Block size, in rows and columns, of the factorization. */
 #define EITP__CHOLESKY_BLOCK 64
 
 /* A matrix in the workspace. */
 typedef struct eitp__cholesky {
-    int64_t m, stride;   /* elements from one row to the next; those from m on are zeros */
+    int64_t m, stride;   /* stride: elements per row; those from m on are zero */
     double *rows;        /* [m, stride] */
-    double *reciprocals; /* [m]; of the diagonal of the factor */
-    double *triangle;    /* a block: the diagonal block of the inverse factor that is in use */
-    double *tile;        /* a block of products */
+    double *reciprocals; /* [m]; reciprocals of the factor's diagonal */
+    double *triangle;    /* one block: the current diagonal block of the inverse factor */
+    double *tile;        /* one block of products */
 } eitp__cholesky;
 
-/* An odd number of cache lines, so that the rows of a block do not collide in a cache. */
+/* Returns an odd number of cache lines, in elements, so that the rows of a block do not map to the same cache sets. */
 static inline EITP__UNUSED int64_t eitp__cholesky_stride(int64_t m) {
     return ((m + 7) / 8 | 1) * 8;
 }
@@ -37,7 +37,7 @@ static inline EITP__UNUSED void eitp__cholesky_put(const eitp__operand *y, int64
         ((float *)y->data)[i] = (float)value;
 }
 
-/* Rows [i, i_end) of the lower triangle, columns [j, j_end): the mean of the matrix and its transpose. */
+/* Loads rows [i, i_end) and columns [j, j_end) of the lower triangle: the mean of the matrix and its transpose. */
 static inline EITP__UNUSED void eitp__cholesky_load_tile(const eitp__cholesky *x, const eitp__operand *a, int64_t first,
                                                          int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
     for (int64_t row = i; row < i_end; row++)
@@ -46,7 +46,10 @@ static inline EITP__UNUSED void eitp__cholesky_load_tile(const eitp__cholesky *x
                                                        eitp__cholesky_get(a, first + column * x->m + row));
 }
 
-/* The lower triangle of a matrix of the call, and zeros. Tiles keep what is read by columns in the cache. */
+/*
+ * Loads the lower triangle of one matrix of the call and clears the rest. Works in tiles, so that the elements read by
+ * column stay in the cache.
+ */
 static inline EITP__UNUSED eitp__cholesky eitp__cholesky_load(const eitp__call *call, int64_t item, void *workspace) {
     enum { TILE = 32 };
     const int64_t block = EITP__CHOLESKY_BLOCK * EITP__CHOLESKY_BLOCK;

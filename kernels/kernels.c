@@ -1,5 +1,4 @@
-/* What the kernel sets and the backends share: the names of slots, which calls of attention have kernels, and the sizes
-   of matrix products. */
+/* Shared by kernel sets and backends: names of slots, checks of attention calls, and sizes of matrix products. */
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
 

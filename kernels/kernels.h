@@ -3,7 +3,7 @@
  *
  * A kernel is a pure function of pointers and sizes. It computes items [begin, end) of its slot's iteration family and
  * writes only the outputs of those items. Pieces of items depend on the shapes, never on the number of threads, and the
- * result of an item never depends on the piece that it is in. A kernel allocates nothing, logs nothing and starts no
+ * result of an item never depends on the piece it is in. A kernel allocates nothing, logs nothing and starts no
  * threads.
  */
 #ifndef EITP_KERNELS_H
@@ -14,14 +14,14 @@
 #include "base/random.h"
 
 /*
- * Iteration families, by what an item is:
+ * Iteration families. An item is:
  *   FLAT       an element of output 0
  *   ROWS       a row of input 0: one index of all dimensions but the last
  *   COLUMNS    an index of the last dimension of output 0; the kernel visits the rows in order
  *   LINES      an element of output 0 without dimension integers[0]; the kernel visits that dimension in order
  *   BLOCKS     EITP__SUM_BLOCK elements of input 0; the last item may have fewer
  *   TILES      a tile of a matrix product: batch, then tile row, then tile column, the last fastest
- *   ATTENTION  a pair of a sequence and a head of queries, of ATTENTION_BACKWARD one of keys, heads fastest
+ *   ATTENTION  a pair of a sequence and a head of queries (of keys in ATTENTION_BACKWARD), heads fastest
  *   WHOLE      the whole call
  */
 typedef enum eitp__family {
@@ -38,15 +38,15 @@ typedef enum eitp__family {
 
 #define EITP__SUM_BLOCK 16384
 
-/* The rank of the first moment of a factored update: the directions in the space of a row. */
+/* Rank of the first moment of a factored update: the number of directions in row space. */
 #define EITP__DIRECTIONS 4
 
 /*
  * The slots: name, the same in lower case, family. Operands are dense and row-major. x, y, a, b, d... have the slot's
- * dtype unless another is given. WIDE is F32 if the slot's dtype is BF16 or F16, else the slot's dtype: 16-bit columns
+ * dtype unless stated otherwise. WIDE is F32 if the slot's dtype is BF16 or F16, else the slot's dtype: 16-bit columns
  * compute in f32 and keep sums and statistics in it. "or none" marks an operand whose data may be NULL. "accumulates"
- * means that the slot honours eitp__call.carry. The output of an element-wise slot may be the memory of an input of the
- * same shape, and dlogits that of logits.
+ * means that the slot honours eitp__call.carry. The output of an element-wise slot may share memory with an input of
+ * the same shape, and dlogits with logits.
  *
  *   FILL                 () -> y; reals[0] is the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...
@@ -129,10 +129,10 @@ typedef enum eitp__family {
  *                        and block of columns, top is the largest logit, e has exp(logit - top) for each column, and
  *                        sum their sum; picked is the logit of the row's target, written only if the target is in the
  *                        vocabulary; a block has EITP__HEAD_BLOCK columns, the last may have fewer
- *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE's; integers: ignored
+ *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE; integers: ignored
  *                        target, vocabulary
- *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may be e's memory; integers[0]
- *                        is the ignored target
+ *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may share memory with e;
+ *                        integers[0] is the ignored target
  *   DROPOUT              (x, key I64 [3]) -> y; integers[0] is the rng stream; reals[0] the probability; the key is
  *                        seed, step, and the first row in the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
@@ -153,7 +153,7 @@ typedef enum eitp__family {
  *                        0 to skip them: if the norm is not finite, or above a bound other than 0; the gradient
  *                        includes the loss scale, norm, limit and bound do not
  *   FACTORED_MEANS       (columns F32 [c], column squares F64 [c], rate, commit, rows F32 [r] and row squares F64 [r],
- *                        or none of both for a single row) -> columns, column roots F32 [c], row roots F32 [r] or [1],
+ *                        or neither for a single row) -> columns, column roots F32 [c], row roots F32 [r] or [1],
  *                        then rows if present; columns and rows are running means of the squared gradient, the memory
  *                        of their inputs, and keep their values if the step is skipped; the root of element i, j of the
  *                        second moment, with bias correction, is row root i * column root j; reals[0] is beta2
@@ -174,15 +174,15 @@ typedef enum eitp__family {
  *     the parameter      F32 or F64; F16 with an F32 remainder, the difference; BF16 with an I16 remainder
  *                        (eitp__join_bf16) or an I8 one (eitp__join_correction); or BF16 with a key and no remainder,
  *                        which is rounded stochastically (eitp__round_bf16): the random bits are a function of seed and
- *                        step, which the key begins with, of the rng stream integers[0], and of the number of the
+ *                        step (the first words of the key), of the rng stream integers[0], and of the number of the
  *                        element in its parameter, integers[1] + i (eitp__random_half)
  *     the gradient       of a BF16 parameter may also be BF16
  *     ADAMW              states m and v, which change: WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups
  *                        of EITP__MOMENT_GROUP elements, followed by states m_scale and v_scale, BF16 [g], g =
  *                        ceil(elements / EITP__MOMENT_GROUP), a scale for each group (eitp__moment_scale); their
  *                        rounding is a function of the number of the step and of the element, integers[1] + i
- *     FACTORED           states row roots F32 [r] and column roots F32 [c]; and corrections F32 [r, k] and old
- *                        directions F32 [k, c], or none of both: the update is u = (gradient + corrections * old
+ *     FACTORED           states row roots F32 [r] and column roots F32 [c]; then corrections F32 [r, k] and old
+ *                        directions F32 [k, c], or neither: the update is u = (gradient + corrections * old
  *                        directions) / (root + epsilon); if the root mean square of u over a block of EITP__SUM_BLOCK
  *                        elements is above EITP__FACTORED_LIMIT, u is scaled down to it
  *     SGD                state velocity WIDE, which changes: velocity = beta1 * velocity + gradient and parameter -=
@@ -282,7 +282,7 @@ typedef enum eitp__slot {
 #define EITP__MAX_INPUTS 11
 #define EITP__MAX_OUTPUTS 7
 
-/* The inputs of UPDATE, and how many outputs it may have. */
+/* Inputs of UPDATE, and its maximum number of outputs. */
 enum { EITP__UPDATE_STATES = 4, EITP__UPDATE_OUTPUTS = 3 + EITP__UPDATE_STATES };
 typedef enum eitp__update_operand {
     EITP__UPDATE_PARAMETER,
@@ -295,7 +295,7 @@ typedef enum eitp__update_operand {
     EITP__UPDATE_INPUTS = EITP__UPDATE_STATE + EITP__UPDATE_STATES
 } eitp__update_operand;
 
-/* The inputs of ATTENTION; those of its gradient follow in ATTENTION_BACKWARD. */
+/* Inputs of ATTENTION. ATTENTION_BACKWARD appends the output, its log-sum-exp and the output gradient. */
 typedef enum eitp__attention_operand {
     EITP__ATTENTION_Q,
     EITP__ATTENTION_OFFSETS,
@@ -312,7 +312,7 @@ typedef enum eitp__attention_operand {
     EITP__ATTENTION_BACKWARD_INPUTS
 } eitp__attention_operand;
 
-/* The inputs of ATTENTION_CACHED. */
+/* Inputs of ATTENTION_CACHED. */
 typedef enum eitp__cached_operand {
     EITP__CACHED_Q,
     EITP__CACHED_KEYS,
@@ -324,7 +324,7 @@ typedef enum eitp__cached_operand {
     EITP__CACHED_INPUTS
 } eitp__cached_operand;
 
-/* How UPDATE computes: name, the same in lower case. Every rule has a kernel in the set `ref`. */
+/* Update rules: name, the same in lower case. The set `ref` has a kernel for every rule. */
 #define EITP__UPDATE_RULES(X)                                                                                          \
     X(ADAMW, adamw)                                                                                                    \
     X(FACTORED, factored)                                                                                              \
@@ -340,12 +340,12 @@ typedef enum eitp__update_rule {
 /* Maximum root mean square of the update of a block by FACTORED: Adafactor's clipping threshold d. */
 #define EITP__FACTORED_LIMIT 1.0
 
-/* The width of a block of logits in HEAD, of these kernels: eitp__backend_interface.head_block. */
+/* Width of a block of logits in HEAD, for these kernels: see eitp__backend_interface.head_block. */
 #define EITP__HEAD_BLOCK 192
 
 /*
- * What a matrix product does with its sum p = a b + bias before it stores y. If there is an output `before`, it
- * receives p; if that has 16 bits, the activation is computed from the stored value.
+ * The epilogue of a matrix product: applied to the sum p = a b + bias before y is stored. The output `before`, if
+ * present, receives p. If `before` has 16 bits, the activation is computed from the stored value.
  */
 typedef enum eitp__epilogue {
     EITP__EPILOGUE_NONE,               /* y = p */
@@ -366,51 +366,51 @@ typedef struct eitp__operand {
     int rank;
     int64_t elements;
     int64_t shape[EITP_MAX_RANK];
-    int64_t row_elements; /* of a program: elements of each of its rows, if shape[0] is their number; otherwise 0 */
-    int64_t first_row;    /* with row_elements: the row of an execution that the operand begins with */
-    int64_t row_limit;    /* with row_elements: the most rows that it has */
+    int64_t row_elements; /* in programs: elements per row if shape[0] counts rows; otherwise 0 */
+    int64_t first_row;    /* if row_elements: first row of the execution in this operand */
+    int64_t row_limit;    /* if row_elements: maximum number of rows */
 } eitp__operand;
 
-/* A call of a kernel: everything that its items share. */
+/* A kernel call: everything that its items share. */
 typedef struct eitp__call {
     eitp__slot slot;
-    eitp_dtype dtype; /* column of the kernel table: of the first floating-point input, else input, else y */
+    eitp_dtype dtype; /* column of the kernel table: first floating-point input, else first input, else y */
     int input_count;
     int output_count;
     eitp__operand inputs[EITP__MAX_INPUTS];
     eitp__operand outputs[EITP__MAX_OUTPUTS];
     int64_t integers[EITP_MAX_RANK];
     double reals[4];
-    /* If 1, every output becomes carry[0] * output + value instead of value. An output is not read if carry[0] is 0. */
+    /* If 1, every output becomes carry[0] * output + value instead of value. If carry[0] is 0, outputs are not read. */
     int accumulates;
-    const float *carry; /* if `accumulates`: NULL means 1 */
+    const float *carry; /* with `accumulates`; NULL means 1 */
 } eitp__call;
 
-/* The extent of the last dimension. */
+/* Returns the extent of the last dimension. */
 static inline EITP__UNUSED int64_t eitp__operand_columns(const eitp__operand *x) {
     return x->rank ? x->shape[x->rank - 1] : 1;
 }
 
-/* True if a loss has a term for this target among `columns` classes. */
+/* True if this target contributes to the loss: it is not ignored and lies within the `columns` classes. */
 static inline EITP__UNUSED int eitp__target_counts(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
 }
 
-/* Loss and logit gradient of a row whose target is ignored (0) or outside the vocabulary (NaN). */
+/* Loss and logit gradient of a row without a valid target: 0 if it is ignored, NaN if it is outside the vocabulary. */
 static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *call, int32_t target) {
     return target == call->integers[0] ? 0.0f : (float)NAN;
 }
 
 typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
-/* A function of a library that was opened at run time, of any type. */
+/* A function of any type, from a library opened at run time. */
 typedef void (*eitp__imported)(void);
 
 typedef struct eitp__kernel {
     eitp__kernel_function run;                   /* NULL: the slot has no kernel for this dtype */
-    eitp__imported imported;                     /* what `run` finds at the start of its workspace; NULL: nothing */
-    int (*supports)(const eitp__call *call);     /* True if `run` computes this call; NULL: it computes every call */
-    size_t (*workspace)(const eitp__call *call); /* bytes for each thread, at EITP__ALIGNMENT; NULL: none */
+    eitp__imported imported;                     /* stored at the start of the workspace for `run`; NULL: none */
+    int (*supports)(const eitp__call *call);     /* True if `run` supports this call; NULL: it supports every call */
+    size_t (*workspace)(const eitp__call *call); /* bytes per thread, aligned to EITP__ALIGNMENT; NULL: none */
     int64_t tile_rows;                           /* TILES only */
     int64_t tile_columns;
     const char *set; /* "ref", "avx2", ... */
@@ -423,16 +423,19 @@ static inline EITP__UNUSED void eitp__kernel_run(const eitp__kernel *kernel, con
     kernel->run(call, begin, end, workspace);
 }
 
-/* The kernel of each slot and dtype. It starts with the `ref` kernels; each further set overwrites those it has. */
+/*
+ * The kernel for each slot and dtype. Initialised with the `ref` kernels; each further set overwrites those it
+ * implements.
+ */
 typedef struct eitp__kernel_table {
     eitp__kernel kernels[EITP__SLOT_COUNT][EITP_DTYPE_COUNT];
 } eitp__kernel_table;
 
 /*
- * The instruction sets in the order of preference. Each adds to the kernels of those before it. A row has the
- * enumerator, the name, whether it is in the build, the nominal operations per second of a core in products of F32 and
- * of BF16 (a server's core at 3 GHz, at about two thirds of what its registers allow), and how many BF16 products it
- * adds at once. To add a set, add its row: everything else that a set needs then fails to compile until it is there.
+ * Instruction sets in order of preference. Each set overrides kernels of the sets before it. A row has the enumerator,
+ * the name, whether the set is in the build, the nominal operations per second of a core in F32 and in BF16 products (a
+ * server core at 3 GHz, at about two thirds of its peak), and the number of BF16 products that it adds at once. To add
+ * a set, add a row: the build then fails until everything that the set needs exists.
  */
 #define EITP__ISAS(X)                                                                                                  \
     X(REF, ref, 1, 3e9, 3e9, 1)                                                                                        \
@@ -448,16 +451,16 @@ typedef enum eitp__isa {
         EITP__ISA_COUNT
 } eitp__isa;
 
-/* Each writes the kernels of its set over those in the table; a set that is not in the build writes nothing. */
+/* Writes the kernels of a set to the table, over existing ones. Writes nothing if the set is not in the build. */
 #define EITP__ISA_REGISTER(isa, name, in_build, f32, bf16, group)                                                      \
     EITP__PRIVATE void eitp__register_##name##_kernels(eitp__kernel_table *table);
 EITP__ISAS(EITP__ISA_REGISTER)
 #undef EITP__ISA_REGISTER
 
-/* CAST between any dtypes, for sets that implement only some. */
+/* CAST between any dtypes. For sets that implement only some pairs. */
 EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
-/* UPDATE of parameters other than F64, for sets that lack some rules. */
+/* UPDATE of parameters of any dtype but F64. For sets that lack some rules. */
 EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
 /* ---- Attention ---- */
@@ -470,12 +473,12 @@ typedef enum eitp__attention_part {
     EITP__ATTENTION_PARTS
 } eitp__attention_part;
 
-/* The sizes of a call of attention whose values are as wide as its keys. */
+/* Sizes of an attention call whose values are as wide as its keys. */
 typedef struct eitp__attention_sizes {
-    int64_t heads, key_heads, group; /* heads of queries; of keys and values; heads of queries that share one of keys */
+    int64_t heads, key_heads, group; /* heads of queries; heads of keys and values; query heads per key head */
     int64_t width;                   /* of a head */
-    int64_t window;                  /* the keys that a query attends to at most; INT64_MAX: no limit */
-    int is_joined;                   /* q, k and v are side by side */
+    int64_t window;                  /* maximum number of keys that a query attends to; INT64_MAX: no limit */
+    int is_joined;                   /* q, k and v are joined in one operand */
 } eitp__attention_sizes;
 
 static inline EITP__UNUSED eitp__attention_sizes eitp__attention_sizes_of(const eitp__call *call) {
@@ -491,7 +494,7 @@ static inline EITP__UNUSED eitp__attention_sizes eitp__attention_sizes_of(const 
     return sizes;
 }
 
-/* How many rows before row `position` of its sequence a query there does not attend to, because of the window. */
+/* Returns the number of rows at the start of its sequence that lie before the window of a query at row `position`. */
 static inline EITP__UNUSED int64_t eitp__attention_unseen(const eitp__attention_sizes *sizes, int64_t position) {
     return position >= sizes->window ? position + 1 - sizes->window : 0;
 }
@@ -499,7 +502,7 @@ static inline EITP__UNUSED int64_t eitp__attention_unseen(const eitp__attention_
 /* True for attention without a mask whose values are as wide as its keys. */
 EITP__PRIVATE int eitp__is_unmasked_attention(const eitp__call *call);
 
-/* The same without a rotation. */
+/* Like the above, and without a rotation. */
 EITP__PRIVATE int eitp__is_unrotated_attention(const eitp__call *call);
 
 /* ---- Others ---- */
@@ -508,8 +511,8 @@ EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);
 
 /*
- * An f32 value in two planes: the nearest BF16 (the larger in magnitude of two equally near), and the difference of the
- * bits. The pair is exact.
+ * An f32 value in two 16-bit planes: the nearest BF16 (the larger in magnitude of two equally near), and the difference
+ * of the bits. The pair is exact.
  */
 static inline EITP__UNUSED float eitp__join_bf16(uint16_t high, int16_t remainder) {
     return eitp__float_of_bits(((uint32_t)high << 16) + (uint32_t)(int32_t)remainder);
@@ -523,8 +526,8 @@ static inline EITP__UNUSED void eitp__split_bf16(float value, uint16_t *high, in
 
 /*
  * An f32 value in three bytes: the nearest BF16, and a correction in 127ths of half its unit in the last place. The
- * correction counts bits, so it is as fine next to another binade. A NaN stays a NaN. Half a unit itself is never
- * reached, so a value that is joined and split again gives the same three bytes.
+ * correction counts bits, so its resolution does not change at a binade boundary. NaN stays NaN. Half a unit is never
+ * reached, so joining a value and splitting it again gives the same three bytes.
  */
 #define EITP__CORRECTION_STEP (32767.0f / 127.0f)
 
@@ -540,16 +543,16 @@ static inline EITP__UNUSED void eitp__split_correction(float value, uint16_t *hi
     *correction = value == value ? (int8_t)rintf((float)below * (1.0f / EITP__CORRECTION_STEP)) : (int8_t)0;
 }
 
-/* The sizes of a MATMUL call. */
+/* Sizes of a MATMUL call. */
 typedef struct eitp__matmul {
     int64_t batch, m, n, k;
     int transpose_a, transpose_b;
-    int64_t lda, ldb; /* elements from one stored row to the next; for y it is n */
+    int64_t lda, ldb; /* elements per stored row; for y this is n */
 } eitp__matmul;
 
 EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call);
 
-/* The offset, in elements, of batch element `index` in operand a (which = 0) or b (which = 1). */
+/* Returns the offset, in elements, of batch element `index` in operand a (which = 0) or b (which = 1). */
 EITP__PRIVATE int64_t eitp__matmul_offset(const eitp__call *call, int which, int64_t index);
 
 #endif

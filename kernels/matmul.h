@@ -1,13 +1,13 @@
-/* What the kernels of matrix products share. */
+/* Shared by the matrix product kernels. */
 #ifndef EITP_MATMUL_H
 #define EITP_MATMUL_H
 
 #include "kernels/kernels.h"
 
-/* Of functions whose arguments decide which instructions they have. */
+/* For functions that are specialized by constant arguments. */
 #define EITP__MATMUL_INLINE static inline __attribute__((always_inline, unused))
 
-/* An item of MATMUL or HEAD: rows and columns of one batch element of y. */
+/* An item of MATMUL or HEAD: a range of rows and columns of one batch element of y. */
 typedef struct eitp__matmul_tile {
     int64_t batch, row, column, rows, columns;
 } eitp__matmul_tile;
@@ -15,11 +15,11 @@ typedef struct eitp__matmul_tile {
 EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, int64_t item, int64_t tile_rows,
                                                      int64_t tile_columns);
 
-/* Rows of a matrix that will be read soon: `rows` of `bytes` bytes, `stride` apart, prefetched in `times` parts. */
+/* Prefetches a matrix in `times` parts: `rows` rows of `bytes` bytes, with a stride of `stride` bytes. */
 typedef struct eitp__matmul_prefetch {
     const char *row;
     int64_t stride, bytes, rows, times;
-    int64_t due; /* rows that are due, in units of 1 / times */
+    int64_t due; /* rows due, in units of 1 / times */
 } eitp__matmul_prefetch;
 
 static inline EITP__UNUSED void eitp__matmul_prefetch_next(eitp__matmul_prefetch *next) {
@@ -28,23 +28,23 @@ static inline EITP__UNUSED void eitp__matmul_prefetch_next(eitp__matmul_prefetch
             __builtin_prefetch(next->row + at, 0, 2);
 }
 
-/* The elements of a tile of an operand that has the shape of y; nothing if the operand is NULL. */
+/* Prefetches the elements of a tile of an operand that has the shape of y. Does nothing if the operand is NULL. */
 EITP__PRIVATE eitp__matmul_prefetch eitp__matmul_prefetch_tile(const eitp__operand *operand,
                                                                const eitp__matmul_tile *tile, int64_t times);
 
-/* The factor of y before a product is added to it; 0 if y is overwritten. */
+/* Returns the factor of the old y before a product is added; 0 if y is overwritten. */
 EITP__PRIVATE float eitp__matmul_carry(const eitp__call *call);
 
-/* Input or output `index` of a call, or NULL if it is absent. */
+/* Returns an input or output of a call, or NULL if it is absent. */
 EITP__PRIVATE const eitp__operand *eitp__matmul_input(const eitp__call *call, int index);
 EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, int index);
 
-/* What the epilogue of MATMUL reads beside the sums, or NULL. */
+/* Returns the extra operand of MATMUL's epilogue, or NULL. */
 EITP__PRIVATE const eitp__operand *eitp__matmul_operand(const eitp__call *call);
 
 /*
- * The end of MATMUL or HEAD for one tile: computes the outputs from f32 sums in rows `stride` apart, with the epilogue,
- * the exponentials of the head, and the conversion to the stored type. The sums may be y itself.
+ * Finishes a tile of MATMUL or HEAD: computes the outputs from f32 sums with row stride `stride`. Applies the epilogue,
+ * computes the exponentials of the head, and converts to the stored type. The sums may be y itself.
  */
 EITP__PRIVATE void eitp__ref_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                          int64_t stride);

@@ -2,11 +2,11 @@
 #include "kernels/spans.h"
 
 /*
- * A FLAT slot is cut into elements, a ROWS slot into rows: its units. One letter for each input:
+ * Splitting of a slot's operands. The unit of a FLAT slot is an element, of a ROWS slot a row. One letter per input:
  *   c  cut: each unit has its part of the operand
  *   b  broadcast to the output, whose elements are the units
- *   w  whole: every unit needs all of the operand
- * A slot without a row has inputs of kind c only. Outputs are cut too.
+ *   w  whole: every unit needs the whole operand
+ * The inputs of a slot that is not listed are all c. Outputs are always cut.
  */
 static const struct {
     eitp__slot slot;
@@ -30,16 +30,16 @@ static const struct {
     {EITP__SLOT_ROW_PRODUCTS, "cw"},
 };
 
-/* Elements of an operand in a tile. Three tiles fit in a cache of 32 KiB. A row that is longer becomes one tile. */
+/* Elements of an operand in a tile. Three tiles fit in a 32 KiB cache. A longer row becomes a tile by itself. */
 enum { EITP__NARROW_TILE = 2048 };
 
-/* The state of cutting a call into tiles. */
+/* State of splitting a call into tiles. */
 typedef struct eitp__narrow_cut {
     const eitp__narrow_set *set;
     const char *inputs;
-    int64_t units, most;  /* most: units of a tile */
-    int64_t first, count; /* the units of this tile */
-    eitp__spans spans;    /* of inputs that broadcast */
+    int64_t units, most;  /* most: units per tile */
+    int64_t first, count; /* units of the current tile */
+    eitp__spans spans;    /* for inputs that broadcast */
 } eitp__narrow_cut;
 
 static int eitp__is_narrow(const eitp__operand *x) {
@@ -63,12 +63,12 @@ static eitp__narrow_cut eitp__narrow_cut_of(const eitp__call *call) {
     return cut;
 }
 
-/* Elements of a unit. */
+/* Returns the number of elements per unit. */
 static int64_t eitp__narrow_width(const eitp__narrow_cut *cut, const eitp__operand *x, char letter) {
     return letter == 'b' ? 1 : cut->units ? x->elements / cut->units : 0;
 }
 
-/* The floats that an operand has in the workspace, whole vectors. */
+/* Returns the number of floats that an operand occupies in the workspace, rounded up to whole vectors. */
 static int64_t eitp__narrow_room(const eitp__narrow_cut *cut, const eitp__operand *x, char letter) {
     int64_t floats = cut->most * eitp__narrow_width(cut, x, letter);
     return eitp__is_narrow(x) && letter != 'w' ? (floats + 15) / 16 * 16 : 0;
@@ -84,7 +84,7 @@ EITP__PRIVATE size_t eitp__narrow_workspace(const eitp__call *call) {
     return (size_t)floats * sizeof(float);
 }
 
-/* Shapes `part` as a tile of x. If x has 16 bits that is at `workspace`; returns the workspace behind it. */
+/* Sets up `part` as a tile of x. A 16-bit x is converted at `workspace`. Returns the workspace after it. */
 static float *eitp__narrow_place(const eitp__narrow_cut *cut, const eitp__operand *x, char letter, eitp__operand *part,
                                  float *workspace) {
     if (letter == 'w')
@@ -98,7 +98,7 @@ static float *eitp__narrow_place(const eitp__narrow_cut *cut, const eitp__operan
     return workspace + eitp__narrow_room(cut, x, letter);
 }
 
-/* Makes `part` this tile of x. */
+/* Points `part` to the current tile of x. */
 static void eitp__narrow_advance(const eitp__narrow_cut *cut, const eitp__operand *x, char letter,
                                  eitp__operand *part) {
     if (letter == 'w')
@@ -109,7 +109,7 @@ static void eitp__narrow_advance(const eitp__narrow_cut *cut, const eitp__operan
         part->data = (char *)x->data + (size_t)(cut->first * part->shape[1]) * eitp_dtype_size(x->dtype);
 }
 
-/* Converts what input `which` has for each element of this tile. */
+/* Converts the elements of broadcast input `which` that correspond to this tile. */
 static void eitp__narrow_broadcast(const eitp__narrow_cut *cut, const eitp__operand *x, int which, float *to) {
     const uint16_t *from = (const uint16_t *)x->data;
     const int advances = cut->spans.strides[which][0] != 0;

@@ -1,6 +1,6 @@
 /*
- * 16-bit columns of slots that have an F32 kernel. The operands of a few items at a time are converted to F32 in the
- * workspace, the F32 kernel computes there, and its results are rounded once.
+ * 16-bit kernels for slots that have only an F32 kernel. A few items at a time are converted to F32 in the workspace,
+ * the F32 kernel computes there, and its results are rounded once.
  */
 #ifndef EITP_NARROW_H
 #define EITP_NARROW_H
@@ -9,10 +9,10 @@
 
 typedef struct eitp__wide_kernel {
     eitp__slot slot;
-    eitp__kernel_function run; /* of F32, without a workspace */
+    eitp__kernel_function run; /* F32, without a workspace */
 } eitp__wide_kernel;
 
-/* What the columns of a kernel set are made of. The conversions are as eitp__convert_to_f32 and _from_f32. */
+/* F32 kernels and conversions of a kernel set. The conversions are equivalent to eitp__convert_to_f32 and _from_f32. */
 typedef struct eitp__narrow_set {
     const eitp__wide_kernel *kernels;
     size_t count;
@@ -25,11 +25,11 @@ EITP__PRIVATE void eitp__run_narrow(const eitp__narrow_set *set, const eitp__cal
 
 EITP__PRIVATE size_t eitp__narrow_workspace(const eitp__call *call);
 
-/* Registers the kernels of a set: in the F32 column as they are, in those of 16 bits `run`, by eitp__run_narrow. */
+/* Registers the kernels of a set: directly for F32, and for 16-bit dtypes as `run`, which calls eitp__run_narrow. */
 EITP__PRIVATE void eitp__register_narrow(eitp__kernel_table *table, const eitp__narrow_set *set, const char *name,
                                          eitp__kernel_function run);
 
-/* An element of 16 bits as F32. */
+/* Converts a 16-bit element to F32. */
 static inline EITP__UNUSED float eitp__widen_element(eitp_dtype dtype, uint16_t bits) {
     return dtype == EITP_BF16 ? eitp__bf16_to_f32(bits) : eitp__f16_to_f32(bits);
 }

@@ -5,7 +5,7 @@ EITP__PRIVATE eitp__spans eitp__find_spans(const eitp__call *call) {
     const eitp__operand *y = &call->outputs[0];
     int64_t steps[2] = {1, 1};
     spans.count = 0;
-    for (int i = 0; i < y->rank; i++) { /* i: from the last dimension */
+    for (int i = 0; i < y->rank; i++) { /* i counts from the last dimension */
         int64_t size = y->shape[y->rank - 1 - i], stride[2];
         int joins = spans.count > 0;
         if (size == 1)

@@ -1,6 +1,6 @@
 /*
- * The dimensions of operands, where neighbours that are treated alike are one span: of two that broadcast, with the one
- * loop over them that binary kernels of every set share, and of one that is reduced.
+ * Collapses adjacent dimensions that behave alike into spans, for broadcasting and for reductions. Also has the loop
+ * over spans that the binary kernels of every set share.
  */
 #ifndef EITP_SPANS_H
 #define EITP_SPANS_H
@@ -8,39 +8,40 @@
 #include "kernels/kernels.h"
 
 /*
- * The dimensions of output 0, from the last. Neighbours in which each of inputs 0 and 1 is repeated, or is not, are one
- * span.
+ * Dimensions of output 0, innermost first. Adjacent dimensions are one span if each of inputs 0 and 1 is repeated in
+ * both or in neither.
  */
 typedef struct eitp__spans {
     int count; /* at least 1 */
     int64_t size[EITP_MAX_RANK];
-    int64_t strides[2][EITP_MAX_RANK]; /* 0: repeated */
+    int64_t strides[2][EITP_MAX_RANK]; /* 0 if repeated */
 } eitp__spans;
 
 EITP__PRIVATE eitp__spans eitp__find_spans(const eitp__call *call);
 
-/* The element of input `which` that element `index` of the output is computed from. */
+/* Returns the offset in input `which` for element `index` of the output. */
 EITP__PRIVATE int64_t eitp__span_offset(const eitp__spans *spans, int which, int64_t index);
 
-/* Computes `count` elements of y. Those of an operand that does not advance are its first one, repeated. */
+/* Computes `count` elements of y. An operand that does not advance repeats its first element. */
 typedef void (*eitp__binary_span)(const void *a, int a_advances, const void *b, int b_advances, void *y, int64_t count);
 
-/* Elements [begin, end) of a binary slot, a piece of the innermost span at a time. */
+/* Computes elements [begin, end) of a binary slot, one piece of the innermost span at a time. */
 EITP__PRIVATE void eitp__run_binary(const eitp__call *call, int64_t begin, int64_t end, eitp__binary_span compute);
 
-/* The spans of the input of a reduction, from the last: each is kept or reduced. */
+/* Spans of the input of a reduction, innermost first. Each is either kept or reduced. */
 typedef struct eitp__sum_spans {
     int count; /* at least 1 */
     int64_t size[EITP_MAX_RANK];
     int64_t stride[EITP_MAX_RANK];
     int summed[EITP_MAX_RANK];
-    int64_t terms; /* combinations of the summed spans outside the innermost */
+    int64_t terms; /* number of index combinations of the summed spans other than the innermost */
 } eitp__sum_spans;
 
 EITP__PRIVATE eitp__sum_spans eitp__find_sum_spans(const eitp__call *call);
 
 /*
- * The offset of combination `index` of the spans outside the innermost: of the summed ones, or of those that are kept.
+ * Returns the offset of index combination `index` of the spans other than the innermost: the summed ones if `summed` is
+ * 1, the kept ones if it is 0.
  */
 static inline EITP__UNUSED int64_t eitp__sum_offset(const eitp__sum_spans *spans, int summed, int64_t index) {
     int64_t offset = 0;

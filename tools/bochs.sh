@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs tests under Linux on Bochs, which emulates a processor with AVX-512, AVX512-BF16 and AMX, for kernel sets that this
-# machine lacks. Ends with "N passed, N failed". Run by `make test-bochs`, from the root, on Debian.
-#   TEST=word     only test programs with the word in their name
-#   QUICK=1       fewer cases in test_matmul, which takes hours with all
-#   BOCHS_LIMIT   seconds for all of them
-# apt-get downloads Debian's sources of Bochs, its kernel, boot loader and shell to $BUILD/bochs; nothing is installed.
+# Runs tests under Linux on Bochs, an emulator of a processor with AVX-512, AVX512-BF16 and AMX, for kernel sets that
+# this machine lacks. Ends with "N passed, N failed". `make test-bochs` runs it from the root, on Debian.
+#   TEST=word     only test programs with the word in their names
+#   QUICK=1       fewer cases in test_matmul; all cases take hours
+#   BOCHS_LIMIT   seconds for all tests together
+# apt-get downloads the source of Bochs, and Debian's kernel, boot loader and shell, to $BUILD/bochs. Installs nothing.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -16,7 +16,7 @@ die() {
     exit 1
 }
 
-# ---- Packages: a Debian release with Bochs 3, and one whose kernel takes setcpuid= ----
+# ---- Packages: from a Debian release with Bochs 3, and from one whose kernel supports setcpuid= ----
 
 release=trixie
 apt_options="-o Dir::Etc::SourceList=$work/apt/sources -o Dir::Etc::SourceParts=- -o Dir::State::Lists=$work/apt/lists
@@ -24,12 +24,12 @@ apt_options="-o Dir::Etc::SourceList=$work/apt/sources -o Dir::Etc::SourceParts=
 
 open_repository() {
     mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' | awk '$1 == "Debian" && !/security/ { print $2; exit }')
-    [ -n "$mirror" ] || die "apt-get knows no Debian repository: this needs Debian, and 'apt-get update' before"
+    [ -n "$mirror" ] || die "no Debian repository in apt-get: this requires Debian, after 'apt-get update'"
     mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial"
     for line in "deb $release" "deb-src $release" "deb $release-backports"; do
         echo "${line% *} [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror ${line#* } main"
     done >"$work/apt/sources"
-    apt-get $apt_options update || die "the lists of packages could not be fetched"
+    apt-get $apt_options update || die "cannot fetch the package lists"
 }
 
 newest_kernel() {
@@ -43,7 +43,7 @@ fetch() {
     rm -rf "$work/packages" "$work/files" "$work/source"
     mkdir -p "$work/packages" "$work/files" "$work/source"
     (cd "$work/packages" && apt-get $apt_options download "$(newest_kernel)" busybox-static seabios isolinux \
-        syslinux-common && apt-get $apt_options source --tar-only bochs) || die "packages could not be fetched"
+        syslinux-common && apt-get $apt_options source --tar-only bochs) || die "cannot fetch the packages"
     for package in "$work"/packages/*.deb; do
         dpkg-deb -x "$package" "$work/files"
     done
@@ -56,12 +56,12 @@ build_bochs() {
     echo "building Bochs"
     (cd "$work/source" && ./configure --with-nogui --disable-docbook --enable-cpu-level=6 --enable-x86-64 --enable-avx \
         --enable-evex --enable-amx --enable-all-optimizations --enable-pci --enable-memtype --enable-long-phy-address \
-        CXXFLAGS='-O2 -w' && $MAKE) >"$work/bochs.log" 2>&1 || die "Bochs was not built: see $work/bochs.log"
+        CXXFLAGS='-O2 -w' && $MAKE) >"$work/bochs.log" 2>&1 || die "cannot build Bochs: see $work/bochs.log"
 }
 
 # ---- A boot disc with the tests ----
 
-# Emulated sets are tested on the real machine.
+# Emulated kernel sets are tested on the real machine.
 test_programs() {
     for source in tests/*/test_*.c; do
         name=$(basename "$source" .c)
@@ -70,7 +70,7 @@ test_programs() {
     done
 }
 
-# The program of a test.
+# Prints the path of a test's program.
 path_of() {
     path=$(echo tests/*/"$1".c)
     echo "$work/static/split/${path%.c}"
@@ -80,10 +80,10 @@ build_tests() {
     programs=$(test_programs)
     [ -n "$programs" ] || die "no test program has '$TEST' in its name"
     $MAKE -s BUILD="$work/static" CC="$CC" LDFLAGS=-static SANITIZE=0 FUZZER=0 \
-        $(for program in $programs; do path_of "$program"; done) || die "the tests were not built"
+        $(for program in $programs; do path_of "$program"; done) || die "cannot build the tests"
 }
 
-# Runs a program so that no thread preempts another.
+# Builds a program that runs another one so that threads do not preempt each other.
 build_chrt() {
     cat >"$work/chrt.c" <<'END'
 #include <sched.h>
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
     return 1;
 }
 END
-    $CC -static -O2 "$work/chrt.c" -o "$root/bin/chrt" || die "no static program can be linked"
+    $CC -static -O2 "$work/chrt.c" -o "$root/bin/chrt" || die "cannot link a static program"
 }
 
 write_root() {
@@ -121,22 +121,22 @@ write_root() {
     chmod +x "$root/init"
 }
 
-# Bochs lacks XFD, without which Linux disables AMX; setcpuid=324 makes it believe otherwise. Tiles are then not saved
-# between threads, so a thread runs until it waits (build_chrt).
+# Linux disables AMX without XFD, which Bochs lacks. setcpuid=324 makes Linux assume XFD. Tiles are then not saved
+# between threads, so each thread must run until it waits (build_chrt).
 write_disc() {
     disc=$work/disc
     rm -rf "$disc"
     mkdir -p "$disc/isolinux"
-    cp "$(find "$work/files" -name 'vmlinuz*' -type f | head -n 1)" "$disc/vmlinuz" || die "the kernel's package has no kernel"
+    cp "$(find "$work/files" -name 'vmlinuz*' -type f | head -n 1)" "$disc/vmlinuz" || die "there is no kernel in the kernel package"
     (cd "$root" && find . | "$root/bin/busybox" cpio -o -H newc 2>/dev/null) >"$disc/initrd"
     cp "$work/files/usr/lib/ISOLINUX/isolinux.bin" "$work/files/usr/lib/syslinux/modules/bios/ldlinux.c32" "$disc/isolinux/"
     printf 'default eitp\nlabel eitp\nkernel /vmlinuz\nappend %s\n' "initrd=/initrd console=ttyS0 mitigations=off nokaslr \
 setcpuid=324 dis_ucode_ldr tsc=reliable random.trust_cpu=on quiet loglevel=0" >"$disc/isolinux/isolinux.cfg"
     xorriso -as mkisofs -quiet -o "$work/disc.iso" -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot \
-        -boot-load-size 4 -boot-info-table "$disc" 2>"$work/disc.log" || die "no disc was made: see $work/disc.log"
+        -boot-load-size 4 -boot-info-table "$disc" 2>"$work/disc.log" || die "cannot create the disc: see $work/disc.log"
 }
 
-# Without protection keys every part of the saved state is aligned, as Linux expects; Bochs 3.0 gets it wrong with them.
+# Linux expects every part of the saved state to be aligned. Bochs 3.0 aligns them only without protection keys.
 write_machine() {
     cat >"$work/machine" <<END
 cpu: model=sapphire_rapids, count=1, ips=10000000, reset_on_triple_fault=0, ignore_bad_msrs=1, exclude_features="pku pks cet"
@@ -162,7 +162,7 @@ run() {
     [ -e "$work/output" ] || die "Bochs did not start: see $work/run.log"
 }
 
-# The result of each program, and their sums. A program without a result failed.
+# Prints the result of each program and the totals. A program without a result counts as failed.
 report() {
     tr -d '\r' <"$work/output" | awk -v programs="$(echo $programs)" '
         /^== / { name = $2; next }

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Checks the sources without running them: `check.sh` the generated header, defaults, line lengths, format (quick),
-# `check.sh analysis` cppcheck and clang-tidy, `check.sh root` the files of the root alone.
+# Checks the sources without running them. `check.sh` checks the generated header, defaults, line lengths and format
+# (quick). `check.sh analysis` runs cppcheck and clang-tidy. `check.sh root` checks only the files at the root.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}
 status=0
-# The files and directories of the repository's root.
+# Files and directories allowed at the root of the repository.
 root='.ci .clang-format .editorconfig .gitattributes .github .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile
     README.md backends docs eitp.h examples figures kernels src tests tools'
 sources=$(find src kernels backends tools tests examples -type f 2>/dev/null | grep '\.\(c\|h\|inc\|cu\|cuh\)$' | sort)
@@ -18,12 +18,12 @@ check_format() {
     if [ -z "$tool" ]; then
         echo "skipped: clang-format is not installed"
     elif ! $tool --version | grep -q 'version 14\.'; then
-        echo "skipped: the format needs clang-format 14, found $($tool --version)"
+        echo "skipped: format: requires clang-format 14, found $($tool --version)"
     else
-        # One line for each file. Generated tables are not formatted.
+        # Prints one line per file. Generated tables are not formatted.
         $tool --dry-run -Werror $(echo "$sources" | grep -v '_tables\.inc$') 2>&1 | awk -v tool="$tool" -F: '
             / error: / && !seen[$1]++ {
-                printf "%s:%d: not in the format of .clang-format: %s -i %s\n", $1, $2, tool, $1
+                printf "%s:%d: not formatted with .clang-format: %s -i %s\n", $1, $2, tool, $1
                 bad = 1
             }
             END { exit bad }' || status=1
@@ -33,17 +33,17 @@ check_format() {
 check_lines() {
     awk '
         length($0) > 120 {
-            printf "%s:%d: %d characters in a line, the limit is 120\n", FILENAME, FNR, length($0)
+            printf "%s:%d: line has %d characters, the limit is 120\n", FILENAME, FNR, length($0)
             bad = 1
         }
         /[ \t]$/ {
-            printf "%s:%d: space at the end of the line\n", FILENAME, FNR
+            printf "%s:%d: trailing space\n", FILENAME, FNR
             bad = 1
         }
         END { exit bad }' $sources || status=1
 }
 
-# Each public struct of options has a function with its defaults.
+# Each public struct of options must have a function that returns its defaults.
 check_defaults() {
     awk '
         /^typedef struct eitp_[a-z][a-z_]*_config \{$/ { name = $3; structs[name] = FILENAME ":" FNR }
@@ -58,21 +58,21 @@ check_defaults() {
         }' $(echo "$sources" | grep '^src/.*\.h$') || status=1
 }
 
-# In the command, a status that a function makes up itself comes with a message: it is what command_fail returns.
+# In the command, a function that creates an error status must give a message: it returns command_fail(...).
 check_messages() {
     grep -nE 'return ([^;]*: )?EITP_ERROR_[A-Z_]+;' $(echo "$sources" | grep '^tools/command/.*\.c$') |
         sed 's/$/ without a message; return command_fail(...)/' | grep . && status=1
 }
 
-# Private names of two modules that are equal, which separate modules hide.
+# Finds private names used by two modules, which separate compilation hides.
 check_header() {
     ${CC:-cc} -std=c11 -fsyntax-only -DEITP_IMPLEMENTATION -x c eitp.h || status=1
 }
 
-# What was left at the root by mistake, such as the output of a test.
+# Finds files left at the root by mistake, such as the output of a test.
 check_root() {
     if ! git rev-parse --git-dir >/dev/null 2>&1; then
-        echo "skipped: files at the root, because this is not a checkout of git"
+        echo "skipped: files at the root: not a git checkout"
         return
     fi
     git ls-files --cached --others --exclude-standard | cut -d/ -f1 | sort -u | while read -r name; do
@@ -81,12 +81,12 @@ check_root() {
     done | grep . && status=1
 }
 
-# The figures of README and docs/measurements.md are those of the reports.
+# The figures in README.md and docs/measurements.md must match the reports.
 check_measurements() {
     if command -v python3 >/dev/null 2>&1; then
         python3 tools/measurements.py --check || status=1
     else
-        echo "skipped: the figures of the documents, because python3 is not installed"
+        echo "skipped: figures of the documents: python3 is not installed"
     fi
 }
 
@@ -100,8 +100,8 @@ analyse() {
         echo "skipped: cppcheck is not installed"
     fi
     if command -v clang-tidy >/dev/null 2>&1; then
-        # Not used: checks with false positives in clang 14. It does not see that another file returns a status other
-        # than EITP_OK (core.*), and ignores va_start in all files but the first. The sanitizers check both.
+        # Disables checks with false positives in clang 14. It does not see that another file returns a status other
+        # than EITP_OK (core.*), and ignores va_start in all files except the first. The sanitizers check both.
         checks='-*,clang-analyzer-*,-clang-analyzer-core.*,-clang-analyzer-valist.Uninitialized'
         checks="$checks,-clang-analyzer-optin.performance.Padding"
         checks="$checks,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Looks at pages of `eitp report` in Chromium: tools/check_report.py [--screenshots DIR] [--browser PROGRAM] PAGE...
+"""Check pages of `eitp report` in Chromium: tools/check_report.py [--screenshots DIR] [--browser PROGRAM] PAGE...
 
-Each page is shown 1400 and 400 pixels wide, light, dark and with other axes, and as for print. It fails on messages in the console, on loads from
-elsewhere, on a page that is wider than its window, on text smaller than 11 pixels, and on contrast below 4.5:1.
-Needs chromium-headless-shell or another Chromium; nothing but Python's own library.
+Shows each page 1400 and 400 pixels wide, light, dark, with other axes, and as for print. Fails on messages in the
+console, on loads from elsewhere, on a page wider than its window, on text smaller than 11 pixels, and on contrast below
+4.5:1. Needs chromium-headless-shell or another Chromium, and only Python's standard library.
 """
 import argparse
 import base64
@@ -19,8 +19,8 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 LEAST_TEXT = 11
 LEAST_CONTRAST = 4.5
 
-# Returns [{kind, text}] for what is wrong. The background of a text is what lies below its middle: boxes of HTML with a
-# background, and rectangles of SVG with a fill, each with its opacity.
+# Returns [{kind, text}] for each fault. The background of a text is what lies below its center: HTML boxes with a
+# background and SVG rectangles with a fill, each with its opacity.
 LOOK = """
 (() => {
   const found = [];
@@ -85,7 +85,7 @@ LOOK = """
     if (svg) {
       const outer = element.closest("svg.chart").getBoundingClientRect();
       if (box.left < outer.left - 1 || box.right > Math.max(outer.right + 1, outer.left + 1))
-        found.push({kind: "text outside of its picture", text: text.slice(0, 60)});
+        found.push({kind: "text outside its picture", text: text.slice(0, 60)});
     }
   }
   const levels = [...document.querySelectorAll("h1, h2, h3, h4")].map(h => +h.tagName[1]);
@@ -99,14 +99,14 @@ LOOK = """
 
 
 class Browser:
-    """Chromium, driven through a pair of pipes, with messages of JSON that end with a zero byte."""
+    """Chromium, controlled through a pair of pipes, with zero-terminated JSON messages."""
 
     def __init__(self, program, directory):
         there, self.write_end = os.pipe()
         self.read_end, back = os.pipe()
         command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                    "--remote-debugging-pipe", "--user-data-dir=" + directory, "about:blank"]
-        # The browser reads from its descriptor 3, and writes to 4.
+        # The browser reads from descriptor 3 and writes to 4.
         shell = ["sh", "-c", f'exec "$@" 3<&{there} 4>&{back}', "sh"]
         self.process = subprocess.Popen(shell + command, pass_fds=(there, back), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -125,7 +125,7 @@ class Browser:
         while b"\0" not in self.buffer:
             data = os.read(self.read_end, 1 << 16)
             if not data:
-                raise RuntimeError("the browser has ended")
+                raise RuntimeError("the browser exited")
             self.buffer += data
         message, self.buffer = self.buffer.split(b"\0", 1)
         return json.loads(message)
@@ -161,7 +161,7 @@ class Browser:
 
 
 def complaints(messages, url):
-    """Errors and warnings of the console, and loads of anything but the page."""
+    """Collect errors and warnings of the console, and loads of anything except the page."""
     for message in messages:
         parameters = message.get("params", {})
         if message.get("method") == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
@@ -175,7 +175,7 @@ def complaints(messages, url):
                 yield "load: " + parameters["request"]["url"]
 
 
-# Pixels, scheme of colours, medium, and whether the last of the axes are chosen instead of the first.
+# Width in pixels, color scheme, medium, and whether the last axes are selected instead of the first.
 VIEWS = {"light": (1400, "light", "screen", False), "dark": (1400, "dark", "screen", False),
          "other axes": (1400, "dark", "screen", True), "narrow, light": (400, "light", "screen", False),
          "narrow, dark": (400, "dark", "screen", False), "narrow, other axes": (400, "light", "screen", True),
@@ -183,7 +183,7 @@ VIEWS = {"light": (1400, "light", "screen", False), "dark": (1400, "dark", "scre
 
 
 def look(browser, page, view, screenshot):
-    """Shows a page and returns what is wrong with it."""
+    """Show a page and return its faults."""
     width, scheme, medium, choose = VIEWS[view]
     url = page.resolve().as_uri()
     browser.messages.clear()
@@ -209,11 +209,11 @@ def look(browser, page, view, screenshot):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pages", nargs="+", type=pathlib.Path)
-    parser.add_argument("--screenshots", type=pathlib.Path, help="a directory for a picture of each view")
+    parser.add_argument("--screenshots", type=pathlib.Path, help="directory for a screenshot of each view")
     parser.add_argument("--browser", default=next(filter(shutil.which, BROWSERS), None))
     arguments = parser.parse_args()
     if not arguments.browser:
-        print("skipped: pages in a browser, because no Chromium is installed (chromium-headless-shell)")
+        print("skipped: pages in a browser: Chromium is not installed (chromium-headless-shell)")
         return 0
     if arguments.screenshots:
         arguments.screenshots.mkdir(parents=True, exist_ok=True)

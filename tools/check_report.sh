@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes pages of eitp report and looks at them in a browser: of a language model, a classifier and a run that diverged,
-# and of all of them together. With SCREENSHOTS=DIR pictures of them stay there.
+# Generates pages of eitp report and checks them in a browser: for a language model, a classifier, a run that diverged,
+# and all three together. With SCREENSHOTS=DIR, saves screenshots there.
 BUILD=${BUILD:-build}
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 if ! command -v python3 >/dev/null 2>&1; then
-    echo "skipped: pages in a browser, because python3 is not installed"
+    echo "skipped: pages in a browser: python3 is not installed"
     exit 0
 fi
 case $SCREENSHOTS in /* | '') ;; *) SCREENSHOTS=$PWD/$SCREENSHOTS ;; esac

@@ -1,9 +1,9 @@
-# Splits the code blocks of Markdown, or of the comment that eitp.h begins with, into files OUT/001.c, OUT/002.sh, ...
+# Splits the code blocks of Markdown, or of the comment at the start of eitp.h, into files OUT/001.c, OUT/002.sh, ...
 # and lists them:
 #   run 001.c LINE              a ```c or ```sh block
-#   named 001.c LINE NAME       one after <!-- file: NAME -->: kept under that name for the blocks after it
+#   named 001.c LINE NAME       one after <!-- file: NAME -->: saved under that name for the following blocks
 #   skipped 001.c LINE REASON   one after <!-- not run: REASON -->
-# Lines of a comment lose their leading " * ".
+# Strips the leading " * " from the lines of a comment.
 BEGIN {
     count = 0
     file = ""

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Compiles and runs the programs and commands that the documentation shows: the ```c and ```sh blocks of README.md and
-# docs/command.md, and those of the comment that eitp.h begins with. A C block is a whole program that includes eitp.h;
-# an sh block is run unchanged. The blocks of a document share a directory in which the tree appears by links, so that
-# `make` or `build/eitp` mean the real ones. C blocks are linked with eitp.h as users compile it; with ALONE=1 the implementation is compiled from a file
-# of two lines, as readers are told to.
-#   <!-- not run: reason -->   before a block: it is left out, and the reason is reported
-#   <!-- file: name -->        before a block: it is saved under that name for the blocks after it, not run by itself
+# Compiles and runs the programs and commands in the documentation: the ```c and ```sh blocks of README.md, of
+# docs/command.md, and of the comment at the start of eitp.h. A C block is a whole program that includes eitp.h; an sh
+# block is run unchanged. The blocks of a document share a directory with links to the tree, so that `make` and
+# `build/eitp` work. C blocks are linked with eitp.h as users compile it. With ALONE=1, the implementation is compiled
+# from a two-line file, as the documentation describes.
+#   <!-- not run: reason -->   before a block: skips it and reports the reason
+#   <!-- file: name -->        before a block: saves it under that name for the following blocks, without running it
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -31,7 +31,7 @@ prepare() {
     done
 }
 
-# Once for each document. OpenMP is left out, as it is in what readers are told first.
+# Built once per document, without OpenMP, as in the first command of the documentation.
 build_implementation() {
     [ -e "$work/eitp.o" ] && return
     printf '#define EITP_IMPLEMENTATION\n#include "eitp.h"\n' >"$work/eitp.c"
@@ -65,7 +65,7 @@ run_blocks() { # document, 1 where the blocks are in its first comment
         skipped) echo "SKIPPED $1:$line: $detail" ;;
         named) cp "$work/$file" "$work/run/$detail" && pass ;;
         unclosed)
-            echo "the block $file has no end" >"$work/log"
+            echo "block $file is not closed" >"$work/log"
             fail "$label"
             ;;
         run) run_block "$file" "$label" ;;
@@ -73,13 +73,13 @@ run_blocks() { # document, 1 where the blocks are in its first comment
     done <"$work/list"
 }
 
-# The blocks of a document: what there is to say of them, then how many passed and failed.
+# Runs the blocks of a document. Prints messages, then the numbers of blocks that passed and failed.
 document() { # document, 1 where the blocks are in its first comment
     run_blocks "$1" "$2"
-    # Without a program in eitp.h's documentation nothing here would notice that it is gone.
+    # Otherwise a missing program in eitp.h's documentation would go unnoticed.
     if [ "$2" = 1 ] && ! grep -q '^run .*\.c ' "$work/list"; then
         echo "put a whole program between \`\`\`c and \`\`\` in src/documentation.h" >"$work/log"
-        fail "$1: its documentation has no program"
+        fail "$1: the documentation has no program"
     fi
     echo "$passed $failed"
 }
@@ -91,7 +91,7 @@ for name in README.md docs/command.md; do
     if [ -e $name ]; then
         document $name 0 >"$results/$(basename $name).result" &
     else
-        echo "SKIPPED $name: there is none"
+        echo "SKIPPED $name: it does not exist"
         echo "0 0" >"$results/$(basename $name).result"
     fi
 done

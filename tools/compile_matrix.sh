@@ -1,10 +1,10 @@
 #!/bin/sh
-# Compiles eitp.h in many ways, warnings being errors. `few` checks each standard, and OpenMP and headers before eitp.h
-# in every pair, for warnings with clang, which takes a tenth of gcc's time; one case for each compiler is linked and
-# run. (What gcc warns of in C, the tests' own build of eitp.h shows.) `all` optimizes, links and runs every combination,
-# as far as the compilers are installed; `all K/N` is the K-th of N parts of that. A build has two translation units:
-# one has the implementation, the other the declarations. JOBS cases run at a time; results are printed in the order of
-# the cases.
+# Compiles eitp.h in many ways, with warnings as errors. `few` checks for warnings with clang, which takes a tenth of
+# gcc's time: each standard, and all pairs of OpenMP and headers before eitp.h. One case per compiler is linked and run.
+# (The tests' own build of eitp.h shows gcc's warnings in C.) `all` optimizes, links and runs every combination for the
+# installed compilers. `all K/N` is part K of N of these. A build has two translation units: one with the
+# implementation, the other with the declarations. Runs JOBS cases at a time and prints the results in the order of the
+# cases.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc} JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
@@ -32,7 +32,7 @@ skip() {
 
 # ---- the programs ----
 
-# Headers that a program may include first. In a strict mode they hide POSIX from the implementation.
+# Headers that a program may include first. In strict modes, they hide POSIX from the implementation.
 cat >"$work/before.h" <<'END'
 #include <dirent.h>
 #include <errno.h>
@@ -99,18 +99,18 @@ const char *version(void) {
     return eitp_version();
 }
 END
-# The public functions as the linker knows them, one a line.
+# The linker's names of the public functions, one per line.
 awk '/^#define EITP_VERSION_(MAJOR|MINOR) / { version = version "_" $3 }
     /^#define eitp_[a-z0-9_]* EITP__VERSIONED\(/ { versioned[$2] = 1 }
     /^EITP_API / && match($0, /eitp_[a-z0-9_]*\(/) {
         name = substr($0, RSTART, RLENGTH - 1)
         print name (versioned[name] ? version : "")
     }' eitp.h | sort >"$work/public"
-# The same with the declarations of another version.
+# eitp.h with another version number.
 mkdir -p "$work/other"
 sed 's/^#define EITP_VERSION_MINOR .*/#define EITP_VERSION_MINOR 99/' eitp.h >"$work/other/eitp.h"
 
-# ---- compilers and libraries of this machine ----
+# ---- compilers and libraries on this machine ----
 
 links() { # command..., with the program on standard input
     cat >"$place/probe.c"
@@ -127,7 +127,7 @@ for compiler in gcc clang; do
     fi
 done
 [ -n "$compilers" ] || compilers=" $CC"
-# The fastest for what is not optimized.
+# The fastest compiler without optimization.
 case "$compilers " in *' clang '*) checker=clang ;; *) checker=${compilers##* } ;; esac
 
 has_openmp() {
@@ -167,37 +167,37 @@ build() { # compiler standard openmp before, kind: run, shared or syntax
     esac
 }
 
-# Links a program with the implementation, an object or a shared library, and runs it.
+# Links a program with the implementation, as an object or a shared library, and runs it.
 build_use() { # compiler, file
     "$1" $flags $optimize -c "$work/use.c" -o "$name-use.o" &&
         "$1" "$name-use.o" "$2" -o "$name" $link $runtime -lm && "$name" >"$name.info" && cat "$name.info"
 }
 
-# True if a program that was compiled with another version of the header does not link, and the linker names it.
+# True if a program compiled with another version of the header fails to link, and the linker names that version.
 refuses_other() { # compiler, file
     "$1" -I"$work/other" $flags -c "$work/use.c" -o "$name-other.o" &&
         ! "$1" "$name-other.o" "$2" -o "$name-other" $link $runtime -lm 2>"$name-other.log" &&
         grep -q 'undefined.*eitp_[a-z0-9_]*_99' "$name-other.log"
 }
 
-# True if a shared library exports the public functions and nothing else, inline functions of C++'s std excepted.
+# True if a shared library exports exactly the public functions, apart from inline functions of C++'s std.
 exports_public() {
     if command -v nm >/dev/null 2>&1; then
         nm -D --defined-only "$1" | awk '$3 !~ /^_ZSt/ { print $3 }' | sort | diff "$work/public" -
     fi
 }
 
-build_and_check() { # as build
+build_and_check() { # arguments of build
     build "$@" && { [ "$5" = syntax ] || grep -q "openmp=$3" "$name.info"; }
 }
 
-matrix_case() { # as build
+matrix_case() { # arguments of build
     case "$compilers " in *" $1 "*) ;; *) return ;; esac
     label="$1 -std=$2 openmp=$3 headers before=$4 ($5)"
     if ! has_standard "$1" "$2"; then
-        skip "$label: $1 has no -std=$2"
+        skip "$label: $1 does not support -std=$2"
     elif [ "$3" = 1 ] && ! has_openmp "$1"; then
-        skip "$label: $1 has no OpenMP"
+        skip "$label: $1 does not support OpenMP"
     elif build_and_check "$@" >"$place/log" 2>&1; then
         pass
     else
@@ -210,7 +210,7 @@ matrix_case() { # as build
 mkdir -p "$work/alone"
 cp eitp.h examples/hello.c "$work/alone/"
 
-# An example as its reader compiles it, in a directory with eitp.h alone: `cc hello.c -lm` in two steps.
+# Compiles an example as users do, in a directory that has only eitp.h: `cc hello.c -lm` in two steps.
 alone_case() {
     if (cd "$work/alone" && "$CC" -c hello.c && "$CC" hello.o -lm -o hello && ./hello) >"$place/log" 2>&1; then
         pass
@@ -220,11 +220,12 @@ alone_case() {
     fi
 }
 
-# The whole library static in one file, most of it unused. gcc warns of unused functions only with -c.
+# Compiles the whole library as static functions in one file, mostly unused. gcc warns about unused functions only with
+# -c.
 static_case() { # compiler, language, -fsyntax-only or -c
     case "$compilers " in *" $1 "*) ;; *) return ;; esac
     if [ "$2" = c++ ] && ! has_standard "$1" c++17; then
-        skip "EITP_API static: $1 compiles no C++"
+        skip "EITP_API static: $1 does not compile C++"
     elif "$1" -x "$2" -Wall -Wextra -Werror -I. "$3" "$work/static.c" -o "$place/static.o" >"$place/log" 2>&1; then
         pass
     else
@@ -232,7 +233,7 @@ static_case() { # compiler, language, -fsyntax-only or -c
     fi
 }
 
-# A static program reports that it does not open libraries. glibc warns of dlopen.
+# A static program must report that it cannot load libraries. glibc warns about dlopen.
 static_link() { # object of the implementation
     if ! printf '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n' | links "$CC" -static; then
         skip "static programs: $CC -static does not link"
@@ -244,8 +245,8 @@ static_link() { # object of the implementation
     fi
 }
 
-# Instruction sets that are left out: the switch, a set that is not there then, what is left, run or syntax. The
-# preprocessor leaves them out, so any compiler can tell.
+# Leaves out instruction sets. Arguments: the switch, a missing set, the remaining sets, run or syntax. The preprocessor
+# leaves them out, so any compiler will do.
 without_case() {
     flags="-std=c11 $warnings -I. -DEITP_WITHOUT_$1=1"
     if [ "$mode" = all ]; then compiler=$CC; else compiler=$checker; fi
@@ -259,12 +260,12 @@ without_case() {
     [ ! -e "$place/implement.o" ] || static_link "$place/implement.o"
 }
 
-# An unsupported system is one error and no warning.
+# An unsupported system must cause one error and no warning.
 refused_case() { # what, compiler, options...
     what=$1
     shift
     if ! printf 'int main() { return 0; }\n' | links "$@"; then
-        skip "$what: $* compiles and links nothing here"
+        skip "$what: $* cannot compile and link here"
         return
     fi
     "$@" -Wall -Wextra -Wundef -I. -I"$work" -fsyntax-only "$work/implement.c" >"$place/log" 2>&1
@@ -272,11 +273,11 @@ refused_case() { # what, compiler, options...
         grep -q 'error: .*eitp needs gcc or clang' "$place/log"; then
         pass
     else
-        fail "$what must be refused with one line"
+        fail "$what: expected exactly one error"
     fi
 }
 
-# Examples include what they use.
+# Examples must include the headers that they use.
 example_case() {
     for example in examples/*.c; do
         sed '/^#define EITP_IMPLEMENTATION$/d' "$example" >"$place/example.c"
@@ -288,7 +289,7 @@ example_case() {
     done
 }
 
-symbols_of() { # object: its global symbols not named eitp_
+symbols_of() { # object; prints its global symbols not named eitp_
     nm -g "$1" | awk 'NF == 3 && $2 != "U" && $2 != "w" { print $3 }' | grep -v '^_\{0,1\}eitp_[a-z]'
 }
 
@@ -298,7 +299,7 @@ check_symbols() {
         return
     fi
     if nm -g "$work/alone/hello.o" | grep ' U _*dl' >"$place/log"; then
-        fail "references that C libraries without dlopen leave undefined"
+        fail "undefined references with C libraries without dlopen"
     else
         pass
     fi
@@ -312,7 +313,7 @@ check_symbols() {
     fi
 }
 
-# ---- all cases, one command each ----
+# ---- all cases, one command per case ----
 
 matrix() {
     if [ "$mode" = all ]; then
@@ -363,7 +364,7 @@ matrix() {
 if [ "$mode" = all ]; then optimize=-O2; else optimize=-O0; fi
 matrix | awk -v part="${part%/*}" -v parts="${part#*/}" 'NR % parts == part % parts' >"$work/cases"
 
-# Takes one case after the other that no other worker has: creating a directory succeeds once.
+# Runs cases until none is left. Creating a directory claims a case, because it succeeds only once.
 work_off() {
     number=0
     while read -r case; do

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Compiles the kernels of the CUDA backend with NVIDIA's compilers, and says what came out. No GPU is needed.
+# Compiles the CUDA backend's kernels with NVIDIA's compilers and reports the results. Needs no GPU.
 #   cuda_kernels.sh PROGRAM ARCH nvrtc|nvcc [only=WORD] [quiet]
-# PROGRAM is build/split/cuda_kernels. With only=WORD, modules with the word in their names; with `quiet`, faults alone.
-# Warnings are faults. The last line has the number of modules and of faults. Exit status 3: the compiler is missing, or
-# does not compile for ARCH; the last line has the reason.
+# PROGRAM is build/split/cuda_kernels. only=WORD selects modules with the word in their names; `quiet` prints only
+# faults. Warnings are faults. The last line has the numbers of modules and of faults. The exit status is 3 if the
+# compiler is missing or does not compile for ARCH; the last line then has the reason.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
@@ -18,7 +18,7 @@ for option in "$@"; do
 done
 folder=$BUILD/cuda_kernels/$compiler-$arch
 
-# nvcc of CUDA_HOME, of PATH, or where NVIDIA's installer puts it.
+# Finds nvcc in CUDA_HOME, in PATH, or where NVIDIA's installer puts it.
 find_nvcc() {
     for nvcc in "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" "$(command -v nvcc)" /usr/local/cuda/bin/nvcc; do
         [ ! -x "$nvcc" ] || return 0
@@ -31,7 +31,7 @@ missing() {
     nvrtc) "$program" available "$arch" 2>&1 >/dev/null | sed 's/^cuda_kernels: //' ;;
     *)
         if ! find_nvcc; then
-            echo "nvcc is neither below CUDA_HOME nor on the PATH"
+            echo "nvcc is neither in CUDA_HOME nor on the PATH"
         elif ! "$nvcc" --list-gpu-code | grep -qx "sm_$arch"; then
             echo "this nvcc does not compile for sm_$arch"
         fi
@@ -50,7 +50,7 @@ with_nvrtc() {
     cat "$folder"/log-*
 }
 
-# One module: name, file, definitions. kernels/cuda/base/ takes the place of headers of src/base/.
+# Each line is a module: name, file, definitions. kernels/cuda/base/ replaces headers of src/base/.
 with_nvcc() {
     find_nvcc
     export nvcc arch folder

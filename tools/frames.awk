@@ -1,6 +1,7 @@
-# Functions with a frame above `most` bytes, kernels excepted: awk -v most=N -f tools/frames.awk eitp.h eitp.su
-# The second file is what -fstack-usage writes: a place that ends with :function, bytes and kind, separated by tabs.
-# A line of the header belongs to the module that the comment before it names.
+# Prints functions with frames above `most` bytes, except kernels: awk -v most=N -f tools/frames.awk eitp.h eitp.su
+# The second file is the output of -fstack-usage: a location that ends with :function, bytes and kind, in tab-separated
+# columns.
+# A line of the header belongs to the module named by the comment before it.
 FNR == 1 { file++ }
 file == 1 && /^\/\* >>kernels\// { kernels++ }
 file == 1 && /^\/\* <<kernels\// { kernels-- }
@@ -15,6 +16,6 @@ file == 2 {
 }
 END {
     if (!functions)
-        print "no frames in what the compiler wrote"
+        print "no frames in the compiler's output"
     exit found || !functions
 }

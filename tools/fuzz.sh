@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs one fuzz target, FOLDER/fuzz_NAME, on its seeds in tests/fuzz/corpus/NAME and on FUZZ_RUNS inputs derived from them,
-# for at most FUZZ_SECONDS: fuzz.sh PROGRAM. The programs in build/fuzz have libFuzzer, which derives inputs from those
-# that reached new code; the others have tests/fuzz/main.c. The random seed is fixed, so results repeat. Inputs that
-# crash are saved in build/fuzz_found/.
+# Runs one fuzz target, FOLDER/fuzz_NAME, on its seeds in tests/fuzz/corpus/NAME and on FUZZ_RUNS inputs derived from
+# them, for at most FUZZ_SECONDS: fuzz.sh PROGRAM. The programs in build/fuzz use libFuzzer, which derives inputs from
+# those that reached new code; the others use tests/fuzz/main.c. The random seed is fixed, so results are reproducible.
+# Inputs that crash are saved in build/fuzz_found/.
 BUILD=${BUILD:-build} FUZZ_RUNS=${FUZZ_RUNS:-5000} FUZZ_SECONDS=${FUZZ_SECONDS:-15}
 program=$1
 name=$(basename "$program")
@@ -15,7 +15,7 @@ fail() {
     exit 1
 }
 
-[ -x "$program" ] || fail "$program was not built"
+[ -x "$program" ] || fail "$program does not exist"
 rm -rf "$found" "$found.crash"
 mkdir -p "$found"
 case $program in
@@ -35,5 +35,5 @@ esac
     fail "$program $*"
 }
 rm -f "$found.crash"
-grep "$tried" "$found.log" || fail "it tried nothing, see $found.log"
+grep "$tried" "$found.log" || fail "no inputs were tried, see $found.log"
 echo "1 passed, 0 failed"

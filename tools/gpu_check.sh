@@ -1,15 +1,15 @@
 #!/bin/sh
-# Checks eitp on the GPU of this machine, in less than ten minutes: make gpu-check. What it does:
-#   device     what driver, compiler and NVML say
+# Checks eitp on the GPU of this machine in less than ten minutes (make gpu-check). Parts:
+#   device     reports of the driver, compiler and NVML
 #   kernels    the tests of kernels, ops, plans and memory, on the device
-#   parity     losses of GPT-2, BERT and a Llama-like model against the processor's; resumed runs; offloaded runs
-#   sanitizer  a few steps under compute-sanitizer, if it is there: memory, races, uninitialised values
-#   kill       a run that is killed, and resumed: the same bits as one that was not
-#   speed      GPT-2 124M in bf16 against the measured rate of a large product, and against PyTorch, if it is there
-# The report is in $BUILD/gpu_check/report.txt. The last line has the number of checks that passed and failed.
+#   parity     losses of GPT-2, BERT and a Llama-like model compared with the CPU; resumed runs; offloaded runs
+#   sanitizer  a few steps under compute-sanitizer, if installed: memory, races, uninitialised values
+#   kill       a killed and resumed run must have the same bits as an uninterrupted one
+#   speed      GPT-2 124M in bf16 compared with the measured rate of a large product, and with PyTorch, if installed
+# Writes the report to $BUILD/gpu_check/report.txt. The last line has the numbers of passed and failed checks.
 #   GPU_CHECK="kernels speed"   only these parts
 #   DEVICE=cuda:1               another GPU
-#   EMULATED_GPU=1              the emulated device of the tests, to check this script; without sanitizer and speed
+#   EMULATED_GPU=1              the tests' emulated device, to check this script; skips sanitizer and speed
 BUILD=${BUILD:-build}
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 LC_ALL=C
@@ -29,7 +29,7 @@ say() {
     echo "$*" | tee -a "$report"
 }
 
-# check NAME COMMAND...: it must succeed; its output is shown if it does not.
+# check NAME COMMAND...: the command must succeed. Shows its output if it fails.
 check() {
     what=$1
     shift
@@ -40,13 +40,13 @@ check() {
         say "ok     $what"
     else
         failed=$((failed + 1))
-        [ $code -ne 124 ] || what="$what: it took too long"
+        [ $code -ne 124 ] || what="$what: timed out"
         say "FAILED $what (exit code $code)"
         tail -n 20 "$folder/output" | sed 's/^/       /' | tee -a "$report"
     fi
 }
 
-# The seconds that are left of ten minutes, at most $1.
+# Prints the remaining seconds of ten minutes, at most $1.
 within() {
     left=$((590 - $(date +%s) + began))
     [ $left -gt 5 ] || left=5
@@ -62,7 +62,7 @@ on_gpu() {
     fi
 }
 
-part() { # a name: is it asked for?
+part() { # name; true if it is selected
     case " $parts " in *" $1 "*) say "" && say "== $1" ;; *) return 1 ;; esac
 }
 
@@ -87,7 +87,7 @@ check_kernels() {
     done
 }
 
-# The command line of on_gpu, for timeout.
+# Prints the command line of on_gpu, for timeout.
 on_gpu_text() {
     if [ -n "$EMULATED_GPU" ]; then
         echo "cd '$root' && EITP_TEST_QUICK=1 sh tests/cuda/on_emulated.sh '$BUILD' '$1'"
@@ -104,7 +104,7 @@ check_parity() {
     done
 }
 
-# A small model and its text.
+# Prepares a small model and its text.
 prepare_run() {
     [ ! -f text.txt ] || return 0
     head -c 20000 "$root/README.md" >text.txt
@@ -145,14 +145,14 @@ check_kill() {
     done
     pkill -KILL -f "output-dir $folder/killed"
     wait
-    check "it was killed before its end" test ! -d "killed/checkpoint-$steps"
+    check "it was killed before the last step" test ! -d "killed/checkpoint-$steps"
     check "it resumes" small_run --steps $steps --save-steps $every --output-dir "$folder/killed" --resume auto
     for file in model optimizer; do
         check "the same bits of $file" cmp "whole/checkpoint-$steps/$file.safetensors" "killed/checkpoint-$steps/$file.safetensors"
     done
 }
 
-# The most sequences of 1024 tokens that a step takes on this GPU.
+# Prints the largest batch of 1024-token sequences that fits on this GPU.
 largest_batch() {
     for batch in 64 32 16 8 4 2 1; do
         ! on_gpu "$eitp" plan --init gpt2 --precision bf16 --optimizer adamw --block-size 1024 --batch-size $batch --grad-accum 1 \
@@ -170,10 +170,10 @@ check_speed() {
     check "GPT-2 124M, $batch x 1024 tokens in bf16: at least 55 % of the rate of a large product (${use:-none})" \
         awk "BEGIN { exit !(${use:-0} >= 55) }"
     if ! python3 -c 'import torch, transformers, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-        say "SKIPPED PyTorch with a GPU and transformers are not there to compare with"
+        say "SKIPPED comparison: PyTorch with a GPU and transformers are not installed"
         return
     fi
-    check "in turn with PyTorch" timeout "$(within 240)" python3 "$root/tools/peers/step.py" --device cuda --eitp "$eitp" --batch $batch \
+    check "alternating with PyTorch" timeout "$(within 240)" python3 "$root/tools/peers/step.py" --device cuda --eitp "$eitp" --batch $batch \
         --block 1024 --modes eitp-bf16,autocast+compile --reference autocast+compile --rounds 2 --steps 10 --warmup 5
     sed 's/^/       /' output | tee -a "$report"
     ratio=$(sed -n 's/^| eitp-bf16 .*| *\([0-9.]*\) |$/\1/p' output)

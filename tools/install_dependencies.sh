@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs optional tools with apt-get, where it can do so without a question. It lists them first:
+# Installs optional tools with apt-get, if it can do so without prompting. Lists them first:
 #   install_dependencies.sh test | nightly | bochs
-# None is required: tests whose tools are missing are skipped with a line that says so. INSTALL=0 installs nothing.
+# None is required: tests are skipped, with a message, if their tools are missing. INSTALL=0 installs nothing.
 BUILD=${BUILD:-build} CC=${CC:-cc} CLANG=${CLANG:-clang}
 mkdir -p "$BUILD"
 
-# ---- How packages are installed ----
+# ---- Method of installation ----
 
 apt=
 why='only root can install them, with apt-get'
@@ -23,7 +23,7 @@ apt_install() { # package
     DEBIAN_FRONTEND=noninteractive $apt install -y --no-install-recommends "$1" >>"$BUILD/install.log" 2>&1
 }
 
-# ---- What is missing ----
+# ---- Missing packages ----
 
 packages=
 
@@ -55,7 +55,7 @@ compiles_cpp() {
     links 'int main() { return 0; }' "$CC" -x c++ -std=c++17 -lstdc++
 }
 
-# The version of clang that is installed, or would be.
+# Prints the version of clang that is, or would be, installed.
 clang_version() {
     if command -v "$CLANG" >/dev/null 2>&1; then
         "$CLANG" -dumpversion | sed 's/\..*//'
@@ -72,7 +72,7 @@ bochs)
 nightly)
     needs musl-gcc musl-tools
     needs x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
-    # A cross compiler alone does not link: its C library is a package of its own.
+    # A cross compiler cannot link without its C library, which is a separate package.
     needs aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     [ -e /usr/aarch64-linux-gnu/lib/libc.a ] || misses libc6-dev-arm64-cross
     needs riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
@@ -87,7 +87,7 @@ test | nightly)
     compiles_cpp || misses g++
     needs "$CLANG" clang
     if [ "$1" = nightly ] && ! has_fuzzer; then
-        # Its version comes from the lists of packages, which a bare machine lacks.
+        # Its version comes from the package lists, which a new machine lacks.
         [ -z "$apt" ] || [ -n "$(clang_version)" ] || $apt update >>"$BUILD/install.log" 2>&1
         version=$(clang_version)
         [ -z "$version" ] || misses "libclang-rt-$version-dev"
@@ -95,7 +95,7 @@ test | nightly)
     ;;
 esac
 
-# ---- Installing ----
+# ---- Installation ----
 
 [ -n "$packages" ] || exit 0
 if [ -z "$apt" ]; then

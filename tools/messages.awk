@@ -1,5 +1,6 @@
-# Prints the texts in string literals of C files, as "file:line<tab>text": adjacent literals are one text. Left out are
-# comments, included files, words alone, and the arguments of eitp__fail_null, which a program's call has.
+# Prints the messages in string literals of C files, as "file:line<tab>text". Adjacent literals are joined. Skips
+# comments, #include lines, single words, and the arguments of eitp__fail_null, which report misuse by the calling
+# program.
 function end_text() {
     if (text ~ /[a-z] [a-z%'(-]/ && !is_misuse)
         print place "\t" text

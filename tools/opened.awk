@@ -1,6 +1,6 @@
-# The paths that strace -f -y saw a test open to read, or execute, but for those that its line names: "tree PATH", or
-# "temporary PATH" of the build directory and where temporary files are, or "outside PATH". Variables: root, build, files
-# (with commas between; FOLDER/... stands for all below it).
+# Prints the paths that a test read or executed, according to strace -f -y, except those declared by its line: "tree
+# PATH"; "temporary PATH" in the build directory and in directories of temporary files; or "outside PATH". Variables:
+# root, build, files (comma-separated; FOLDER/... is everything below a folder).
 BEGIN {
     build = absolute(build)
     count = split(files, names, ",")

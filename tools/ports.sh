@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles eitp.h for another C library or processor, warnings being errors, and runs an example and test programs:
+# Compiles eitp.h for another C library or processor, with warnings as errors, and runs an example and test programs:
 #   ports.sh musl | aarch64 | riscv64
-# Other processors are emulated by qemu-user. A port whose tools are not installed is skipped.
+# qemu-user emulates other processors. A port is skipped if its tools are not installed.
 LC_ALL=C EITP_TEST_QUICK=1
 export LC_ALL EITP_TEST_QUICK
 BUILD=${BUILD:-build}
@@ -50,7 +50,7 @@ compile() { # options and files...
     "$compiler" -std=c11 -O1 $warnings -static "$@" -lm
 }
 
-# Tests reach private functions, which tests/support/packed.c makes visible.
+# Tests call private functions, which tests/support/packed.c makes visible.
 everything="-DEITP_SPLIT -I$BUILD/split -Isrc -I."
 
 rm -rf "$work"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Trains a tokenizer and a small GPT-2 from scratch on the C headers of this machine. All files are in build/quickstart.
-# If it was stopped it resumes; if it was finished it starts again.
-# `make quickstart` builds the command and runs this from the root.
+# Resumes if it was interrupted, starts over if it had finished. `make quickstart` builds the command and runs this from
+# the root.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -15,7 +15,7 @@ say() {
     printf '\n== %s\n' "$*"
 }
 
-# The headers of libc and of the kernel, which differ little between machines: those next to stdio.h and in these
+# Finds the headers of libc and of the kernel, which differ little between machines: next to stdio.h and in these
 # folders.
 find_headers() {
     include=$(echo '#include <stdio.h>' | $CC -E -x c - 2>/dev/null |
@@ -31,14 +31,14 @@ find_headers() {
     find "$@" -type f -name '*.h' 2>/dev/null
 }
 
-# Each content once, in the order of checksums: the order does not depend on names and dates, and the part held out for
-# validation has headers of all kinds.
+# Takes each content once, ordered by checksum. So the order does not depend on names and dates, and the validation
+# split has headers of all kinds.
 gather_text() {
     find_headers | grep -v '[^A-Za-z0-9_./+-]' | xargs cksum | sort -n | awk -v limit="$limit" '
         NF > 2 && $1 != last && total + $2 <= limit { total += $2; print $3 }
         { last = $1 }' >"$out/headers"
     [ -s "$out/headers" ] || {
-        echo "quickstart: '$CC' finds no stdio.h; install the headers of the C library, which are the text to train on" >&2
+        echo "quickstart: '$CC' cannot find stdio.h; install the C library's headers, which are the training text" >&2
         exit 1
     }
     xargs awk 'FNR == 1 { printf "<|endoftext|>" } { print }' <"$out/headers" >"$out/headers.txt"
@@ -64,7 +64,7 @@ say "training a GPT-2 with 4 layers of width 128 from random weights; Ctrl-C sto
     --log-every 200 --output-dir "$out/run" --resume auto
 touch "$out/finished"
 
-say "text that it generates after '#include <', '/* ' and 'struct '"
+say "generated text after '#include <', '/* ' and 'struct '"
 for prompt in '#include <' '/* ' 'struct '; do
     "$eitp" generate --quiet --model "$out/run" --prompt "$prompt" --tokens 80 --temperature 0.7 --top-k 40 --seed 1
 done
@@ -75,14 +75,14 @@ echo "$losses" | awk -v unigram="$unigram" -v vocabulary=$vocabulary -v run="$ou
     NR == 1 { first = $1 }
     { final = $1 }
     END {
-        printf "Loss on headers held out from training, in nats per token (lower is better):\n"
+        printf "Loss on held-out headers, in nats per token (lower is better):\n"
         printf "  %.2f  guessing among %d tokens\n", log(vocabulary), vocabulary
         printf "  %.2f  the model before training\n", first
         printf "  %.2f  guessing by the frequency of each token (unigram entropy)\n", unigram
         printf "  %.2f  the model after training\n", final
         printf "The model is in %s. Try %s generate --model %s --prompt ...\n", run, eitp, run
         if (final > unigram - 1) {
-            print "quickstart: the loss should be 1 below the unigram entropy, and is not"
+            print "quickstart: the loss is not 1 below the unigram entropy, as expected"
             exit 1
         }
     }'

@@ -1,14 +1,15 @@
-# Remembers which tests passed, so that `make quick` and `make test` run only those for which something has changed.
-# tools/test.sh includes this file. What counts:
+# Records which tests passed, so that `make quick` and `make test` run only those affected by changes. tools/test.sh
+# includes this file. A test is affected by changes of:
 #   - the machine: processor, compilers, their libraries, environment;
-#   - the command of the test, and the bytes of the files that its line in the list names;
-#   - the bytes of the files that it opened, which strace reports. What the test wrote itself does not count.
-# A test program that opens a file of the tree that its line does not name fails. So the lists of programs are complete
-# without strace too, and for programs under the sanitizers, which cannot be traced: the leak sanitizer would not work.
-# Scripts open more than their lines name. Without strace they always run, as do tests whose line names no files (-).
+#   - the command of the test, and the contents of the files that its line in the list names;
+#   - the contents of the files that it opened, as reported by strace, except files that the test wrote itself.
+# A test program fails if it opens a file of the tree that its line does not name. So the lists of programs are complete
+# without strace, and also for sanitized programs, which cannot be traced because the leak sanitizer would not work.
+# Scripts open more files than their lines name. Without strace, they always run, as do tests whose lines name no files
+# (-).
 #
-# $known has for each test that passed: NAME.passed, its state then; NAME.since, the time and name of the commit; and
-# NAME.opened, what it opened that its line does not name.
+# For each test that passed, $known has NAME.passed, its state at that time; NAME.since, the time and name of the
+# commit; and NAME.opened, the files that it opened and its line does not name.
 
 known=$BUILD/passed
 root=$(pwd)
@@ -19,12 +20,12 @@ for hasher in sha256sum 'shasum -a 256' cksum; do
     command -v ${hasher%% *} >/dev/null 2>&1 && break
 done
 
-# "HASH PATH" for each path on standard input.
+# Prints "HASH PATH" for each path on standard input.
 hash_files() {
     tr '\n' '\0' | xargs -0 $hasher 2>/dev/null | sed -e 's/^\([0-9]*\) \([0-9]*\) /\1-\2  /' -e 's/ [ *]/ /'
 }
 
-# What a program may see of the machine.
+# Prints everything that a program can see of the machine.
 describe_machine() {
     uname -srm
     sed -n '/^\(model name\|flags\|Features\|isa\)/p' "${CPUINFO:-/proc/cpuinfo}" 2>/dev/null | sort | uniq -c
@@ -42,8 +43,8 @@ describe_machine() {
         sort
 }
 
-# Adds "HASH PATH" to the table of hashes for the paths on standard input that it lacks. FOLDER/... stands for all files
-# below a folder, FOLDER/ for their names in it.
+# Adds "HASH PATH" to the table of hashes for the paths on standard input that are missing in it. FOLDER/... stands for
+# all files below a folder, FOLDER/ for the names in it.
 add_hashes() {
     awk 'what == "old" { old[$2]; next } !($0 in old) && !seen[$0]++' what=old "$logs/hashes" what=new - >"$logs/new"
     grep -v '/$\|/\.\.\.$' "$logs/new" | hash_files >"$logs/new.hashes"
@@ -56,7 +57,7 @@ add_hashes() {
     cat "$logs/new.hashes" >>"$logs/hashes"
 }
 
-# Writes NAME.now, the state of each test on standard input.
+# Writes NAME.now, the current state, for each test on standard input.
 write_states() {
     awk -v known="$known/" -v machine="$(hash_files <<PATHS
 $logs/machine
@@ -79,14 +80,14 @@ PATHS
         }' what=hashes "$logs/hashes" what=list -
 }
 
-# What is said when the tests end: "N run, M remembered since COMMIT", the earliest.
+# Prints "N run, M remembered since COMMIT", with the earliest commit, at the end of the tests.
 say_remembered() {
     sort -n "$logs/remembered" | awk -v run="$(wc -l <"$logs/list")" '
         NR == 1 { since = $0; sub(/^[0-9]* /, " since ", since) }
         END { printf "== %d run, %d remembered%s\n", run, NR, NR ? since " (FRESH=1 runs them too)" : "" }'
 }
 
-# Removes from the list the tests that have passed in the state that they are in, and writes the commits to remembered.
+# Removes tests that passed in their current state from the list, and writes their commits to `remembered`.
 leave_changed() {
     [ "${FRESH:-0}" = 0 ] || rm -rf "$known"
     mkdir -p "$known"
@@ -108,12 +109,12 @@ leave_changed() {
     $tracer -o "$logs/trace" true 2>/dev/null && grep -q execve "$logs/trace" && can_trace=1
 }
 
-# True for a test program, whose line names all files of the tree that it opens.
+# True for a test program. Its line names all files of the tree that it opens.
 is_program() { # name
     case $1 in packed/* | split/* | sanitized/* | device/* | fuzz_*) ;; *) return 1 ;; esac
 }
 
-# Sets trace_command, which runs before the command of a test.
+# Sets trace_command, the prefix of a test's command.
 start_trace() { # name
     trace=$logs/$(file_of "$1").trace
     rm -f "$trace"*
@@ -123,8 +124,8 @@ start_trace() { # name
     trace_command="$tracer -o $trace"
 }
 
-# Sorts what a test opened into undeclared, files of the tree that the line of a program does not name, and opened.
-# Fails if one of them changed while the test ran: then nothing can be remembered.
+# Divides the files that a test opened into `undeclared` (files of the tree that a program's line does not name) and
+# `opened`. Fails if one of them changed while the test ran, because then the result cannot be recorded.
 sort_opened() { # name, files that its line names
     trace=$logs/$(file_of "$1").trace
     : >"$trace.undeclared"
@@ -144,7 +145,7 @@ sort_opened() { # name, files that its line names
     done <"$trace.paths"
 }
 
-# Remembers that a test passed. Fails if it opened files of the tree that its line does not name: $undeclared.
+# Records that a test passed. Fails if it opened files of the tree that its line does not name: $undeclared.
 remember() { # name
     [ "$remembers" = 1 ] || return 0
     state=$known/$(file_of "$1")

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Takes the pictures of README.md that are not drawn from measurements: the monitor of a run that trains, in a terminal of
-# 100 x 30 (tmux), and the top of its page (Chromium without a screen). Writes figures/monitor.svg and report.png.
+# Takes the screenshots in README.md: the monitor of a training run in a 100 x 30 terminal (tmux), and the top of its
+# report page (headless Chromium). Writes figures/monitor.svg and figures/report.png.
 BUILD=${BUILD:-build}
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 for program in python3 tmux chromium-headless-shell; do
     if ! command -v $program >/dev/null 2>&1; then
-        echo "error: $program is needed for pictures; on Debian: apt-get install python3 tmux chromium-headless-shell" >&2
+        echo "error: $program is not installed; on Debian: apt-get install python3 tmux chromium-headless-shell" >&2
         exit 1
     fi
 done

@@ -1,6 +1,7 @@
 #!/bin/sh
-# What the switches of eitp.h save: the table of docs/embedding.md, made anew. Each case is compiled in parts, and a part
-# that is the same in two cases once. Seconds are of a processor (user and system), bytes of code and data.
+# Measures the savings of eitp.h's switches and updates the table in docs/embedding.md. Compiles each case in parts, and
+# parts that are the same in several cases only once. Seconds are processor time (user and system); bytes are code and
+# data.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -12,12 +13,12 @@ cp eitp.h "$work"
 parts=$(sed -n 's/^part \([0-9]*\):.*/\1/p' src/manifest | sort -u)
 printf '#define EITP_IMPLEMENTATION\n#include "eitp.h"\n' >"$work/eitp.c"
 
-# The processor seconds of finished child processes, in what `times` wrote.
+# Prints the processor seconds of finished child processes, from the output of `times`.
 used_in() {
     awk 'NR == 2 { gsub(/[ms]/, " "); print 60 * ($1 + $3) + $2 + $4 }' "$1"
 }
 
-# Compiles a part, unless another case had the same, and prints its seconds and bytes.
+# Compiles a part, unless another case had the same part, and adds its seconds and bytes to the case.
 measure_part() { # part, options...
     part=$1
     shift

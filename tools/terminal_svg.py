@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what a terminal shows, as `tmux capture-pane -p -e` prints it, as a picture: SVG on standard output."""
+"""Draw the content of a terminal, read from `tmux capture-pane -p -e`, as SVG on standard output."""
 
 import html
 import re
@@ -35,7 +35,7 @@ class Style:
 
 
 def runs(line, style):
-    """Texts of one style, each with the column where it begins."""
+    """Yield runs of text in one style, each with its start column."""
     column = 0
     for part in re.split(r"(\x1b\[[0-9;]*m)", line):
         if part.startswith("\x1b"):

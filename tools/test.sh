@@ -1,22 +1,22 @@
 #!/bin/sh
 # Builds the tests, runs them in parallel, and ends with "N passed, N failed". The Makefile runs it from the root:
 #   test.sh test      every test
-#   test.sh quick     the tests with the modules apart that changed since they last passed, with fewer cases: as many as
-#                     fit in QUICK_SECONDS (90) with the build, the shortest first
+#   test.sh quick     the tests affected by changes since they last passed, with separately compiled modules and fewer
+#                     cases: as many as fit in QUICK_SECONDS (90) with the build, the shortest first
 #   test.sh nightly   the tests that take hours
-#   test.sh torture   every fault, power loss and kill that a run or a command may meet
-# TEST=word           only tests with the word in their name
-# CHECK=1             `make check` too
-# FRESH=1             of test and quick: runs the tests, too, that nothing has changed for since they passed
-# REMEMBER=0          the same, and does not remember which of them pass
-# JOBS                programs that run at a time
-# PART=k/n            of nightly: the k-th of n shares, about equally long; together they are the whole
-# STRIDE, KILLS, SEEDS      of torture: every how many calls a fault, power loss or kill is tried (1: at all of them),
+#   test.sh torture   every fault, power loss and kill that can hit a run or a command
+# TEST=word           only tests with the word in their names
+# CHECK=1             also `make check`
+# FRESH=1             with test and quick: also runs tests that passed and are unchanged
+# REMEMBER=0          the same, and does not record which tests pass
+# JOBS                number of programs that run at a time
+# PART=k/n            with nightly: share k of n, about equally long; all shares together are the whole
+# STRIDE, KILLS, SEEDS      with torture: number of calls between injected faults, power losses or kills (1: all calls),
 #                           random kills (1000), random states of a disk for each power loss (8)
-# FUZZ_RUNS, FUZZ_SECONDS   for each fuzz target, at most
-# LIMIT               processor seconds of each process of a program, at most: 600, or 7200 for what takes hours
-# WALL_LIMIT          seconds of each program, at most: five times LIMIT, for programs that wait and never end
-# $BUILD/logs/times has of each program the seconds, its name and the processor seconds; the next run starts with the
+# FUZZ_RUNS, FUZZ_SECONDS   maximum for each fuzz target
+# LIMIT               maximum processor seconds of each process of a program: 600, or 7200 for nightly and torture
+# WALL_LIMIT          maximum seconds of each program: five times LIMIT, for programs that wait forever
+# $BUILD/logs/times has the seconds, the name and the processor seconds of each program. The next run starts with the
 # longest.
 LC_ALL=C
 export LC_ALL
@@ -26,14 +26,14 @@ JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
 WERROR=${WERROR--Werror}
 export MAKE BUILD CC CLANG WERROR
 logs=$BUILD/logs
-# Other work on the machine makes a program longer, but takes no more of the processor.
+# Other load on the machine lengthens a program's run, but not its processor time.
 case $mode in nightly | torture) : "${LIMIT:=7200}" ;; *) : "${LIMIT:=600}" ;; esac
 : "${WALL_LIMIT:=$((5 * LIMIT))}"
 mkdir -p "$logs"
 case $mode in quick | test) remembers=${REMEMBER:-1} ;; *) remembers=0 ;; esac
 . tools/remember.sh
 
-# Seconds, with a fraction if `date` prints one.
+# Prints the time in seconds, with a fraction if `date` supports it.
 now() {
     date +%s.%N | sed 's/\.*N$//'
 }
@@ -42,27 +42,28 @@ since() {
     echo "$1 $(now)" | awk '{ printf "%.1f", $2 - $1 }'
 }
 
-# The processor seconds of finished child processes, in what `times` wrote. A subshell's own would be none.
+# Prints the processor seconds of finished child processes, from the output of `times`. In a subshell, `times` shows 0.
 used_in() {
     awk 'NR == 2 { gsub(/[ms]/, " "); printf "%.2f", 60 * ($1 + $3) + $2 + $4 }' "$1"
 }
 
-# The name of a test as a file's.
+# Prints the name of a test as a file name.
 file_of() {
     echo "$1" | tr / _
 }
 
 # ---- The list of tests ----
 #
-# A line for each test: its name, the files that it depends on (programs to build, sources, FOLDER/... for all below it;
-# separated by commas; - if unknown), and its command. A command ends with its result, "N passed, N failed", except after "succeeds".
+# One line per test: its name, the files that it depends on, and its command. The files are programs to build, sources,
+# and FOLDER/... for everything below a folder, separated by commas, or - if unknown. A command ends with its result, "N
+# passed, N failed", except after "succeeds".
 
-# Files that programs read.
+# Files read by the programs.
 values=tests/golden/...,tests/fuzz/corpus/...,docs/config-keys.md
 
 programs() { # kind, real or emulated kernel sets, prefix of the command, suffix of the name
     for source in tests/*/test_*.c; do
-        case $source in tests/cuda/*) continue ;; esac # programs without eitp: on_cuda lists them
+        case $source in tests/cuda/*) continue ;; esac # do not use eitp; on_cuda lists them
         test=$(basename "$source" .c)
         program=$BUILD/$1/${source%.c}
         case $test in *_emulated) sets=emulated ;; test_device*) sets=device ;; *) sets=real ;; esac
@@ -70,9 +71,9 @@ programs() { # kind, real or emulated kernel sets, prefix of the command, suffix
     done
 }
 
-# Of the programs with eitp.h, those that make test runs beside the sanitized ones: results that depend on how the code is
-# optimized; memory, stacks and processes that the sanitizers change; the sweeps of what is lost. What trains nothing in
-# train/ gives the same with the sanitizers.
+# Selects the programs with eitp.h that make test runs in addition to the sanitized ones: those whose results depend on
+# optimization, those whose memory, stacks or processes the sanitizers change, and the sweeps over faults. Tests in
+# train/ that do not train give the same results with the sanitizers.
 not_repeated() {
     grep -e '/tests/\(kernels\|model\|objective\|template\|tensor\|train\)/' \
         -e '/test_\(directory_power_loss\|faults\|kills_in_calls\|power_loss\) ' |
@@ -80,7 +81,7 @@ not_repeated() {
 }
 
 # Tests on the test device (tests/support/device.c).
-on_device() { # prefix of the command, names of tests, with the name of a function if it is only one: guard:function
+on_device() { # prefix of the command, names of tests, or name:function for a single function
     prefix=$1
     shift
     for name in "$@"; do
@@ -111,7 +112,7 @@ on_cuda() { # kind of programs, env and settings, names of tests
     done
 }
 
-# The kernels of CUDA with NVIDIA's compilers, and the times that they should take. Without a GPU.
+# The CUDA kernels with NVIDIA's compilers, and their expected times. Needs no GPU.
 with_compilers() { # compiler, architecture
     program=$BUILD/packed/cuda_kernels
     echo "cuda/compilers@$1-sm_$2 $program env JOBS=1 sh tests/cuda/compilers.sh $program $2 $1"
@@ -121,12 +122,12 @@ cuda_times() { # folder of programs
     echo "cuda/times $BUILD/$1/cuda_kernels,docs/cuda-times.md succeeds sh tests/cuda/times.sh $BUILD/$1/cuda_kernels"
 }
 
-# A script of the command, and the files of tests/ that it names.
+# Prints a script of the command, and the files in tests/ that it names.
 files_of() {
     echo "$1" tests/command/command.sh $(sed -n 's/.*\(tests\/[a-z_/]*\.[chs]*\).*/\1/p' "$1" | sort -u) | tr ' ' ,
 }
 
-# The programs of examples that a script names, beside the command.
+# Prints the programs of examples that a script names. They are in the command's directory.
 examples_of() { # script, the command eitp
     sed -n 's/.*\(examples\/[a-z_]*\)\.c.*/\1/p' "$1" | sort -u | while read -r example; do
         printf ',%s' "$(dirname "$2")/$example"
@@ -146,13 +147,13 @@ other_scripts() { # the command eitp, the library
     done
 }
 
-killing() { # the program of examples/run.c, the folder of programs, number of kills, seed (the clock's if it is missing)
+killing() { # program of examples/run.c, folder of programs, number of kills, seed (default: from the clock)
     verify=$2/tests/run/verify_checkpoints
     echo "test_kill${4:+@seed-$4} $1,$verify,tests/run/test_kill.sh" \
         "env RUN=$1 VERIFY=$verify KILLS=$3 ${4:+SEED=$4 }sh tests/run/test_kill.sh"
 }
 
-fuzzers() { # kind of programs: sanitized, or fuzz with libFuzzer; suffix of the name; target that is left out
+fuzzers() { # kind of programs: sanitized, or fuzz with libFuzzer; suffix of the name; target to leave out
     for source in tests/fuzz/fuzz_*.c; do
         name=$(basename "$source" .c)
         [ "$name" = "${3:-}" ] && continue
@@ -174,11 +175,11 @@ documents() { # prefix of the command, suffix of the name
 
 list_test() {
     scripts "$BUILD/eitp"
-    # The programs with eitp.h run every case, though sweeps take longer strides; those under the sanitizers run the same
+    # The programs with eitp.h run every case, although sweeps take longer strides. The sanitized programs run the same
     # code with fewer cases.
     programs packed real 'env EITP_TEST_COARSE=3 ' | if [ "$sanitizers" = 0 ]; then cat; else not_repeated; fi
     programs packed emulated
-    # Of a process that is killed, or whose power is lost, the sanitizers see nothing.
+    # The sanitizers see nothing of killed processes and power losses.
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 ' |
         grep -v '^sanitized/test_\(kills_in_calls\|power_loss\) '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device device_memory graph ops plan execute \
@@ -186,7 +187,7 @@ list_test() {
     on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda plan \
         device_memory nvml
     cuda_times packed
-    # The commands that look at runs would be compiled once more.
+    # fuzz_readers would compile the command's readers once more.
     [ "$sanitizers" = 0 ] || fuzzers sanitized "" fuzz_readers
     examples
     other_scripts "$BUILD/eitp" "$BUILD/packed/users.o"
@@ -232,8 +233,8 @@ list_nightly() {
     programs packed real
     [ "$sanitizers" = 0 ] || programs sanitized real
     [ "$sanitizers" = 0 ] || programs sanitized emulated
-    # All but those of what only the CPU has: questions within calls, limits that it measures, memory that contexts
-    # share, and bytes of the host's allocator.
+    # All except tests of features that only the CPU has: polls within calls, measured limits, memory shared by
+    # contexts, and allocation counts of the host's allocator.
     [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated -e tests/cuda/ \
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/') \
         guard:shrinking_is_for_the_memory_of_the_host
@@ -251,7 +252,7 @@ list_nightly() {
     done
     list_torture
     if [ "$libfuzzer" = 1 ]; then fuzzers fuzz @long; elif [ "$sanitizers" = 1 ]; then fuzzers sanitized @long; fi
-    # Beside other programs: its times are not judged.
+    # Other programs run in parallel, so its times are not checked.
     echo "soak $BUILD/packed/tests/run/soak succeeds $MAKE --no-print-directory soak SOAK=times=no"
     echo "analysis $BUILD/amalgamate,$BUILD/split/everything_split.h succeeds sh tools/check.sh analysis"
     for part in 1 2 3 4; do
@@ -264,7 +265,7 @@ list_nightly() {
     documents 'env ALONE=1 ' @alone
 }
 
-# The instruction sets of this machine.
+# Prints the instruction sets of this machine.
 instruction_sets() {
     "$MAKE" --no-print-directory -s "$BUILD/eitp" >"$logs/eitp.log" 2>&1
     for set in ref avx2 avx512 avx512bf16 amx; do
@@ -274,8 +275,8 @@ instruction_sets() {
 
 # ---- make quick ----
 
-# Leaves the tests, the shortest first, that together take what the build left of QUICK_SECONDS, or a third of it, with
-# JOBS at a time: at least one. The others stay changed, so the next `make quick` runs them.
+# Keeps the shortest tests that fit in the time that the build left of QUICK_SECONDS, or in a third of QUICK_SECONDS,
+# with JOBS at a time: at least one. The other tests stay marked as changed, so that the next `make quick` runs them.
 leave_affordable() {
     expected <"$logs/list" | sort -s -k1,1n |
         awk -v most="$QUICK_SECONDS" -v built="$built" -v jobs="$JOBS" -v later="$logs/later" '
@@ -289,8 +290,8 @@ leave_affordable() {
 
 # ---- Running ----
 
-# Runs a command within the limits: at that of the processor the system kills a process. A signal to this script stops
-# the command too.
+# Runs a command within the limits. The system kills a process that exceeds the processor limit. A signal to this script
+# also stops the command.
 run_limited() {
     (
         ulimit -t "$LIMIT" 2>/dev/null
@@ -301,7 +302,7 @@ run_limited() {
     wait $child
 }
 
-# One test, its output in a log; then a line for the reporter: name, exit status, seconds, processor seconds.
+# Runs one test, with its output in a log. Prints a line for `report`: name, exit status, seconds, processor seconds.
 run_one() { # name, command
     name=$1
     log=$logs/$(file_of "$name").log
@@ -321,7 +322,7 @@ run_one() { # name, command
     rm -f "$log.before" "$log.after"
 }
 
-# Takes one test after the other that no other worker has: creating a directory succeeds once.
+# Runs tests until none is left. Creating a directory claims a test, because it succeeds only once.
 work_off() {
     trap 'kill $child 2>/dev/null; exit 130' INT TERM HUP
     number=0
@@ -331,8 +332,8 @@ work_off() {
     done <"$logs/list"
 }
 
-# Puts before each line of a list how long the test may take, by the first of these patterns that its name matches, in
-# seconds of a processor. The order of a first run and the shares of make nightly depend on nothing else.
+# Prefixes each line of a list with the estimated processor seconds of the test, from the first pattern that matches its
+# name. The order of a first run and the shares of make nightly depend only on these.
 lengths() {
     awk '
         function length_of(name, i) {
@@ -363,7 +364,7 @@ lengths() {
 CLASSES
 }
 
-# The same with how long the test took in the last run, where it is known.
+# Like lengths, with the time of the last run where it is known.
 expected() {
     cat >"$logs/expected"
     lengths "$logs/expected" | awk '
@@ -371,7 +372,7 @@ expected() {
         { if ($2 in seconds) $1 = seconds[$2]; print }' what=times "$logs/times" what=list -
 }
 
-# Leaves share k of n of the list: the longest first, each goes to the share that has the least.
+# Keeps share k of n of the list. Each test, from the longest, goes to the share with the smallest total.
 leave_share() { # k/n
     lengths "$logs/list" | sort -s -k1,1nr | awk -v part="$1" '
         BEGIN { split(part, numbers, "/") }
@@ -395,7 +396,7 @@ run_all() {
     expected <"$logs/list" | sort -s -k1,1nr | cut -d' ' -f2- >"$logs/ordered" && mv "$logs/ordered" "$logs/list"
     rm -rf "$logs/taken" "$BUILD/emulated_cuda/counts"
     mkdir "$logs/taken"
-    # Waiting threads must not take the processor from other programs.
+    # Waiting threads must not spin, so that other programs get the processor.
     : "${GOMP_SPINCOUNT:=100}" "${KMP_BLOCKTIME:=0}"
     export GOMP_SPINCOUNT KMP_BLOCKTIME
     started=0
@@ -438,7 +439,7 @@ report_one() { # name, exit status
         tail -n 200 "$log"
         fail "$1" "exit status $2 and no result line"
     elif [ "$2" -eq 0 ] && [ "$result_failed" -eq 0 ]; then
-        # Skipped parts, and how much was tried.
+        # Skipped parts, and the number of cases tried.
         grep '^SKIPPED\|^[0-9]* \(faults injected\|power losses\|kills\|random kills\|damaged inputs\)[ :]' "$log"
         echo "$1: $(tail -n 1 "$log")"
         remember "$1" || fail "$1" "opened files that its line in tools/test.sh does not name: $undeclared"
@@ -450,7 +451,7 @@ report_one() { # name, exit status
     fi
 }
 
-# Reads the lines of run_one. A test without a line did not finish.
+# Reports the lines of run_one. A test without a line did not finish.
 report() {
     : >"$logs/failures"
     : >"$logs/times.new"
@@ -478,7 +479,7 @@ report() {
     [ "$failed" -eq 0 ]
 }
 
-# The processor seconds of each part. Those of the tests are in the times of this run.
+# Prints the processor seconds of each part. The tests' are in the times of this run.
 add_up() {
     awk -v build="$build_used" '
         { part = "others" }
@@ -496,7 +497,7 @@ add_up() {
         }' "$logs/times.new"
 }
 
-# What tests have executed on the emulated CUDA device.
+# Prints the counts of kernels executed on the emulated CUDA device.
 add_launches() {
     cat "$BUILD"/emulated_cuda/counts/* 2>/dev/null | awk '
         $2 == "graphs" { graphs += $1; next }
@@ -510,7 +511,7 @@ add_launches() {
         }'
 }
 
-# What a nightly run tested, a line for each kind.
+# Prints a summary of a nightly run, one line per kind of test.
 summarize() {
     echo "== tested:"
     cut -d' ' -f2 "$logs/times.new" | awk '
@@ -535,9 +536,9 @@ summarize() {
 build() {
     began=$(now)
     times >"$logs/build.before"
-    # In the order of the list, where the longest to compile come first.
+    # Keeps the order of the list, in which the longest to compile come first.
     targets=$(cut -d' ' -f2 "$logs/list" | tr , '\n' | grep "^$BUILD/" | awk '!seen[$0]++')
-    # Under a make with a job server, jobs come from it.
+    # Under a make with a job server, the server provides the jobs.
     case ${MAKEFLAGS:-} in *jobserver*) jobs= ;; *) jobs=-j$JOBS ;; esac
     $MAKE --no-print-directory -k $jobs eitp.h $targets >"$logs/build.log" 2>&1 ||
         grep -v '^\(CC\|LINK\|AR\|PACK\)  ' "$logs/build.log" | tail -n 300

@@ -15,11 +15,11 @@
 typedef struct eitp__cpu {
     eitp__backend base;
     int threads;
-    char why[64]; /* there are fewer threads than processors, in parentheses; or empty */
+    char why[64]; /* reason, in parentheses, why there are fewer threads than processors; or empty */
     eitp__isa isa;
     eitp__kernel_table table;
-    eitp__openblas_core openblas; /* if it computes products */
-    eitp__worker *transfers;      /* NULL until a program has some */
+    eitp__openblas_core openblas; /* if OpenBLAS computes products */
+    eitp__worker *transfers;      /* NULL until a program has transfers */
 } eitp__cpu;
 
 /* The columns of EITP__ISAS. */
@@ -54,7 +54,7 @@ static eitp_status eitp__find_isa(const char *name, eitp__isa *isa, eitp_error *
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown instruction set '%s' (choose from %s)", name, names + 2);
 }
 
-/* The set named by `name` or EITP_ISA, else the best one. A named set that cannot run is an error. */
+/* Chooses the set named by `name` or EITP_ISA, else the best one. A named set that cannot run is an error. */
 static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error *error) {
     const char *remedy = name && *name ? "choose another one" : "unset EITP_ISA";
     eitp_status status;
@@ -69,7 +69,7 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
         return status;
     if (!eitp__isa_in_build(*isa))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "this build has no kernels for instruction set '%s' (eitp_build_info lists those it has); %s",
+                          "this build has no kernels for instruction set '%s' (eitp_build_info lists its sets); %s",
                           name, remedy);
     if (!eitp__isa_available(*isa))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
@@ -78,7 +78,8 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
     return EITP_OK;
 }
 
-/* What limits on the process's addresses leave it; UINT64_MAX if nothing or something else limits it more. */
+/* Returns the remaining address space if it is limited for the process; UINT64_MAX if nothing or something else is the
+   tighter limit. */
 static uint64_t eitp__addresses_left(const eitp_host *host) {
     eitp_memory_info info;
     struct rlimit addresses, data;
@@ -89,14 +90,14 @@ static uint64_t eitp__addresses_left(const eitp_host *host) {
     return info.left;
 }
 
-/* The number of threads whose stacks take at most half of the addresses that are left. */
+/* Returns the number of threads whose stacks use at most half of the remaining addresses. */
 static int eitp__threads_within_limits(const eitp_host *host, int threads) {
     const uint64_t stack = threads > 1 ? eitp__team_stack() : 0;
     uint64_t room = stack ? eitp__addresses_left(host) / 2 / stack : UINT64_MAX;
     return room >= (uint64_t)threads - 1 ? threads : 1 + (int)room;
 }
 
-/* Half of the addresses must have room for what OpenBLAS takes of them. */
+/* Fails unless half of the remaining addresses are enough for OpenBLAS. */
 static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *error) {
     int started;
     const uint64_t needed = eitp__openblas_addresses(cpu->threads, &started);
@@ -108,7 +109,7 @@ static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *e
         snprintf(more, sizeof more, " and %d of its own", started);
     return eitp__fail(
         error, EITP_ERROR_MEMORY,
-        "OpenBLAS maps %s for %d thread%s%s, and limits on the process's addresses leave %s for that and as "
+        "OpenBLAS maps %s for %d thread%s%s, but limits on the process's addresses leave %s for that and as "
         "much for the rest; raise the limits (ulimit -v), %sor use fewer threads or the products 'own'",
         eitp_format_bytes(eitp__round_bytes(needed, 1), takes, sizeof takes), cpu->threads,
         cpu->threads == 1 ? "" : "s", more, eitp_format_bytes(eitp__round_bytes(left / 2, 0), rest, sizeof rest),
@@ -128,7 +129,7 @@ static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_
     return status ? status : eitp__register_openblas_kernels(&cpu->table, &cpu->openblas, error);
 }
 
-/* The default: what is set for OpenMP, or else what affinity and quota of the process allow. */
+/* Chooses the default: the number set for OpenMP, else the number that affinity and quota of the process allow. */
 static eitp_status eitp__choose_threads(eitp__cpu *cpu, eitp_error *error) {
     eitp_processor_info info;
     int is_chosen;
@@ -147,14 +148,14 @@ static eitp_status eitp__choose_threads(eitp__cpu *cpu, eitp_error *error) {
     return EITP_OK;
 }
 
-/* Threads that wait for work are there before memory is taken for other things. */
+/* Starts the waiting threads before memory is used for other purposes. */
 static void eitp__start_threads(eitp__cpu *cpu) {
     int threads = eitp__team_start(eitp__threads_within_limits(&cpu->base.host, cpu->threads));
     if (threads < cpu->threads)
         eitp__log_line(
             &cpu->base.host, EITP_LOG_WARNING,
-            "%d thread%s instead of %d, for want of addresses or processes; raise these limits (ulimit -v, -u) "
-            "or ask for %d",
+            "%d thread%s instead of %d, because of limits on addresses or processes; raise them (ulimit -v, -u) "
+            "or request %d",
             threads, threads == 1 ? "" : "s", cpu->threads, threads);
     cpu->threads = threads;
 }
@@ -224,13 +225,13 @@ static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t 
              cpu->openblas.name);
 }
 
-/* Without BF16 instructions 16 bits only save memory. */
+/* Without BF16 instructions, 16-bit values only save memory. */
 static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     return eitp__cpu_sets[cpu->isa].bf16 > eitp__cpu_sets[cpu->isa].f32 ? EITP_BF16 : EITP_F32;
 }
 
-/* Arithmetic or memory traffic, whichever takes longer, at the nominal speed of all threads. */
+/* The maximum of arithmetic and memory time, at the nominal rate of all threads. */
 static double eitp__cpu_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     double rate = call->dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].bf16 : eitp__cpu_sets[cpu->isa].f32;
@@ -254,7 +255,7 @@ static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__ca
     return &cpu->table.kernels[call->slot][call->dtype];
 }
 
-/* Every kernel of products implements every epilogue. */
+/* All product kernels implement all epilogues. */
 static int eitp__cpu_supports(const eitp__backend *backend, const eitp__call *call) {
     const eitp__kernel *kernel = eitp__cpu_kernel((const eitp__cpu *)(const void *)backend, call);
     return kernel->run && (!kernel->supports || kernel->supports(call));
@@ -262,7 +263,7 @@ static int eitp__cpu_supports(const eitp__backend *backend, const eitp__call *ca
 
 #define EITP__ZEROED_PIECE ((size_t)2 << 20) /* a huge page */
 
-/* Memory that is being zeroed. */
+/* Memory to be zeroed. */
 typedef struct eitp__zeroing {
     char *memory;
     size_t size;
@@ -275,7 +276,7 @@ static void eitp__zero_piece(void *argument, int64_t piece, int thread) {
     memset(zeroing->memory + first, 0, left < EITP__ZEROED_PIECE ? left : EITP__ZEROED_PIECE);
 }
 
-/* All threads zero it: most of the time goes to page faults. */
+/* All threads zero it: most of the time is spent on page faults. */
 static void *eitp__cpu_allocate(eitp__backend *backend, eitp__place place, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     eitp__zeroing zeroing;
@@ -302,7 +303,7 @@ static eitp_status eitp__cpu_copy(eitp__backend *backend, void *target, const vo
     return EITP_OK;
 }
 
-/* Bytes of workspace for one thread. */
+/* Returns the workspace of one thread in bytes. */
 static size_t eitp__thread_workspace(const eitp__kernel *kernel, const eitp__call *call) {
     size_t bytes = kernel->workspace ? kernel->workspace(call) : 0;
     return (bytes + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
@@ -317,7 +318,7 @@ static int64_t eitp__ceil_divide(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-/* The number of items of a call. */
+/* Returns the number of items of a call. */
 static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kernel) {
     const eitp__operand *input = &call->inputs[0], *output = &call->outputs[0];
     int64_t columns;
@@ -347,12 +348,12 @@ static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kern
     }
 }
 
-/* Elements that a piece should touch: enough to outweigh the cost of a piece, few enough to divide the work evenly. */
+/* Elements per piece: enough to outweigh the cost of a piece, few enough to distribute the work evenly. */
 #define EITP__PIECE_ELEMENTS 16384
 
 /*
- * The number of items in a piece, a function of the shapes alone. Flat pieces are multiples of 64 elements, so that
- * threads do not share cache lines and vectors have the same alignment in every piece.
+ * Returns the number of items per piece, which depends on the shapes only. Flat pieces are multiples of 64 elements, so
+ * that threads do not share cache lines and vectors have the same alignment in every piece.
  */
 static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     int64_t largest = 1, touched, piece;
@@ -370,20 +371,20 @@ static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     return piece;
 }
 
-/* A list of calls that all threads execute pieces of. */
+/* A list of calls whose pieces all threads execute. */
 typedef struct eitp__cpu_work {
     const eitp__cpu *cpu;
-    const eitp__instruction *instructions; /* all of them EITP__COMPUTE */
+    const eitp__instruction *instructions; /* all are EITP__COMPUTE */
     size_t count;
     char *workspace;
     eitp__pieces pieces;
     const eitp__poll *poll;
-    size_t stoppable; /* number of calls before whose end the poll is asked */
-    int stopped;      /* of thread 0 */
-    double *seconds;  /* by phase, or NULL */
+    size_t stoppable; /* number of calls during which the poll is called */
+    int stopped;      /* written by thread 0 */
+    double *seconds;  /* indexed by phase, or NULL */
 } eitp__cpu_work;
 
-/* How a call is divided into pieces of `size` of its items. */
+/* Division of a call into pieces of `size` items. */
 typedef struct eitp__division {
     int64_t items, size, pieces;
 } eitp__division;
@@ -396,12 +397,12 @@ static eitp__division eitp__divide_call(const eitp__call *call, const eitp__kern
     return division;
 }
 
-/* Pieces that thread 0 executes between two questions. */
+/* Pieces that thread 0 executes between two polls. */
 #define EITP__PIECES_BETWEEN_POLLS 8
 
 /*
- * Asks the poll in thread 0, the one that called the backend, during call `i`, whose pieces begin at `first`. If the
- * answer is to stop, no thread claims another piece, unless other threads are ahead and have begun what must not stop.
+ * Calls the poll in thread 0, which called the backend, during call `i`, whose pieces start at `first`. If it requests
+ * a stop, no thread claims another piece, unless other threads are ahead and have started work that must not stop.
  */
 static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
     if (!work->poll->ask(work->poll->user))
@@ -410,12 +411,12 @@ static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
         first += eitp__divide_call(work->instructions[i].call, eitp__cpu_kernel(work->cpu, work->instructions[i].call))
                      .pieces;
     work->stopped = eitp__pieces_cancel(&work->pieces, first);
-    work->stoppable = 0; /* asks no more */
+    work->stoppable = 0; /* no more polls */
 }
 
-/* The time of a phase, as thread 0 sees it: from its first call to the first one of another phase. */
+/* The time of a phase in thread 0: from its first call to the first one of another phase. */
 typedef struct eitp__phase_clock {
-    double *seconds; /* by phase; NULL: nothing is measured */
+    double *seconds; /* indexed by phase; NULL: nothing is measured */
     eitp__phase phase;
     double began;
 } eitp__phase_clock;
@@ -470,11 +471,11 @@ static void eitp__cpu_thread(void *argument, int thread) {
     eitp__phase_end(&clock);
 }
 
-/* The rows that the shapes of a program have now, and its transfers. */
+/* A program, with its current number of rows and its transfers. */
 typedef struct eitp__cpu_program {
     eitp__program_info info;
     int64_t rows_now;
-    eitp__transfers transfers; /* zeros if it has none */
+    eitp__transfers transfers; /* zeros without transfers */
 } eitp__cpu_program;
 
 static void eitp__cpu_discard(eitp__backend *backend, eitp__program *program) {
@@ -513,7 +514,7 @@ static void eitp__set_rows(eitp__operand *operands, int count, int64_t rows) {
     }
 }
 
-/* Lets shapes have as many rows as there are now. */
+/* Sets the number of rows in all shapes. */
 static void eitp__cpu_set_rows(eitp__cpu_program *program) {
     const int64_t *rows = (const int64_t *)program->info.rows;
     if (!rows || *rows == program->rows_now)
@@ -528,7 +529,7 @@ static void eitp__cpu_set_rows(eitp__cpu_program *program) {
     }
 }
 
-/* Executes the calls from `first` up to `end` or the next transfer, which *begun is after. */
+/* Executes the calls from `first` up to `end` or the next transfer. *begun is the index after them. */
 static eitp_status eitp__cpu_compute(eitp__backend *backend, const eitp__cpu_program *program, size_t first, size_t end,
                                      const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
     eitp__cpu_work work = EITP__ZERO;
@@ -553,7 +554,7 @@ static eitp_status eitp__cpu_wait(eitp__backend *backend, eitp_error *error) {
     return transfers ? eitp__worker_finish(transfers, error) : EITP_OK;
 }
 
-/* Begins a transfer, or waits for one. */
+/* Starts a transfer, or waits for one. */
 static eitp_status eitp__cpu_transfer(eitp__cpu_program *program, size_t instruction, eitp_error *error) {
     eitp__phase_clock clock;
     eitp_status status;

@@ -5,10 +5,10 @@
 #include "base/threads.h"
 #include "kernels/peak/peak.h"
 
-#define EITP__LIMITS_ROUNDS 20000              /* rounds of a peak loop in a piece */
-#define EITP__LIMITS_PIECES 8                  /* pieces for each thread */
-#define EITP__LIMITS_ARRAYS 4                  /* arrays that an update reads; it writes all but the last */
-#define EITP__LIMITS_BLOCK ((size_t)256 << 10) /* bytes of an array in a piece */
+#define EITP__LIMITS_ROUNDS 20000              /* rounds of a peak loop per piece */
+#define EITP__LIMITS_PIECES 8                  /* pieces per thread */
+#define EITP__LIMITS_ARRAYS 4                  /* arrays read by an update, which writes all but the last */
+#define EITP__LIMITS_BLOCK ((size_t)256 << 10) /* bytes of an array per piece */
 #define EITP__LIMITS_SHIFT 1088                /* bytes of offset, so that arrays do not collide in cache sets */
 
 #define EITP__LIMITS_LARGEST ((size_t)256 << 20)
@@ -16,7 +16,7 @@
 #define EITP__LIMITS_SECONDS 0.3
 #define EITP__PEAK_SECONDS 0.02
 
-/* A vector that every 64-bit processor has; compilers emulate it elsewhere. */
+/* A vector supported by every 64-bit processor; compilers emulate it elsewhere. */
 typedef uint64_t eitp__limits_vector __attribute__((vector_size(16)));
 
 typedef struct eitp__limits_work {
@@ -61,7 +61,7 @@ static void eitp__limits_read(void *argument, int64_t piece, int thread) {
     (void)result;
 }
 
-/* Alternating vectors, so that no compiler replaces the loop by memset, which may bypass the caches. */
+/* Uses alternating vectors, so that no compiler replaces the loop by memset, which may bypass the caches. */
 static void eitp__limits_write(void *argument, int64_t piece, int thread) {
     eitp__limits_vector *p = eitp__limits_block((const eitp__limits_work *)argument, piece);
     const eitp__limits_vector one = {1, 1}, two = {2, 2};
@@ -89,7 +89,7 @@ static void eitp__limits_update(void *argument, int64_t piece, int thread) {
     }
 }
 
-/* The best rate of many repetitions of all pieces, at least for so many seconds: `amount` per second. */
+/* Repeats all pieces for at least this many seconds. Returns the best rate: `amount` per second. */
 static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *argument, int64_t piece, int thread),
                                 eitp__limits_work *work, double amount, double seconds) {
     double best = 0, began = eitp__clock(), before = began, after;
@@ -103,7 +103,7 @@ static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *a
     return best;
 }
 
-/* The arithmetic rate of products; 0 if there is no loop for their dtype. */
+/* Returns the arithmetic rate of products, or 0 if there is no loop for their dtype. */
 static double eitp__limits_flops(int threads, const eitp__peak *peak, double seconds) {
     const int64_t pieces = (int64_t)threads * EITP__LIMITS_PIECES;
     eitp__limits_work work = EITP__ZERO;
@@ -113,7 +113,7 @@ static double eitp__limits_flops(int threads, const eitp__peak *peak, double sec
                      : 0;
 }
 
-/* Dtypes that use the loop of F32 share its result. */
+/* Dtypes that share the loop of F32 get the same result. */
 static void eitp__limits_all_flops(int threads, eitp__isa isa, eitp__backend_limits *limits) {
     const eitp__peak single = eitp__peak_of(isa, EITP_F32);
     for (int dtype = 0; dtype < EITP_DTYPE_COUNT; dtype++) {

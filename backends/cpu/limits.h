@@ -1,4 +1,4 @@
-/* Measures the peak speed of the CPU with loops that do nothing else. */
+/* Measures the peak rates of the CPU with dedicated loops. */
 #ifndef EITP_CPU_LIMITS_H
 #define EITP_CPU_LIMITS_H
 
@@ -8,7 +8,7 @@
 EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,
                                                eitp__backend_limits *limits, eitp_error *error);
 
-/* The peak rate of products of a dtype, in FLOP/s, of a short measurement; 0 if there is no loop for the dtype. */
+/* Measures the peak rate of products of a dtype briefly, in FLOP/s; 0 if there is no loop for the dtype. */
 EITP__PRIVATE double eitp__limits_peak(int threads, eitp__isa isa, eitp_dtype dtype);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <sys/resource.h>
 
-/* The part of OpenBLAS's interface that is used; the enumerations of cblas.h are passed as int. */
+/* The functions of OpenBLAS that are used; the enumerations of cblas.h are passed as int. */
 typedef void (*eitp__sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
                             const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 
@@ -19,7 +19,7 @@ typedef struct eitp__openblas {
     char *(*config)(void);
 } eitp__openblas;
 
-/* The library's function comes first in the workspace (eitp__kernel.imported), then the sums of a tile. */
+/* The workspace contains the library's function (eitp__kernel.imported), then the sums of a tile. */
 #define EITP__OPENBLAS_SUMS EITP__ALIGNMENT
 #define EITP__OPENBLAS_TILE_ROWS 256
 #define EITP__OPENBLAS_TILE_COLUMNS 192
@@ -38,7 +38,7 @@ static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile
         }
 }
 
-/* Sums a tile in y, or in the workspace if an epilogue or a second output follows. */
+/* Sums a tile into y, or into the workspace if an epilogue or a second output follows. */
 static void eitp__openblas_tile(const eitp__call *call, const eitp__matmul *sizes, const eitp__matmul_tile *tile,
                                 void *workspace, eitp__openblas_finish finish) {
     eitp__sgemm sgemm = *(eitp__sgemm *)workspace;
@@ -113,7 +113,7 @@ static int eitp__openblas_is_open(void) {
     return 0;
 }
 
-/* The threads that OpenBLAS starts when it is opened: it reads these variables in this order. */
+/* Returns the number of threads that OpenBLAS starts when it is opened: it reads these variables in this order. */
 static int eitp__openblas_starts(void) {
     static const char *const variables[] = {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"};
     const int processors = eitp__processor_count();
@@ -127,7 +127,7 @@ static int eitp__openblas_starts(void) {
 }
 
 EITP__PRIVATE uint64_t eitp__openblas_addresses(int threads, int *started) {
-    const uint64_t usual = (uint64_t)8 << 20; /* if stacks have no limit */
+    const uint64_t usual = (uint64_t)8 << 20; /* if the stack size is unlimited */
     struct rlimit stack;
     uint64_t bytes = usual;
     *started = eitp__openblas_is_open() ? 0 : eitp__openblas_starts();
@@ -136,7 +136,7 @@ EITP__PRIVATE uint64_t eitp__openblas_addresses(int threads, int *started) {
     return EITP__OPENBLAS_BUFFER * (uint64_t)(threads + *started) + bytes * (uint64_t)*started;
 }
 
-/* Opens the library that EITP_LIBOPENBLAS names, else the first that is there. */
+/* Opens the library named by EITP_LIBOPENBLAS, else the first one found. */
 static eitp_status eitp__openblas_find(void **library, const char **name, eitp_error *error) {
     char reasons[EITP__COUNT(eitp__openblas_names)][160];
     *name = getenv("EITP_LIBOPENBLAS");
@@ -144,7 +144,7 @@ static eitp_status eitp__openblas_find(void **library, const char **name, eitp_e
         *library = eitp__open_library(*name, reasons[0], sizeof reasons[0]);
         return *library ? EITP_OK
                         : eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                                     "OpenBLAS cannot be opened (%s); correct EITP_LIBOPENBLAS, or use the products "
+                                     "cannot open OpenBLAS (%s); correct EITP_LIBOPENBLAS, or use the products "
                                      "'own'",
                                      reasons[0]);
     }
@@ -155,7 +155,7 @@ static eitp_status eitp__openblas_find(void **library, const char **name, eitp_e
             return EITP_OK;
     }
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                      "OpenBLAS cannot be opened (%s; %s); install it (on Debian the package libopenblas0), name its "
+                      "cannot open OpenBLAS (%s; %s); install it (Debian package libopenblas0), name its "
                       "file in EITP_LIBOPENBLAS, or use the products 'own'",
                       reasons[0], reasons[1]);
 }
@@ -166,7 +166,7 @@ static eitp_status eitp__openblas_open(eitp__openblas *openblas, eitp_error *err
     eitp_status status;
     if (!eitp__can_open_libraries())
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "OpenBLAS cannot be opened, since this program was linked statically or without dlopen; "
+                          "cannot open OpenBLAS: this program was linked statically or without dlopen; "
                           "link it with shared libraries and -Wl,-no-as-needed -ldl, or use the products 'own'");
     status = eitp__openblas_find(&library, &name, error);
     if (status)
@@ -175,10 +175,11 @@ static eitp_status eitp__openblas_open(eitp__openblas *openblas, eitp_error *err
         !eitp__find_function(library, "openblas_set_num_threads", &openblas->set_threads) ||
         !eitp__find_function(library, "openblas_get_corename", &openblas->core) ||
         !eitp__find_function(library, "openblas_get_config", &openblas->config))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%.300s' is not OpenBLAS with its functions for C; name another file in EITP_LIBOPENBLAS, "
-                          "or use the products 'own'",
-                          name);
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "'%.300s' is not an OpenBLAS library with the C interface; name another file in EITP_LIBOPENBLAS, "
+            "or use the products 'own'",
+            name);
     if (strstr(openblas->config(), "USE64BITINT"))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "'%.300s' is OpenBLAS with 64-bit integers; name one with 32-bit integers in "

@@ -1,4 +1,4 @@
-/* The f32 matrix product by OpenBLAS, which is opened when it is asked for. */
+/* The f32 matrix product by OpenBLAS, which is opened on request. */
 #ifndef EITP_CPU_OPENBLAS_H
 #define EITP_CPU_OPENBLAS_H
 
@@ -6,23 +6,24 @@
 
 #include "base/status.h"
 
-/* The largest buffer that OpenBLAS's builds map for each thread that calls it. */
+/* Maximum size of the buffer that builds of OpenBLAS map for each calling thread. */
 #define EITP__OPENBLAS_BUFFER ((uint64_t)128 << 20)
 
 /*
- * The addresses that OpenBLAS takes when `threads` threads call it: their buffers, and stacks and buffers of the
- * threads that it starts when it is opened, one for each further processor unless OPENBLAS_NUM_THREADS asks for fewer.
- * *started is their number. It cannot fail: a thread without a buffer tries forever, and the process never ends.
+ * Returns the address space that OpenBLAS uses when `threads` threads call it: their buffers, and the stacks and
+ * buffers of the threads that it starts when it is opened, one for each additional processor unless
+ * OPENBLAS_NUM_THREADS limits them. *started is their number. Running out is not an error for OpenBLAS: a thread
+ * without a buffer retries forever, and the process never ends.
  */
 EITP__PRIVATE uint64_t eitp__openblas_addresses(int threads, int *started);
 
-/* What its bits depend on, besides the kernel set: the processor that OpenBLAS detects. */
+/* The processor that OpenBLAS detects. It determines the bits, together with the kernel set. */
 typedef struct eitp__openblas_core {
     char name[40];
 } eitp__openblas_core;
 
 /*
- * Opens OpenBLAS, the library that EITP_LIBOPENBLAS names or else libopenblas.so.0 or libopenblas.so, and registers its
+ * Opens OpenBLAS (the library that EITP_LIBOPENBLAS names, else libopenblas.so.0 or libopenblas.so) and registers its
  * matrix product. It stays open, and is set to one thread per call for the whole process, because tiles run in
  * parallel. Unlike with other sets, accumulated products do not have the bits of one product over all of k. On failure
  * the table is unchanged.

@@ -5,9 +5,9 @@
 
 #if EITP__WITH_CUDA
 
-/* What kernels are compiled for. */
+/* The parameters that kernels are compiled for. */
 typedef struct eitp__cuda_attention_case {
-    int64_t rows, heads, key_heads, width, padded; /* padded: the width, up to a multiple of 16 */
+    int64_t rows, heads, key_heads, width, padded; /* padded: the width, rounded up to a multiple of 16 */
     int is_backward, is_cached, rotates, drops;
     int turned_parts; /* on tensor cores, of a rotated element */
 } eitp__cuda_attention_case;
@@ -30,12 +30,12 @@ static eitp__cuda_attention_case eitp__cuda_attention_case_of(const eitp__call *
 
 /* ---- Tensor cores ---- */
 
-/* Rows of queries, or in the backward pass of keys too, that a block has. */
+/* Returns the rows of queries (in the backward pass also of keys) per block. */
 static int64_t eitp__cuda_attention_rows(const eitp__cuda_attention_case *at) {
     return EITP__ATTENTION_ROWS(at->is_backward, at->padded, at->turned_parts);
 }
 
-/* Bytes of the rows of a block, which has four warps, and of the steps that pass by. */
+/* Returns the shared memory in bytes for the rows of a block, which has four warps, and for the buffered steps. */
 static size_t eitp__cuda_attention_shared(const eitp__call *call, int buffers) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
     const int64_t own = eitp__cuda_attention_rows(&at) * (at.turned_parts + at.is_backward);
@@ -46,7 +46,7 @@ static size_t eitp__cuda_attention_shared(const eitp__call *call, int buffers) {
 static int eitp__cuda_attention_fits(const eitp__call *call, const eitp__cuda_device *device, int buffers) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
     const int is_new = device->capability >= (call->dtype == EITP_BF16 ? 80 : 75);
-    const size_t others = 2048; /* bytes of arrays that have a fixed size */
+    const size_t others = 2048; /* bytes of fixed-size arrays */
     if (at.is_cached ? eitp__has_few_rows(call) : !eitp__is_unmasked_attention(call))
         return 0;
     return is_new && at.width <= 128 && (!at.rotates || at.is_cached || at.width % 16 == 0) && call->reals[0] > 1e-30 &&
@@ -80,7 +80,7 @@ static void eitp__cuda_attention_define_buffers(const eitp__call *call, int buff
 EITP__CUDA_ATTENTION_BUFFERS(2)
 EITP__CUDA_ATTENTION_BUFFERS(1)
 
-/* Rotated queries and keys; and in the backward pass a number for each query. */
+/* Rotated queries and keys; in the backward pass also a number for each query. */
 static size_t eitp__cuda_attention_workspace(const eitp__call *call) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
     const int64_t rotated = at.rotates ? at.turned_parts * at.rows * (at.heads + at.key_heads) * at.width : 0;
@@ -90,7 +90,7 @@ static size_t eitp__cuda_attention_workspace(const eitp__call *call) {
 
 /* ---- Numbers of blocks ---- */
 
-/* Tiles of so many rows, of queries or of keys, in all sequences and heads. */
+/* Returns the number of tiles of `rows` rows, of queries or of keys, in all sequences and heads. */
 static int64_t eitp__cuda_attention_tiles(const eitp__call *call, int64_t heads, int64_t rows) {
     const int64_t all = call->inputs[0].shape[0];
     int64_t longest = all, sequences = 1;
@@ -116,7 +116,7 @@ static int64_t eitp__cuda_attention_rotate_blocks(const eitp__call *call) {
     return at.rotates ? eitp__cuda_ceil_divide(at.rows, 8) : 0;
 }
 
-/* ---- Others ---- */
+/* ---- General kernels ---- */
 
 static int eitp__cuda_attention_general_supports(const eitp__call *call, const eitp__cuda_device *device) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
@@ -149,7 +149,7 @@ static size_t eitp__cuda_attention_cached_queries(const eitp__call *call) {
     return at.rotates ? (size_t)(at.rows * at.heads * at.width) * eitp_dtype_size(call->dtype) : 0;
 }
 
-/* And behind them what each block leaves. */
+/* The rotated queries, followed by the partial result of each block. */
 static size_t eitp__cuda_attention_cached_workspace(const eitp__call *call) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
     const int64_t states = at.rows * at.heads * eitp__cached_parts(call) * (at.width + 2);
@@ -170,7 +170,7 @@ static int64_t eitp__cuda_attention_cached_total_blocks(const eitp__call *call) 
     return call->inputs[0].shape[0] * call->integers[0];
 }
 
-/* ---- The list ---- */
+/* ---- Entries ---- */
 
 #define EITP__CUDA_ATTENTION_STORE                                                                                     \
     { "attention_cached_store_kernel", 256, eitp__cuda_attention_cached_store_blocks, NULL }
@@ -183,7 +183,7 @@ static int64_t eitp__cuda_attention_cached_total_blocks(const eitp__call *call) 
         }                                                                                                              \
     }
 
-/* With so many steps in the memory of a block. */
+/* Entries with this number of buffered steps in the memory of a block. */
 #define EITP__CUDA_ATTENTION_TILES(buffers)                                                                            \
     EITP__CUDA_ATTENTION_ON_TENSOR_CORES(                                                                              \
         ATTENTION, buffers, eitp__cuda_attention_workspace,                                                            \
@@ -209,7 +209,7 @@ static int64_t eitp__cuda_attention_cached_total_blocks(const eitp__call *call) 
         }                                                                                                              \
     }
 
-/* Of few rows, or of any number. */
+/* Entries for few rows, or for any number. */
 #define EITP__CUDA_ATTENTION_CACHED(supports)                                                                          \
     EITP__CUDA_ATTENTION_ELSEWHERE(                                                                                    \
         ATTENTION_CACHED, "attention_cached.cu", supports, eitp__cuda_attention_cached_workspace,                      \

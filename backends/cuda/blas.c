@@ -6,10 +6,10 @@
 
 #if EITP__WITH_CUDA
 
-/* What EITP_CUDA_PRODUCTS asks for. */
+/* The choice made by EITP_CUDA_PRODUCTS. */
 typedef enum eitp__blas_choice { EITP__BLAS_IF_THERE, EITP__BLAS_NEVER, EITP__BLAS_ALWAYS } eitp__blas_choice;
 
-/* The first devices with TF32. */
+/* Minimum compute capability for TF32. */
 #define EITP__TF32_CAPABILITY 80
 
 /* cublasStatus_t */
@@ -62,7 +62,7 @@ static eitp_status eitp__open_blas_library(eitp__cuda_blas *blas, eitp_error *er
     return status ? status : eitp__cuda_blas_check(blas, blas->create(&blas->handle), "cublasLtCreate", error);
 }
 
-/* Puts the constant on the device. */
+/* Copies the constant to the device. */
 static eitp_status eitp__create_blas_one(eitp__cuda_blas *blas, eitp__cuda_stream stream, eitp_error *error) {
     static const float one = 1.0f;
     const eitp__cuda_driver *driver = blas->driver;
@@ -73,13 +73,13 @@ static eitp_status eitp__create_blas_one(eitp__cuda_blas *blas, eitp__cuda_strea
     return status ? status : eitp__cuda_check(driver, driver->stream_wait(stream), "cuStreamSynchronize", error);
 }
 
-/* What the choice asks for besides `own`. */
+/* Opens cuBLASLt as required by the choice, unless it is `own`. */
 static eitp_status eitp__open_chosen_blas(eitp__cuda_blas *blas, eitp__blas_choice choice, eitp__cuda_stream stream,
                                           eitp_error *error) {
     eitp_error reason;
     eitp_status status = eitp__open_blas_library(blas, &reason);
     if (status && choice == EITP__BLAS_IF_THERE) {
-        eitp__log_line(blas->host, EITP_LOG_DEBUG, "our own kernels compute all products: %s", reason.message);
+        eitp__log_line(blas->host, EITP_LOG_DEBUG, "eitp's own kernels compute all products: %s", reason.message);
         return EITP_OK;
     }
     if (status && error)
@@ -105,8 +105,8 @@ EITP__PRIVATE eitp_status eitp__cuda_blas_open(eitp__cuda_blas *blas, const eitp
         status = eitp__open_chosen_blas(blas, choice, stream, error);
     blas->has_tf32 = allow_tf32 && blas->version && capability >= EITP__TF32_CAPABILITY;
     if (allow_tf32 && !blas->has_tf32 && !status)
-        eitp__log_line(host, EITP_LOG_WARNING, "products are in fp32 without TF32: %s",
-                       blas->version ? "the GPU does not have it" : "our own kernels compute them");
+        eitp__log_line(host, EITP_LOG_WARNING, "computing products in fp32 without TF32: %s",
+                       blas->version ? "the GPU does not have it" : "eitp's own kernels compute them");
     return status;
 }
 

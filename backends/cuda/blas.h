@@ -1,6 +1,6 @@
 /*
- * cuBLASLt, opened at run time: it computes the products that are worth it, where it is there and keeps to the contract
- * of MATMUL. Our kernels compute all others.
+ * cuBLASLt, opened at run time. It computes the products that are large enough, if it is available and follows the
+ * contract of MATMUL. eitp's own kernels compute all others.
  */
 #ifndef EITP_CUDA_BLAS_H
 #define EITP_CUDA_BLAS_H
@@ -64,10 +64,10 @@ typedef struct eitp__lt_found {
 typedef struct eitp__cuda_blas {
     const eitp_host *host;
     const eitp__cuda_driver *driver;
-    int version;     /* 130100 for 13.1.0; 0: our kernels compute all products */
+    int version;     /* 130100 for 13.1.0; 0: eitp's own kernels compute all products */
     int capability;  /* of the device */
-    int takes_small; /* all that it can compute, whatever the size */
-    int has_tf32;    /* products of F32 round their factors to TF32 */
+    int takes_small; /* 1: it computes all products that it can, regardless of size */
+    int has_tf32;    /* 1: products of F32 round their factors to TF32 */
     eitp__lt_handle handle;
     eitp__cuda_address one; /* 1.0f in device memory */
 #define EITP__LT_MEMBER(member, name, result, parameters) result(*member) parameters;
@@ -76,17 +76,17 @@ typedef struct eitp__cuda_blas {
 } eitp__cuda_blas;
 
 /*
- * Opens it in the current context, for a device of this capability, as EITP_CUDA_PRODUCTS says: "own": not at all;
- * "cublaslt": EITP_ERROR_UNSUPPORTED if that is not possible, and it computes all products that it can; not set: where
- * that is not possible, a line of the log says why, as it does if TF32 is allowed but not to be had. `stream` is waited
- * for. After a failure close it too.
+ * Opens cuBLASLt in the current context, for a device of this capability, according to EITP_CUDA_PRODUCTS. "own": does
+ * nothing. "cublaslt": EITP_ERROR_UNSUPPORTED if it is not available; it computes all products that it can. Not set: if
+ * it is not available, the reason is logged. Also logs if TF32 is allowed but not available. Waits for `stream`. Close
+ * it even after a failure.
  */
 EITP__PRIVATE eitp_status eitp__cuda_blas_open(eitp__cuda_blas *blas, const eitp_host *host,
                                                const eitp__cuda_driver *driver, eitp__cuda_stream stream,
                                                int capability, int allow_tf32, eitp_error *error);
 EITP__PRIVATE void eitp__cuda_blas_close(eitp__cuda_blas *blas);
 
-/* EITP_OK if the result of the function `name` is success; else an error with the library's words. */
+/* Returns EITP_OK if the result of the function `name` is success, else an error with the library's message. */
 EITP__PRIVATE eitp_status eitp__cuda_blas_check(const eitp__cuda_blas *blas, int result, const char *name,
                                                 eitp_error *error);
 
@@ -95,24 +95,25 @@ EITP__PRIVATE eitp_status eitp__cuda_blas_check(const eitp__cuda_blas *blas, int
 /* A product that cuBLASLt computes. */
 typedef struct eitp__cuda_product eitp__cuda_product;
 
-/* True if a call may be one, by all that is known of it without addresses. */
+/* True if cuBLASLt may compute a call, without knowing its addresses. */
 EITP__PRIVATE int eitp__cuda_blas_takes(const eitp__cuda_blas *blas, const eitp__call *call);
 
-/* Bytes of workspace that such a call needs. */
+/* Returns the workspace in bytes that such a call needs. */
 EITP__PRIVATE size_t eitp__cuda_blas_workspace(const eitp__cuda_blas *blas, const eitp__call *call);
 
-/* True if it sums over rows. The rows that an execution does not have must be zeros in both factors. */
+/* True if the product sums over rows. Rows beyond the execution's must then be zeros in both factors. */
 EITP__PRIVATE int eitp__cuda_blas_sums_rows(const eitp__call *call);
 
-/* The kernel that makes them zeros. */
+/* Returns the kernel that sets them to zero. */
 EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_blas_clear(void);
 
-/* Prepares a call that it may take. *product is NULL if cuBLASLt does not compute it; the log says why. */
+/* Prepares a call for which eitp__cuda_blas_takes is true. *product is NULL if cuBLASLt cannot compute it; the reason
+   is logged. */
 EITP__PRIVATE eitp_status eitp__cuda_product_create(const eitp__cuda_blas *blas, const eitp__call *call,
                                                     void *workspace, eitp__cuda_product **product, eitp_error *error);
 EITP__PRIVATE void eitp__cuda_product_destroy(const eitp__cuda_blas *blas, eitp__cuda_product *product);
 
-/* Puts it into a stream. */
+/* Adds the product to a stream. */
 EITP__PRIVATE eitp_status eitp__cuda_product_issue(const eitp__cuda_blas *blas, const eitp__cuda_product *product,
                                                    eitp__cuda_stream stream, eitp_error *error);
 

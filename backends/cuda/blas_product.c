@@ -1,8 +1,8 @@
 /*
- * Products of cuBLASLt: which calls of MATMUL these are, and their descriptions.
+ * Products computed by cuBLASLt: the calls of MATMUL that qualify, and their descriptions.
  *
- * cuBLASLt has matrices by columns. Our y = a b, by rows, is its y^T = b^T a^T: A is b, B is a, and C and D are what is
- * added and y, all where they are.
+ * cuBLASLt stores matrices by columns. y = a b by rows is y^T = b^T a^T by columns: A is b, B is a, C is the addend and
+ * D is y, without moving any data.
  */
 #include "backends/cuda/blas.h"
 
@@ -10,7 +10,7 @@
 
 #if EITP__WITH_CUDA
 
-/* Values of cublasLt.h and library_types.h. */
+/* Values from cublasLt.h and library_types.h. */
 enum {
     EITP__LT_F32 = 0,
     EITP__LT_F16 = 2,
@@ -44,10 +44,10 @@ enum {
 /* Bits of an epilogue: cublasLtEpilogue_t. */
 enum { EITP__LT_PLAIN = 1, EITP__LT_BIAS = 4, EITP__LT_GELU = 32, EITP__LT_DGELU = 64, EITP__LT_AUX = 128 };
 
-/* Operations of a product (m n k) that are worth a call. */
+/* Minimum number of operations (m n k) for which a call is worthwhile. */
 #define EITP__BLAS_LEAST ((double)(1 << 18))
 #define EITP__BLAS_WORKSPACE_ALIGNMENT 256
-/* What cuBLASLt wants of aux: bytes of its address, elements of its strides. */
+/* Requirements of cuBLASLt on aux: bytes of its address, elements of its strides. */
 enum { EITP__LT_AUX_ALIGNMENT = 16, EITP__LT_AUX_UNIT = 8 };
 
 struct eitp__cuda_product {
@@ -55,7 +55,7 @@ struct eitp__cuda_product {
     eitp__lt_layout a, b, d; /* C has the layout of D */
     const void *a_data, *b_data, *c_data;
     void *d_data;
-    const void *alpha, *beta; /* both on the host, or on the device */
+    const void *alpha, *beta; /* both on the host, or both on the device */
     float one, host_beta;
     eitp__lt_algorithm algorithm;
     void *workspace;
@@ -65,7 +65,7 @@ struct eitp__cuda_product {
 /* The sizes of a call as one strided batch. */
 typedef struct eitp__blas_sizes {
     int64_t m, n, k, batch;
-    int64_t a_stride, b_stride; /* elements between matrices; 0: the batch has one; -1: they are not one stride apart */
+    int64_t a_stride, b_stride; /* elements between matrices; 0: the batch has one; -1: no constant stride */
     int transpose_a, transpose_b;
 } eitp__blas_sizes;
 
@@ -79,7 +79,8 @@ static const eitp__operand *eitp__blas_before(const eitp__call *call) {
 
 /* ---- Which calls ---- */
 
-/* If a factor has as many matrices as y, they are those of y's batch, one after the other. */
+/* Returns the stride of x's matrices within y's batch: 0 if x has one matrix, -1 if it does not have one for each of y.
+   Batches are contiguous. */
 static int64_t eitp__blas_stride(const eitp__operand *x, int64_t batch) {
     const int64_t matrix = x->shape[x->rank - 2] * x->shape[x->rank - 1], count = matrix ? x->elements / matrix : 0;
     return count == 1 ? 0 : count == batch ? matrix : -1;
@@ -96,7 +97,7 @@ static eitp__blas_sizes eitp__blas_sizes_of(const eitp__call *call) {
     sizes.transpose_b = matmul.transpose_b;
     sizes.a_stride = eitp__blas_stride(&call->inputs[0], sizes.batch);
     sizes.b_stride = eitp__blas_stride(&call->inputs[1], sizes.batch);
-    /* The rows of all matrices times one matrix. */
+    /* The rows of all matrices are multiplied by one matrix. */
     if (sizes.batch > 1 && sizes.a_stride > 0 && !sizes.b_stride && !sizes.transpose_a) {
         sizes.m *= sizes.batch;
         sizes.batch = 1;
@@ -106,9 +107,9 @@ static eitp__blas_sizes eitp__blas_sizes_of(const eitp__call *call) {
 }
 
 /*
- * The epilogue that does what that of the call does; 0: none. It rounds a bias to the type of y, which the contract
- * does not, and computes GELU from sums that were not rounded, where the contract does it from those in `before`: so
- * these are not for y of 16 bits. What both read besides has the type of y.
+ * Returns cuBLASLt's epilogue that is equivalent to the call's, or 0. It rounds a bias to the type of y, which the
+ * contract does not, and computes GELU from unrounded sums, where the contract uses those in `before`. So these
+ * epilogues are not used for a 16-bit y. Other operands of both have the type of y.
  */
 static unsigned eitp__blas_epilogue(const eitp__call *call) {
     const eitp_dtype y = call->outputs[0].dtype;
@@ -137,14 +138,14 @@ static unsigned eitp__blas_epilogue(const eitp__call *call) {
     }
 }
 
-/* What the epilogue writes or reads beside y; NULL: nothing. */
+/* Returns the operand that the epilogue writes or reads in addition to y, or NULL. */
 static const eitp__operand *eitp__blas_aux(const eitp__call *call) {
     return call->integers[2] == EITP__EPILOGUE_GELU_TANH            ? eitp__blas_before(call)
            : call->integers[2] == EITP__EPILOGUE_GELU_TANH_BACKWARD ? eitp__blas_input(call, 3)
                                                                     : NULL;
 }
 
-/* All are summed in F32. Devices before sm_80 lack BF16. */
+/* All products accumulate in F32. Devices before sm_80 lack BF16. */
 static int eitp__blas_has_types(const eitp__cuda_blas *blas, const eitp__call *call) {
     const eitp_dtype x = call->dtype, y = call->outputs[0].dtype;
     return (x == EITP_F32 || x == EITP_F16 || (x == EITP_BF16 && blas->capability >= 80)) &&
@@ -164,7 +165,7 @@ EITP__PRIVATE int eitp__cuda_blas_sums_rows(const eitp__call *call) {
     return a->row_elements && a->rank == 2 && call->integers[0];
 }
 
-/* Rows of y, or matrices of a batch, that an execution does not have may hold anything. */
+/* Rows of y, or matrices of a batch, beyond the execution's may contain anything. */
 static int eitp__blas_allows_rows(const eitp__call *call) {
     const eitp__operand *b = &call->inputs[1];
     const int b_has_rows = b->row_elements && b->rank == 2;
@@ -177,7 +178,7 @@ EITP__PRIVATE int eitp__cuda_blas_takes(const eitp__cuda_blas *blas, const eitp_
            eitp__blas_allows_rows(call) && eitp__blas_has_sizes(blas, call);
 }
 
-/* As NVIDIA recommends. */
+/* Returns the size that NVIDIA recommends. */
 static size_t eitp__blas_workspace_limit(const eitp__cuda_blas *blas) {
     return (size_t)(blas->capability >= 90 ? 32 : 4) << 20;
 }
@@ -186,9 +187,9 @@ EITP__PRIVATE size_t eitp__cuda_blas_workspace(const eitp__cuda_blas *blas, cons
     return eitp__cuda_blas_takes(blas, call) ? eitp__blas_workspace_limit(blas) + EITP__BLAS_WORKSPACE_ALIGNMENT : 0;
 }
 
-/* ---- Rows that an execution does not have ---- */
+/* ---- Rows beyond the execution's ---- */
 
-/* The blocks of a kernel that clears anything between nothing and all: it usually clears little. */
+/* Returns the blocks of a kernel that clears between nothing and everything, usually little. */
 static int64_t eitp__blas_clear_blocks(const eitp__call *call) {
     const int64_t a = call->inputs[0].elements, b = call->inputs[1].elements;
     const int64_t blocks = eitp__cuda_ceil_divide(a > b ? a : b, EITP__CUDA_THREADS * 8);
@@ -209,7 +210,7 @@ EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_blas_clear(void) {
 
 /* ---- Descriptions ---- */
 
-/* An attribute of an object of cuBLASLt. */
+/* An attribute of a cuBLASLt object. */
 typedef struct eitp__lt_attribute {
     int attribute;
     const void *value;
@@ -220,7 +221,8 @@ static int eitp__lt_type(eitp_dtype dtype) {
     return dtype == EITP_BF16 ? EITP__LT_BF16 : dtype == EITP_F16 ? EITP__LT_F16 : EITP__LT_F32;
 }
 
-/* A matrix of so many rows, as we see it, that is `stride` elements from the next of its batch. */
+/* Creates a matrix with `rows` rows in row-major order; `stride` is the distance in elements to the next of its
+   batch. */
 static eitp_status eitp__create_lt_layout(const eitp__cuda_blas *blas, eitp_dtype dtype, int64_t rows, int64_t columns,
                                           int64_t batch, int64_t stride, eitp__lt_layout *layout, eitp_error *error) {
     const int32_t count = (int32_t)batch;
@@ -285,15 +287,15 @@ static eitp_status eitp__create_lt_operation(const eitp__cuda_blas *blas, const 
 
 /* ---- Algorithms ---- */
 
-/* Of every start of an operand no more is known in all runs than that it has the alignment of memory. */
+/* Returns the alignment of an operand that holds in all runs: the alignment of memory allocations. */
 static uint32_t eitp__lt_alignment(const void *data) {
     const uintptr_t bits = (uintptr_t)data | EITP__ALIGNMENT;
     return (uint32_t)(bits & (~bits + 1));
 }
 
 /*
- * Of sums over parts of k those alone that are kept in F32 in the workspace, and added in their order: adding in place
- * rounds each to the type of y.
+ * Allows split-k sums only if the parts are kept in F32 in the workspace and added in order: adding in place would
+ * round each to the type of y.
  */
 static eitp_status eitp__create_lt_preference(const eitp__cuda_blas *blas, const eitp__cuda_product *product,
                                               eitp__lt_preference *preference, eitp_error *error) {
@@ -328,7 +330,7 @@ static void eitp__log_lt_algorithm(const eitp__cuda_blas *blas, const eitp__call
                    (long long)sizes->batch, (int)values[0], (int)values[1], (int)values[2]);
 }
 
-/* Stores the algorithm that cuBLASLt thinks the fastest. *is_found: there is one. */
+/* Stores the algorithm that cuBLASLt ranks first. *is_found: there is one. */
 static eitp_status eitp__find_lt_algorithm(const eitp__cuda_blas *blas, eitp__cuda_product *product, int *is_found,
                                            eitp_error *error) {
     eitp__lt_preference preference = NULL;
@@ -353,13 +355,13 @@ static eitp_status eitp__find_lt_algorithm(const eitp__cuda_blas *blas, eitp__cu
 
 /* ---- Products ---- */
 
-/* True if cuBLASLt allows these addresses. It does not promise that y may be what an epilogue reads. */
+/* True if cuBLASLt allows these addresses. It does not guarantee that y may alias an operand of the epilogue. */
 static int eitp__blas_has_addresses(const eitp__call *call) {
     const eitp__operand *aux = eitp__blas_aux(call);
     return !aux || ((uintptr_t)aux->data % EITP__LT_AUX_ALIGNMENT == 0 && aux->data != call->outputs[0].data);
 }
 
-/* alpha and beta are in the same memory. On the host they are faster. */
+/* Sets alpha and beta in the same memory. Host memory is faster. */
 static void eitp__set_lt_operands(const eitp__cuda_blas *blas, const eitp__call *call, void *workspace,
                                   eitp__cuda_product *product) {
     const int adds_operand = call->integers[2] == EITP__EPILOGUE_ADD;

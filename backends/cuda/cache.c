@@ -6,7 +6,7 @@
 
 #if EITP__WITH_CUDA
 
-/* What a file begins with. */
+/* The header of a cache file. */
 typedef struct eitp__image_header {
     char magic[8];
     uint64_t key, size;
@@ -31,7 +31,7 @@ EITP__PRIVATE void eitp__cuda_cache_open(eitp__cuda_cache *cache, const eitp_hos
     if (length >= (int)sizeof cache->folder)
         cache->folder[0] = 0;
     if (*cache->folder && eitp__make_directories(host, cache->folder, &error)) {
-        eitp__log_line(host, EITP_LOG_WARNING, "compiled kernels are not kept: %s", error.message);
+        eitp__log_line(host, EITP_LOG_WARNING, "not caching compiled kernels: %s", error.message);
         cache->folder[0] = 0;
     }
 }
@@ -66,7 +66,7 @@ static void eitp__unlock_cache(eitp__cuda_cache *cache) {
     cache->lock = NULL;
 }
 
-/* Another process may be compiling the same: then its image is found. Without a lock both compile. */
+/* Another process may be compiling the same image, which is then found. Without a lock both compile it. */
 EITP__PRIVATE int eitp__cuda_cache_find(eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image) {
     const eitp_files *files = &cache->host->files;
     double waited = 0;
@@ -102,7 +102,7 @@ EITP__PRIVATE void eitp__cuda_cache_store(eitp__cuda_cache *cache, uint64_t key,
         eitp__buffer_add(&file, image->data, image->size);
         eitp__image_path(cache, key, path, sizeof path);
         if (!file.failed && eitp__replace_file(cache->host, path, file.data, file.size, &error))
-            eitp__log_line(cache->host, EITP_LOG_WARNING, "compiled kernels are not kept: %s", error.message);
+            eitp__log_line(cache->host, EITP_LOG_WARNING, "not caching compiled kernels: %s", error.message);
         eitp__buffer_release(&file);
     }
     eitp__unlock_cache(cache);

@@ -3,13 +3,13 @@
 
 #if EITP__WITH_CUDA
 
-/* ---- Sums over rows, in chunks of them ---- */
+/* ---- Sums over rows, in chunks ---- */
 
-/* The most chunks, and the fewest rows of one. */
+/* Maximum number of chunks, and minimum rows per chunk. */
 #define EITP__CUDA_CHUNKS 128
 #define EITP__CUDA_LEAST_ROWS 32
 
-/* Columns of a block of the first stage, and of the second. */
+/* Columns per block of the first stage, and of the second. */
 #define EITP__CUDA_CHUNK_COLUMNS 128
 #define EITP__CUDA_SUM_COLUMNS 32
 
@@ -43,8 +43,8 @@ static size_t eitp__cuda_wide_chunk_workspace(const eitp__call *call) {
 
 /* ---- EMBEDDING_BACKWARD ---- */
 
-/* Rows that are sorted together, rows of a piece, threads of a block that sums one, elements of a thread, and rows of
-   the table that a block completes. */
+/* Rows that are sorted together, rows per piece, threads of a block that sums one, elements per thread, and rows of the
+   table that a block completes. */
 #define EITP__CUDA_SORTED 2048
 #define EITP__CUDA_PIECE 64
 #define EITP__CUDA_PIECE_THREADS 64
@@ -72,7 +72,7 @@ static int64_t eitp__cuda_table_blocks(const eitp__call *call) {
     return call->outputs[0].elements ? eitp__cuda_ceil_divide(call->outputs[0].shape[0], EITP__CUDA_TABLE_ROWS) : 0;
 }
 
-/* Two keys for each row; two sums for each piece. */
+/* Two keys per row, and two sums per piece. */
 static size_t eitp__cuda_embedding_workspace(const eitp__call *call) {
     return (size_t)call->inputs[0].elements * 2 * sizeof(uint64_t) +
            (size_t)(eitp__cuda_pieces(call) * call->outputs[0].shape[1]) * 2 * sizeof(float);

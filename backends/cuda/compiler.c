@@ -11,7 +11,7 @@
 
 enum { EITP__CUDA_TEXTS = EITP__COUNT(eitp__cuda_texts), EITP__CUDA_MOST_DEFINITIONS = 8 };
 
-/* ---- Opening it ---- */
+/* ---- Opening ---- */
 
 static eitp_status eitp__nvrtc_find_functions(eitp__cuda_compiler *compiler, void *library, eitp_error *error) {
 #define EITP__NVRTC_FIND(member, name, parameters)                                                                     \
@@ -22,18 +22,18 @@ static eitp_status eitp__nvrtc_find_functions(eitp__cuda_compiler *compiler, voi
     return EITP_OK;
 }
 
-/* The device itself if NVRTC knows it, else PTX of the newest older one, which the driver compiles. */
+/* Chooses the device itself if NVRTC supports it, else PTX of the newest older one, which the driver compiles. */
 static eitp_status eitp__nvrtc_choose_target(eitp__cuda_compiler *compiler, eitp_error *error) {
     int archs[256] = {0}, count = 0;
     if (compiler->arch_count(&count) || count > (int)EITP__COUNT(archs) || compiler->archs(archs))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "NVRTC does not say which devices it compiles for");
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "NVRTC does not report its supported devices");
     for (int i = 0; i < count; i++)
         if (archs[i] <= compiler->capability && archs[i] > compiler->target)
             compiler->target = archs[i];
     compiler->is_native = compiler->target == compiler->capability;
     if (!compiler->target)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "NVRTC %d.%d does not compile for this GPU (compute capability %d.%d); install that of CUDA "
+                          "NVRTC %d.%d does not support this GPU (compute capability %d.%d); install the one of CUDA "
                           "%d",
                           compiler->major, compiler->minor, compiler->capability / 10, compiler->capability % 10,
                           EITP__CUDA_OLDEST);
@@ -54,13 +54,13 @@ EITP__PRIVATE eitp_status eitp__cuda_compiler_open(eitp__cuda_compiler *compiler
                           reason);
     status = eitp__nvrtc_find_functions(compiler, library, error);
     if (!status && compiler->version(&compiler->major, &compiler->minor))
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "NVRTC does not say its version");
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "NVRTC does not report its version");
     return status ? status : eitp__nvrtc_choose_target(compiler, error);
 }
 
 /* ---- Compiling ---- */
 
-/* The index of a text, or -1. The name ends at a quote or a zero byte. */
+/* Returns the index of an embedded source, or -1. The name ends at a quote or a zero byte. */
 static int eitp__find_text(const char *name) {
     const size_t length = strcspn(name, "\"");
     for (int i = 0; i < (int)EITP__CUDA_TEXTS; i++)
@@ -69,7 +69,7 @@ static int eitp__find_text(const char *name) {
     return -1;
 }
 
-/* Marks a text, and those that it includes. A line is never divided between pieces. */
+/* Marks a source and those that it includes. A line is never split between pieces. */
 static void eitp__mark_texts(int text, char marks[EITP__CUDA_TEXTS]) {
     static const char include[] = "#include \"";
     if (text < 0 || marks[text])
@@ -80,7 +80,7 @@ static void eitp__mark_texts(int text, char marks[EITP__CUDA_TEXTS]) {
             eitp__mark_texts(eitp__find_text(at + sizeof include - 1), marks);
 }
 
-/* A kernel file, and the texts that it includes. */
+/* A kernel file and the sources that it includes. */
 typedef struct eitp__joined_texts {
     eitp__buffer buffer; /* all of them, each followed by a zero byte */
     const char *program; /* the kernel file */
@@ -104,7 +104,7 @@ static eitp_status eitp__join_texts(eitp__joined_texts *joined, const eitp_host 
         eitp__buffer_add(&joined->buffer, "", 1);
     }
     if (joined->buffer.failed)
-        return eitp__fail_memory(error, joined->buffer.size, "the texts of kernels");
+        return eitp__fail_memory(error, joined->buffer.size, "the sources of kernels");
     for (int i = 0; i < (int)EITP__CUDA_TEXTS; i++) {
         if (i == program)
             joined->program = joined->buffer.data + begins[i];
@@ -131,7 +131,7 @@ static eitp_status eitp__set_compile_options(eitp__compile_options *options, con
              compiler->target);
     options->list[options->count++] = options->texts[0];
     options->list[options->count++] = "-std=c++17";
-    options->list[options->count++] = "-default-device"; /* functions that nothing marks are the device's */
+    options->list[options->count++] = "-default-device"; /* unmarked functions are device functions */
     while (*at && options->count < EITP__CUDA_MOST_DEFINITIONS + 3) {
         const size_t length = strcspn(at, " ");
         char *text = options->texts[options->count - 2];
@@ -144,7 +144,7 @@ static eitp_status eitp__set_compile_options(eitp__compile_options *options, con
                : EITP_OK;
 }
 
-/* The log of a compilation, allocated with *size bytes; NULL if it is empty or memory is short. */
+/* Returns the log of a compilation, allocated with *size bytes; NULL if it is empty or memory ran out. */
 static char *eitp__compile_log(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program, const eitp_host *host,
                                size_t *size) {
     char *log = NULL;
@@ -156,7 +156,7 @@ static char *eitp__compile_log(const eitp__cuda_compiler *compiler, eitp__nvrtc_
     return log;
 }
 
-/* An error holds so much of the log. */
+/* Fails with the start of the log, as much as fits in an error. */
 static eitp_status eitp__fail_compile(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program,
                                       const eitp_host *host, const char *file, eitp_error *error) {
     size_t size;
@@ -167,7 +167,7 @@ static eitp_status eitp__fail_compile(const eitp__cuda_compiler *compiler, eitp_
     return status;
 }
 
-/* Warnings of a file that was compiled: for those who change it. */
+/* Logs the warnings of a compilation, for developers. */
 static void eitp__log_warnings(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program, const eitp_host *host,
                                const char *file) {
     size_t size;
@@ -175,7 +175,7 @@ static void eitp__log_warnings(const eitp__cuda_compiler *compiler, eitp__nvrtc_
     if (!log)
         return;
     if (*log)
-        eitp__log_line(host, EITP_LOG_DEBUG, "NVRTC warns of %s: %s", file, log);
+        eitp__log_line(host, EITP_LOG_DEBUG, "NVRTC warnings for %s: %s", file, log);
     eitp__release(host, log, size);
 }
 
@@ -185,7 +185,7 @@ static eitp_status eitp__fetch_image(const eitp__cuda_compiler *compiler, eitp__
     char *bytes;
     int result = compiler->is_native ? compiler->cubin_size(program, &size) : compiler->ptx_size(program, &size);
     if (result || !size)
-        return eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC compiled nothing");
+        return eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC produced no output");
     bytes = (char *)eitp__allocate(image->host, size);
     if (!bytes)
         return eitp__fail_memory(error, size, "compiled kernels");
@@ -194,7 +194,7 @@ static eitp_status eitp__fetch_image(const eitp__cuda_compiler *compiler, eitp__
         eitp__buffer_add(image, bytes, size);
     eitp__release(image->host, bytes, size);
     if (result)
-        return eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC does not give what it compiled (error %d)", result);
+        return eitp__fail(error, EITP_ERROR_INTERNAL, "cannot read the output of NVRTC (error %d)", result);
     return image->failed ? eitp__fail_memory(error, size, "compiled kernels") : EITP_OK;
 }
 
@@ -208,7 +208,7 @@ EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler
     if (!status)
         result = compiler->create(&program, joined.program, file, joined.count, joined.texts, joined.names);
     if (!status && result)
-        status = eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC accepts no program (error %d)", result);
+        status = eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC cannot create a program (error %d)", result);
     if (!status)
         status = eitp__set_compile_options(&options, compiler, definitions, error);
     if (!status && compiler->compile(program, options.count, options.list))

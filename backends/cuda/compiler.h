@@ -1,4 +1,4 @@
-/* NVRTC, opened at run time: compiles the texts of kernels/cuda/. */
+/* NVRTC, opened at run time: compiles the sources in kernels/cuda/. */
 #ifndef EITP_CUDA_COMPILER_H
 #define EITP_CUDA_COMPILER_H
 
@@ -9,7 +9,7 @@
 
 typedef struct eitp__nvrtc_program_object *eitp__nvrtc_program;
 
-/* The functions: member, name in the library, parameters. All return 0 for success. */
+/* The functions: member, name in the library, parameters. All return 0 on success. */
 #define EITP__NVRTC_FUNCTIONS(X)                                                                                       \
     X(version, "nvrtcVersion", (int *major, int *minor))                                                               \
     X(arch_count, "nvrtcGetNumSupportedArchs", (int *count))                                                           \
@@ -29,8 +29,8 @@ typedef struct eitp__nvrtc_program_object *eitp__nvrtc_program;
 typedef struct eitp__cuda_compiler {
     int major, minor; /* of NVRTC */
     int capability;   /* of the device: 86 for sm_86 */
-    int is_native;    /* compiles for the device itself, not to PTX for the newest device that this NVRTC knows */
-    int target;       /* the capability that is compiled for */
+    int is_native;    /* 1: compiles for the device itself, not to PTX for the newest device that this NVRTC supports */
+    int target;       /* target capability */
 #define EITP__NVRTC_MEMBER(member, name, parameters) int(*member) parameters;
     EITP__NVRTC_FUNCTIONS(EITP__NVRTC_MEMBER)
 #undef EITP__NVRTC_MEMBER
@@ -42,13 +42,15 @@ EITP__PRIVATE eitp_status eitp__cuda_compiler_open(eitp__cuda_compiler *compiler
                                                    int driver_version, int capability, eitp_error *error);
 
 /*
- * Compiles the embedded text `file` with definitions ("SCALAR=0 HEAD_WIDTH=64") to an image that the driver loads, in
- * `image`. Compiler errors are EITP_ERROR_INTERNAL: the texts are ours. Warnings are logged at EITP_LOG_DEBUG.
+ * Compiles the embedded source `file` with definitions ("SCALAR=0 HEAD_WIDTH=64") to an image for the driver in
+ * `image`. Compiler errors are EITP_ERROR_INTERNAL, because the sources belong to eitp. Warnings are logged at
+ * EITP_LOG_DEBUG.
  */
 EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler, const char *file,
                                              const char *definitions, eitp__buffer *image, eitp_error *error);
 
-/* Names everything that the image depends on, for a cache: a hash of its texts, the definitions, device and NVRTC. */
+/* Returns a cache key for everything that the image depends on: a hash of its sources, the definitions, device and
+   NVRTC. */
 EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compiler, const char *file,
                                               const char *definitions);
 

@@ -1,4 +1,4 @@
-/* The device's context: entered by each thread, and waited for. */
+/* The device's context: threads enter it and wait for it. */
 #include "backends/cuda/cuda.h"
 
 #if EITP__WITH_CUDA

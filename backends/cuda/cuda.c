@@ -46,7 +46,7 @@ static eitp_status eitp__cuda_create_streams(eitp__cuda *cuda, eitp_error *error
     return status;
 }
 
-/* The oldest devices whose tensor cores and barriers the kernels use. */
+/* Minimum compute capability for the tensor cores and barriers that the kernels use. */
 #define EITP__CUDA_LEAST_CAPABILITY 75
 
 static eitp_status eitp__cuda_open(eitp__cuda *cuda, const eitp__backend_config *config, eitp_error *error) {
@@ -94,9 +94,9 @@ static eitp_status eitp__cuda_create(const eitp_host *host, const eitp__backend_
     return status;
 }
 
-/* ---- What it is ---- */
+/* ---- Description ---- */
 
-/* By the address others find the GPU: see eitp_gpu_is_device. */
+/* Includes the PCI address, which identifies the GPU: see eitp_gpu_is_device. */
 static void eitp__cuda_describe(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
     const int blas = cuda->blas.version;
@@ -109,7 +109,7 @@ static void eitp__cuda_describe(const eitp__backend *backend, char *text, size_t
              cuda->device.processors, cuda->compiler.major, cuda->compiler.minor, products);
 }
 
-/* cuBLASLt chooses its algorithms by the number of multiprocessors too. */
+/* Includes the number of multiprocessors, by which cuBLASLt chooses its algorithms. */
 static void eitp__cuda_numerics(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
     const int blas = cuda->blas.version;
@@ -121,20 +121,19 @@ static void eitp__cuda_numerics(const eitp__backend *backend, char *text, size_t
              cuda->compiler.minor, products);
 }
 
-/* BF16 has tensor cores from sm_80 on; F16 has them before. */
+/* Tensor cores support BF16 from sm_80 on, F16 also before. */
 static eitp_dtype eitp__cuda_preferred_precision(const eitp__backend *backend) {
     return eitp__cuda_of(backend)->device.capability >= 80 ? EITP_BF16 : EITP_F16;
 }
 
-/* Operations of a multiprocessor in one cycle, by capability: in F32, and on tensor cores (NVIDIA's whitepapers). */
+/* Operations of a multiprocessor per cycle, by capability: in F32, and on tensor cores (NVIDIA's whitepapers). */
 static const struct {
     int capability;
     double f32, tensor;
 } eitp__cuda_rates[] = {{75, 128, 1024}, {80, 128, 2048},  {86, 256, 1024},
                         {90, 256, 4096}, {100, 256, 8192}, {120, 256, 2048}};
 
-/* Arithmetic or memory traffic, whichever takes longer, at two thirds of the nominal rates. TF32 has half of the rate
-   of 16 bits. */
+/* The maximum of arithmetic and memory time, at two thirds of the nominal rates. TF32 has half the rate of 16 bits. */
 static double eitp__cuda_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
     const eitp__cuda_device *device = &eitp__cuda_of(backend)->device;
     const double clock = device->clock_khz > 0 ? device->clock_khz * 1e3 : 1.5e9;
@@ -151,8 +150,8 @@ static double eitp__cuda_seconds(const eitp__backend *backend, const eitp__call 
     return 1.5 * fmax(flops / (rate * clock * device->processors), bytes / bandwidth) + 3e-6;
 }
 
-/* Rows of sequences begin where the CPU's do, so that dropout draws the same. Sums over rows in parts have bits of
-   their own, whatever the parts begin at: their order depends on the shapes. */
+/* Sequences start at the same rows as on the CPU, so that dropout is the same. Sums over rows in parts have different
+   bits wherever the parts start: their order depends on the shapes. */
 static int eitp__cuda_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
     (void)backend, (void)dtype;
     return 1;
@@ -167,7 +166,7 @@ static int eitp__cuda_supports(const eitp__backend *backend, const eitp__call *c
     return eitp__cuda_find(call, &eitp__cuda_of(backend)->device) != NULL;
 }
 
-/* Until it is prepared, a product may be cuBLASLt's or ours. */
+/* Before it is prepared, a product may be computed by either cuBLASLt or eitp's kernels. */
 static size_t eitp__cuda_workspace(const eitp__backend *backend, const eitp__call *call) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
     const eitp__cuda_kernels *kernels = eitp__cuda_find(call, &cuda->device);
@@ -228,7 +227,7 @@ static void eitp__cuda_release(eitp__backend *backend, eitp__place place, void *
         cuda->driver.release((eitp__cuda_address)(uintptr_t)memory);
 }
 
-/* Checks the result of a copy that was begun, and waits for it. */
+/* Checks the result of starting a copy, and waits for it. */
 static eitp_status eitp__cuda_finish_copy(const eitp__cuda *cuda, eitp__cuda_result result, const char *name,
                                           eitp_error *error) {
     const eitp_status status = eitp__cuda_check(&cuda->driver, result, name, error);

@@ -1,4 +1,4 @@
-/* What the files of the CUDA backend share: the backend object, and its programs. */
+/* Shared declarations of the CUDA backend: the backend object and its programs. */
 #ifndef EITP_CUDA_H
 #define EITP_CUDA_H
 
@@ -8,8 +8,8 @@
 
 #if EITP__WITH_CUDA
 
-/* Pinned memory between device and storage: two pieces, of which one is used while the other is copied. Storage that is
-   in pinned memory itself needs none. */
+/* Pinned memory between device and storage: two pieces, one in use while the other is copied. Not needed for storage
+   that is itself in pinned memory. */
 #define EITP__CUDA_STAGE_BYTES ((size_t)4 << 20)
 
 typedef struct eitp__cuda {
@@ -22,11 +22,11 @@ typedef struct eitp__cuda {
     int pageable; /* eitp__backend_config.pageable */
     int handle;   /* of the device, while its context is retained */
     eitp__cuda_context context;
-    eitp__cuda_stream compute, copy;  /* copy: transfers, in their order */
-    eitp__cuda_event fork, join;      /* orders the two streams */
+    eitp__cuda_stream compute, copy;  /* copy: transfers, in order */
+    eitp__cuda_event fork, join;      /* synchronize the two streams */
     char *stages[2];                  /* NULL until a program has transfers */
-    eitp_error late;                  /* of a transfer; reported by `wait` */
-    struct eitp__cuda_program *timed; /* those with executions whose times were not read yet */
+    eitp_error late;                  /* error of a transfer, reported by `wait` */
+    struct eitp__cuda_program *timed; /* programs with executions whose times have not been read */
 } eitp__cuda;
 
 static inline EITP__UNUSED eitp__cuda *eitp__cuda_of(const eitp__backend *backend) {
@@ -38,7 +38,7 @@ static inline EITP__UNUSED eitp__cuda *eitp__cuda_of(const eitp__backend *backen
 /* Makes the device's context current on this thread. */
 EITP__PRIVATE eitp_status eitp__cuda_enter(const eitp__cuda *cuda, eitp_error *error);
 
-/* Enters the context and synchronises the compute stream, even if entering failed. */
+/* Enters the context and synchronizes the compute stream, even if entering failed. */
 EITP__PRIVATE eitp_status eitp__cuda_finish(const eitp__cuda *cuda, eitp_error *error);
 
 /* ---- program.c: functions of eitp__backend_interface ---- */
@@ -58,15 +58,15 @@ EITP__PRIVATE eitp_status eitp__cuda_measure(eitp__backend *backend, eitp__backe
 
 /* ---- transfers.c ---- */
 
-/* A piece of a transfer: copied between device and pinned memory, and by the driver's thread between that and the
-   storage, unless it is the storage's. */
+/* A piece of a transfer: copied between device and pinned memory by the device, and between pinned memory and storage
+   by the driver's thread, unless the storage is pinned. */
 typedef struct eitp__cuda_piece {
     eitp__cuda *cuda;
     const eitp__storage *storage;
     uint64_t offset;
     size_t size;
     char *pinned;
-    int is_direct; /* `pinned` is the storage's */
+    int is_direct; /* `pinned` is in the storage */
     int is_read;
 } eitp__cuda_piece;
 
@@ -74,44 +74,44 @@ typedef struct eitp__cuda_piece {
 typedef struct eitp__cuda_transfers {
     eitp__cuda_piece *pieces; /* [capacity] */
     size_t count, capacity;
-    size_t *first;           /* by instruction: its first piece */
-    eitp__cuda_event *begun; /* by instruction: the end of its copies; NULL for others */
+    size_t *first;           /* indexed by instruction: its first piece */
+    eitp__cuda_event *begun; /* indexed by instruction: the end of its copies; NULL for others */
     size_t instruction_count;
 } eitp__cuda_transfers;
 
-/* Zeros for a program without transfers. After a failure release them too. */
+/* Creates the transfers of a program: zeros if it has none. Release them even after a failure. */
 EITP__PRIVATE eitp_status eitp__cuda_transfers_create(eitp__cuda *cuda, const eitp__program_info *info,
                                                       eitp__cuda_transfers *transfers, eitp_error *error);
 EITP__PRIVATE void eitp__cuda_transfers_release(eitp__cuda *cuda, eitp__cuda_transfers *transfers);
 
-/* Begins a transfer on the stream of copies, or lets the compute stream wait for one. */
+/* Starts a transfer on the copy stream, or makes the compute stream wait for one. */
 EITP__PRIVATE eitp_status eitp__cuda_transfer(eitp__cuda *cuda, const eitp__program_info *info,
                                               const eitp__cuda_transfers *transfers, size_t instruction,
                                               eitp_error *error);
 
 /* ---- phases.c ---- */
 
-/* A phase that begins before an instruction, and its event in the compute stream. */
+/* A phase that starts before an instruction, and its event in the compute stream. */
 typedef struct eitp__cuda_phase {
     size_t first;
     eitp__phase phase;
     eitp__cuda_event begin;
 } eitp__cuda_phase;
 
-/* The phases of a whole execution. */
+/* The phases of a complete execution. */
 typedef struct eitp__cuda_phases {
     eitp__cuda_phase *changes; /* [capacity]: `count` phases, and the end of the last one */
     size_t count, capacity;
     double *seconds;     /* eitp__program_info.seconds */
-    unsigned executions; /* that were not waited for. Events have the times of the last one, which stand for all */
+    unsigned executions; /* not waited for yet. Events have the times of the last one, which are used for all */
 } eitp__cuda_phases;
 
-/* Zeros for a program whose times nobody wants. After a failure release them too. */
+/* Creates the phases of a program: zeros if its times are not requested. Release them even after a failure. */
 EITP__PRIVATE eitp_status eitp__cuda_phases_create(eitp__cuda *cuda, const eitp__program_info *info,
                                                    eitp__cuda_phases *phases, eitp_error *error);
 EITP__PRIVATE void eitp__cuda_phases_release(eitp__cuda *cuda, eitp__cuda_phases *phases);
 
-/* Records the event before an instruction, or that of the end, if there is one: number *next, which begins with 0. Only
+/* Records the event before an instruction, or at the end, if there is one; *next is its number, starting from 0. Only
    while a graph is captured. */
 EITP__PRIVATE eitp_status eitp__cuda_phases_record(eitp__cuda *cuda, const eitp__cuda_phases *phases, size_t *next,
                                                    size_t instruction, eitp_error *error);

@@ -24,7 +24,7 @@ EITP__PRIVATE eitp_status eitp__cuda_driver_open(eitp__cuda_driver *driver, eitp
     eitp_status status;
     memset(driver, 0, sizeof *driver);
     if (!library)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "there is no NVIDIA driver: %s; use device 'cpu'",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "no NVIDIA driver: %s; use device 'cpu'",
                           *reason ? reason : EITP__CUDA_LIBRARY " is missing");
     status = eitp__cuda_find_functions(driver, library, error);
     if (status)
@@ -32,12 +32,12 @@ EITP__PRIVATE eitp_status eitp__cuda_driver_open(eitp__cuda_driver *driver, eitp
     result = driver->init(0);
     if (result == EITP__CUDA_NO_DEVICE)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "the NVIDIA driver sees no GPU (CUDA_VISIBLE_DEVICES may hide it); use device 'cpu'");
+                          "the NVIDIA driver found no GPU (CUDA_VISIBLE_DEVICES may hide it); use device 'cpu'");
     if (!result)
         result = driver->driver_version(&driver->version);
     if (result) {
         driver->error_text(result, &text);
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the NVIDIA driver cannot be used: %s (error %d)",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "cannot use the NVIDIA driver: %s (error %d)",
                           text ? text : "", result);
     }
     return EITP_OK;
@@ -54,7 +54,7 @@ EITP__PRIVATE eitp_status eitp__cuda_check(const eitp__cuda_driver *driver, eitp
                       "%s failed: %s (%s)", name, text ? text : "unknown error", word ? word : "no name");
 }
 
-/* The attributes of a device, and where they are stored. */
+/* The attributes of a device, and where to store them. */
 static eitp__cuda_result eitp__cuda_read_attributes(const eitp__cuda_driver *driver, int handle,
                                                     eitp__cuda_device *device) {
     int major = 0, minor = 0, shared = 0;
@@ -78,7 +78,7 @@ static eitp__cuda_result eitp__cuda_read_attributes(const eitp__cuda_driver *dri
     return result;
 }
 
-/* The address only serves to find sensors, so a failure is ignored. Lower case, as in sysfs. */
+/* The address is only used to find sensors, so a failure is ignored. Lower case, as in sysfs. */
 static void eitp__cuda_read_address(const eitp__cuda_driver *driver, int handle, eitp__cuda_device *device) {
     if (driver->device_address(device->address, (int)sizeof device->address, handle))
         *device->address = 0;
@@ -95,8 +95,8 @@ EITP__PRIVATE eitp_status eitp__cuda_device_read(const eitp__cuda_driver *driver
     if (status)
         return status;
     if (ordinal >= count)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "there is no GPU %d: %d %s visible (CUDA_VISIBLE_DEVICES)",
-                          ordinal, count, count == 1 ? "is" : "are");
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "no GPU %d: %d %s visible (CUDA_VISIBLE_DEVICES)", ordinal,
+                          count, count == 1 ? "is" : "are");
     status = eitp__cuda_check(driver, driver->device_get(&handle, ordinal), "cuDeviceGet", error);
     if (!status)
         status = eitp__cuda_check(driver, driver->device_name(device->name, (int)sizeof device->name, handle),

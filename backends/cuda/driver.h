@@ -1,5 +1,5 @@
 /*
- * The CUDA driver, opened at run time: types and functions of its interface, by names of our own. Nothing of CUDA is
+ * The CUDA driver, opened at run time: types and functions of its interface under our own names. No CUDA files are
  * needed to build. (CUDA Driver API 12 and 13.)
  */
 #ifndef EITP_CUDA_DRIVER_H
@@ -22,14 +22,14 @@ typedef struct eitp__cuda_event_object *eitp__cuda_event;
 typedef struct eitp__cuda_graph_object *eitp__cuda_graph;
 typedef struct eitp__cuda_graph_exec_object *eitp__cuda_graph_exec;
 
-/* Values of CUresult that are told apart. */
+/* The values of CUresult in use. */
 enum {
     EITP__CUDA_OUT_OF_MEMORY = 2,
     EITP__CUDA_NO_DEVICE = 100,
     EITP__CUDA_NOT_READY = 600,
 };
 
-/* Values of CUdevice_attribute. */
+/* The values of CUdevice_attribute in use. */
 enum {
     EITP__CUDA_CLOCK_RATE = 13,
     EITP__CUDA_PROCESSOR_COUNT = 16,
@@ -107,15 +107,15 @@ typedef struct eitp__cuda_driver {
 #undef EITP__CUDA_MEMBER
 } eitp__cuda_driver;
 
-/* Opens libcuda.so.1 and initialises it. EITP_ERROR_UNSUPPORTED, with the reason, if that is not possible. */
+/* Opens libcuda.so.1 and initializes it. EITP_ERROR_UNSUPPORTED, with the reason, if that fails. */
 EITP__PRIVATE eitp_status eitp__cuda_driver_open(eitp__cuda_driver *driver, eitp_error *error);
 
-/* Reads what is known of a visible device. */
+/* Reads the properties of a visible device. */
 EITP__PRIVATE eitp_status eitp__cuda_device_read(const eitp__cuda_driver *driver, int ordinal,
                                                  eitp__cuda_device *device, eitp_error *error);
 
 /*
- * Turns the result of the function `name` into a status: EITP_ERROR_MEMORY if the device is out of memory, else
+ * Converts the result of the function `name` to a status: EITP_ERROR_MEMORY if the device is out of memory, else
  * EITP_ERROR_INTERNAL with the driver's message.
  */
 EITP__PRIVATE eitp_status eitp__cuda_check(const eitp__cuda_driver *driver, eitp__cuda_result result, const char *name,

@@ -7,7 +7,7 @@ static int64_t eitp__cuda_factored_blocks(int64_t elements) {
     return eitp__cuda_ceil_divide(elements, EITP__CUDA_THREADS);
 }
 
-/* Of columns, then of rows. */
+/* Blocks for columns, then for rows. */
 static int64_t eitp__cuda_means_blocks(const eitp__call *call) {
     return eitp__cuda_factored_blocks(call->inputs[0].elements) + eitp__cuda_factored_blocks(call->inputs[4].elements);
 }
@@ -21,7 +21,7 @@ static size_t eitp__cuda_means_workspace(const eitp__call *call) {
     return (size_t)eitp__cuda_factored_blocks(call->inputs[4].elements) * sizeof(double);
 }
 
-/* One for the directions, then those of rows. */
+/* One block for the directions, then those for rows. */
 static int64_t eitp__cuda_momentum_blocks(const eitp__call *call) {
     return 1 + eitp__cuda_factored_blocks(call->inputs[1].elements);
 }

@@ -1,4 +1,4 @@
-/* Finds the kernels of a call among those of all files. */
+/* Finds the kernels of a call in the lists of all files. */
 #include "backends/cuda/slots.h"
 
 #if EITP__WITH_CUDA

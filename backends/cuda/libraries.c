@@ -5,7 +5,7 @@
 
 #if EITP__WITH_CUDA
 
-/* A search for one library. `path` is that of the last attempt. */
+/* A search for one library. `path` is the last path tried. */
 typedef struct eitp__library_search {
     const eitp_host *host;
     const char *file; /* "libnvrtc.so.13" */
@@ -16,7 +16,7 @@ typedef struct eitp__library_search {
     void *found;
 } eitp__library_search;
 
-/* Tries the library in a folder, if it is there. Returns whether it was opened. */
+/* Tries the library in a folder, if it is there. Returns 1 if it was opened. */
 static int eitp__try_library_in(eitp__library_search *search, const char *folder) {
     eitp_path_info info;
     const int length = snprintf(search->path, sizeof search->path, "%s/%s", folder, search->file);
@@ -27,7 +27,7 @@ static int eitp__try_library_in(eitp__library_search *search, const char *folder
     return search->found != NULL;
 }
 
-/* Tries the folders of PyPI's wheels: those of CUDA 13 share one, those of CUDA 12 have one for each library. */
+/* Tries the folders of PyPI wheels: those of CUDA 13 share one, those of CUDA 12 have one for each library. */
 static int eitp__try_packages(eitp__library_search *search, const char *packages) {
     static const char *const folders[] = {"cu%d/lib", "cuda_nvrtc/lib", "cublas/lib"};
     char folder[32], path[512];
@@ -64,7 +64,8 @@ static int eitp__try_python(eitp__library_search *search, const char *root) {
     return search->found != NULL;
 }
 
-/* Environment variables that name a folder, what comes after it, and whether a Python is there. */
+/* Tries folders in environment variables, with a suffix, and the Python packages below those that may contain a
+   Python. */
 static int eitp__try_environment(eitp__library_search *search) {
     static const struct {
         const char *variable, *below;
@@ -115,7 +116,7 @@ EITP__PRIVATE void *eitp__cuda_open_library(const eitp_host *host, const char *n
             return search.found;
     }
     snprintf(reason, size,
-             "lib%s.so.%d is neither among the system's libraries, nor below CUDA_HOME, nor in a Python's "
+             "lib%s.so.%d not found in the system's libraries, below CUDA_HOME, or in a Python's "
              "packages",
              name, newest);
     return NULL;

@@ -3,18 +3,18 @@
 
 #if EITP__WITH_CUDA
 
-/* A measurement ends after so many seconds of the device. */
+/* Device time in seconds after which a measurement ends. */
 #define EITP__CUDA_PEAK_SECONDS 0.02
 
-/* A call worth measuring takes so long: launches take some microseconds. */
+/* Minimum duration of a measured call in seconds: launches take some microseconds. */
 #define EITP__CUDA_LEAST_SECONDS 1e-3
 
-/* Elements of a loop over memory, and rows of a product: the first is small, since an emulated device is slow. */
+/* Elements of a loop over memory, and rows of a product. The minima are small because an emulated device is slow. */
 enum { EITP__LEAST_ROWS = 64, EITP__MOST_ROWS = 8192, EITP__LEAST_LENGTH = 1 << 12, EITP__MOST_LENGTH = 1 << 27 };
 
 /* ---- A call ---- */
 
-/* A call with operands in memory of its own, which is zero. */
+/* A call whose operands have their own zeroed memory. */
 typedef struct eitp__timed_call {
     eitp__call call;
     eitp__instruction instruction;
@@ -46,7 +46,7 @@ static void eitp__timed_call_end(eitp__backend *backend, eitp__timed_call *timed
     interface->release(backend, EITP__PLACE_DEVICE, timed->info.workspace, timed->workspace);
 }
 
-/* Prepares timed->call, whose operands have no memory yet. Returns 0 if that is not possible. End it in any case. */
+/* Prepares timed->call, whose operands have no memory yet. Returns 0 if that is not possible. Always end it. */
 static int eitp__timed_call_begin(eitp__backend *backend, eitp__timed_call *timed) {
     const eitp__backend_interface *interface = backend->interface;
     int has_memory = 1;
@@ -64,7 +64,7 @@ static int eitp__timed_call_begin(eitp__backend *backend, eitp__timed_call *time
            !interface->prepare(backend, &timed->info, &timed->program, NULL);
 }
 
-/* The seconds of an execution; 0 if it fails. */
+/* Returns the seconds of an execution, or 0 if it fails. */
 static double eitp__timed_call_time(eitp__backend *backend, eitp__timed_call *timed) {
     static const eitp__poll never = {NULL, NULL};
     const eitp__backend_interface *interface = backend->interface;
@@ -75,7 +75,8 @@ static double eitp__timed_call_time(eitp__backend *backend, eitp__timed_call *ti
     return timed->seconds[EITP__PHASE_FORWARD];
 }
 
-/* The least seconds of some executions; 0 if it cannot be executed. The first one of a program captures it. */
+/* Returns the minimum seconds of several executions, or 0 if the call cannot be executed. The first execution of a
+   program captures it. */
 static double eitp__timed_call_measure(eitp__backend *backend, const eitp__call *call) {
     eitp__timed_call timed;
     double best = 0, total = 0;
@@ -105,7 +106,7 @@ static void eitp__set_matrix(eitp__operand *x, eitp_dtype dtype, int64_t rows, i
     x->elements = rows * columns;
 }
 
-/* A product of square matrices. */
+/* Creates a product of square matrices. */
 static eitp__call eitp__square_product(eitp_dtype dtype, int64_t rows) {
     eitp__call call;
     memset(&call, 0, sizeof call);
@@ -119,7 +120,7 @@ static eitp__call eitp__square_product(eitp_dtype dtype, int64_t rows) {
     return call;
 }
 
-/* A loop over F32 arrays: of SUM_SQUARES, FILL or ADD. */
+/* Creates a loop over F32 arrays: SUM_SQUARES, FILL or ADD. */
 static eitp__call eitp__array_loop(eitp__slot slot, int inputs, int64_t elements) {
     const int sums = slot == EITP__SLOT_SUM_SQUARES;
     eitp__call call;
@@ -140,7 +141,7 @@ static eitp__call eitp__array_loop(eitp__slot slot, int inputs, int64_t elements
     return call;
 }
 
-/* Bytes per second of loops that are long enough, of which each element moves so many arrays. */
+/* Returns the bytes per second of sufficiently long loops, in which each element moves `arrays` values. */
 static double eitp__array_rate(eitp__backend *backend, eitp__slot slot, int inputs, int arrays) {
     double rate = 0, seconds = 0;
     for (int64_t n = EITP__LEAST_LENGTH; n <= EITP__MOST_LENGTH && seconds < EITP__CUDA_LEAST_SECONDS; n *= 8) {
@@ -170,8 +171,8 @@ EITP__PRIVATE double eitp__cuda_peak(const eitp__backend *backend, eitp_dtype dt
     return rate;
 }
 
-/* Memory that is read and written at a time does not depend on the number of arrays as it does on a processor: two that
-   are read and one that is written stand for `update`. */
+/* Unlike on a CPU, the bandwidth does not depend on the number of arrays: two that are read and one that is written
+   represent `update`. */
 EITP__PRIVATE eitp_status eitp__cuda_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
     memset(limits, 0, sizeof *limits);
@@ -182,7 +183,7 @@ EITP__PRIVATE eitp_status eitp__cuda_measure(eitp__backend *backend, eitp__backe
     limits->update = eitp__array_rate(backend, EITP__SLOT_ADD, 2, 3);
     return limits->read > 0 && limits->write > 0 && limits->update > 0 && limits->flops[EITP_F32] > 0
                ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_INTERNAL, "the speed of the GPU cannot be measured");
+               : eitp__fail(error, EITP_ERROR_INTERNAL, "cannot measure the speed of the GPU");
 }
 
 #endif

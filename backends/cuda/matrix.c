@@ -3,10 +3,11 @@
 
 #if EITP__WITH_CUDA
 
-/* Extents of matrices in the workspace are multiples of this one. */
+/* Extents of matrices in the workspace are multiples of this. */
 #define EITP__CUDA_CHOLESKY_TILE 64
 
-/* Blocks have a matrix each in the workspace; so many that these need no more, but at least one. */
+/* Each block has a matrix in the workspace. The number of blocks is limited so that these use at most this much, but is
+   at least one. */
 #define EITP__CUDA_MATRIX_BYTES ((int64_t)128 << 20)
 #define EITP__CUDA_MATRIX_BLOCKS 1024
 

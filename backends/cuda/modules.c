@@ -44,7 +44,7 @@ static eitp_status eitp__load_module(eitp__cuda_modules *modules, const char *fi
     eitp_status status;
     if (!eitp__reserve(modules->host, (void **)&modules->loaded, &modules->capacity, modules->count + 1,
                        sizeof *modules->loaded))
-        return eitp__fail_memory(error, sizeof *modules->loaded, "a module of kernels");
+        return eitp__fail_memory(error, sizeof *modules->loaded, "a kernel module");
     *loaded = &modules->loaded[modules->count];
     (*loaded)->file = file;
     snprintf((*loaded)->definitions, sizeof(*loaded)->definitions, "%s", definitions);

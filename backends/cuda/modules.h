@@ -1,4 +1,4 @@
-/* The kernels that are loaded on the device. */
+/* The kernels loaded on the device. */
 #ifndef EITP_CUDA_MODULES_H
 #define EITP_CUDA_MODULES_H
 
@@ -9,7 +9,7 @@
 
 #if EITP__WITH_CUDA
 
-/* A kernel file, compiled with some definitions. */
+/* A kernel file, compiled with a set of definitions. */
 typedef struct eitp__loaded_module {
     const char *file;
     char definitions[EITP__CUDA_DEFINITIONS];
@@ -31,7 +31,7 @@ EITP__PRIVATE void eitp__cuda_modules_init(eitp__cuda_modules *modules, const ei
 /* Unloads all. */
 EITP__PRIVATE void eitp__cuda_modules_release(eitp__cuda_modules *modules);
 
-/* Finds a kernel, compiling and loading its file first if that was not done yet. */
+/* Finds a kernel. Compiles and loads its file first if necessary. */
 EITP__PRIVATE eitp_status eitp__cuda_modules_find(eitp__cuda_modules *modules, const char *file,
                                                   const char *definitions, const char *kernel,
                                                   eitp__cuda_function *function, eitp_error *error);

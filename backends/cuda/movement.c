@@ -10,10 +10,10 @@ static int64_t eitp__cuda_movement_blocks(const eitp__call *call) {
     return eitp__cuda_ceil_divide(call->outputs[0].elements, EITP__CUDA_THREADS * 8);
 }
 
-/* The side of a tile that is turned. */
+/* Side length of a transposed tile. */
 #define EITP__CUDA_TURNED 32
 
-/* True if the last dimension of x is another one of y, and both are long enough to turn tiles. */
+/* True if the last dimension of x is a different one in y, and both are long enough for transposing tiles. */
 static int eitp__cuda_turns(const eitp__call *call, const eitp__cuda_device *device) {
     const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0];
     const int last = y->rank - 1;
@@ -30,12 +30,12 @@ static int64_t eitp__cuda_turned_blocks(const eitp__call *call) {
                        : 0;
 }
 
-/* A warp for each row of output 0. */
+/* A warp per row of output 0. */
 static int64_t eitp__cuda_embedding_blocks(const eitp__call *call) {
     return call->outputs[0].elements ? eitp__cuda_ceil_divide(call->outputs[0].shape[0], EITP__CUDA_THREADS / 32) : 0;
 }
 
-/* Up to 32 threads share a line where there are few lines and many indices, until the device is busy. */
+/* Up to 32 threads share a row if there are few rows and many indices, until the device is busy. */
 static int64_t eitp__cuda_scatter_blocks(const eitp__call *call) {
     const eitp__operand *y = &call->outputs[0], *d = &call->inputs[1];
     const int64_t extent = y->shape[call->integers[0]], lines = extent ? y->elements / extent : 0;

@@ -1,9 +1,9 @@
-/* The times of a program's phases: events in its graph, where the phase changes in the compute stream. */
+/* The times of a program's phases: events in its graph where the phase changes in the compute stream. */
 #include "backends/cuda/cuda.h"
 
 #if EITP__WITH_CUDA
 
-/* Transfers begin beside the compute stream, which only waits for their ends. */
+/* Transfers start alongside the compute stream, which only waits for their ends. */
 static int eitp__takes_time(const eitp__instruction *instruction) {
     return instruction->kind == EITP__COMPUTE || instruction->kind == EITP__COMPLETE;
 }
@@ -12,7 +12,7 @@ static eitp__phase eitp__phase_of(const eitp__instruction *instruction) {
     return instruction->kind == EITP__COMPUTE ? instruction->phase : EITP__PHASE_TRANSFER;
 }
 
-/* Lists where phases begin, in `changes` unless it is NULL, and returns how many. */
+/* Lists the starts of phases in `changes`, unless it is NULL. Returns their number. */
 static size_t eitp__list_phases(const eitp__program_info *info, eitp__cuda_phase *changes) {
     eitp__phase before = EITP__PHASE_COUNT;
     size_t count = 0;

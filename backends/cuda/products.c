@@ -5,10 +5,10 @@
 
 #if EITP__WITH_CUDA
 
-/* How a block computes: a tile of y, `depth` steps of k at a time, and on tensor cores its warps. */
+/* Computation of a block: a tile of y, with `depth` steps of k at a time, and on tensor cores its warps. */
 typedef struct eitp__cuda_tile {
     int rows, columns, depth, warps_down, warps_across; /* depth: 0 without tensor cores */
-    int is_shifted;                                     /* rows of operands begin at any element */
+    int is_shifted;                                     /* rows of operands may start at any element */
 } eitp__cuda_tile;
 
 static int64_t eitp__cuda_tiles(const eitp__call *call, int64_t rows, int64_t columns) {
@@ -17,9 +17,9 @@ static int64_t eitp__cuda_tiles(const eitp__call *call, int64_t rows, int64_t co
            eitp__product_parts_of(call).count;
 }
 
-/* ---- Which kernels a call has ---- */
+/* ---- Choosing kernels ---- */
 
-/* True if its sizes are small enough for the numbers of kernels, and blocks of HEAD as wide as tiles. */
+/* True if its sizes are small enough for the integers of kernels, and blocks of HEAD are as wide as tiles. */
 static int eitp__cuda_is_product(const eitp__call *call) {
     const eitp__matmul sizes = eitp__matmul_sizes(call);
     const int64_t most = 1 << 30, blocks = call->outputs[1].shape[1];
@@ -32,14 +32,14 @@ static int eitp__cuda_has_tensor_cores(const eitp__call *call, const eitp__cuda_
     return device->capability >= (call->dtype == EITP_F16 ? 75 : 80);
 }
 
-/* True if tiles of 128 x 128 are worth it: they read less, but should occupy half of the device. No bit depends on the
-   tile. */
+/* True if tiles of 128 x 128 are worthwhile: they read less, but should occupy half of the device. The bits do not
+   depend on the tile. */
 static int eitp__cuda_is_large(const eitp__call *call, const eitp__cuda_device *device) {
     const eitp__matmul sizes = eitp__matmul_sizes(call);
     return sizes.m > 64 && sizes.n > 64 && eitp__cuda_tiles(call, 128, 128) >= device->processors / 2;
 }
 
-/* True if rows of both operands begin aligned to 16 bytes, and the processor copies these without registers. */
+/* True if rows of both operands start at multiples of 16 bytes, and the processor copies these without registers. */
 static int eitp__cuda_is_copied(const eitp__call *call, const eitp__cuda_device *device) {
     const eitp__matmul sizes = eitp__matmul_sizes(call);
     return device->capability >= 80 && sizes.lda % 8 == 0 && sizes.ldb % 8 == 0;
@@ -79,7 +79,7 @@ static int eitp__cuda_tile_supports(const eitp__call *call, const eitp__cuda_dev
     }
 }
 
-/* ---- How they are launched ---- */
+/* ---- Launching ---- */
 
 static void eitp__cuda_define_tile(const eitp__call *call, const eitp__cuda_tile *tile, char *text, size_t size) {
     const eitp__matmul sizes = eitp__matmul_sizes(call);
@@ -91,7 +91,7 @@ static void eitp__cuda_define_tile(const eitp__call *call, const eitp__cuda_tile
                  tile->warps_down, tile->warps_across, tile->is_shifted);
 }
 
-/* Bytes of the steps of k in the memory of a block, or of the sums that take their place. */
+/* Bytes of the steps of k in the memory of a block, or of the sums that replace them. */
 static size_t eitp__cuda_tile_shared(const eitp__call *call, const eitp__cuda_tile *tile) {
     const int wide = (int)eitp_dtype_size(eitp__wide(call->dtype)), few = 16 / wide;
     const int rows = tile->depth ? 16 * tile->warps_down : 16;
@@ -130,8 +130,8 @@ static int64_t eitp__cuda_parts_blocks(const eitp__call *call) {
         return eitp__cuda_tile_shared(call, &eitp__cuda_tile_##name);                                                  \
     }
 
-/* Warps have 64 x 64 sums, the most that fit in registers, as each factor that they load is then multiplied by most
-   others; if shifted, 64 x 32, as what is shifted needs registers too. */
+/* Warps have 64 x 64 sums, the most that fit in registers, so that each loaded factor is used as often as possible. If
+   shifted, they have 64 x 32, because shifting needs registers too. */
 EITP__CUDA_TILE(large, 128, 128, 32, 2, 2, 0)
 EITP__CUDA_TILE(large_shifted, 128, 128, 32, 2, 4, 1)
 EITP__CUDA_TILE(small, 64, 64, 32, 2, 2, 0)

@@ -1,4 +1,4 @@
-/* Programs: each call as launches of kernels or as a product of cuBLASLt, and all of them as one CUDA graph. */
+/* Programs: each call as kernel launches or as a cuBLASLt product, and all of them as one CUDA graph. */
 #include "backends/cuda/cuda.h"
 
 #include "backends/cuda/slots.h"
@@ -6,25 +6,25 @@
 
 #if EITP__WITH_CUDA
 
-/* A launch of a kernel, or a product of cuBLASLt. */
+/* A kernel launch, or a cuBLASLt product. */
 typedef struct eitp__cuda_launch {
     eitp__cuda_product *product; /* NULL: a kernel */
     eitp__cuda_function function;
     unsigned blocks, threads, shared;
-    size_t argument; /* the number of the instruction: stages of a call share theirs */
+    size_t argument; /* index of the instruction: the stages of a call share its arguments */
 } eitp__cuda_launch;
 
 typedef struct eitp__cuda_program eitp__cuda_program;
 
 struct eitp__cuda_program {
     eitp__program_info info;
-    eitp__launch *arguments; /* one for each instruction */
+    eitp__launch *arguments; /* one per instruction */
     eitp__cuda_launch *launches;
     size_t launch_count;
-    size_t *first; /* by instruction, and one more: its first launch */
+    size_t *first; /* indexed by instruction, and one more: its first launch */
     eitp__cuda_transfers transfers;
     eitp__cuda_phases phases;
-    eitp__cuda_graph_exec graph;    /* of all instructions; NULL until they were executed together */
+    eitp__cuda_graph_exec graph;    /* of all instructions; NULL until they are executed together */
     eitp__cuda_program *next_timed; /* in eitp__cuda.timed, if there are executions in `phases` */
 };
 
@@ -47,7 +47,7 @@ static eitp_status eitp__cuda_prepare_stage(eitp__cuda *cuda, const eitp__cuda_k
                           eitp__slot_name(call->slot));
     status =
         eitp__cuda_modules_find(&cuda->modules, kernels->file, definitions, stage->kernel, &launch->function, error);
-    /* More than 48 KiB must be asked for. */
+    /* More than 48 KiB must be requested. */
     if (!status && launch->shared > 48 << 10)
         status = eitp__cuda_check(
             &cuda->driver,
@@ -56,7 +56,7 @@ static eitp_status eitp__cuda_prepare_stage(eitp__cuda *cuda, const eitp__cuda_k
     return status;
 }
 
-/* Adds the launches of instruction `i` by these kernels. */
+/* Adds the launches of these kernels for instruction `i`. */
 static eitp_status eitp__cuda_prepare_stages(eitp__cuda *cuda, eitp__cuda_program *program, size_t i,
                                              const eitp__cuda_kernels *kernels, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -70,7 +70,7 @@ static eitp_status eitp__cuda_prepare_stages(eitp__cuda *cuda, eitp__cuda_progra
     return status;
 }
 
-/* True if the memory of one of these operands contains that of x. */
+/* True if the memory of one of these operands contains x. */
 static int eitp__cuda_contain(const eitp__operand *operands, int count, const eitp__operand *x) {
     const uintptr_t begin = (uintptr_t)x->data, end = begin + (uintptr_t)x->elements * eitp_dtype_size(x->dtype);
     for (int i = 0; i < count; i++) {
@@ -84,9 +84,9 @@ static int eitp__cuda_contain(const eitp__operand *operands, int count, const ei
 }
 
 /*
- * True if rows of an operand of instruction `i` that an execution does not have may be overwritten: the program
- * computes the tensor anew each time, with no more rows than the execution has, so no one reads them. Those of an input
- * may be there for a later execution that has more.
+ * True if rows of an operand of instruction `i` beyond the execution's may be overwritten: the program recomputes the
+ * tensor each time, with no more rows than the execution has, so they are never read. Such rows of an input may be data
+ * for a later execution with more rows.
  */
 static int eitp__cuda_may_clear(const eitp__program_info *info, size_t i, const eitp__operand *x) {
     for (size_t k = 0; k < i; k++) {
@@ -212,7 +212,7 @@ static eitp_status eitp__cuda_issue_kernel(eitp__cuda *cuda, const eitp__cuda_pr
                             "cuLaunchKernel", error);
 }
 
-/* Puts the launches of instruction `i` into the compute stream. */
+/* Adds the launches of instruction `i` to the compute stream. */
 static eitp_status eitp__cuda_issue_call(eitp__cuda *cuda, const eitp__cuda_program *program, size_t i,
                                          eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -224,7 +224,7 @@ static eitp_status eitp__cuda_issue_call(eitp__cuda *cuda, const eitp__cuda_prog
     return status;
 }
 
-/* The compute stream waits for all copies. */
+/* Makes the compute stream wait for all copies. */
 static eitp_status eitp__cuda_join_copies(eitp__cuda *cuda, eitp_error *error) {
     eitp_status status =
         eitp__cuda_check(&cuda->driver, cuda->driver.event_record(cuda->join, cuda->copy), "cuEventRecord", error);
@@ -233,14 +233,14 @@ static eitp_status eitp__cuda_join_copies(eitp__cuda *cuda, eitp_error *error) {
                                      "cuStreamWaitEvent", error);
 }
 
-/* Puts an instruction into the streams. */
+/* Adds an instruction to the streams. */
 static eitp_status eitp__cuda_issue(eitp__cuda *cuda, const eitp__cuda_program *program, size_t i, eitp_error *error) {
     return program->info.instructions[i].kind == EITP__COMPUTE
                ? eitp__cuda_issue_call(cuda, program, i, error)
                : eitp__cuda_transfer(cuda, &program->info, &program->transfers, i, error);
 }
 
-/* All of them, with the events of phases. */
+/* Adds all instructions, with the events of phases. */
 static eitp_status eitp__cuda_issue_all(eitp__cuda *cuda, const eitp__cuda_program *program, eitp_error *error) {
     const size_t count = program->info.count;
     size_t next = 0;
@@ -255,7 +255,7 @@ static eitp_status eitp__cuda_issue_all(eitp__cuda *cuda, const eitp__cuda_progr
     return status || !program->info.storage ? status : eitp__cuda_join_copies(cuda, error);
 }
 
-/* Some of them. */
+/* Adds some instructions. */
 static eitp_status eitp__cuda_issue_some(eitp__cuda *cuda, const eitp__cuda_program *program, size_t first, size_t end,
                                          eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -274,7 +274,7 @@ static eitp_status eitp__cuda_capture(eitp__cuda *cuda, eitp__cuda_program *prog
     if (status)
         return status;
     status = eitp__cuda_issue_all(cuda, program, error);
-    ended = driver->capture_end(cuda->compute, &graph); /* also after a failure */
+    ended = driver->capture_end(cuda->compute, &graph); /* even after a failure */
     if (!status)
         status = eitp__cuda_check(driver, ended, "cuStreamEndCapture", error);
     if (!status)

@@ -6,17 +6,17 @@
 #define EITP__CUDA_FILE "kernels/cuda/reduce.cu"
 
 /*
- * Terms of a sum that a thread adds alone; terms, or columns of a row, up to which a warp does; terms that a block
- * adds, as SUM_TERMS of the kernels.
+ * Maximum terms of a sum that a single thread adds; maximum terms, or columns of a row, for a warp; terms added by a
+ * block, equal to SUM_TERMS of the kernels.
  */
 enum { EITP__CUDA_FEW = 16, EITP__CUDA_WARP_TERMS = 1024, EITP__CUDA_SUM_TERMS = 16384 };
 
-/* The columns that a block sums. */
+/* Columns summed by a block. */
 #define EITP__CUDA_STRIP 32
 
 /* ---- SUM, MAX, ARGMAX ---- */
 
-/* The most terms of a result. */
+/* Returns the maximum number of terms of a result. */
 static int64_t eitp__cuda_terms(const eitp__call *call) {
     int64_t terms = 1;
     for (int d = 0; d < call->inputs[0].rank; d++)
@@ -24,7 +24,7 @@ static int64_t eitp__cuda_terms(const eitp__call *call) {
     return terms;
 }
 
-/* True if the last dimension is reduced, of those with more than one index. */
+/* True if the last dimension, among those with more than one index, is reduced. */
 static int eitp__cuda_reduces_rows(const eitp__call *call) {
     int d = call->inputs[0].rank - 1;
     while (d >= 0 && call->inputs[0].shape[d] == 1)
@@ -32,12 +32,12 @@ static int eitp__cuda_reduces_rows(const eitp__call *call) {
     return d >= 0 && (call->integers[0] >> d & 1);
 }
 
-/* The number of terms may vary with the rows. Then it does not decide about the order of a sum. */
+/* True if the number of terms does not vary with the rows. Otherwise it must not determine the order of a sum. */
 static int eitp__cuda_terms_are_fixed(const eitp__call *call) {
     return !(call->integers[0] & 1) || !call->inputs[0].rank || call->inputs[0].shape[0] == 1;
 }
 
-/* Columns have the same order whoever adds them. */
+/* The terms of a column are added in the same order by every kernel. */
 static int eitp__cuda_sums_few(const eitp__call *call, const eitp__cuda_device *device) {
     (void)device;
     return eitp__cuda_terms(call) <= EITP__CUDA_FEW &&
@@ -67,7 +67,7 @@ static int64_t eitp__cuda_result_strips(const eitp__call *call) {
     return eitp__cuda_ceil_divide(call->outputs[0].elements, EITP__CUDA_STRIP);
 }
 
-/* Blocks for each sum of rows. */
+/* Returns the blocks for each sum of rows. */
 static int64_t eitp__cuda_sum_parts(const eitp__call *call) {
     const int64_t parts = eitp__cuda_ceil_divide(eitp__cuda_terms(call), EITP__CUDA_SUM_TERMS);
     return parts > 1 ? parts : 1;
@@ -96,9 +96,9 @@ static int64_t eitp__cuda_column_strips(const eitp__call *call) {
     return eitp__cuda_ceil_divide(eitp__operand_columns(&call->inputs[0]), EITP__CUDA_STRIP);
 }
 
-/* ---- The list ---- */
+/* ---- Entries ---- */
 
-/* Entries of one stage. */
+/* Entries with one stage. */
 #define EITP__CUDA_STAGE(SLOT, dtypes, supports, kernel, threads, blocks)                                              \
     {                                                                                                                  \
         EITP__SLOT_##SLOT, dtypes, EITP__CUDA_FILE, supports, NULL, NULL, {                                            \
@@ -106,7 +106,7 @@ static int64_t eitp__cuda_column_strips(const eitp__call *call) {
         }                                                                                                              \
     }
 
-/* Those that have a warp for each short row, and a block for each long one. */
+/* Entries with a warp for each short row and a block for each long one. */
 #define EITP__CUDA_BY_ROWS(SLOT, is_short, is_long, kernel, blocks)                                                    \
     EITP__CUDA_STAGE(SLOT, EITP__CUDA_FLOATING, is_short, kernel, 32, blocks),                                         \
         EITP__CUDA_STAGE(SLOT, EITP__CUDA_FLOATING, is_long, kernel, EITP__CUDA_THREADS, blocks)

@@ -3,7 +3,7 @@
 
 #if EITP__WITH_CUDA
 
-/* The most columns of a row that one warp computes. */
+/* Maximum columns of a row that one warp computes. */
 #define EITP__CUDA_NARROW 1024
 
 static int64_t eitp__cuda_blocks_of_rows(const eitp__call *call) {

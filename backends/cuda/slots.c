@@ -1,4 +1,4 @@
-/* The numbers of blocks that kernels share. */
+/* Numbers of blocks that kernels share. */
 #include "backends/cuda/slots.h"
 
 #if EITP__WITH_CUDA

@@ -1,9 +1,9 @@
 /*
- * The kernels of each slot: backends/cuda/<name>.c lists those of kernels/cuda/<name>.cu, and how they are launched.
+ * The kernels of each slot: backends/cuda/<name>.c lists the kernels of kernels/cuda/<name>.cu and their launch
+ * parameters.
  *
- * A call runs the stages of the first entry for its slot that supports it, one after the other. What a stage leaves for
- * the next one is in the workspace. Numbers of blocks depend on shapes alone, so that a device always gives the same
- * bits.
+ * A call runs the stages of the first entry for its slot that supports it, in order. A stage passes results to the next
+ * one in the workspace. Numbers of blocks depend on shapes only, so that a device always gives the same bits.
  */
 #ifndef EITP_CUDA_SLOTS_H
 #define EITP_CUDA_SLOTS_H
@@ -25,18 +25,17 @@
 typedef struct eitp__cuda_stage {
     const char *kernel;
     int threads;                               /* of a block */
-    int64_t (*blocks)(const eitp__call *call); /* 0: there is nothing to do */
+    int64_t (*blocks)(const eitp__call *call); /* 0: nothing to do */
     size_t (*shared)(const eitp__call *call);  /* bytes of DYNAMIC_SHARED; NULL: none */
 } eitp__cuda_stage;
 
 typedef struct eitp__cuda_kernels {
     eitp__slot slot;
-    unsigned dtypes;  /* the values of call->dtype that it is for: SCALAR of the kernel file */
+    unsigned dtypes;  /* supported values of call->dtype: SCALAR of the kernel file */
     const char *file; /* "kernels/cuda/rows.cu" */
     int (*supports)(const eitp__call *call, const eitp__cuda_device *device); /* NULL: every call */
     size_t (*workspace)(const eitp__call *call);                              /* bytes; NULL: none */
-    /* Writes further definitions for the compiler, such as "HEAD_WIDTH=64", one after the other with a space between.
-       NULL: none. */
+    /* Writes additional definitions for the compiler, separated by spaces, such as "HEAD_WIDTH=64". NULL: none. */
     void (*define)(const eitp__call *call, char *text, size_t size);
     eitp__cuda_stage stages[EITP__CUDA_STAGES]; /* up to the first without a kernel */
 } eitp__cuda_kernels;
@@ -47,13 +46,13 @@ typedef struct eitp__cuda_list {
     size_t count;
 } eitp__cuda_list;
 
-/* List i of those of all files, in the order in which they are asked; 0: there are no more. */
+/* Gets list `i` of all files, in the order in which they are searched. Returns 0 after the last. */
 EITP__PRIVATE int eitp__cuda_list_at(size_t i, eitp__cuda_list *list);
 
-/* The entry for a call, or NULL. Absent operands have no elements. */
+/* Returns the entry for a call, or NULL. Absent operands have no elements. */
 EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_find(const eitp__call *call, const eitp__cuda_device *device);
 
-/* Writes what the file of an entry is compiled with for a call: "SCALAR=0 HEAD_WIDTH=64". */
+/* Writes the definitions for compiling an entry's file for a call: "SCALAR=0 HEAD_WIDTH=64". */
 #define EITP__CUDA_DEFINITIONS 120
 EITP__PRIVATE void eitp__cuda_definitions(const eitp__cuda_kernels *kernels, const eitp__call *call,
                                           char text[EITP__CUDA_DEFINITIONS]);
@@ -69,29 +68,30 @@ EITP__PRIVATE eitp__cuda_list eitp__cuda_matrix(void);
 EITP__PRIVATE eitp__cuda_list eitp__cuda_attention(void);
 EITP__PRIVATE eitp__cuda_list eitp__cuda_products(void);
 
-/* Columns of a block of logits in HEAD: eitp__backend_interface.head_block. */
+/* Columns per block of logits in HEAD: eitp__backend_interface.head_block. */
 #define EITP__CUDA_HEAD_BLOCK 128
 
 /* ---- Numbers of blocks ---- */
 
-/* Threads of a block of kernels that need no other number. */
+/* Default number of threads per block. */
 #define EITP__CUDA_THREADS 256
-/* Elements of output 0 that a thread of an element-wise kernel computes, EITP__CUDA_THREADS apart. */
+/* Elements of output 0 computed by a thread of an element-wise kernel, at a stride of EITP__CUDA_THREADS. */
 #define EITP__CUDA_UNROLL 4
 
 static inline EITP__UNUSED int64_t eitp__cuda_ceil_divide(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-/* Blocks of EITP__CUDA_THREADS threads, of which each computes EITP__CUDA_UNROLL elements of output 0. */
+/* Returns the blocks of EITP__CUDA_THREADS threads if each thread computes EITP__CUDA_UNROLL elements of output 0. */
 EITP__PRIVATE int64_t eitp__cuda_element_blocks(const eitp__call *call);
 
-/* The rows of input 0; one block, or one warp of a block of EITP__CUDA_THREADS threads, for each. */
+/* Return the number of rows of input 0, and the number of blocks if each row has a block, or a warp of a block of
+   EITP__CUDA_THREADS threads. */
 EITP__PRIVATE int64_t eitp__cuda_input_rows(const eitp__call *call);
 EITP__PRIVATE int64_t eitp__cuda_row_blocks(const eitp__call *call);
 EITP__PRIVATE int64_t eitp__cuda_row_warp_blocks(const eitp__call *call);
 
-/* One block. */
+/* Returns 1. */
 EITP__PRIVATE int64_t eitp__cuda_one_block(const eitp__call *call);
 
 #endif

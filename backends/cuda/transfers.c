@@ -1,19 +1,20 @@
-/* Transfers between device memory and the storage: a thread of the driver reads or writes it, in pinned memory. */
+/* Transfers between device memory and the storage: a thread of the driver reads or writes the storage through pinned
+   memory. */
 #include "backends/cuda/cuda.h"
 
 #if EITP__WITH_CUDA
 
-/* True if the device copies from and to the storage itself. */
+/* True if the device copies directly from and to the storage. */
 static int eitp__is_direct(const eitp__cuda *cuda, const eitp__storage *storage) {
     return storage->address && !cuda->pageable;
 }
 
-/* The most bytes of a piece. */
+/* Returns the maximum bytes of a piece. */
 static size_t eitp__piece_bytes(const eitp__cuda *cuda, const eitp__storage *storage) {
     return eitp__is_direct(cuda, storage) ? SIZE_MAX : EITP__CUDA_STAGE_BYTES;
 }
 
-/* How many pieces a transfer has. */
+/* Returns the number of pieces of a transfer. */
 static size_t eitp__piece_count(const eitp__cuda *cuda, const eitp__program_info *info,
                                 const eitp__instruction *instruction) {
     if (instruction->kind != EITP__READ && instruction->kind != EITP__WRITE)
@@ -33,7 +34,7 @@ static eitp_status eitp__cuda_create_stages(eitp__cuda *cuda, eitp_error *error)
     return status;
 }
 
-/* The pieces of one transfer. Those that are not direct use the two stages in turn. */
+/* Lists the pieces of one transfer. Those that are not direct use the two stages alternately. */
 static void eitp__cuda_list_pieces(eitp__cuda *cuda, const eitp__program_info *info, size_t i,
                                    eitp__cuda_transfers *transfers) {
     const eitp__instruction *instruction = &info->instructions[i];
@@ -96,7 +97,7 @@ EITP__PRIVATE void eitp__cuda_transfers_release(eitp__cuda *cuda, eitp__cuda_tra
     memset(transfers, 0, sizeof *transfers);
 }
 
-/* Called by the driver's thread. After a failure nothing more is read or written: `wait` reports it. */
+/* Called by the driver's thread. After a failure nothing else is read or written: `wait` reports it. */
 static void eitp__cuda_move_piece(void *user) {
     const eitp__cuda_piece *piece = (const eitp__cuda_piece *)user;
     const eitp__storage *storage = piece->storage;
@@ -107,7 +108,7 @@ static void eitp__cuda_move_piece(void *user) {
                                   : storage->write(storage->user, piece->offset, piece->pinned, piece->size, late);
 }
 
-/* Lets the driver's thread move a piece, unless it is where it should be. */
+/* Makes the driver's thread move a piece, unless that is not necessary. */
 static eitp_status eitp__cuda_issue_move(eitp__cuda *cuda, eitp__cuda_piece *piece, eitp_error *error) {
     return piece->is_direct
                ? EITP_OK
@@ -130,7 +131,7 @@ static eitp_status eitp__cuda_copy_piece(eitp__cuda *cuda, eitp__cuda_piece *pie
     return status ? status : eitp__cuda_issue_move(cuda, piece, error);
 }
 
-/* Its copies come after all calls before it, which may use its memory. */
+/* Starts the copies after all earlier calls, which may use the memory. */
 static eitp_status eitp__cuda_begin_transfer(eitp__cuda *cuda, const eitp__program_info *info,
                                              const eitp__cuda_transfers *transfers, size_t i, eitp_error *error) {
     const eitp__cuda_driver *driver = &cuda->driver;

@@ -84,7 +84,7 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
     return 0;
 }
 
-/* There is nothing to prepare. */
+/* Nothing to prepare. */
 static eitp_status eitp__null_prepare(eitp__backend *backend, const eitp__program_info *info, eitp__program **program,
                                       eitp_error *error) {
     (void)backend, (void)info, (void)error;

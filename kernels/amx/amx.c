@@ -1,4 +1,4 @@
-/* BF16 matrix products for processors with AMX (tiles, and products of BF16 tiles). */
+/* BF16 matrix products for processors with AMX (Advanced Matrix Extensions). */
 #include "kernels/amx_tiles.h"
 #include "kernels/matmul.h"
 
@@ -21,15 +21,15 @@
 #define EITP__AMX_DEPTH 128 /* pairs along k in a panel */
 
 /*
- * Goes before loads of tiles. GCC's intrinsic does not declare that it reads memory, so a store might be delayed beyond
- * it.
+ * Compiler barrier, placed before loads of tiles. GCC's intrinsic does not declare that it reads memory, so without the
+ * barrier a store could move past it.
  */
 #define EITP__AMX_WRITE_FIRST() __asm__ volatile("" ::: "memory")
 
 /*
- * For 32 rows and 32 columns, or 16 if `is_wide` is 0, a constant: sums (+)= a * b, added to the sums if `adds` is set.
- * TDPBF16PS adds up 16 pairs before it adds them to a sum. Tiles 0 to 3 hold sums, 4 and 5 rows of a, 6 and 7 columns
- * of b.
+ * sums (+)= a * b for 32 rows and 32 columns, or 16 columns if the constant `is_wide` is 0. Adds to the sums if `adds`
+ * is set, otherwise overwrites them. TDPBF16PS accumulates 16 pairs before it adds them to a sum. Tiles 0 to 3 hold
+ * sums, 4 and 5 rows of a, 6 and 7 columns of b.
  */
 EITP__MATMUL_INLINE void eitp__amx_matmul_block_tiles(int is_wide, int64_t units, int adds, const uint32_t *a,
                                                       int64_t row, const uint32_t *b, float *sums, int64_t stride) {
@@ -87,7 +87,10 @@ static void eitp__amx_matmul_block(int64_t units, int64_t columns, int adds, con
 #define EITP__MATMUL_FINISH eitp__avx512_finish_tile
 #include "kernels/matmul_pairs.inc"
 
-/* Tiles are configured for a piece at a time: a thread without tile state is cheaper to switch. */
+/*
+ * Configures the tiles for each piece and releases them after it, because a thread without tile state is cheaper to
+ * switch.
+ */
 static void eitp__amx_run(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     _tile_loadconfig(&eitp__amx_whole_tiles);
     eitp__amx_matmul_run(call, begin, end, workspace);

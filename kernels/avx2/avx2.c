@@ -1,4 +1,4 @@
-/* The kernels for processors with AVX2, FMA and F16C. */
+/* Kernels for processors with AVX2, FMA and F16C. */
 #include "kernels/attention.h"
 #include "kernels/cholesky.h"
 #include "kernels/matmul.h"
@@ -18,8 +18,8 @@
 #endif
 
 /*
- * The vector that the templates of kernels/simd/ are written in. Sums, differences, products and quotients are the
- * compiler's own operators. Masked loads and stores only touch the elements that they name.
+ * The vector type and operations used by the templates in kernels/simd/. Addition, subtraction, multiplication and
+ * division use the compiler's vector operators. Masked loads and stores access only the elements they select.
  */
 #define EITP__SIMD(name) eitp__avx2_##name
 #define EITP__SIMD_INLINE static inline __attribute__((always_inline, unused))
@@ -40,7 +40,7 @@ EITP__SIMD_INLINE void eitp__avx2_store(float *p, __m256 v) {
     _mm256_storeu_ps(p, v);
 }
 
-/* The first `count` elements at p, 0 < count < lanes; `rest` in the other lanes. */
+/* Loads the first `count` elements at p, 0 < count < lanes. The other lanes come from `rest`. */
 EITP__SIMD_INLINE __m256 eitp__avx2_load_first(const float *p, int64_t count, __m256 rest) {
     __m256i mask = eitp__avx2_mask(count);
     return _mm256_blendv_ps(rest, _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask));
@@ -50,7 +50,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_first(float *p, int64_t count, __m256 v)
     _mm256_maskstore_ps(p, eitp__avx2_mask(count), v);
 }
 
-/* The same for elements of 16 bits. Rounding is to nearest, ties to even; a NaN stays a NaN. */
+/* 16-bit versions of the above. Rounding is to nearest, ties to even. NaN stays NaN. */
 EITP__SIMD_INLINE __m256 eitp__avx2_widen_bf16(__m128i v) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
 }
@@ -80,7 +80,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_f16(uint16_t *p, __m256 v) {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* AVX2 has masks for 32 bits only: elements go in pairs, and an odd last one by itself. */
+/* AVX2 masks only 32-bit elements, so these process elements in pairs, and an odd last element separately. */
 EITP__SIMD_INLINE __m128i eitp__avx2_load_first_16(const uint16_t *p, int64_t count) {
     __m128i lanes = _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7);
     __m128i pairs = _mm_cmpgt_epi32(_mm_set1_epi32((int)(count >> 1)), _mm_setr_epi32(0, 1, 2, 3));
@@ -124,7 +124,7 @@ EITP__SIMD_INLINE __m256 eitp__avx2_broadcast(float x) {
     return _mm256_set1_ps(x);
 }
 
-/* a * b + c, and c - a * b, rounded once. */
+/* a * b + c and c - a * b, each rounded once. */
 EITP__SIMD_INLINE __m256 eitp__avx2_multiply_add(__m256 a, __m256 b, __m256 c) {
     return _mm256_fmadd_ps(a, b, c);
 }
@@ -133,7 +133,7 @@ EITP__SIMD_INLINE __m256 eitp__avx2_subtract_product(__m256 c, __m256 a, __m256 
     return _mm256_fnmadd_ps(a, b, c);
 }
 
-/* Maximum and minimum; v if it is NaN. */
+/* Maximum and minimum. Returns v if v is NaN. */
 EITP__SIMD_INLINE __m256 eitp__avx2_max(__m256 low, __m256 v) {
     return _mm256_max_ps(low, v);
 }
@@ -150,23 +150,23 @@ EITP__SIMD_INLINE __m256 eitp__avx2_abs(__m256 v) {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
 }
 
-/* The magnitude of v, the sign of s. */
+/* Returns the magnitude of v with the sign of s. */
 EITP__SIMD_INLINE __m256 eitp__avx2_copysign(__m256 v, __m256 s) {
     __m256 sign = _mm256_set1_ps(-0.0f);
     return _mm256_or_ps(_mm256_andnot_ps(sign, v), _mm256_and_ps(sign, s));
 }
 
-/* In each lane: a < b ? yes : no. */
+/* Per lane: a < b ? yes : no. */
 EITP__SIMD_INLINE __m256 eitp__avx2_select_less(__m256 a, __m256 b, __m256 yes, __m256 no) {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
 
-/* In each lane: v is NaN ? no : yes. */
+/* Per lane: v is NaN ? no : yes. */
 EITP__SIMD_INLINE __m256 eitp__avx2_select_number(__m256 v, __m256 yes, __m256 no) {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
 }
 
-/* To the nearest integer, for |v| < 2^31. */
+/* Rounds to the nearest integer, for |v| < 2^31. */
 EITP__SIMD_INLINE __m256 eitp__avx2_round(__m256 v) {
     return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -190,7 +190,7 @@ EITP__SIMD_INLINE __m256 eitp__avx2_mantissa(__m256 v) {
     return _mm256_or_ps(_mm256_and_ps(v, bits), one);
 }
 
-/* Over the lanes of a vector: the sum, in a fixed order, and the maximum. */
+/* Horizontal operations: the sum of the lanes, in a fixed order, and their maximum. */
 EITP__SIMD_INLINE float eitp__avx2_sum(__m256 v) {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
@@ -203,7 +203,7 @@ EITP__SIMD_INLINE float eitp__avx2_largest(__m256 v) {
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
 }
 
-/* sums[0] and sums[1] += the squares, in double, of the lower and the upper half of v. */
+/* Adds the squares, in double, of the lower and the upper half of v to sums[0] and sums[1]. */
 typedef __m256d eitp__avx2_doubles;
 
 EITP__SIMD_INLINE void eitp__avx2_add_squares(__m256 v, __m256d sums[2]) {
@@ -224,7 +224,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_doubles(double *p, __m256d v) {
     _mm256_storeu_pd(p, v);
 }
 
-/* Both halves of a vector, in double. */
+/* Converts both halves of a vector to double. */
 EITP__SIMD_INLINE void eitp__avx2_widen(__m256 v, __m256d halves[2]) {
     halves[0] = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
     halves[1] = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
@@ -243,14 +243,14 @@ EITP__SIMD_INLINE double eitp__avx2_sum_doubles(__m256d v) {
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
 }
 
-/* The lower halves of eight 32-bit numbers. */
+/* Returns the lower halves of eight 32-bit integers. */
 EITP__SIMD_INLINE __m128i eitp__avx2_low_halves(__m256i v) {
     __m256i halves = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
     halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(halves, halves), 0x08);
     return _mm256_castsi256_si128(halves);
 }
 
-/* Conversion between f32 values and two planes: see eitp__join_bf16. */
+/* Converts between f32 values and two 16-bit planes: see eitp__join_bf16. */
 EITP__SIMD_INLINE __m256 eitp__avx2_join_bf16(const uint16_t *highs, const int16_t *remainders) {
     __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
     __m256i low = _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)remainders));
@@ -264,7 +264,7 @@ EITP__SIMD_INLINE void eitp__avx2_split_bf16(__m256 v, uint16_t *highs, int16_t 
     _mm_storeu_si128((__m128i *)(void *)remainders, eitp__avx2_low_halves(bits));
 }
 
-/* Unsigned integers of 32 bits. */
+/* Unsigned 32-bit integers. */
 typedef __m256i eitp__avx2_integers;
 
 EITP__SIMD_INLINE __m256i eitp__avx2_load_integers(const uint32_t *p) {
@@ -286,18 +286,18 @@ EITP__SIMD_INLINE __m256i eitp__avx2_multiply_wide(__m256i a, __m256i b, __m256i
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 
-/* The upper 24 bits as a fraction in [0, 1). */
+/* Returns the upper 24 bits as a fraction in [0, 1). */
 EITP__SIMD_INLINE __m256 eitp__avx2_fraction(__m256i v) {
     return _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 8)) * _mm256_set1_ps(1.0f / 16777216.0f);
 }
 
-/* The lower and the upper halves of 32-bit integers. */
+/* Stores the lower and upper halves of 32-bit integers separately. */
 EITP__SIMD_INLINE void eitp__avx2_store_halves(uint16_t *lower, uint16_t *upper, __m256i v) {
     _mm_storeu_si128((__m128i *)(void *)lower, eitp__avx2_low_halves(v));
     _mm_storeu_si128((__m128i *)(void *)upper, eitp__avx2_low_halves(_mm256_srli_epi32(v, 16)));
 }
 
-/* Conversion between f32 values and integers of 8 bits, to nearest. */
+/* Converts between f32 values and 8-bit integers, rounding to nearest. */
 EITP__SIMD_INLINE __m256 eitp__avx2_load_i8(const int8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
@@ -321,7 +321,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_u8(uint8_t *p, __m256 v) {
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(narrow, narrow));
 }
 
-/* eitp__dither of consecutive elements, the first at `place`. */
+/* eitp__dither of consecutive elements, starting at `place`. */
 EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
     __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_ELEMENT));
@@ -333,7 +333,7 @@ EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
     return _mm256_cvtepi32_ps(lanes) * _mm256_set1_ps(1.0f / 4294967296.0f);
 }
 
-/* Conversion between f32 values and a BF16 with a correction: see eitp__join_correction. */
+/* Converts between f32 values and BF16 with a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m256 eitp__avx2_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
     __m256i low = _mm256_cvtps_epi32(eitp__avx2_load_i8(corrections) * _mm256_set1_ps(EITP__CORRECTION_STEP));
@@ -361,7 +361,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_rounded(uint16_t *p, __m256 v, const uin
                      _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
 }
 
-/* Interleaves four vectors: the first lane of each, then the second lane of each, and so on. */
+/* Interleaves four vectors: lane 0 of each, then lane 1 of each, and so on. */
 EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1, __m256 v2, __m256 v3) {
     __m256 a = _mm256_unpacklo_ps(v0, v1), b = _mm256_unpacklo_ps(v2, v3);
     __m256 c = _mm256_unpackhi_ps(v0, v1), d = _mm256_unpackhi_ps(v2, v3);

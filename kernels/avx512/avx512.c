@@ -1,6 +1,6 @@
 /*
- * The kernels for processors with AVX-512 (F, BW, DQ and VL). With EITP__EMULATED the including file redefines the
- * intrinsics, and any x86 processor with AVX2 will do.
+ * Kernels for processors with AVX-512 (F, BW, DQ and VL). With EITP__EMULATED, the including file redefines the
+ * intrinsics, and any x86 processor with AVX2 suffices.
  */
 #include "kernels/attention.h"
 #include "kernels/cholesky.h"
@@ -24,8 +24,8 @@
 #endif
 
 /*
- * The vector that the templates of kernels/simd/ are written in. Sums, differences, products and quotients are the
- * compiler's own operators. Masked loads and stores only touch the elements that they name.
+ * The vector type and operations used by the templates in kernels/simd/. Addition, subtraction, multiplication and
+ * division use the compiler's vector operators. Masked loads and stores access only the elements they select.
  */
 #define EITP__SIMD(name) eitp__avx512_##name
 #define EITP__SIMD_INLINE static inline __attribute__((always_inline, unused))
@@ -46,7 +46,7 @@ EITP__SIMD_INLINE void eitp__avx512_store(float *p, __m512 v) {
     _mm512_storeu_ps(p, v);
 }
 
-/* The first `count` elements at p, 0 < count < lanes; `rest` in the other lanes. */
+/* Loads the first `count` elements at p, 0 < count < lanes. The other lanes come from `rest`. */
 EITP__SIMD_INLINE __m512 eitp__avx512_load_first(const float *p, int64_t count, __m512 rest) {
     return _mm512_mask_loadu_ps(rest, eitp__avx512_mask(count), p);
 }
@@ -55,7 +55,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_first(float *p, int64_t count, __m512 
     _mm512_mask_storeu_ps(p, eitp__avx512_mask(count), v);
 }
 
-/* The same for elements of 16 bits. Rounding is to nearest, ties to even; a NaN stays a NaN. */
+/* 16-bit versions of the above. Rounding is to nearest, ties to even. NaN stays NaN. */
 EITP__SIMD_INLINE __m512 eitp__avx512_widen_bf16(__m256i v) {
     return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, v), 16));
 }
@@ -108,7 +108,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_broadcast(float x) {
     return _mm512_set1_ps(x);
 }
 
-/* a * b + c, and c - a * b, rounded once. */
+/* a * b + c and c - a * b, each rounded once. */
 EITP__SIMD_INLINE __m512 eitp__avx512_multiply_add(__m512 a, __m512 b, __m512 c) {
     return _mm512_fmadd_ps(a, b, c);
 }
@@ -118,8 +118,8 @@ EITP__SIMD_INLINE __m512 eitp__avx512_subtract_product(__m512 c, __m512 a, __m51
 }
 
 /*
- * Maximum and minimum; v if it is NaN. The mask has all lanes: gcc warns of an uninitialised variable inside the plain
- * intrinsics.
+ * Maximum and minimum. Returns v if v is NaN. Uses the masked intrinsics with a full mask, because GCC warns about an
+ * uninitialised variable inside the unmasked ones.
  */
 EITP__SIMD_INLINE __m512 eitp__avx512_max(__m512 low, __m512 v) {
     return _mm512_maskz_max_ps(0xffff, low, v);
@@ -137,23 +137,23 @@ EITP__SIMD_INLINE __m512 eitp__avx512_abs(__m512 v) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff)));
 }
 
-/* The magnitude of v, the sign of s. */
+/* Returns the magnitude of v with the sign of s. */
 EITP__SIMD_INLINE __m512 eitp__avx512_copysign(__m512 v, __m512 s) {
     __m512i magnitude = _mm512_set1_epi32(0x7fffffff), from = _mm512_castps_si512(v), sign = _mm512_castps_si512(s);
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(magnitude, from, sign, 0xca));
 }
 
-/* In each lane: a < b ? yes : no. */
+/* Per lane: a < b ? yes : no. */
 EITP__SIMD_INLINE __m512 eitp__avx512_select_less(__m512 a, __m512 b, __m512 yes, __m512 no) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
 
-/* In each lane: v is NaN ? no : yes. */
+/* Per lane: v is NaN ? no : yes. */
 EITP__SIMD_INLINE __m512 eitp__avx512_select_number(__m512 v, __m512 yes, __m512 no) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), yes, no);
 }
 
-/* To the nearest integer, for |v| < 2^31. */
+/* Rounds to the nearest integer, for |v| < 2^31. */
 EITP__SIMD_INLINE __m512 eitp__avx512_round(__m512 v) {
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtps_epi32(0xffff, v));
 }
@@ -174,7 +174,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_mantissa(__m512 v) {
     return _mm512_castsi512_ps(_mm512_or_si512(bits, _mm512_set1_epi32(0x3f800000)));
 }
 
-/* Over the lanes of a vector: the sum, in a fixed order, and the maximum. */
+/* Horizontal operations: the sum of the lanes, in a fixed order, and their maximum. */
 EITP__SIMD_INLINE __m256 eitp__avx512_low(__m512 v) {
     return _mm512_maskz_extractf32x8_ps(0xff, v, 0);
 }
@@ -197,7 +197,7 @@ EITP__SIMD_INLINE float eitp__avx512_largest(__m512 v) {
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
 }
 
-/* sums[0] and sums[1] += the squares, in double, of the lower and the upper half of v. */
+/* Adds the squares, in double, of the lower and the upper half of v to sums[0] and sums[1]. */
 typedef __m512d eitp__avx512_doubles;
 
 EITP__SIMD_INLINE void eitp__avx512_add_squares(__m512 v, __m512d sums[2]) {
@@ -219,7 +219,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_doubles(double *p, __m512d v) {
     _mm512_storeu_pd(p, v);
 }
 
-/* Both halves of a vector, in double. */
+/* Converts both halves of a vector to double. */
 EITP__SIMD_INLINE void eitp__avx512_widen(__m512 v, __m512d halves[2]) {
     halves[0] = _mm512_maskz_cvtps_pd(0xff, eitp__avx512_low(v));
     halves[1] = _mm512_maskz_cvtps_pd(0xff, eitp__avx512_high(v));
@@ -239,7 +239,7 @@ EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
 }
 
-/* Conversion between f32 values and two planes: see eitp__join_bf16. */
+/* Converts between f32 values and two 16-bit planes: see eitp__join_bf16. */
 EITP__SIMD_INLINE __m512 eitp__avx512_join_bf16(const uint16_t *highs, const int16_t *remainders) {
     __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
     __m512i low = _mm512_maskz_cvtepi16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)remainders));
@@ -253,7 +253,7 @@ EITP__SIMD_INLINE void eitp__avx512_split_bf16(__m512 v, uint16_t *highs, int16_
     _mm256_storeu_si256((__m256i *)(void *)remainders, _mm512_maskz_cvtepi32_epi16(0xffff, bits));
 }
 
-/* Unsigned integers of 32 bits. */
+/* Unsigned 32-bit integers. */
 typedef __m512i eitp__avx512_integers;
 
 EITP__SIMD_INLINE __m512i eitp__avx512_load_integers(const uint32_t *p) {
@@ -277,19 +277,19 @@ EITP__SIMD_INLINE __m512i eitp__avx512_multiply_wide(__m512i a, __m512i b, __m51
     return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_maskz_slli_epi64(0xff, odd, 32));
 }
 
-/* The upper 24 bits as a fraction in [0, 1). */
+/* Returns the upper 24 bits as a fraction in [0, 1). */
 EITP__SIMD_INLINE __m512 eitp__avx512_fraction(__m512i v) {
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_srli_epi32(0xffff, v, 8)) * _mm512_set1_ps(1.0f / 16777216.0f);
 }
 
-/* The lower and the upper halves of 32-bit integers. */
+/* Stores the lower and upper halves of 32-bit integers separately. */
 EITP__SIMD_INLINE void eitp__avx512_store_halves(uint16_t *lower, uint16_t *upper, __m512i v) {
     __m512i shifted = _mm512_maskz_srli_epi32(0xffff, v, 16);
     _mm256_storeu_si256((__m256i *)(void *)lower, _mm512_maskz_cvtepi32_epi16(0xffff, v));
     _mm256_storeu_si256((__m256i *)(void *)upper, _mm512_maskz_cvtepi32_epi16(0xffff, shifted));
 }
 
-/* Conversion between f32 values and integers of 8 bits, to nearest. */
+/* Converts between f32 values and 8-bit integers, rounding to nearest. */
 EITP__SIMD_INLINE __m512 eitp__avx512_load_i8(const int8_t *p) {
     __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, v));
@@ -309,7 +309,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_u8(uint8_t *p, __m512 v) {
     eitp__avx512_store_i8((int8_t *)p, v);
 }
 
-/* eitp__dither of consecutive elements, the first at `place`. */
+/* eitp__dither of consecutive elements, starting at `place`. */
 EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
 #define EITP__AVX512_LANES(i) (i) * EITP__DITHER_ELEMENT, ((i) + 1u) * EITP__DITHER_ELEMENT
     static const uint32_t lanes[16] = {EITP__AVX512_LANES(0u),  EITP__AVX512_LANES(2u), EITP__AVX512_LANES(4u),
@@ -324,7 +324,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
     return _mm512_maskz_cvtepi32_ps(0xffff, v) * _mm512_set1_ps(1.0f / 4294967296.0f);
 }
 
-/* Conversion between f32 values and a BF16 with a correction: see eitp__join_correction. */
+/* Converts between f32 values and BF16 with a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m512 eitp__avx512_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
     __m512 below = eitp__avx512_load_i8(corrections) * _mm512_set1_ps(EITP__CORRECTION_STEP);
@@ -354,7 +354,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_rounded(uint16_t *p, __m512 v, const u
                         _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, bits, 16)));
 }
 
-/* Interleaves four vectors: the first lane of each, then the second lane of each, and so on. */
+/* Interleaves four vectors: lane 0 of each, then lane 1 of each, and so on. */
 EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 v1, __m512 v2, __m512 v3) {
     __m512 a = _mm512_maskz_unpacklo_ps(0xffff, v0, v1), b = _mm512_maskz_unpacklo_ps(0xffff, v2, v3);
     __m512 c = _mm512_maskz_unpackhi_ps(0xffff, v0, v1), d = _mm512_maskz_unpackhi_ps(0xffff, v2, v3), parts[4];

@@ -1,5 +1,5 @@
 /*
- * GELU and SiLU, as kernels of their own and as epilogues of products: the same expressions, so that plans may fuse
+ * GELU and SiLU, as separate kernels and as epilogues of products, with the same expressions, so that plans may fuse
  * them or not. Each is x times a gate: see eitp__epilogue and kernels/ref/matmul_finish.inc.
  */
 #ifndef EITP_CUDA_ACTIVATIONS_H
@@ -7,8 +7,11 @@
 
 #include "kernels/cuda/call.h"
 
-/* sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3): 1 + tanh(u) would be a difference of nearly equal numbers. Or
-   the normal distribution function by erfc: 1 + erf loses small values. Or sigmoid(x). */
+/*
+ * Returns the gate. GELU (tanh): sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), because 1 + tanh(u) would subtract
+ * nearly equal numbers. GELU (erf): the normal distribution function by erfc, because 1 + erf loses small values. SiLU:
+ * sigmoid(x).
+ */
 template <class T> DEVICE T activation_gate(int epilogue, T x) {
     const T twice = (T)1.5957691216057307118, cubic = (T)0.044715;
     if (epilogue == EITP__EPILOGUE_GELU_ERF || epilogue == EITP__EPILOGUE_GELU_ERF_BACKWARD)
@@ -18,7 +21,7 @@ template <class T> DEVICE T activation_gate(int epilogue, T x) {
                             : -twice * x * (1 + cubic * x * x)));
 }
 
-/* What an activation multiplies x by, or its derivative multiplies a gradient by. */
+/* Returns the factor of x in an activation, or the factor of the gradient in its derivative. */
 template <class T> DEVICE T activation_factor(int epilogue, T x) {
     const T twice = (T)1.5957691216057307118, cubic = (T)0.134145;
     const T density = (T)0.39894228040143267794, g = activation_gate(epilogue, x);

@@ -1,13 +1,14 @@
 /*
- * Attention on tensor cores (FlashAttention-2: Dao, arXiv 2307.08691). A block has a tile of queries, or in the
- * gradient of keys and values one of keys, and what these attend to, or are attended to by, passes by in steps. Each
- * query keeps its largest score so far and the sum of exponentials relative to it; the gradients recompute the
- * probabilities from the log-sum-exp. No sum is shared by blocks, so their order changes no bit.
+ * Attention on tensor cores (FlashAttention-2: Dao, arXiv 2307.08691). A block owns a tile of queries, or a tile of
+ * keys when it computes the gradient of keys and values, and steps through the rows on the other side. Each query keeps
+ * its largest score so far and the sum of exponentials relative to it; the backward pass recomputes probabilities from
+ * the log-sum-exp. Blocks share no sums, so their order does not affect the result.
  *
- * Products take 16-bit numbers. Two of them, whose sum has 16 or more bits, stand for what is not stored in 16
- * bits: a probability or a derivative by a score (PARTS), a rotated element (TURNED_PARTS).
+ * Tensor cores multiply 16-bit numbers. A value that is not stored in 16 bits is split into two numbers, whose sum has
+ * 16 or more significant bits: probabilities and derivatives with respect to scores (PARTS), and rotated elements
+ * (TURNED_PARTS).
  *
- * The host defines also BUFFERS, how many steps are in the memory of the block.
+ * The host also defines BUFFERS, the number of steps held in shared memory.
  */
 #include "kernels/cuda/attention_cached.h"
 #include "kernels/cuda/attention_tiles.h"
@@ -20,13 +21,13 @@
 
 enum {
     WIDTH = (HEAD_WIDTH + 15) / 16 * 16,
-    STRIDE = WIDTH + 8, /* of rows in the memory of a block: eight rows of a tile are in different banks */
+    STRIDE = WIDTH + 8, /* of rows in shared memory: eight rows of a tile are in different banks */
     THREADS = 128,
     PARTS = EITP__ATTENTION_PARTS,
     STEP = EITP__ATTENTION_STEP(WIDTH),
     COLUMNS = STEP / 8,             /* tiles of 8 columns */
-    CHUNKS = WIDTH / 8,             /* runs of 8 elements */
-    IS_TURNED = ROTATES && !CACHED, /* queries and keys are those of the workspace, that attention_rotate_kernel left */
+    CHUNKS = WIDTH / 8,             /* groups of 8 elements */
+    IS_TURNED = ROTATES && !CACHED, /* queries and keys come from the workspace, written by attention_rotate_kernel */
     TURNED_PARTS = IS_TURNED ? EITP__ATTENTION_TURNED_PARTS : 1,
     ROW_TILES = EITP__ATTENTION_ROW_TILES(BACKWARD, WIDTH, TURNED_PARTS),
     WARP_ROWS = 16 * ROW_TILES,
@@ -35,8 +36,10 @@ enum {
     STEP_SIZE = STEP * STRIDE
 };
 
-/* Scores of a warp's rows, and sums of their width: lane i has of each tile rows i / 4 and, in elements 2 and 3, i / 4
-   + 8, and columns 2 (i % 4) and the next. */
+/*
+ * Scores of a warp's rows, and sums as wide as a head. In each tile, lane i holds rows i / 4 (elements 0 and 1) and i /
+ * 4 + 8 (elements 2 and 3), and columns 2 (i % 4) and 2 (i % 4) + 1.
+ */
 typedef float score_tiles[ROW_TILES][COLUMNS][4];
 typedef float sum_tiles[ROW_TILES][CHUNKS][4];
 
@@ -45,7 +48,7 @@ typedef float sum_tiles[ROW_TILES][CHUNKS][4];
 #define EACH_CHUNK(n) _Pragma("unroll") for (int n = 0; n < CHUNKS; n++)
 #define EACH_ELEMENT(r) _Pragma("unroll") for (int r = 0; r < 4; r++)
 
-/* The row of a warp that element r of tile t is in, and its column. */
+/* Return the row, within the warp's rows, of element r of tile t, and the column of element r of tile n. */
 DEVICE int row_of(int t, int r) {
     return t * 16 + r / 2 * 8 + lane() / 4;
 }
@@ -59,9 +62,9 @@ template <class T> DEVICE void clear(T &tiles) {
         EACH_ELEMENT(r) tile[r] = 0;
 }
 
-/* ---- Rows between global memory and that of the block ---- */
+/* ---- Copies between global and shared memory ---- */
 
-/* Eight elements of a row, with zeros beyond the width of a head. */
+/* Loads eight elements of a row, with zeros beyond the width of a head. */
 template <class T> DEVICE vec<scalar, 8> load_chunk(const matrix<T> &x, int64_t row, int first) {
     vec<scalar, 8> chunk = {};
 #if HEAD_WIDTH % 8
@@ -74,7 +77,7 @@ template <class T> DEVICE vec<scalar, 8> load_chunk(const matrix<T> &x, int64_t 
     return chunk;
 }
 
-/* Begins to copy rows from `row` on, of which the first `limit` exist; zeros for the others. */
+/* Starts copying rows to shared memory, from `row`. Only the first `limit` rows exist; the others become zeros. */
 template <int rows> DEVICE void copy_rows(const matrix<const scalar> &x, int64_t row, int limit, shared<scalar> to) {
     for (int i = thread_index(); i < rows * CHUNKS; i += THREADS) {
         const int r = i / CHUNKS, first = i % CHUNKS * 8;
@@ -86,7 +89,7 @@ template <int rows> DEVICE void copy_rows(const matrix<const scalar> &x, int64_t
     }
 }
 
-/* Stores the rows of a warp, times a factor, by way of rows in the memory of the block that only it uses. */
+/* Stores the rows of a warp, times a factor. Goes through rows of shared memory that only this warp uses. */
 DEVICE void store_rows(const sum_tiles &sums, float factor, shared<scalar> rows, const matrix<scalar> &to, int64_t row,
                        int limit) {
     warp_barrier();
@@ -116,8 +119,10 @@ DEVICE void store_rows(const sum_tiles &sums, float factor, shared<scalar> rows,
 
 /* ---- Products ---- */
 
-/* Which row and column of 16 x 16 elements a lane has the address of: of the first factor and a transposed second one,
-   or of a second one. */
+/*
+ * Return the offset of the row and column, in 16 x 16 elements, that a lane addresses for load_matrix: of a first
+ * factor or a transposed second one, and of a second factor that is not transposed.
+ */
 DEVICE int first_place() {
     return lane() % 16 * STRIDE + lane() / 16 * 8;
 }
@@ -125,7 +130,7 @@ DEVICE int second_place() {
     return (lane() / 16 * 8 + lane() % 8) * STRIDE + lane() / 8 % 2 * 8;
 }
 
-/* s += a b^T, where a has the rows of the warp, and b those of a step. */
+/* s += a b^T, where a has the warp's rows and b the rows of a step. */
 DEVICE void add_scores(score_tiles &s, shared<scalar> a, shared<scalar> b) {
     a += first_place();
     b += second_place();
@@ -145,7 +150,7 @@ DEVICE void add_scores(score_tiles &s, shared<scalar> a, shared<scalar> b) {
     }
 }
 
-/* s = a b^T of rows that may have two parts, a_rest and b_rest elements apart. */
+/* s = a b^T, where rows may have a second part, at offsets a_rest and b_rest. */
 DEVICE void turned_scores(score_tiles &s, shared<scalar> a, int a_rest, shared<scalar> b, int b_rest) {
     clear(s);
     add_scores(s, a, b);
@@ -155,7 +160,7 @@ DEVICE void turned_scores(score_tiles &s, shared<scalar> a, int a_rest, shared<s
     }
 }
 
-/* Columns [16 k, 16 k + 16) of x as first factors; and what rounding took from them. */
+/* Splits columns [16 k, 16 k + 16) of x into first factors and their rounding errors. */
 DEVICE void factors_of(const score_tiles &x, int k, uint32_t (&factors)[ROW_TILES][4], uint32_t (&rest)[ROW_TILES][4]) {
     EACH_TILE(t)
     EACH_ELEMENT(r) {
@@ -168,7 +173,7 @@ DEVICE void factors_of(const score_tiles &x, int k, uint32_t (&factors)[ROW_TILE
     }
 }
 
-/* sums += x b, where b has the rows of a step; with a part b_rest elements apart, unless that is 0. */
+/* sums += x b, where b has the rows of a step, and a second part b_rest elements further unless that is 0. */
 DEVICE void add_product(sum_tiles &sums, const score_tiles &x, shared<scalar> b, int b_rest) {
     b += first_place();
 #pragma unroll
@@ -199,7 +204,7 @@ DEVICE void add_product(sum_tiles &sums, const score_tiles &x, shared<scalar> b,
 
 /* ---- Rotation ---- */
 
-/* Where the rotated queries and keys are: [parts, rows, heads of queries, then of keys, width]. */
+/* Layout of rotated queries and keys: [parts, rows, heads of queries followed by heads of keys, width]. */
 DEVICE int64_t turned_part_size(const eitp__launch &l) {
     return l.call.inputs[0].shape[0] * (heads_of(l) + key_heads_of(l)) * HEAD_WIDTH;
 }
@@ -209,7 +214,9 @@ DEVICE matrix<const scalar> turned_head(const eitp__launch &l, int64_t head) {
 }
 #endif
 
-/* What a block reads of queries or keys: the rotated ones, if they are rotated. */
+/*
+ * Return the queries, keys and values that a block reads. Queries and keys are the rotated ones if there is a rotation.
+ */
 DEVICE matrix<const scalar> queries_of(const eitp__launch &l, int64_t head) {
 #if CACHED && ROTATES
     return head_of<const scalar>(global_at<const scalar>(l.workspace), heads_of(l), head);
@@ -236,7 +243,7 @@ DEVICE matrix<const scalar> values_of(const eitp__launch &l, int64_t head) {
 #endif
 }
 
-/* Copies rows and, of rotated ones, their second part. */
+/* Copies rows, and the second part of rotated rows. */
 template <int rows>
 DEVICE void copy_turned(const eitp__launch &l, matrix<const scalar> x, int64_t row, int limit, shared<scalar> to) {
     copy_rows<rows>(x, row, limit, to);
@@ -282,7 +289,7 @@ KERNEL(attention_rotate_kernel, 256) {
 #endif
 
 #if BACKWARD
-/* Rotates back the rows of a warp, whose gradients these are. */
+/* Rotates the gradients of a warp's rows back. */
 DEVICE void turn_back(const eitp__launch &l, sum_tiles &sums, int64_t row, int limit) {
 #if ROTATES
     const global<const float> rotation = input<float>(l, ROTATION);
@@ -314,7 +321,7 @@ DEVICE void turn_back(const eitp__launch &l, sum_tiles &sums, int64_t row, int l
 
 /* ---- Scores ---- */
 
-/* Takes the scores that queries from `query` on have with keys from `key` on that they do not see. */
+/* Sets scores that causality or the window hides to minus infinity. Queries start at `query`, keys at `key`. */
 DEVICE void hide(const visibility &sees, score_tiles &s, int query, int key) {
     if (all_seen(sees, query, WARP_ROWS, key, STEP))
         return;
@@ -324,7 +331,7 @@ DEVICE void hide(const visibility &sees, score_tiles &s, int query, int key) {
 }
 
 #if BACKWARD
-/* The same where rows are keys, and columns queries. */
+/* Like hide, with keys in rows and queries in columns. */
 DEVICE void hide_transposed(const visibility &sees, score_tiles &s, int query, int key) {
     if (all_seen(sees, query, STEP, key, WARP_ROWS))
         return;
@@ -335,7 +342,10 @@ DEVICE void hide_transposed(const visibility &sees, score_tiles &s, int query, i
 #endif
 
 #if DROPS
-/* Bit 4 n + r: whether element r of column n is kept. Two lanes have four keys of two queries: each draws for one. */
+/*
+ * Bit 4 n + r is set if element r of column n is kept. Two lanes share four keys of two queries: each draws for one
+ * query.
+ */
 DEVICE uint32_t kept_elements(const dropout &drop, int query, int key) {
     const int odd = lane() % 2;
     uint32_t kept = 0;
@@ -350,7 +360,7 @@ DEVICE uint32_t kept_elements(const dropout &drop, int query, int key) {
 #endif
 
 #if DROPS && BACKWARD
-/* The same where rows are keys, and columns queries. Four lanes have four keys of two queries, twice. */
+/* Like kept_elements, with keys in rows and queries in columns. Four lanes share four keys of two queries, twice. */
 DEVICE uint32_t kept_transposed(const dropout &drop, int query, int key) {
     const int own = lane() / 4 % 4;
     uint32_t kept = 0;
@@ -372,12 +382,15 @@ DEVICE uint32_t kept_transposed(const dropout &drop, int query, int key) {
 
 /* ---- Forward ---- */
 
-/* Of each of a lane's rows: the largest score so far, and this lane's sum of exponentials relative to it. */
+/* For each of a lane's rows: the largest score so far, and this lane's sum of exponentials relative to it. */
 struct progress {
     float top[ROW_TILES][2], sum[ROW_TILES][2];
 };
 
-/* Turns scores into exponentials, whose logarithms to base 2 are `factor` times the scores. */
+/*
+ * Replaces scores by exponentials relative to the largest score; `factor` converts scores to base-2 logarithms.
+ * Rescales the previous sums and outputs.
+ */
 DEVICE void exponentiate(score_tiles &s, float factor, progress &so_far, sum_tiles &o) {
     EACH_TILE(t)
 #pragma unroll
@@ -503,13 +516,13 @@ KERNEL(attention_kernel, THREADS) {
 
 /* ---- Backward ---- */
 
-/* By row and head: the dot product of the output and its gradient, which is the mean of a query's derivatives. */
+/* For each row and head: the dot product of the output and its gradient, which is the mean of a query's derivatives. */
 DEVICE global<float> means_of(const eitp__launch &l) {
     const int64_t turned = IS_TURNED ? TURNED_PARTS * turned_part_size(l) * (int64_t)sizeof(scalar) : 0;
     return global_at<float>((const char *)l.workspace + turned);
 }
 
-/* The mean of each of a lane's rows; two lanes add those of a row. */
+/* Computes the mean of each of a lane's rows. Two lanes sum each row. */
 DEVICE void find_means(const eitp__launch &l, int64_t head, int64_t row, int limit, float (&means)[ROW_TILES][2]) {
     const matrix<const scalar> o = head_of<const scalar>(input<scalar>(l, EITP__ATTENTION_O), heads_of(l), head);
     const matrix<const scalar> slopes = head_of<const scalar>(input<scalar>(l, EITP__ATTENTION_DO), heads_of(l), head);
@@ -529,15 +542,17 @@ DEVICE void find_means(const eitp__launch &l, int64_t head, int64_t row, int lim
     }
 }
 
-/* Turns scores s and derivatives by probabilities ds into the probabilities that were applied and the derivatives by
-   scores, but for `scale`. The log-sum-exp is to base 2. */
+/*
+ * Replaces score s by the probability that was applied, and ds, the derivative with respect to the probability, by the
+ * derivative with respect to the score, without the factor `scale`. The log-sum-exp is in base 2.
+ */
 DEVICE void slope(float &s, float &ds, float factor, float logsumexp, float mean, int is_kept, float kept) {
     const float p = exp2_near(fmaf(s, factor, -logsumexp));
     ds = p * ((is_kept ? ds * kept : 0.0f) - mean);
     s = is_kept ? p : 0.0f;
 }
 
-/* The gradients of a tile of queries. */
+/* Computes the gradients of a tile of queries. */
 KERNEL(attention_backward_queries_kernel, THREADS) {
     SHARED(int32_t, scratch, 32);
     DYNAMIC_SHARED(scalar, q, 0, TURNED_PARTS * ROWS_SIZE);
@@ -621,13 +636,13 @@ KERNEL(attention_backward_queries_kernel, THREADS) {
     store_rows(dq, scale, q + own * STRIDE, gradient_part(l, 0, at.head), own_row, count - first - own);
 }
 
-/* What a block of keys reads of the queries of the heads that share them. */
+/* One step of the queries that a block of keys reads, from one of the heads that share the keys. */
 struct query_step {
     int64_t head;
-    int query; /* of the sequence, the first of the step */
+    int query; /* first query of the step, within the sequence */
 };
 
-/* Begins to copy the queries of a step and the gradients of their outputs. */
+/* Starts copying the queries of a step and the gradients of their outputs. */
 DEVICE void copy_queries(const eitp__launch &l, const sequence &rows, const query_step &step, shared<scalar> q,
                          shared<scalar> slopes) {
     const int limit = (int)(rows.end - rows.begin) - step.query;
@@ -637,7 +652,10 @@ DEVICE void copy_queries(const eitp__launch &l, const sequence &rows, const quer
     copy_async_commit();
 }
 
-/* Thread i < STEP: the log-sum-exp of query i of a step to base 2, infinity if there is none; STEP + i: its mean. */
+/*
+ * Thread i < STEP returns the log-sum-exp, in base 2, of query i of a step, or infinity if there is no such query.
+ * Thread STEP + i returns its mean.
+ */
 DEVICE float statistic_of(const eitp__launch &l, const sequence &rows, const query_step &step) {
     const int is_mean = thread_index() / STEP, i = thread_index() % STEP;
     const int64_t row = rows.begin + step.query + i;
@@ -647,7 +665,7 @@ DEVICE float statistic_of(const eitp__launch &l, const sequence &rows, const que
                    : (float)input<float>(l, EITP__ATTENTION_LOGSUMEXP)[row * heads_of(l) + step.head] * LOG2_OF_E;
 }
 
-/* The gradients of a tile of keys and their values, from all heads of queries that share them. */
+/* Computes the gradients of a tile of keys and values, from all heads of queries that share them. */
 KERNEL(attention_backward_keys_kernel, THREADS) {
     SHARED(int32_t, scratch, 32);
     SHARED(float, statistics, BUFFERS * 2 * STEP);

@@ -1,8 +1,7 @@
 /*
- * What the kernels of attention share: the rows of a block, where the operands of a head are, dropout.
+ * Shared by the attention kernels: the rows of a block, operands of each head, and dropout.
  *
- * The host defines HEAD_WIDTH; DROPS, whether there is dropout; ROTATES; BACKWARD; CACHED, whether keys and values are
- * those of a cache.
+ * The host defines HEAD_WIDTH; DROPS, 1 with dropout; ROTATES; BACKWARD; CACHED, 1 if keys and values are in a cache.
  */
 #ifndef EITP_CUDA_ATTENTION_H
 #define EITP_CUDA_ATTENTION_H
@@ -21,7 +20,7 @@
 
 enum { ROTATION = CACHED ? (int)EITP__CACHED_ROTATION : (int)EITP__ATTENTION_ROTATION };
 
-/* Columns of an operand, whose rows are `stride` elements apart. */
+/* A block of columns of an operand, with `stride` elements per row of the operand. */
 template <class T> struct matrix {
     global<T> data;
     int64_t stride;
@@ -41,7 +40,10 @@ DEVICE int window_of(const eitp__launch &l) {
     return window > 0 && window < INT32_MAX ? (int)window : INT32_MAX;
 }
 
-/* The columns of a head of queries (part 0), keys (1) or values (2), which are side by side in x, or x, y and z. */
+/*
+ * Returns the columns of a head of queries (part 0), keys (1) or values (2). The three are joined in x, or are x, y and
+ * z.
+ */
 template <class T>
 DEVICE matrix<T> part_of(const eitp__launch &l, int part, int64_t head, global<T> x, global<T> y, global<T> z) {
     const int64_t heads = heads_of(l), key_heads = key_heads_of(l);
@@ -63,7 +65,7 @@ DEVICE matrix<scalar> gradient_part(const eitp__launch &l, int part, int64_t hea
     return part_of<scalar>(l, part, head, output<scalar>(l, 0), output<scalar>(l, 1), output<scalar>(l, 2));
 }
 
-/* The columns of a head of x [rows, heads width]. */
+/* Returns the columns of a head of x [rows, heads width]. */
 template <class T> DEVICE matrix<T> head_of(global<T> x, int64_t heads, int64_t head) {
     matrix<T> columns;
     columns.data = x + head * HEAD_WIDTH;
@@ -73,7 +75,10 @@ template <class T> DEVICE matrix<T> head_of(global<T> x, int64_t heads, int64_t 
 
 /* ---- Rows ---- */
 
-/* What a block computes: a tile of the rows of a head and a sequence; the last tile, with most work, first. */
+/*
+ * The work of a block: a tile of the rows of one head and sequence. The last tile, which has the most work, comes
+ * first.
+ */
 struct place {
     int64_t sequence, head;
     int tile, tiles;
@@ -89,14 +94,14 @@ DEVICE place place_of(const eitp__launch &l, int64_t heads) {
     return at;
 }
 
-/* Rows [begin, end) attend to each other. The others of [first, stop) attend to nothing. */
+/* Rows [begin, end) attend to each other. The other rows of [first, stop) attend to nothing. */
 struct sequence {
     int64_t first, begin, end, stop;
-    int shift; /* of queries that follow others in a cache: how many there are before the first */
+    int shift; /* number of cached positions before the first query */
 };
 
 #if CACHED
-/* The rows whose positions are in the cache. */
+/* Returns the rows whose positions are in the cache. */
 DEVICE sequence sequence_of(const eitp__launch &l, int64_t index, shared<int32_t> scratch) {
     const int64_t position = input<int32_t>(l, EITP__CACHED_POSITION)[0], longest = l.call.outputs[1].shape[0];
     sequence rows;
@@ -113,8 +118,8 @@ DEVICE sequence sequence_of(const eitp__launch &l, int64_t index, shared<int32_t
 }
 #else
 /*
- * Offsets and lengths are data, so they are clamped: to the rows of the call, to ascend, and to the longest sequence.
- * `scratch` has 32 elements.
+ * Returns the rows of a sequence. Offsets and lengths are data, so offsets are clamped to the rows of the call and made
+ * ascending, and lengths are clamped to the longest sequence. `scratch` has 32 elements.
  */
 DEVICE sequence sequence_of(const eitp__launch &l, int64_t index, shared<int32_t> scratch) {
     const global<const int32_t> offsets = input<int32_t>(l, EITP__ATTENTION_OFFSETS);
@@ -144,7 +149,7 @@ DEVICE sequence sequence_of(const eitp__launch &l, int64_t index, shared<int32_t
 /* Zeroes this block's share of the rows that attend to nothing. */
 template <class T> DEVICE void clear_rows(const sequence &rows, const place &at, const matrix<T> &x, int width) {
     for (int64_t i = rows.first + at.tile; i < rows.stop; i += at.tiles) {
-        if (i >= rows.begin && i < rows.end) /* go on behind them */
+        if (i >= rows.begin && i < rows.end) /* continue after them */
             i += (rows.end - i + at.tiles - 1) / at.tiles * at.tiles;
         for (int k = thread_index(); k < width && i < rows.stop; k += thread_count())
             x.data[i * x.stride + k] = T();
@@ -154,7 +159,7 @@ template <class T> DEVICE void clear_rows(const sequence &rows, const place &at,
 /* ---- Queries and keys, by their positions in the sequence ---- */
 
 struct visibility {
-    int causal, window, keys; /* the number of keys */
+    int causal, window, keys; /* keys: number of keys */
 };
 
 DEVICE visibility visibility_of(const eitp__launch &l, const sequence &rows) {
@@ -168,7 +173,7 @@ DEVICE int is_seen(const visibility &sees, int query, int key) {
     return key < sees.keys && (!sees.causal || (key <= query && query - key < sees.window));
 }
 
-/* Whether some of `queries` from `query` on see some of `keys` from `key` on; and whether each sees all. */
+/* True if some, and if all, of `queries` queries from `query` see some, or all, of `keys` keys from `key`. */
 DEVICE int some_seen(const visibility &sees, int query, int queries, int key, int keys) {
     return key < sees.keys && (!sees.causal || (key < query + queries && query - (key + keys - 1) < sees.window));
 }
@@ -177,7 +182,10 @@ DEVICE int all_seen(const visibility &sees, int query, int queries, int key, int
            (!sees.causal || (key + keys - 1 <= query && query + queries - 1 - key < sees.window));
 }
 
-/* The keys that some of `queries` from `query` on may see: from a multiple of `step` on, up to before the last. */
+/*
+ * Return the range [first, last) of keys that some of `queries` queries from `query` may see. The first is a multiple
+ * of `step`.
+ */
 DEVICE int first_key(const visibility &sees, int query, int step) {
     return sees.causal && query >= sees.window ? (query + 1 - sees.window) / step * step : 0;
 }
@@ -185,7 +193,10 @@ DEVICE int last_key(const visibility &sees, int query, int queries) {
     return sees.causal && query + queries < sees.keys ? query + queries : sees.keys;
 }
 
-/* The queries that may see some of `keys` from `key` on, which is a multiple of the step. */
+/*
+ * Return the range [first, last) of queries that may see some of `keys` keys from `key`, which is a multiple of the
+ * step.
+ */
 DEVICE int first_query(const visibility &sees, int key) {
     return sees.causal ? key : 0;
 }
@@ -220,12 +231,12 @@ DEVICE dropout dropout_of(const eitp__launch &l, int64_t head, int64_t first_row
     return drop;
 }
 
-/* What the elements that are kept are multiplied by. */
+/* Returns the factor of the elements that are kept. */
 DEVICE float kept_factor(const eitp__launch &l) {
     return DROPS ? (float)(1 / (1 - l.call.reals[1])) : 1.0f;
 }
 
-/* Bit i: the probability of a query for the key at `key` + i is kept; of four. */
+/* Bit i is set if the probability of a query for key `key` + i is kept, for four keys. */
 DEVICE uint32_t kept_of(const dropout &drop, int query, int key) {
     const uint64_t row = (drop.first + (uint64_t)query) * drop.heads + drop.head;
     const uint64_t index = row * drop.longest + (uint64_t)key;

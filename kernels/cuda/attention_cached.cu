@@ -1,7 +1,7 @@
 /*
- * Attention of few rows to a cache: a block has a row, a head, and a span of the cache, and leaves the largest
- * score, the sum of exponentials relative to it, and the weighted sum of values; the last stage adds these up. With
- * many rows a block goes through all spans itself, and adds them up in the same order.
+ * Attention of a few rows to a cache. A block handles one row, one head and one span of the cache. It stores the
+ * largest score, the sum of exponentials relative to it, and the weighted sum of values. The last stage combines these.
+ * With many rows, a block processes all spans itself and combines them in the same order.
  */
 #ifndef CACHED
 #define CACHED 1
@@ -16,20 +16,20 @@ enum {
     SPAN = EITP__CACHED_SPAN,
     RUN = HEAD_WIDTH % 8 == 0 && IS_HALF ? 8
           : HEAD_WIDTH % 4 == 0          ? 4
-                                         : 1, /* elements that are read at once */
+                                         : 1, /* elements per read */
     RUNS = HEAD_WIDTH / RUN,
     ACROSS = RUNS < THREADS ? RUNS : THREADS, /* threads that read a row of values at once */
     DOWN = THREADS / ACROSS,
-    STATE = HEAD_WIDTH + 2 /* what a block leaves: a weighted sum, the largest score, the sum of exponentials */
+    STATE = HEAD_WIDTH + 2 /* state of a block: weighted sum, largest score, sum of exponentials */
 };
 
-/* Adds to an element of a weighted sum one that is relative to another largest score. */
+/* Adds two elements of weighted sums that are relative to different largest scores. */
 DEVICE float joined(float sum, float top, float other, float other_top) {
     const float largest = fmaxf(top, other_top);
     return sum * expf(top - largest) + other * expf(other_top - largest);
 }
 
-/* Where block `part` of a row and a head leaves its state. */
+/* Returns the offset of the state of block `part` of a row and a head. */
 DEVICE int64_t state_at(const eitp__launch &l, int64_t row, int64_t head, int parts, int part) {
     return ((row * heads_of(l) + head) * parts + part) * STATE;
 }
@@ -40,7 +40,7 @@ DEVICE global<float> states_of(const eitp__launch &l) {
     return global_at<float>((const char *)l.workspace + (queries * (int64_t)sizeof(scalar) + 63) / 64 * 64);
 }
 
-/* The scores of `count` keys, times `scale`: eight lanes share a key. */
+/* Computes the scores of `count` keys, times `scale`. Eight lanes share a key. */
 DEVICE void score_keys(shared<float> q, const matrix<const scalar> &keys, int64_t first, int count, float scale,
                        shared<float> scores) {
     for (int j = thread_index() / 8; j - lane() / 8 < count; j += THREADS / 8) {
@@ -58,7 +58,7 @@ DEVICE void score_keys(shared<float> q, const matrix<const scalar> &keys, int64_
     }
 }
 
-/* The sum of `count` values with these weights; `sums` has THREADS RUN elements, `o` HEAD_WIDTH. */
+/* Computes the sum of `count` values with these weights. `sums` has THREADS RUN elements, `o` HEAD_WIDTH. */
 DEVICE void add_values(shared<float> weights, const matrix<const scalar> &values, int64_t first, int count,
                        shared<float> sums, shared<float> o) {
     for (int across = 0; across < RUNS; across += ACROSS) {
@@ -144,7 +144,7 @@ KERNEL(attention_cached_kernel, THREADS) {
     }
 }
 
-/* Adds up the states of a row and a head; rows outside the cache get zeros. */
+/* Combines the states of a row and a head. Rows outside the cache get zeros. */
 KERNEL(attention_cached_total_kernel, THREADS) {
     const int64_t heads = heads_of(l), head = block_index() % heads, row = block_index() / heads;
     const int64_t position = (int64_t)input<int32_t>(l, EITP__CACHED_POSITION)[0] + row;
@@ -157,7 +157,7 @@ KERNEL(attention_cached_total_kernel, THREADS) {
         for (int part = 0; part < parts; part++) {
             const int64_t at = (int64_t)part * STATE;
             const float other = states[at + HEAD_WIDTH], added = states[at + HEAD_WIDTH + 1];
-            if (added == 0) /* no position of the part is attended to */
+            if (added == 0) /* the row attends to no position of the part */
                 continue;
             sum = joined(sum, top, states[at + i], other);
             total = joined(total, top, added, other);

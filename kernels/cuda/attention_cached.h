@@ -1,11 +1,13 @@
-/* Rotation; and the first stage of attention with a cache: it stores the keys and values of the rows, and rotates the
-   queries. */
+/*
+ * Rotation, and the first stage of attention with a cache, which stores the keys and values of the rows and rotates the
+ * queries.
+ */
 #ifndef EITP_CUDA_ATTENTION_CACHED_H
 #define EITP_CUDA_ATTENTION_CACHED_H
 
 #include "kernels/cuda/attention.h"
 
-/* Element `i` of a head in a row, rotated with its partner by that row of the rotation. */
+/* Returns element `i` of a row of a head, rotated with its partner by that row of the rotation. */
 DEVICE wide rotated_element(const eitp__launch &l, const matrix<const scalar> &x, int64_t row, int i) {
     const wide a = to_wide(x.data[row * x.stride + i]);
 #if ROTATES
@@ -22,8 +24,10 @@ DEVICE wide rotated_element(const eitp__launch &l, const matrix<const scalar> &x
 
 #if CACHED
 
-/* A thread computes elements of the rows' queries, keys and values, as many apart as the launch has threads. Rotated
-   queries are left in the workspace, [rows, heads width]; rows beyond the cache are dropped. */
+/*
+ * Each thread computes elements of the rows' queries, keys and values, spaced by the number of threads of the launch.
+ * Writes rotated queries to the workspace as [rows, heads width]. Drops rows beyond the cache.
+ */
 KERNEL(attention_cached_store_kernel, 256) {
     const int64_t heads = heads_of(l), key_heads = key_heads_of(l), columns = key_heads * HEAD_WIDTH;
     const int64_t total = first_dimension(l, l.call.inputs[0]), longest = l.call.outputs[1].shape[0];
@@ -51,7 +55,7 @@ KERNEL(attention_cached_store_kernel, 256) {
                 (scalar)values.data[row * values.stride + k];
         }
     }
-    /* The caches are usually the memory of their inputs. */
+    /* The output caches usually share memory with the input caches. */
     for (int part = 1; part < 3; part++) {
         const global<scalar> to = part == 1 ? output<scalar>(l, 1) : output<scalar>(l, 2);
         const global<const scalar> from = part == 1 ? input<scalar>(l, 1) : input<scalar>(l, 2);

@@ -1,7 +1,8 @@
 /*
- * Attention of every type and head width up to MOST_WIDTH, in F32. It follows attention.cu: a block has 64 queries, or
- * in the gradient of keys and values 64 keys, and what these attend to passes by, 64 rows at a time. A thread has 4 x 4
- * scores, and 4 rows of sums. Operands come into the memory of the block in parts, converted and rotated.
+ * Attention for every type and every head width up to MOST_WIDTH, in F32. Like attention.cu: a block owns 64 queries,
+ * or 64 keys when it computes the gradient of keys and values, and steps through the rows on the other side, 64 at a
+ * time. Each thread has 4 x 4 scores and 4 rows of sums. Operands are loaded into shared memory in parts, converted and
+ * rotated.
  */
 #include "kernels/cuda/attention_cached.h"
 
@@ -10,11 +11,11 @@
 enum {
     TILE = 64,
     THREADS = 256,
-    PITCH = TILE + 4, /* elements from one row of a transposed tile to the next */
-    DEPTH = 16,       /* of a part: columns of the factors of scores, or rows of the second factor of sums */
+    PITCH = TILE + 4, /* elements per row of a transposed tile */
+    DEPTH = 16,       /* size of a part: columns of the factors of scores, or rows of the second factor of sums */
     RUN = HEAD_WIDTH <= 16   ? 1
           : HEAD_WIDTH <= 32 ? 2
-                             : 4, /* neighbouring columns of sums in a thread */
+                             : 4, /* adjacent columns of sums in a thread */
     RUNS = (HEAD_WIDTH + 16 * RUN - 1) / (16 * RUN),
     PADDED = 16 * RUN * RUNS, /* columns of sums */
     IS_TURNED = ROTATES && !CACHED
@@ -23,7 +24,7 @@ enum {
 typedef float score_tile[4][4];
 typedef float sum_tile[4][RUNS][RUN];
 
-/* The rows and columns of scores and the columns of sums that a thread has begin here. */
+/* Return the first row and column of a thread's scores, and its first column of sums. */
 DEVICE int thread_row() {
     return thread_index() / 16 * 4;
 }
@@ -31,7 +32,7 @@ DEVICE int thread_column() {
     return thread_index() % 16 * 4;
 }
 
-/* Rows of a head, from `row` on, of which `limit` exist; the others are zeros. */
+/* Rows of a head, from `row`. Only the first `limit` exist; the others are zeros. */
 struct head_rows {
     matrix<const scalar> x;
     int64_t row;
@@ -43,7 +44,7 @@ DEVICE head_rows rows_at(const matrix<const scalar> &x, int64_t row, int limit, 
     return rows;
 }
 
-/* Element `i` of row `r`. */
+/* Returns element `i` of row `r`. */
 DEVICE float element_at(const eitp__launch &l, const head_rows &from, int r, int i) {
     const int64_t row = from.row + r;
     if (r >= from.limit || i >= HEAD_WIDTH)
@@ -84,7 +85,7 @@ DEVICE void scores_of(const eitp__launch &l, score_tile &s, const head_rows &a, 
     }
 }
 
-/* Leaves a tile, transposed, for add_product. `tile` has TILE PITCH elements. */
+/* Writes a tile, transposed, for add_product. `tile` has TILE PITCH elements. */
 DEVICE void put_scores(const score_tile &s, shared<float> tile) {
     barrier();
     for (int j = 0; j < 4; j++) {
@@ -126,7 +127,7 @@ DEVICE void clear_sums(sum_tile &sums) {
                 sums[i][n][e] = 0;
 }
 
-/* Stores the rows of a block, of which `limit` exist. */
+/* Stores the rows of a block. Only the first `limit` exist. */
 DEVICE void store_sums(const sum_tile &sums, float factor, const matrix<scalar> &to, int64_t row, int limit) {
     for (int i = 0; i < 4; i++)
         for (int n = 0; n < RUNS; n++)
@@ -138,7 +139,7 @@ DEVICE void store_sums(const sum_tile &sums, float factor, const matrix<scalar> 
 }
 
 #if BACKWARD
-/* The same for gradients of rotated rows, which are rotated back by way of `row_sums`, of DEPTH PADDED elements. */
+/* Like the above, for gradients of rotated rows, which are rotated back in `row_sums`, of DEPTH PADDED elements. */
 DEVICE void store_gradient(const eitp__launch &l, const sum_tile &sums, float factor, const matrix<scalar> &to,
                            int64_t row, int limit, shared<float> row_sums) {
 #if ROTATES && !CACHED
@@ -174,7 +175,7 @@ DEVICE void store_gradient(const eitp__launch &l, const sum_tile &sums, float fa
 }
 #endif
 
-/* Bit i: a query's probability for the key at `key` + i is kept. */
+/* Bit i is set if a query's probability for key `key` + i is kept. */
 DEVICE uint32_t drawn_for(const dropout &drop, int query, int key) {
     return DROPS ? kept_of(drop, query, key) : 15;
 }
@@ -269,8 +270,10 @@ KERNEL(attention_kernel, THREADS) {
 
 #else
 
-/* A query's log-sum-exp, infinity if there is none; and by row and head the dot product of its output and the gradient
-   of that, which is the mean of its derivatives. */
+/*
+ * Return a query's log-sum-exp, or infinity if there is no such query; and, for each row and head, the dot product of
+ * the output and its gradient, which is the mean of the query's derivatives.
+ */
 DEVICE float logsumexp_of(const eitp__launch &l, int64_t head, const sequence &rows, int query) {
     return rows.begin + query < rows.end
                ? (float)input<float>(l, EITP__ATTENTION_LOGSUMEXP)[(rows.begin + query) * heads_of(l) + head]
@@ -287,15 +290,17 @@ DEVICE head_rows slopes_at(const eitp__launch &l, int64_t head, const sequence &
                    (int)(rows.end - rows.begin) - query, 0);
 }
 
-/* Turns a score and a derivative by a probability into the probability that was applied and the derivative by the
-   score, but for `scale`. */
+/*
+ * Replaces a score by the probability that was applied, and a derivative with respect to the probability by the
+ * derivative with respect to the score, without the factor `scale`.
+ */
 DEVICE void slope(float &s, float &ds, int seen, float scale, float logsumexp, float mean, float factor) {
     const float p = seen ? expf(s * scale - logsumexp) : 0.0f;
     ds = seen ? p * (factor * ds - mean) : 0.0f;
     s = p * factor;
 }
 
-/* The gradients of a tile of queries. */
+/* Computes the gradients of a tile of queries. */
 KERNEL(attention_backward_queries_kernel, THREADS) {
     SHARED(int32_t, scratch, 32);
     SHARED(float, parts, 2 * DEPTH * PITCH);
@@ -354,7 +359,7 @@ KERNEL(attention_backward_queries_kernel, THREADS) {
     store_gradient(l, dq, scale, gradient_part(l, 0, at.head), rows.begin + first, count - first, keys);
 }
 
-/* The gradients of a tile of keys and their values, from all heads of queries that share them. */
+/* Computes the gradients of a tile of keys and values, from all heads of queries that share them. */
 KERNEL(attention_backward_keys_kernel, THREADS) {
     SHARED(int32_t, scratch, 32);
     SHARED(float, parts, 2 * DEPTH * PITCH);

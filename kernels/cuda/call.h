@@ -1,4 +1,4 @@
-/* How kernels see their calls: operands, and the rows of an execution. */
+/* Kernel access to a call: operands, and the rows of an execution. */
 #ifndef EITP_CUDA_CALL_H
 #define EITP_CUDA_CALL_H
 
@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/launch.h"
 
-/* The elements of an operand; NULL if it is absent. */
+/* Returns the elements of an operand, or NULL if it is absent. */
 template <class T> DEVICE global<const T> input(const eitp__launch &l, int i) {
     return global_at<const T>(l.call.inputs[i].data);
 }
@@ -14,7 +14,7 @@ template <class T> DEVICE global<T> output(const eitp__launch &l, int i) {
     return global_at<T>(l.call.outputs[i].data);
 }
 
-/* True if it is there. */
+/* True if the operand is present. */
 DEVICE int has_input(const eitp__launch &l, int i) {
     return i < l.call.input_count && l.call.inputs[i].data != 0;
 }
@@ -22,7 +22,7 @@ DEVICE int has_output(const eitp__launch &l, int i) {
     return i < l.call.output_count && l.call.outputs[i].data != 0;
 }
 
-/* The first dimension of an operand in this execution. */
+/* Returns the first dimension of an operand in this execution. */
 DEVICE int64_t first_dimension(const eitp__launch &l, const eitp__operand &x) {
     int64_t rows;
     if (!x.row_elements)
@@ -32,24 +32,24 @@ DEVICE int64_t first_dimension(const eitp__launch &l, const eitp__operand &x) {
     return rows < x.row_limit ? rows : x.row_limit;
 }
 
-/* The number of its elements in this execution. */
+/* Returns the number of elements of an operand in this execution. */
 DEVICE int64_t elements_of(const eitp__launch &l, const eitp__operand &x) {
     return x.row_elements ? first_dimension(l, x) * x.row_elements : x.elements;
 }
 
-/* Its last dimension, which never varies unless it is the only one. */
+/* Returns the last dimension of an operand. It never varies unless it is the only one. */
 DEVICE int64_t columns_of(const eitp__launch &l, const eitp__operand &x) {
     return x.rank > 1 ? x.shape[x.rank - 1] : first_dimension(l, x);
 }
 
-/* What an output that accumulates is multiplied by before a value is added; 0: it is not read. */
+/* Returns the factor of the old output before a value is added. If it is 0, the output is not read. */
 DEVICE float carry_of(const eitp__launch &l) {
     if (!l.call.accumulates)
         return 0;
     return l.call.carry ? (float)global_at<const float>(l.call.carry)[0] : 1.0f;
 }
 
-/* 1 - beta^step, which is how much of a running mean its first `step` values weigh. */
+/* Returns 1 - beta^step: the total weight of the first `step` values in a running mean. */
 DEVICE double weight_of_mean(double beta, float step) {
     double power = 1;
     for (int64_t n = (int64_t)step; n > 0; n >>= 1, beta *= beta)

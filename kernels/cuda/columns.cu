@@ -1,13 +1,13 @@
 /*
- * Sums over rows, of each column. Chunks of rows are summed by blocks of their own, and a second stage adds the chunks,
- * so that the order of additions depends on shapes alone. EMBEDDING_BACKWARD first sorts the rows by their ids.
+ * Column sums. Separate blocks sum chunks of rows, and a second stage adds the chunks, so that the order of additions
+ * depends only on shapes. EMBEDDING_BACKWARD first sorts the rows by their ids.
  *
- * A warp takes TILE columns of a row. A thread has PART of them: neighbours, if every row begins at a multiple of PART
- * elements (DENSE), else columns that are 32 apart.
+ * A warp processes TILE columns of a row, each thread PART of them: adjacent columns if every row starts at a multiple
+ * of PART elements (DENSE), else every 32nd column.
  */
 #include "kernels/cuda/call.h"
 
-/* F32 and 16 bits: F64, which is 1, has no fused kernels. */
+/* F32 and 16-bit types. F64, which is 1, has no fused kernels. */
 #if IS_FLOATING && SCALAR != 1
 
 constexpr int PART = 4, TILE = 32 * PART, WARPS = 8;
@@ -21,17 +21,17 @@ template <int IS_DENSE> struct layout { static constexpr int DENSE = IS_DENSE; }
 
 #define FOR_PART _Pragma("unroll") for (int k = 0; k < PART; k++)
 
-/* The first column of this thread, of those of its block from `first` on. */
+/* Returns this thread's first column. The block's columns start at `first`. */
 template <class L> DEVICE int64_t column_of_thread(L, int64_t first) {
     return first + warp_index() * TILE + (L::DENSE ? lane() * PART : lane());
 }
 
-/* The column of element k of the part at column j. */
+/* Returns the column of element k of the part at column j. */
 template <class L> DEVICE int64_t column(L, int64_t j, int k) {
     return L::DENSE ? j + k : j + k * 32;
 }
 
-/* The part at column j of a row at p; 0 beyond the last column. */
+/* Returns the part at column j of the row at p, with zeros beyond the last column. */
 template <class L, class T> DEVICE part fetch(L, global<const T> p, int64_t j, int64_t columns) {
     part x;
     if constexpr (L::DENSE) {
@@ -42,7 +42,7 @@ template <class L, class T> DEVICE part fetch(L, global<const T> p, int64_t j, i
     return x;
 }
 
-/* Stores carry times what was there, and x. */
+/* Stores carry times the old value, plus x. */
 template <class L> DEVICE void put(L at, global<wide> p, int64_t j, int64_t columns, const part &x, wide carry) {
     part y = x;
     if (carry != 0) {
@@ -59,9 +59,9 @@ template <class L> DEVICE void put(L at, global<wide> p, int64_t j, int64_t colu
 
 /* ---- Chunks of rows ---- */
 
-/* The chunks of input 0. */
+/* The division of input 0 into chunks. */
 struct chunked {
-    int64_t columns, count, rows; /* rows of each chunk */
+    int64_t columns, count, rows; /* rows: per chunk */
 };
 
 DEVICE chunked chunks_of(const eitp__launch &l) {
@@ -75,8 +75,8 @@ DEVICE chunked chunks_of(const eitp__launch &l) {
 }
 
 /*
- * A block sums TILE columns of a chunk: into the workspace, by sum, chunk and column. f(row, j, sums) adds to
- * sums[s][k] what a row has in the part at column j.
+ * Sums TILE columns of a chunk and writes them to the workspace, ordered by sum, chunk and column. f(row, j, sums) adds
+ * a row's values in the part at column j to sums[s][k].
  */
 template <class T, int SUMS, class L, class F> DEVICE void sum_chunk(const eitp__launch &l, L at, shared<T> all, F f) {
     const chunked c = chunks_of(l);
@@ -106,7 +106,7 @@ template <class T, int SUMS, class L, class F> DEVICE void sum_chunk(const eitp_
     }
 }
 
-/* A block adds the chunks of 32 columns of a sum. */
+/* Adds the chunks of 32 columns of a sum. */
 template <class T> DEVICE void add_chunks(const eitp__launch &l) {
     SHARED(T, all, WARPS * 32);
     const chunked c = chunks_of(l);
@@ -131,7 +131,7 @@ template <class T> DEVICE void add_chunks(const eitp__launch &l) {
     y[j] = carry != 0 ? carry * y[j] + (wide)sum : (wide)sum;
 }
 
-/* The two stages of a slot that has SUMS sums of type T; what follows is the first. */
+/* Defines the two stages of a slot with SUMS sums of type T. The code after the macro is the body of the first. */
 #define SUM_KERNELS(name, T, SUMS)                                                                                     \
     template <class L> DEVICE void name##_chunk(const eitp__launch &l, L at, shared<T> all);                           \
     KERNEL(name##_chunks_kernel, 256) {                                                                                \
@@ -189,13 +189,13 @@ SUM_KERNELS(path_product, double, 1) {
 /* ---- EMBEDDING_BACKWARD ---- */
 
 /*
- * The rows of dy are sorted by their ids: parts of SORTED rows in the memory of a block, then each row finds its place
- * among all of them. Pieces of PIECE sorted rows are summed. What has all its rows in one piece goes into the table at
- * once; of the others, each piece leaves its sum in the workspace, and a last stage adds these in the order of the
- * pieces. So every id adds its rows in an order that depends on the ids alone, and an id of many rows is shared by many
- * blocks.
+ * Sorts the rows of dy by their ids: sorts parts of SORTED rows in shared memory, then finds the position of each row
+ * among all parts. Then sums pieces of PIECE sorted rows. If all rows of an id are in one piece, their sum goes
+ * directly to the table. Otherwise, each piece leaves its sum in the workspace, and a last stage adds these in the
+ * order of the pieces. So the order of additions for an id depends only on the ids, and several blocks share the work
+ * of an id with many rows.
  *
- * A key is the row of the table, then the row of dy, so that no two are equal. Ids out of range have row NOBODY.
+ * A key is the row of the table, then the row of dy, so that keys are unique. Ids out of range have row NOBODY.
  */
 constexpr int SORTED = 2048, PIECE = 64, PIECE_THREADS = 64, TABLE_ROWS = 8; /* EITP__CUDA_SORTED, ... */
 constexpr int BATCH = 4, TABLE_THREADS = 256;
@@ -205,7 +205,7 @@ DEVICE uint32_t table_row(uint64_t key) {
     return (uint32_t)(key >> 32);
 }
 
-/* The keys by parts, all keys, and the sums of pieces, in the workspace. */
+/* Return the keys (sorted by part, or all) and the sums of pieces, in the workspace. */
 DEVICE global<uint64_t> keys_at(const eitp__launch &l, int which) {
     return global_at<uint64_t>(l.workspace) + which * l.call.inputs[0].elements;
 }
@@ -213,7 +213,7 @@ DEVICE global<wide> piece_sums(const eitp__launch &l) {
     return global_at<wide>(l.workspace) + l.call.inputs[0].elements * (2 * (int)sizeof(uint64_t) / (int)sizeof(wide));
 }
 
-/* The number of sorted keys below a key. */
+/* Returns the number of sorted keys below a key. */
 DEVICE int64_t count_below(global<const uint64_t> keys, int64_t count, uint64_t key) {
     int64_t low = 0, high = count;
     while (low < high) {
@@ -226,7 +226,7 @@ DEVICE int64_t count_below(global<const uint64_t> keys, int64_t count, uint64_t 
     return low;
 }
 
-/* Bitonic sort of a part: of a power of two of keys, those that are not there last. */
+/* Bitonic sort of a part. The number of keys is a power of two; padding sorts last. */
 KERNEL(embedding_backward_sort_kernel, 1024) {
     SHARED(uint64_t, keys, SORTED);
     const int64_t first = block_index() * SORTED, left = elements_of(l, l.call.inputs[0]) - first;
@@ -276,8 +276,7 @@ KERNEL(embedding_backward_merge_kernel, 256) {
     keys_at(l, 1)[place] = key;
 }
 
-/* Sums `count` rows of dy for one part of the columns. The keys have those of the neighbouring pieces before and after
-   them. */
+/* Sums `count` rows of dy for one part of the columns. `keys` also has one key before and one after the piece. */
 template <class L>
 DEVICE void sum_piece(const eitp__launch &l, L at, int64_t piece, int64_t tile, shared<uint64_t> keys, int count) {
     const int64_t columns = l.call.outputs[0].shape[1];
@@ -331,7 +330,7 @@ KERNEL(embedding_backward_pieces_kernel, PIECE_THREADS) {
         sum_piece(l, layout<0>(), piece, tile, keys, count);
 }
 
-/* Completes a row of the table whose keys are [begin, end): one without any, or with several pieces. */
+/* Completes a row of the table whose keys are [begin, end), if it has no keys or its keys are in several pieces. */
 template <class L> DEVICE void complete_row(const eitp__launch &l, L at, int64_t row, int64_t begin, int64_t end) {
     const int64_t columns = l.call.outputs[0].shape[1], first = begin / PIECE, last = (end - 1) / PIECE;
     const int is_empty = begin == end;

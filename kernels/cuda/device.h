@@ -1,34 +1,34 @@
 /*
- * The language of kernels: what CUDA has, by names of our own, so that the same text also compiles as plain C++ for the
- * emulated device of the tests (tests/cuda/emulated.h). No other file asks where it runs.
+ * Kernel language: CUDA's features under neutral names, so that the same source also compiles as plain C++ for the
+ * tests' emulated device (tests/cuda/emulated.h). Only this file depends on the platform.
  *
- *   KERNEL(name, threads)      a kernel of at most that many threads a block; its argument is `const eitp__launch &l`
- *   PAIRED_KERNEL(name, threads)  the same, with so few registers that two blocks are on a processor at once
+ *   KERNEL(name, threads)      a kernel with at most that many threads per block; it takes `const eitp__launch &l`
+ *   PAIRED_KERNEL(name, threads)  the same, with registers limited so that two blocks fit on a multiprocessor
  *   thread_index()             within the block; a launch is one-dimensional
  *   thread_count()             of a block
  *   block_index(), block_count()
  *   lane(), warp_index()       of the thread: thread_index() % 32 and / 32
- *   barrier(), warp_barrier()  every thread of the block, or warp, must reach it; both order memory
- *   shuffle(value, from)       the value of that lane; of float, double, int32_t, uint32_t, int64_t, uint64_t; never
+ *   barrier(), warp_barrier()  every thread of the block, or warp, must reach them; both order memory
+ *   shuffle(value, from)       the value in that lane; of float, double, int32_t, uint32_t, int64_t, uint64_t; never
  *                              with its template argument
- *   shuffle_xor(value, mask)   the value of lane ^ mask
+ *   shuffle_xor(value, mask)   the value in lane ^ mask
  *   warp_any(x), warp_all(x)   votes
- *   SHARED(type, name, count)  an array in the memory of the block
- *   DYNAMIC_SHARED(type, name, offset, count)  the same, in the bytes that the launch asked for, at an offset
+ *   SHARED(type, name, count)  an array in shared memory
+ *   DYNAMIC_SHARED(type, name, offset, count)  the same, in the bytes requested by the launch, at an offset
  *   global<T>, shared<T>       pointers: p[i], p + i; T may be const
- *   vec<T, N>                  N elements that are moved at once; aligned to their size, at most 16 bytes
- *   load<N>(p, i), store(p, i, v)  a vec of the elements from p[i] on; i is a multiple of N, and p aligned to it
- *   load_words(w, p, i), store_words(p, i, w)  the same for eight elements of 16 bits as four words, two in each
- *   atomic_add(p, value)       of uint32_t; returns the value before
+ *   vec<T, N>                  N elements moved at once; aligned to their size, at most 16 bytes
+ *   load<N>(p, i), store(p, i, v)  a vec of the elements from p[i]; i is a multiple of N, p is aligned to it
+ *   load_words(w, p, i), store_words(p, i, w)  the same for eight 16-bit elements as four words, two in each
+ *   atomic_add(p, value)       of uint32_t; returns the old value
  *   exp2_near(x)               exp2f within 2 units in the last place; 0 below 2^-126
  *
- * Tiles of matrices, as they are in the registers of a warp (PTX ISA, "Matrix Fragments for mma.m16n8k16"):
+ * Tiles of matrices, laid out in the registers of a warp (PTX ISA, "Matrix Fragments for mma.m16n8k16"):
  *   mma<T>(d, a, b)            d [16, 8] += a [16, 16] b [16, 8]; T is bf16 or f16; d in F32
  *   load_matrix(r, p), load_matrix_transposed(r, p)   four 8 x 8 tiles of 16-bit elements; lane i has the address of
  *                              row i % 8 of tile i / 8, aligned to 16 bytes
  *   pack<T>(low, high)         two elements in a word of a tile, from F32
- *   copy_async(to, from, is_there)   begins to copy 16 bytes to shared memory, or zeros
- *   copy_async_commit(), copy_async_wait<n>()   ends a group of copies; waits until all but the last n groups are done
+ *   copy_async(to, from, is_there)   starts copying 16 bytes to shared memory, or zeros
+ *   copy_async_commit(), copy_async_wait<n>()   ends a group of copies; waits for all but the last n groups
  */
 #ifndef EITP_CUDA_DEVICE_H
 #define EITP_CUDA_DEVICE_H
@@ -113,7 +113,7 @@ DEVICE float exp2_near(float x) {
 }
 
 template <class T, int N> struct alignas(sizeof(T) * N) vec { T v[N]; };
-/* By numbers of vectors: compilers have split one whose address is that of an element into its elements. */
+/* Addresses vectors by number: compilers have split vectors addressed by element into single elements. */
 template <int N> DEVICE int64_t vector_number(int64_t i) {
     return i >> (N == 16 ? 4 : N == 8 ? 3 : N == 4 ? 2 : N == 2 ? 1 : 0);
 }
@@ -164,7 +164,7 @@ DEVICE void from_float(float value, bf16 &x) {
 
 /* ---- Tiles of matrices ---- */
 
-/* Processors before sm_80 have F16 alone, and tiles half as deep. */
+/* Before sm_80, tensor cores have only F16, and tiles of half the depth. */
 DEVICE void mma_of(float d[4], const uint32_t a[4], const uint32_t b[2], f16) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -292,7 +292,7 @@ template <> struct element_of<7> { typedef uint8_t type, wide; };
 template <> struct element_of<8> { typedef int16_t type, wide; };
 
 typedef element_of<SCALAR>::type scalar;
-typedef element_of<SCALAR>::wide wide; /* what it is computed in, as eitp__wide says */
+typedef element_of<SCALAR>::wide wide; /* arithmetic type, as defined by eitp__wide */
 
 #define IS_FLOATING (SCALAR < 4)
 #define IS_HALF (SCALAR == 2 || SCALAR == 3)
@@ -318,14 +318,14 @@ DEVICE scalar to_scalar(wide value) {
 
 /* ---- Sums of a warp and of a block ---- */
 
-/* Every lane gets the sum, in the order of a tree. */
+/* Every lane gets the sum, added as a tree. */
 template <class T> DEVICE T warp_sum(T value) {
     for (int mask = 16; mask > 0; mask /= 2)
         value += shuffle_xor(value, mask);
     return value;
 }
 
-/* NaN if a value is NaN. */
+/* Returns the larger, or NaN if either is NaN. */
 template <class T> DEVICE T larger(T a, T b) {
     return a > b || a != a ? a : b;
 }
@@ -335,7 +335,7 @@ template <class T> DEVICE T warp_max(T value) {
     return value;
 }
 
-/* Every thread gets the sum of all; `scratch` has 32 elements, and may be used again at once. */
+/* Returns the sum to every thread. `scratch` has 32 elements and can be reused at once. */
 template <class T> DEVICE T block_sum(T value, shared<T> scratch) {
     value = warp_sum(value);
     if (lane() == 0)

@@ -1,25 +1,25 @@
-/* Vectors of elements, and walks through operands that are not read in the order of the result. */
+/* Vectors of elements, and traversal of operands that are not read in the order of the result. */
 #ifndef EITP_CUDA_ELEMENTS_H
 #define EITP_CUDA_ELEMENTS_H
 
 #include "kernels/cuda/call.h"
 
-/* Elements of output 0 that a thread of an element-wise kernel computes. */
+/* Number of elements of output 0 per thread in an element-wise kernel. */
 constexpr int EACH = 8;
 
-/* How many elements of two types are moved at once. */
+/* Number of elements of two types that are moved at once. */
 template <class T, class U = T> struct at_once {
     static constexpr int bytes = (int)(sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U)),
                          count = 16 / (bytes < 2 ? 2 : bytes);
 };
 
-/* Tells a function how many elements it computes. */
+/* Passes the number of elements to compute to a function. */
 template <int n> struct width { static constexpr int count = n; };
 
 DEVICE int is_aligned(const eitp__operand &x) {
     return ((uintptr_t)x.data & 15) == 0;
 }
-/* The first `inputs` inputs and output 0. */
+/* True if the first `inputs` inputs and output 0 are aligned. */
 template <int inputs> DEVICE int are_aligned(const eitp__launch &l) {
     int all = is_aligned(l.call.outputs[0]);
     for (int k = 0; k < inputs; k++)
@@ -28,8 +28,8 @@ template <int inputs> DEVICE int are_aligned(const eitp__launch &l) {
 }
 
 /*
- * Calls body(width<N>(), i) for each vector of N of `count` elements that is this thread's, and body(width<1>(), i) for
- * the elements of the last, incomplete vector, or for all if there are to be no vectors.
+ * Calls body(width<N>(), i) for each of this thread's vectors of N of `count` elements, and body(width<1>(), i) for the
+ * elements of the last, incomplete vector, or for all elements if has_vectors is 0.
  */
 template <int N, class Body> DEVICE void for_vectors(int64_t count, int has_vectors, Body body) {
     const int64_t first = block_index() * (thread_count() * EACH);
@@ -49,7 +49,7 @@ template <int N, class Body> DEVICE void for_vectors(int64_t count, int has_vect
     }
 }
 
-/* n elements, or one of them n times. */
+/* Returns n elements, or one element n times. */
 template <int n, class T> DEVICE vec<T, n> fetch(global<const T> p, int64_t at, int repeats) {
     vec<T, n> v;
     if (!repeats)
@@ -60,27 +60,27 @@ template <int n, class T> DEVICE vec<T, n> fetch(global<const T> p, int64_t at, 
     return v;
 }
 
-/* For numbers that are not negative. Most fit into 32 bits, whose division is much faster. */
+/* Divides non-negative numbers. Most fit into 32 bits, where division is much faster. */
 DEVICE int64_t divide(int64_t a, int64_t b) {
     return (a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* The upper half of a product. */
+/* Returns the upper half of a product. */
 DEVICE uint64_t multiply_high(uint64_t a, uint64_t b) {
     const uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32, across = a1 * b0, other = a0 * b1;
     return a1 * b1 + (across >> 32) + (other >> 32) + (((a0 * b0 >> 32) + (uint32_t)across + (uint32_t)other) >> 32);
 }
 
 /*
- * A grid is an array in the memory of the block: the dimensions of a result, the last one first, merged where all
- * operands are contiguous, and the strides of up to three operands in them. Thread 0 makes it.
+ * A grid is an array in shared memory, set up by thread 0: the dimensions of a result, innermost first and merged where
+ * all operands are contiguous, and the strides of up to three operands in them.
  */
 enum {
     GRID_RANK,
-    GRID_START,       /* the element that the first operand begins with */
-    GRID_HAS_VECTORS, /* of as many elements as grid_finish was told */
+    GRID_START,       /* offset of the first element in operand 0 */
+    GRID_HAS_VECTORS, /* of the number of elements passed to grid_finish */
     GRID_SIZE,
-    GRID_INVERSE = GRID_SIZE + EITP_MAX_RANK, /* 2^64 / size, rounded up; not of the first dimension */
+    GRID_INVERSE = GRID_SIZE + EITP_MAX_RANK, /* 2^64 / size, rounded up; not for the first dimension */
     GRID_STRIDE = GRID_INVERSE + EITP_MAX_RANK,
     GRID = GRID_STRIDE + 3 * EITP_MAX_RANK
 };
@@ -116,7 +116,7 @@ template <int operands> DEVICE void grid_add(shared<int64_t> grid, int64_t size,
         grid[GRID_STRIDE + k * EITP_MAX_RANK + at] = stride[k];
 }
 
-/* Finds whether vectors of n elements are always in one row, and aligned in every operand. */
+/* Checks whether vectors of n elements are always within one row and aligned in every operand. */
 template <int operands> DEVICE void grid_finish(shared<int64_t> grid, int n, int bases_are_aligned) {
     const int rank = (int)grid[GRID_RANK];
     int fits = bases_are_aligned && grid[GRID_SIZE] % n == 0 && grid[GRID_START] % n == 0;
@@ -129,14 +129,14 @@ template <int operands> DEVICE void grid_finish(shared<int64_t> grid, int n, int
     grid[GRID_HAS_VECTORS] = fits;
 }
 
-/* Where element i of the result is in each operand. */
+/* Computes the offset of element i of the result in each operand. */
 template <int operands> DEVICE void grid_find(shared<const int64_t> grid, int64_t i, int64_t *at) {
     const int first = (int)grid[GRID_RANK] - 1;
     for (int k = 0; k < operands; k++)
         at[k] = 0;
     for (int d = 0; d < first; d++) {
         const int64_t size = grid[GRID_SIZE + d];
-        int64_t next = (int64_t)multiply_high((uint64_t)i, (uint64_t)grid[GRID_INVERSE + d]); /* or 1 more than it is */
+        int64_t next = (int64_t)multiply_high((uint64_t)i, (uint64_t)grid[GRID_INVERSE + d]); /* or 1 too many */
         next -= next * size > i;
         for (int k = 0; k < operands; k++)
             at[k] += (i - next * size) * grid[GRID_STRIDE + k * EITP_MAX_RANK + d];
@@ -146,7 +146,7 @@ template <int operands> DEVICE void grid_find(shared<const int64_t> grid, int64_
         at[k] += i * grid[GRID_STRIDE + k * EITP_MAX_RANK + first];
 }
 
-/* The grid of output 0 for inputs that broadcast to it. */
+/* Sets up the grid of output 0 for inputs that broadcast to it. */
 template <int inputs> DEVICE void broadcast_grid(const eitp__launch &l, shared<int64_t> grid) {
     const eitp__operand &y = l.call.outputs[0];
     int64_t next[inputs], stride[inputs];

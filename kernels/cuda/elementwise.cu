@@ -1,12 +1,12 @@
-/* Element-wise slots: made from numbers, of one, two or three operands, casts, dropout. */
+/* Element-wise slots: generated values, operations with one, two or three operands, casts, dropout. */
 #include "kernels/cuda/activations.h"
 #include "kernels/cuda/elements.h"
 
 constexpr int AT_ONCE = at_once<scalar>::count;
 
-/* ---- Made from numbers, casts ---- */
+/* ---- Generated values, casts ---- */
 
-/* The whole number nearest to 0; the limit for those that are too large, and 0 for NaN. */
+/* Rounds towards zero. Saturates at the limits. NaN becomes 0. */
 template <class T, class V> DEVICE T whole(V value) {
     const T low = (T)-1 > 0 ? 0 : (T)((uint64_t)1 << (sizeof(T) * 8 - 1)), high = (T)~low;
     if (value != value)
@@ -28,7 +28,7 @@ DEVICE void put(wide value, bf16 &y) {
 DEVICE void put(wide value, f16 &y) {
     from_float((float)value, y);
 }
-/* From integers to integers, those that are too large keep their low bits. */
+/* In conversions between integers, values that are too large keep their low bits. */
 template <class T> DEVICE void put(wide value, T &y) {
 #if IS_FLOATING
     y = whole<T>(value);
@@ -99,7 +99,7 @@ KERNEL(arange_kernel, 256) {
     make(l, [&](int64_t i) { return to_scalar((wide)i); });
 }
 
-/* ---- Of one operand ---- */
+/* ---- Unary ---- */
 
 #if IS_FLOATING
 
@@ -145,7 +145,7 @@ KERNEL(clamp_kernel, 256) {
 
 #endif
 
-/* ---- GELU and SiLU: in F64 they are expanded ---- */
+/* ---- GELU and SiLU: F64 expands them ---- */
 
 #if IS_FLOATING && SCALAR != 1
 
@@ -176,11 +176,11 @@ ACTIVATION(silu, SILU)
 
 #endif
 
-/* ---- Of two or three operands that broadcast ---- */
+/* ---- Two or three operands that broadcast ---- */
 
 /*
- * Calls body(width, i, at, repeats) for the vectors of output 0: the elements of input k are at at[k] and, unless it
- * repeats, after it. Inputs of the result's size, or of one element, need no grid.
+ * Calls body(width, i, at, repeats) for the vectors of output 0. The elements of input k start at at[k]; if it repeats,
+ * there is only one. Inputs with the result's size, or with one element, need no grid.
  */
 template <int inputs, class Body> DEVICE void for_broadcast(const eitp__launch &l, shared<int64_t> grid, Body body) {
     const eitp__operand &y = l.call.outputs[0];
@@ -276,13 +276,15 @@ KERNEL(where_kernel, 256) {
 
 #if IS_FLOATING
 
-/* Without an index that is known only when it runs. */
+/* Selects a word without a run-time index. */
 DEVICE uint32_t word_of(const uint32_t *words, int which) {
     return which == 0 ? words[0] : which == 1 ? words[1] : which == 2 ? words[2] : words[3];
 }
 
-/* Element e of x draws number first_row * width + e of its rng stream, as eitp__kernel_uniform does; four neighbours
-   share a block of words. */
+/*
+ * Element e of x uses number first_row * width + e of its rng stream, as in eitp__kernel_uniform. Four consecutive
+ * elements share a Philox block.
+ */
 KERNEL(dropout_kernel, 256) {
     const eitp__operand &x = l.call.inputs[0];
     const global<const scalar> in = input<scalar>(l, 0);
@@ -297,7 +299,7 @@ KERNEL(dropout_kernel, 256) {
         step = (uint64_t)(int64_t)key[1];
         base = (uint64_t)(int64_t)key[2] * (uint64_t)(x.rank && x.shape[0] ? x.elements / x.shape[0] : 1);
     }
-    const int is_whole = base % 4 == 0; /* vectors begin with a block of words, or with its second half */
+    const int is_whole = base % 4 == 0; /* vectors start at a Philox block or at its second half */
     for_vectors<AT_ONCE>(elements_of(l, l.call.outputs[0]), are_aligned<1>(l) && is_whole, [&](auto w, int64_t i) {
         constexpr int n = decltype(w)::count;
         vec<scalar, n> v = load<n>(in, i);

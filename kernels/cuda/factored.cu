@@ -1,12 +1,12 @@
 /*
- * FACTORED_MEANS and FACTORED_MOMENTUM: what the updates of all pieces of a matrix share. Each has a stage that leaves
- * sums in the workspace, and one that needs them. The formulas are those of kernels/ref/ref.c.
+ * FACTORED_MEANS and FACTORED_MOMENTUM, whose results are shared by the updates of all pieces of a matrix. Each has one
+ * stage that leaves sums in the workspace and one that uses them. The formulas are those of kernels/ref/ref.c.
  */
 #include "kernels/cuda/call.h"
 
 enum { THREADS = 256, K = EITP__DIRECTIONS };
 
-/* Replaces each of n values by its sum over the block; `scratch` has 32 elements for each. */
+/* Replaces each of n values by its sum over the block. `scratch` has 32 elements per value. */
 template <int n> DEVICE void block_sums(double values[n], shared<double> scratch) {
     for (int k = 0; k < n; k++) {
         const double sum = warp_sum(values[k]);
@@ -29,7 +29,10 @@ DEVICE int64_t blocks_of(int64_t elements) {
     return (elements + THREADS - 1) / THREADS;
 }
 
-/* Blocks for the columns, with their roots, then those for the rows, of which each leaves the sum of its means. */
+/*
+ * The first blocks compute the columns and their roots. The others compute the rows, and each leaves the sum of its
+ * means.
+ */
 KERNEL(factored_means_kernel, THREADS) {
     SHARED(double, scratch, 32);
     SHARED(double, correction, 1);
@@ -60,7 +63,7 @@ KERNEL(factored_means_kernel, THREADS) {
         global_at<double>(l.workspace)[block] = mean;
 }
 
-/* The roots of the rows. Each block adds up what all blocks of rows left. */
+/* Computes the row roots. Each block adds the sums left by all row blocks. */
 KERNEL(factored_roots_kernel, THREADS) {
     SHARED(double, scratch, 32);
     const int64_t r = l.call.outputs[2].elements, i = block_index() * THREADS + thread_index();
@@ -81,11 +84,14 @@ KERNEL(factored_roots_kernel, THREADS) {
 
 /* ---- FACTORED_MOMENTUM ---- */
 
-/* What each thread of a block does for its columns j. */
+/* Loops over a thread's columns j. */
 #define FOR_COLUMNS(columns) for (int64_t j = thread_index(); j < (columns); j += THREADS)
 
-/* Direction t before it is orthogonal to those before it. `from` and `towards` are the sums of squares of the old
-   direction and of what it turns to. Returns this thread's sum of squares, and its dot product with direction 0. */
+/*
+ * Moves direction t, before it is made orthogonal to the previous ones. `from` and `towards` are the sums of squares of
+ * the old direction and of the direction it turns to. Computes this thread's sum of squares, and its dot product with
+ * direction 0.
+ */
 DEVICE void begin_direction(const eitp__launch &l, int t, double from, double towards, double sums[2]) {
     const global<float> y = output<float>(l, 0);
     const int64_t c = l.call.inputs[6].elements;
@@ -104,8 +110,10 @@ DEVICE void begin_direction(const eitp__launch &l, int t, double from, double to
     }
 }
 
-/* Takes `dot` times direction s from direction t. Returns this thread's dot product with the next one, which is t
-   itself in the end. */
+/*
+ * Subtracts `dot` times direction s from direction t. Returns this thread's dot product with direction s + 1, which is
+ * t itself at the end.
+ */
 DEVICE double subtract_direction(const eitp__launch &l, int t, int s, double dot) {
     const global<float> y = output<float>(l, 0);
     const int64_t c = l.call.inputs[6].elements;
@@ -132,8 +140,10 @@ DEVICE void scale_direction(const eitp__launch &l, int t, double factor, double 
     }
 }
 
-/* Keeps the old directions and turns them: see eitp__ref_rotate_directions. The workspace gets the dot products of old
-   direction s and new direction t. */
+/*
+ * Saves the old directions and moves them: see eitp__ref_rotate_directions. Writes the dot products of old direction s
+ * and new direction t to the workspace.
+ */
 DEVICE void turn_directions(const eitp__launch &l, int applies) {
     SHARED(double, scratch, 2 * K * 32);
     SHARED(double, of_all, 2 * K);
@@ -172,7 +182,7 @@ DEVICE void turn_directions(const eitp__launch &l, int applies) {
     }
 }
 
-/* The running mean of a row product, and the correction for the gradient. */
+/* Updates the running mean of a row product, and the correction for the gradient. */
 DEVICE void move_product(const eitp__launch &l, int64_t i, int applies, double correction) {
     const double keep = l.call.reals[0], now = (double)input<float>(l, 5)[0] * (double)input<float>(l, 2)[i];
     float m;
@@ -185,7 +195,7 @@ DEVICE void move_product(const eitp__launch &l, int64_t i, int applies, double c
     output<float>(l, 2)[i] = (float)((double)m * correction - now);
 }
 
-/* Block 0 turns the directions; the others have the rows. */
+/* Block 0 moves the directions. The other blocks process the rows. */
 KERNEL(factored_momentum_kernel, THREADS) {
     SHARED(double, correction, 1);
     const int applies = input<float>(l, 5)[1] != 0.0f;
@@ -201,7 +211,7 @@ KERNEL(factored_momentum_kernel, THREADS) {
         move_product(l, i, applies, correction[0]);
 }
 
-/* Expresses m in the new directions. Its K elements of a row are those of as many lanes. */
+/* Expresses m in the new directions. Each lane has one of the K elements of a row. */
 KERNEL(factored_project_kernel, THREADS) {
     const int64_t count = l.call.inputs[1].elements, i = block_index() * THREADS + thread_index();
     const int t = lane() % K;

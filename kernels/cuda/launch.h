@@ -1,4 +1,4 @@
-/* The argument of a kernel of kernels/cuda/. */
+/* Argument of the kernels in kernels/cuda/. */
 #ifndef EITP_LAUNCH_H
 #define EITP_LAUNCH_H
 
@@ -6,7 +6,7 @@
 
 typedef struct eitp__launch {
     eitp__call call;
-    const int64_t *rows; /* device memory: the number of rows of this execution; NULL: shapes are as in the call */
+    const int64_t *rows; /* device memory: number of rows of this execution; NULL: shapes are as in the call */
     void *workspace;     /* device memory */
 } eitp__launch;
 

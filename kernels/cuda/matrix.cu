@@ -1,10 +1,11 @@
 /*
- * LOGDET and INVERSE_SPD by Cholesky's factorization in double, a block for a matrix at a time.
+ * LOGDET and INVERSE_SPD by Cholesky factorization in double precision, one matrix per block at a time.
  *
- * Everything is products of rows by rows, as in kernels/cholesky.inc, in tiles of TILE x TILE: the factor L is in the
- * lower triangle of a matrix in the workspace, and each row of the transposed inverse of L replaces the row of the
- * upper triangle. The inverses of the diagonal tiles of L are kept beside it, and take the place of solving. A matrix
- * whose extent is not a multiple of TILE is extended with ones on the diagonal, which change nothing.
+ * As in kernels/cholesky.inc, every step multiplies rows by rows, here in tiles of TILE x TILE. The factor L is in the
+ * lower triangle of a matrix in the workspace, and rows of the transposed inverse of L replace those of the upper
+ * triangle. The inverses of the diagonal tiles of L are stored separately, so that solving becomes multiplication. If
+ * the extent of a matrix is not a multiple of TILE, the matrix is extended with ones on the diagonal, which do not
+ * change the result.
  */
 #include "kernels/cuda/call.h"
 
@@ -12,22 +13,22 @@
 #if SCALAR == 0 || SCALAR == 1
 
 constexpr int TILE = 64, THREADS = 256; /* EITP__CUDA_CHOLESKY_TILE */
-constexpr int DEPTH = 16;               /* columns of a product that are in the memory of the block at a time */
-constexpr int SIDE = 4;                 /* of the square of elements of a tile that a thread has */
+constexpr int DEPTH = 16;               /* columns of a product that are in shared memory at a time */
+constexpr int SIDE = 4;                 /* side of the square of elements that a thread has in a tile */
 constexpr int STRIDE = TILE + 2;
 
-/* A matrix in the workspace, and memory of the block: for a tile, or for DEPTH columns of two. */
+/* A matrix in the workspace, and shared memory for one tile, or for DEPTH columns of two tiles. */
 struct cholesky {
     int64_t m, extent;          /* extent: a multiple of TILE */
     global<double> rows;        /* [extent, extent] */
     global<double> inverses;    /* [extent, TILE]; of the diagonal tiles of L, with zeros above the diagonal */
     shared<double> tile;        /* [TILE, STRIDE] */
-    shared<double> reciprocals; /* [TILE]; of the diagonal of a tile of L */
+    shared<double> reciprocals; /* [TILE]; reciprocals of the diagonal of a tile of L */
 };
 
 /* ---- Products ---- */
 
-/* Brings columns [k, k + DEPTH) of TILE rows into the memory of the block, transposed. */
+/* Loads columns [k, k + DEPTH) of TILE rows into shared memory, transposed. */
 DEVICE void bring(shared<double> to, global<const double> rows, int64_t stride, int64_t k) {
     const int row = thread_index() / 4, first = thread_index() % 4 * 4;
 #pragma unroll
@@ -38,7 +39,7 @@ DEVICE void bring(shared<double> to, global<const double> rows, int64_t stride, 
     }
 }
 
-/* sums[i][j] = the product of row i of a and row j of b, of those of this thread, over `count` columns. */
+/* sums[i][j] = the product, over `count` columns, of this thread's row i of a and row j of b. */
 DEVICE void multiply(const cholesky &x, double (&sums)[SIDE][SIDE], global<const double> a, int64_t a_stride,
                      global<const double> b, int64_t b_stride, int64_t count) {
     const int i = thread_index() / 16 * SIDE, j = thread_index() % 16 * SIDE;
@@ -69,7 +70,7 @@ DEVICE void multiply(const cholesky &x, double (&sums)[SIDE][SIDE], global<const
     barrier();
 }
 
-/* Calls f(i, j, element) for the elements of this thread of a tile. */
+/* Calls f(i, j, element) for this thread's elements of a tile. */
 template <class F> DEVICE void for_elements(double (&sums)[SIDE][SIDE], F f) {
     const int i = thread_index() / 16 * SIDE, j = thread_index() % 16 * SIDE;
 #pragma unroll
@@ -79,7 +80,7 @@ template <class F> DEVICE void for_elements(double (&sums)[SIDE][SIDE], F f) {
             f(i + s, j + t, sums[s][t]);
 }
 
-/* The tile at a row and a column of the matrix. */
+/* Returns the tile at a row and a column of the matrix. */
 DEVICE global<double> tile_at(const cholesky &x, int64_t row, int64_t column) {
     return x.rows + (row * x.extent + column);
 }
@@ -93,7 +94,7 @@ DEVICE void divide(const cholesky &x, global<double> tile, int64_t diagonal) {
 
 /* ---- The factor ---- */
 
-/* The lower triangle of the symmetric part of a matrix. */
+/* Loads the lower triangle of the symmetric part of a matrix. */
 DEVICE void load_matrix_of(const eitp__launch &l, const cholesky &x, int64_t item) {
     const global<const scalar> a = input<scalar>(l, 0) + item * x.m * x.m;
     for (int64_t i = warp_index(); i < x.extent; i += THREADS / 32)
@@ -106,8 +107,10 @@ DEVICE void load_matrix_of(const eitp__launch &l, const cholesky &x, int64_t ite
     barrier();
 }
 
-/* Factorizes the tile in the memory of the block, of which `count` rows are of the matrix; its diagonal stays as it is
-   before the root is taken. 0 if it is not positive definite. */
+/*
+ * Factorizes the tile in shared memory. `count` of its rows belong to the matrix. Its diagonal keeps the values before
+ * the square root. Returns 0 if it is not positive definite.
+ */
 DEVICE int factorize_tile(const cholesky &x, int count) {
     const int column = thread_index() % TILE, group = thread_index() / TILE, groups = THREADS / TILE;
     if (group == 0 && column >= count)
@@ -131,7 +134,7 @@ DEVICE int factorize_tile(const cholesky &x, int count) {
     return 1;
 }
 
-/* Stores the inverse of the tile of L in the memory of the block. Column j of it is row j above the diagonal. */
+/* Stores the inverse of the tile of L in shared memory. Column j of the inverse is row j above the diagonal. */
 DEVICE void invert_tile(const cholesky &x, int64_t first) {
     const int j = thread_index();
     if (j < TILE)
@@ -152,8 +155,10 @@ DEVICE void invert_tile(const cholesky &x, int64_t first) {
     barrier();
 }
 
-/* Replaces the lower triangle by L, but for the diagonal tiles, of which there are the inverses. Every thread gets the
-   logarithm of the determinant; NaN if the matrix is not positive definite. */
+/*
+ * Replaces the lower triangle by L, except the diagonal tiles, which are stored as inverses. Returns the logarithm of
+ * the determinant to every thread, or NaN if the matrix is not positive definite.
+ */
 DEVICE double factorize(const cholesky &x) {
     SHARED(double, scratch, 32);
     double result = 0;
@@ -184,7 +189,7 @@ DEVICE double factorize(const cholesky &x) {
 
 /* ---- The inverse ---- */
 
-/* Replaces rows [first, first + TILE) of the upper triangle by those of the transposed inverse of L. */
+/* Replaces rows [first, first + TILE) of the upper triangle with rows of the transposed inverse of L. */
 DEVICE void invert_rows(const cholesky &x, int64_t first) {
     for (int t = thread_index(); t < TILE * TILE; t += THREADS)
         tile_at(x, first, first)[t / TILE * x.extent + t % TILE] =
@@ -199,7 +204,9 @@ DEVICE void invert_rows(const cholesky &x, int64_t first) {
     barrier();
 }
 
-/* Stores the products of rows [first, first + TILE) of the transposed inverse with all rows up to these. */
+/*
+ * Stores the products of rows [first, first + TILE) of the transposed inverse with all rows up to and including these.
+ */
 DEVICE void multiply_rows(const cholesky &x, int64_t first, global<scalar> y) {
     for (int64_t other = 0; other <= first; other += TILE) {
         double sums[SIDE][SIDE];
@@ -214,7 +221,7 @@ DEVICE void multiply_rows(const cholesky &x, int64_t first, global<scalar> y) {
     }
 }
 
-/* Factorizes each matrix of this block, and calls f(item, x, logarithm of the determinant). */
+/* Factorizes each of this block's matrices and calls f(item, x, logarithm of the determinant). */
 template <class F> DEVICE void for_matrices(const eitp__launch &l, F f) {
     SHARED(double, tile, TILE *STRIDE);
     SHARED(double, reciprocals, TILE);

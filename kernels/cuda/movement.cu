@@ -1,9 +1,9 @@
-/* Slots that move elements: they compute nothing, but for sums at places that data or attributes give. */
+/* Slots that move elements. They compute nothing, except that some sum at positions given by data or attributes. */
 #include "kernels/cuda/elements.h"
 
 constexpr int AT_ONCE = at_once<scalar>::count;
 
-/* The product of the extents of the dimensions after `dimension`. */
+/* Returns the product of the extents of the dimensions after `dimension`. */
 DEVICE int64_t inner_of(const eitp__operand &x, int64_t dimension) {
     int64_t inner = 1;
     for (int d = (int)dimension + 1; d < x.rank; d++)
@@ -11,9 +11,9 @@ DEVICE int64_t inner_of(const eitp__operand &x, int64_t dimension) {
     return inner;
 }
 
-/* ---- From places with strides ---- */
+/* ---- Strided copies ---- */
 
-/* Element i of y is the one that the grid, which thread 0 has made, finds in x. */
+/* Copies to element i of y the element of x found by the grid, which thread 0 has set up. */
 DEVICE void copy(const eitp__launch &l, shared<int64_t> grid) {
     const global<const scalar> in = input<scalar>(l, 0);
     const global<scalar> out = output<scalar>(l, 0);
@@ -64,12 +64,14 @@ KERNEL(slice_kernel, 256) {
     copy(l, grid);
 }
 
-/* A permutation that moves the last dimension: tiles of it and of the last one of y are turned in the memory of a
-   block, so that neighbouring threads read and write neighbouring elements. */
+/*
+ * A permutation that moves the last dimension. Transposes tiles of the last dimensions of x and y in shared memory, so
+ * that adjacent threads read and write adjacent elements.
+ */
 constexpr int TILE = 32;
 enum { TILE_FROM, TILE_TO, TILE_FROM_STEP, TILE_TO_STEP, TILE_ROWS, TILE_COLUMNS, TILE_PLACE };
 
-/* Rows are along the last dimension of y, columns along that of x. */
+/* Rows run along the last dimension of y, columns along the last dimension of x. */
 DEVICE void find_tile(const eitp__launch &l, shared<int64_t> place) {
     const eitp__operand &x = l.call.inputs[0], &y = l.call.outputs[0];
     const int last = y.rank - 1;
@@ -113,9 +115,9 @@ KERNEL(permute_tiles_kernel, 256) {
             out[place[TILE_TO] + c * place[TILE_TO_STEP] + lane()] = tile[lane() * (TILE + 1) + c];
 }
 
-/* ---- Zeros around x ---- */
+/* ---- Padding ---- */
 
-/* A row of y is the last padded dimension with all dimensions after it: zeros, a row of x, zeros. */
+/* A row of y spans the last padded dimension and all dimensions after it: zeros, a row of x, zeros. */
 typedef struct padded_rows {
     int last;
     int64_t length, before, filled;
@@ -135,7 +137,7 @@ DEVICE padded_rows padded_rows_of(const eitp__launch &l) {
     return rows;
 }
 
-/* Where element i of y is in x; -1 if it is outside. */
+/* Returns the offset in x of element i of y, or -1 if it is padding. */
 DEVICE int64_t find_padded(const eitp__launch &l, const padded_rows &rows, int64_t i) {
     const eitp__operand &x = l.call.inputs[0], &y = l.call.outputs[0];
     int64_t rest = rows.last > 0 ? divide(i, rows.length) : 0, stride = rows.filled;
@@ -177,9 +179,9 @@ KERNEL(pad_kernel, 256) {
     });
 }
 
-/* ---- Several operands ---- */
+/* ---- Concatenation ---- */
 
-/* The elements of input k for one index of the dimensions before the joined one. */
+/* Returns the number of elements of input k for one index of the dimensions before the joined one. */
 DEVICE int64_t joined_length(const eitp__launch &l, int k, int64_t inner) {
     const eitp__operand &x = l.call.inputs[k];
     const int64_t axis = l.call.integers[0];
@@ -215,9 +217,9 @@ KERNEL(concat_kernel, 256) {
     });
 }
 
-/* ---- From and to places that data gives ---- */
+/* ---- Gather and scatter ---- */
 
-/* 0 for an index outside x. */
+/* An index out of range yields 0. */
 KERNEL(gather_kernel, 256) {
     const eitp__operand &x = l.call.inputs[0], &y = l.call.outputs[0];
     const int64_t axis = l.call.integers[0], inner = inner_of(y, axis);
@@ -234,7 +236,7 @@ KERNEL(gather_kernel, 256) {
 
 #if IS_FLOATING
 
-/* A warp for each row. */
+/* One warp per row. */
 KERNEL(embedding_kernel, 256) {
     const eitp__operand &table = l.call.inputs[0];
     const int64_t row = block_index() * (thread_count() / 32) + warp_index(), columns = table.shape[1];
@@ -259,7 +261,7 @@ KERNEL(embedding_kernel, 256) {
 
 #if SCALAR < 2
 
-/* What sums are added to: carry * y, or zeros. */
+/* Initialises the sums to carry * y, or zeros. */
 KERNEL(scatter_add_clear_kernel, 256) {
     const global<scalar> out = output<scalar>(l, 0);
     const wide carry = (wide)carry_of(l);
@@ -275,9 +277,9 @@ KERNEL(scatter_add_clear_kernel, 256) {
 }
 
 /*
- * A line of y is an index of all dimensions but that of the indices. `parts` threads share it, by the lowest bits of
- * the index: each reads all indices of the line and adds what belongs to it, in order. The threads of a warp read
- * neighbouring lines or, where these are far apart, the same one.
+ * A line of y is one index of all dimensions except the indexed one. `parts` threads share it, according to the lowest
+ * bits of the index: each reads all indices of the line and adds its own elements, in order. The threads of a warp read
+ * adjacent lines or, if lines are far from each other, the same line.
  */
 KERNEL(scatter_add_kernel, 256) {
     constexpr int AHEAD = 8;

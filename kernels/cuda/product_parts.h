@@ -1,18 +1,20 @@
-/* How the sums over k of a product are divided among blocks: the host launches them, and kernels compute them. */
+/*
+ * Division of the sums over k of a product among blocks. Shared by the host, which launches them, and the kernels.
+ */
 #ifndef EITP_PRODUCT_PARTS_H
 #define EITP_PRODUCT_PARTS_H
 
 #include "kernels/kernels.h"
 
 typedef struct eitp__product_parts {
-    int64_t count, size; /* size: the steps of k in each but the last */
+    int64_t count, size; /* size: steps of k in each part but the last */
 } eitp__product_parts;
 
 /*
- * If a is transposed, k is usually the rows of a batch: far more than the width of a layer, and the tiles of y alone
- * would leave most of a device idle. Then blocks sum parts of k, and another kernel adds these in their order. A part
- * has 1024 steps or more. Other products are never divided, so that a row's results do not depend on how many rows
- * there are, and neither do sums over fewer than 2048 rows on how they are cut into accumulated products.
+ * If a is transposed, k is usually the number of rows in a batch, far more than the width of a layer, and the tiles of
+ * y alone would leave most of a device idle. Blocks then sum parts of k, and another kernel adds the parts in order. A
+ * part has at least 1024 steps. Other products are never divided, so that a row's results do not depend on the number
+ * of rows. Sums over fewer than 2048 rows do not depend on how they are split into accumulated products either.
  */
 static inline EITP__UNUSED eitp__product_parts eitp__product_parts_of(const eitp__call *call) {
     const eitp__operand *a = &call->inputs[0], *y = &call->outputs[0];

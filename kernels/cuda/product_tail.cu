@@ -1,6 +1,6 @@
 /*
- * Before a product over rows that cuBLASLt computes: it sums all rows that there may be. Those that an execution does
- * not have become zeros, in both factors, as 0 times NaN is NaN.
+ * Runs before a product over rows by cuBLASLt, which sums the maximum number of rows. Sets the rows missing from an
+ * execution to zero in both factors, because 0 times NaN is NaN.
  */
 #include "kernels/cuda/call.h"
 

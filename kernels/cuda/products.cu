@@ -1,10 +1,10 @@
 /*
- * MATMUL and HEAD of 16-bit elements, with the processor's products of tiles.
+ * MATMUL and HEAD for 16-bit elements, on tensor cores.
  *
- * Steps of TILE_K along k are copied to the memory of the block, up to three ahead. There, a row is what is contiguous
- * in global memory, and its chunks of 16 bytes are in another order than those of the next rows, so that neither copies
- * nor load_matrix meet in a bank. If SHIFTED, rows of operands begin at any element: they are read as aligned vectors,
- * and shifted in registers on their way.
+ * Steps of TILE_K along k are copied to shared memory, up to three ahead. A row in shared memory holds elements that
+ * are contiguous in global memory. Its 16-byte chunks are permuted differently in successive rows, so that neither
+ * copies nor load_matrix have bank conflicts. If SHIFTED, rows of operands may start at any element: they are read as
+ * aligned vectors and shifted in registers.
  */
 #ifndef TILE_M
 #define TILE_M 128
@@ -19,31 +19,34 @@
 
 #if IS_HALF
 enum { THREADS = WARPS_M * WARPS_N * 32, WARP_M = TILE_M / WARPS_M, WARP_N = TILE_N / WARPS_N };
-enum { ROWS = WARP_M / 16, COLUMNS = WARP_N / 8, DEPTHS = TILE_K / 16 }; /* mma of a warp */
+enum { ROWS = WARP_M / 16, COLUMNS = WARP_N / 8, DEPTHS = TILE_K / 16 }; /* mma tiles per warp */
 enum { STAGES = 3, CHUNK = 8, SIZE_A = TILE_M * TILE_K, STAGE = SIZE_A + TILE_N * TILE_K };
 enum { SLAB_ROWS = WARPS_M * 16 };
 
-/* Where a chunk is in a tile whose rows have so many. */
+/* Returns the offset of a chunk in a tile with `chunks` chunks per row. */
 template <int chunks> DEVICE int place_of(int row, int chunk) {
     return (row * chunks + (chunk ^ (chunks < 8 ? row * chunks / 8 % chunks : row % 8))) * CHUNK;
 }
 
-/* Copies one operand's tiles, step by step. What is contiguous is k, or else the rows or columns of y. */
+/*
+ * Copies one operand's tiles, step by step. The contiguous dimension is k if `is_k_inner`, else the rows or columns of
+ * y.
+ */
 template <int width, int is_k_inner> struct source {
     enum {
         OUTER = is_k_inner ? width : TILE_K,
         INNER = is_k_inner ? TILE_K : width,
         CHUNKS = INNER / CHUNK,
-        UNIT = SHIFTED ? 2 * CHUNK : CHUNK, /* elements that a thread copies at once */
+        UNIT = SHIFTED ? 2 * CHUNK : CHUNK, /* elements per thread and copy */
         UNITS = INNER / UNIT,
-        PASS = THREADS / UNITS, /* rows that all threads copy at once */
+        PASS = THREADS / UNITS, /* rows per pass of all threads */
         PASSES = (OUTER + PASS - 1) / PASS
     };
     global<const scalar> x;
-    int64_t next, begin, end;   /* this thread's next element of x; where the operand is in it */
-    int64_t stride;             /* of rows */
-    int row, chunk, place;      /* where the thread begins in a tile */
-    int outer_left, inner_left; /* rows and columns of the matrix from there on */
+    int64_t next, begin, end;   /* this thread's next element of x; bounds of the operand in x */
+    int64_t stride;             /* elements per row */
+    int row, chunk, place;      /* this thread's start in a tile */
+    int outer_left, inner_left; /* rows and columns of the matrix from there */
 
     DEVICE_ATTRIBUTE source(const eitp__launch &l, const eitp__operand &operand, const tile &t, int first, int count) {
         const int64_t outer = is_k_inner ? first : t.begin, inner = is_k_inner ? t.begin : first;
@@ -59,7 +62,7 @@ template <int width, int is_k_inner> struct source {
         outer_left = (is_k_inner ? left : k_left) - row;
         inner_left = (is_k_inner ? k_left : left) - chunk * CHUNK;
     }
-    /* The order of chunks is the same every 8 rows. */
+    /* The order of chunks repeats every 8 rows. */
     DEVICE_ATTRIBUTE int place_in(int pass) const {
         return PASS % 8 ? place_of<CHUNKS>(row + pass * PASS, chunk) : place + pass * (PASS * INNER);
     }
@@ -73,7 +76,7 @@ template <int width, int is_k_inner> struct source {
     }
 
 #if SHIFTED
-    uint32_t words[PASSES][12]; /* what was read of each pass: two chunks begin after `shifts` elements */
+    uint32_t words[PASSES][12]; /* words read in each pass: two chunks start after `shifts` elements */
     int shifts[PASSES];
 
     DEVICE_ATTRIBUTE void read() {
@@ -98,7 +101,7 @@ template <int width, int is_k_inner> struct source {
         }
         advance();
     }
-    /* Two elements, or zeros in place of those that are not there. */
+    /* Returns two elements, with zeros for missing ones. */
     DEVICE_ATTRIBUTE uint32_t word_at(int pass, int64_t from, int i) const {
         scalar low = scalar(), high = scalar();
         if (is_there(pass) && i < inner_left)
@@ -139,7 +142,7 @@ template <int width, int is_k_inner> struct source {
         }
         advance();
     }
-    /* At an edge, or rarely of a view that begins in the middle of memory. */
+    /* Slow path: edges of the matrix, and the rare views that do not start at an aligned address. */
     DEVICE_ATTRIBUTE void copy_some(shared<scalar> to) const {
 #pragma unroll 1
         for (int pass = 0; pass < PASSES; pass++) {
@@ -158,7 +161,7 @@ template <int width, int is_k_inner> struct source {
 typedef source<TILE_M, !IS_A_TRANSPOSED> source_a;
 typedef source<TILE_N, IS_B_TRANSPOSED> source_b;
 
-/* What a warp multiplies at once: 16 steps of k of its rows and columns. */
+/* Factors that a warp multiplies at once: 16 steps of k of its rows and columns. */
 struct factors {
     uint32_t a[ROWS][4], b[COLUMNS / 2][4];
 };
@@ -170,8 +173,10 @@ DEVICE int warp_column() {
     return warp_index() % WARPS_N * WARP_N;
 }
 
-/* Four 8 x 8 tiles: lanes 8 to 15 are 8 further along the width if `is_width_first`, else along k; lanes from 16 on the
-   other way. Returns what the lane reads of the first steps of k. */
+/*
+ * Returns a lane's address for load_matrix of four 8 x 8 tiles in the first steps of k. Bit 3 of the lane's number
+ * moves 8 along the width if `is_width_first`, else along k. Bit 4 moves 8 along the other dimension.
+ */
 template <int chunks, int is_k_inner> DEVICE int lane_place(int first, int is_width_first) {
     const int second = lane() / 8 % 2, third = lane() / 16;
     const int along_width = is_width_first ? second : third, along_k = is_width_first ? third : second;
@@ -179,8 +184,10 @@ template <int chunks, int is_k_inner> DEVICE int lane_place(int first, int is_wi
                       : place_of<chunks>(along_k * 8 + lane() % 8, first / CHUNK + along_width);
 }
 
-/* The same for other steps and further rows or columns, multiples of 16: of chunks, only the bits of a number change
-   that they are in an order by. */
+/*
+ * Like the above, for other steps of k and other rows or columns, multiples of 16. Of the chunk number, only the bits
+ * that take part in the permutation change.
+ */
 template <int chunks, int is_k_inner> DEVICE int place_from(int place, int width, int depth) {
     return is_k_inner ? (place ^ depth * 16) + width * (chunks * CHUNK)
                       : (place ^ width) + depth * (16 * chunks * CHUNK);
@@ -226,14 +233,14 @@ DEVICE void multiply(sums_of_warp &sums, const factors &f) {
             mma<scalar>(sums[i][j], f.a[i], f.b[j / 2] + j % 2 * 2);
 }
 
-/* Adds the products of the tile's steps of k. The factors of a step are loaded while the ones before are multiplied. */
+/* Adds the products over the tile's steps of k. Loads the factors of a step while the previous ones are multiplied. */
 DEVICE void add_products(const eitp__launch &l, const tile &t, shared<scalar> memory, sums_of_warp &sums) {
     const int steps = (int)((t.end - t.begin + TILE_K - 1) / TILE_K);
     source_a a(l, l.call.inputs[0], t, t.row, t.m);
     source_b b(l, l.call.inputs[1], t, t.column, t.n);
     factors f[2];
     const places p = places_of_lane();
-    int stage = 0; /* of the step that is multiplied */
+    int stage = 0; /* stage of the step being multiplied */
     if (!steps)
         return;
 #if SHIFTED
@@ -262,7 +269,7 @@ DEVICE void add_products(const eitp__launch &l, const tile &t, shared<scalar> me
             load_factors(f[(depth + 1) % 2], memory + stage * STAGE, p, depth + 1);
             multiply(sums, f[depth % 2]);
         }
-        /* Now all of this stage is in registers. */
+        /* All factors of this stage are now in registers. */
 #if SHIFTED
         barrier();
 #else
@@ -286,11 +293,11 @@ DEVICE void add_products(const eitp__launch &l, const tile &t, shared<scalar> me
 #endif
     }
 #if !SHIFTED
-    copy_async_wait<0>(); /* of steps after the last one: the sums go where they write zeros */
+    copy_async_wait<0>(); /* copies past the last step: the sums reuse the memory where they write zeros */
 #endif
 }
 
-/* Lane i has, in an mma, rows i / 4 and i / 4 + 8, and columns 2 (i % 4) and the next. */
+/* In an mma tile, lane i holds rows i / 4 and i / 4 + 8, and columns 2 (i % 4) and 2 (i % 4) + 1. */
 DEVICE void start(const eitp__launch &l, const tile &t, sums_of_warp &sums) {
     const int row = t.row + warp_row() + lane() / 4, column = t.column + warp_column() + lane() % 4 * 2;
     const wide carry = t.part == 0 ? carry_of(l) : 0;
@@ -303,7 +310,7 @@ DEVICE void start(const eitp__launch &l, const tile &t, sums_of_warp &sums) {
                 sums[i][j][e] = start_of(l, t, row + i * 16 + e / 2 * 8, column + j * 8 + e % 2, carry);
 }
 
-/* Stores the sums by way of the memory of the block, 16 rows of each warp at a time, so that rows are written whole. */
+/* Stores the sums through shared memory, 16 rows of each warp at a time, so that whole rows are written. */
 DEVICE void finish(const eitp__launch &l, const tile &t, shared<wide> slab, const sums_of_warp &sums) {
 #pragma unroll 1
     for (int part = 0; part < ROWS; part++) {

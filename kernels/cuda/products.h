@@ -1,9 +1,10 @@
 /*
- * What the kernels of matrix products share: the tile of a block, what its sums start with, and what is stored of them.
+ * Shared by the matrix product kernels: the tile of a block, the initial values of its sums, and the epilogue.
  *
- * A block computes a tile of y, TILE_M x TILE_N, or a part of its sums (eitp__product_parts). Each element is one chain
- * of additions along k that starts with carry * y + bias, so tiles change no bit. The host defines the tile, and
- * TRANSPOSES: 1 if a is transposed, 2 if b is, 3 if both are; for HEAD, HEAD_BLOCK is the width of a tile.
+ * A block computes a TILE_M x TILE_N tile of y, or a part of its sums (eitp__product_parts). Each element is one chain
+ * of additions along k that starts with carry * y + bias, so the sizes of tiles do not affect the result. The host
+ * defines the tile, and TRANSPOSES: 1 if a is transposed, 2 if b is, 3 if both are. For HEAD, HEAD_BLOCK is the width
+ * of a tile.
  */
 #ifndef EITP_CUDA_PRODUCTS_H
 #define EITP_CUDA_PRODUCTS_H
@@ -22,17 +23,17 @@
 enum { IS_A_TRANSPOSED = TRANSPOSES & 1, IS_B_TRANSPOSED = TRANSPOSES >> 1 };
 
 /*
- * QUAD: elements that a thread stores at once. SLAB_PITCH: elements from one row of sums to the next in the memory of
- * the block, where a warp writes a tile of mma without conflicts. BAND: see tile_of_block.
+ * QUAD: elements that a thread stores at once. SLAB_PITCH: elements per row of sums in shared memory, chosen so that a
+ * warp writes an mma tile without conflicts. BAND: see tile_of_block.
  */
 enum { QUAD = 16 / (int)sizeof(wide), SLAB_PITCH = TILE_N + 8, BAND = 8, PARTS_THREADS = 256 };
 
-/* The tile of a block. The host knows that the numbers are small enough. */
+/* The tile of a block. The host ensures that int is large enough. */
 struct tile {
-    int m, n; /* of the product, in this execution */
+    int m, n; /* size of the product in this execution */
     int batch, row, column;
-    int part, parts;    /* its part of the sums */
-    int64_t begin, end; /* the steps of k in it */
+    int part, parts;    /* part of the sums */
+    int64_t begin, end; /* steps of k in it */
 };
 
 DEVICE int64_t least(int64_t a, int64_t b) {
@@ -43,7 +44,7 @@ DEVICE int is_aligned(const void *x) {
     return ((uint64_t)x & 15) == 0;
 }
 
-/* The number of matrices of an operand whose first dimension is this. */
+/* Returns the number of matrices of an operand whose first dimension is `first`. */
 DEVICE int64_t matrices(const eitp__operand &x, int64_t first) {
     int64_t count = x.rank > 2 ? first : 1;
     for (int i = 1; i < x.rank - 2; i++)
@@ -52,8 +53,8 @@ DEVICE int64_t matrices(const eitp__operand &x, int64_t first) {
 }
 
 /*
- * Tiles are numbered in bands of BAND rows of them, rows first, so that blocks that run at the same time share what
- * they read of both operands.
+ * Tiles are numbered in bands of BAND rows of tiles, rows first, so that concurrent blocks share the data that they
+ * read of both operands.
  */
 DEVICE tile tile_of_block(const eitp__launch &l) {
     const eitp__operand &a = l.call.inputs[0], &y = l.call.outputs[0];
@@ -79,18 +80,18 @@ DEVICE tile tile_of_block(const eitp__launch &l) {
     return t;
 }
 
-/* False for a block that has nothing to do in this execution. */
+/* False if the block has no work in this execution. */
 DEVICE int has_work(const eitp__launch &l, const tile &t) {
     const eitp__operand &y = l.call.outputs[0];
     return t.row < t.m && (t.part == 0 || t.begin < t.end) && t.batch < matrices(y, first_dimension(l, y));
 }
 
-/* Where a row of y begins. */
+/* Returns the offset of a row of y. */
 DEVICE int64_t row_offset(const tile &t, int row) {
     return ((int64_t)t.batch * t.m + row) * t.n;
 }
 
-/* The element of operand x that the matrix for this one of y begins with. */
+/* Returns the offset of the matrix of operand x that belongs to matrix `batch` of y. */
 DEVICE int64_t matrix_offset(const eitp__launch &l, const eitp__operand &x, int64_t batch) {
     const eitp__operand &y = l.call.outputs[0];
     int64_t offset = 0, stride = x.rank > 2 ? x.shape[x.rank - 2] * x.shape[x.rank - 1] : 0;
@@ -117,8 +118,10 @@ DEVICE scalar narrowed(wide value, scalar) {
 }
 #endif
 
-/* QUAD elements from x[first] on: neighbours, all there and aligned, if `step` is 0; else as many as there are of those
-   `step` apart, with `left` elements from the first one on. */
+/*
+ * Reads QUAD elements from x[first]. If `step` is 0, they are adjacent, present and aligned. Otherwise their stride is
+ * `step`, and only those within the `left` elements from the first exist.
+ */
 template <int step, class P> DEVICE void read_few(P x, int64_t first, int left, wide v[QUAD]) {
     if constexpr (step == 0) {
         const auto values = load<QUAD>(x, first);
@@ -146,7 +149,7 @@ template <int step, class T> DEVICE void write_few(global<T> x, int64_t first, i
     }
 }
 
-/* The same for operands, which are of the slot's dtype or wide. */
+/* Like the above, for operands, which have the slot's dtype or are wide. */
 template <int step> DEVICE void read_operand(const eitp__operand &x, int64_t first, int left, wide v[QUAD]) {
     if (x.dtype == (eitp_dtype)SCALAR)
         read_few<step>(global_at<const scalar>(x.data), first, left, v);
@@ -172,8 +175,8 @@ DEVICE wide start_of(const eitp__launch &, const tile &, int, int, wide) {
 }
 
 /*
- * Stores rows of a tile, whose sums are in the memory of the block; row_of(i) is the row in the tile of row i. Blocks
- * of columns are as wide as a tile. A warp has a row.
+ * Stores rows of a tile whose sums are in shared memory. row_of(i) is the tile row of row i. Column blocks are as wide
+ * as a tile. Each warp processes a row.
  */
 template <class F>
 DEVICE void finish_rows(const eitp__launch &l, const tile &t, shared<const wide> slab, int rows, const F &row_of) {
@@ -216,7 +219,7 @@ DEVICE void finish_rows(const eitp__launch &l, const tile &t, shared<const wide>
 #else
 /* ---- MATMUL ---- */
 
-/* What the sum of an element starts with; the carry is 0 for all parts but the first. */
+/* Returns the initial value of an element's sum. The carry is 0 for all parts except the first. */
 DEVICE wide start_of(const eitp__launch &l, const tile &t, int row, int column, wide carry) {
     wide sum = 0;
     if (row >= t.m || column >= t.n)
@@ -226,7 +229,7 @@ DEVICE wide start_of(const eitp__launch &l, const tile &t, int row, int column, 
     return carry != 0 ? fma(carry, (wide)output<wide>(l, 0)[row_offset(t, row) + column], sum) : sum;
 }
 
-/* Stores what becomes of the sums p of elements of y. */
+/* Applies the epilogue to the sums p of elements of y, and stores them. */
 template <int step> DEVICE void finish_few(const eitp__launch &l, int64_t first, int left, wide p[QUAD]) {
     const eitp__operand &before = l.call.outputs[1];
     const int epilogue = (int)l.call.integers[2];
@@ -253,7 +256,7 @@ template <int step> DEVICE void finish_few(const eitp__launch &l, int64_t first,
     write_operand<step>(l.call.outputs[0], first, left, p);
 }
 
-/* True if rows of y, and of what has its shape, begin aligned to QUAD elements. */
+/* True if rows of y, and of the other operands of its shape, are aligned to QUAD elements. */
 DEVICE int has_vectors(const eitp__launch &l) {
     const eitp__operand &y = l.call.outputs[0];
     return y.shape[y.rank - 1] % QUAD == 0 && is_aligned(y.data) &&
@@ -261,8 +264,10 @@ DEVICE int has_vectors(const eitp__launch &l) {
            (!has_input(l, 3) || is_aligned(l.call.inputs[3].data));
 }
 
-/* Stores rows of a tile, or of a part of its sums, that are in the memory of the block; row_of(i) is the row in the
-   tile of row i. A thread keeps to its columns. */
+/*
+ * Stores rows of a tile, or of a part of its sums, from shared memory. row_of(i) is the tile row of row i. Each thread
+ * keeps the same columns.
+ */
 template <int step, class F>
 DEVICE void finish_rows_by(const eitp__launch &l, const tile &t, shared<const wide> slab, int rows, const F &row_of) {
     enum { QUADS = TILE_N / QUAD };
@@ -290,7 +295,7 @@ DEVICE void finish_rows(const eitp__launch &l, const tile &t, shared<const wide>
         finish_rows_by<TILE_N / QUAD>(l, t, slab, rows, row_of);
 }
 
-/* Adds the parts of the sums, in their order. A thread has QUAD elements of y. */
+/* Adds the parts of the sums in order. Each thread has QUAD elements of y. */
 template <int step> DEVICE void finish_parts_by(const eitp__launch &l) {
     const eitp__operand &a = l.call.inputs[0], &y = l.call.outputs[0];
     const int64_t k = a.rank == 2 ? first_dimension(l, a) : a.shape[a.rank - 2];

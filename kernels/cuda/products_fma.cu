@@ -1,10 +1,10 @@
 /*
- * MATMUL and HEAD with one multiply-add after the other: F32, F64, and 16 bits where the processor has no products of
- * their tiles.
+ * MATMUL and HEAD with one multiply-add after another: for F32 and F64, and for 16 bits on GPUs whose tensor cores do
+ * not support the type.
  *
- * A block is 16 x 16 threads. A thread has GROUP rows and as many columns of each 16 GROUP of the tile, so that a warp
- * reads few factors at once, side by side. Steps of TILE_K along k are in the memory of the block in turn in two
- * places, as wide elements, each with the whole width of the tile in a row.
+ * A block is 16 x 16 threads. A thread has GROUP rows and GROUP columns of every 16 GROUP of the tile, so that a warp
+ * reads few factors at once, side by side. Steps of TILE_K along k alternate between two buffers in shared memory, as
+ * wide elements, with the whole width of the tile in a row.
  */
 #ifndef TILE_M
 #define TILE_M 64
@@ -18,22 +18,25 @@ enum { THREADS = 256, TILE_K = 8, GROUP = QUAD, ROWS = TILE_M / 16, COLUMNS = TI
 enum { PITCH_A = TILE_M + GROUP, PITCH_B = TILE_N + GROUP, SIZE_A = TILE_K * PITCH_A };
 enum { PLACE = SIZE_A + TILE_K * PITCH_B, SLAB = 16 * SLAB_PITCH };
 
-/* Copies one operand's tiles, step by step. What is contiguous is k, or else the rows or columns of y. */
+/*
+ * Copies one operand's tiles, step by step. The contiguous dimension is k if `is_k_inner`, else the rows or columns of
+ * y.
+ */
 template <int width, int is_k_inner> struct source {
     enum {
-        ELEMENTS = width * TILE_K / THREADS, /* of this thread */
+        ELEMENTS = width * TILE_K / THREADS, /* per thread */
         UNIT = GROUP == 4 && ELEMENTS % 4 == 0 ? 4 : 2,
         UNITS = (is_k_inner ? TILE_K : width) / UNIT,
         PASSES = ELEMENTS / UNIT,
-        PASS = THREADS / UNITS, /* rows that all threads copy at once */
+        PASS = THREADS / UNITS, /* rows per pass of all threads */
         PITCH = width + GROUP
     };
     global<const scalar> x;
-    int64_t next, stride;       /* this thread's next element; elements of a row */
-    int row, column;            /* where the thread begins in a tile */
-    int outer_left, inner_left; /* rows and columns of the matrix from there on */
-    int has_vectors;            /* rows begin aligned to UNIT elements */
-    wide values[PASSES][UNIT];  /* what was read */
+    int64_t next, stride;       /* this thread's next element; elements per row */
+    int row, column;            /* this thread's start in a tile */
+    int outer_left, inner_left; /* rows and columns of the matrix from there */
+    int has_vectors;            /* rows are aligned to UNIT elements */
+    wide values[PASSES][UNIT];  /* elements read */
 
     DEVICE_ATTRIBUTE source(const eitp__launch &l, const eitp__operand &operand, const tile &t, int first, int count) {
         const int64_t outer = is_k_inner ? first : t.begin, inner = is_k_inner ? t.begin : first;
@@ -98,7 +101,7 @@ DEVICE int thread_column() {
     return warp_index() % 2 * 8 + lane() % 8;
 }
 
-/* Row or column i in the tile of the thread that is at `at`. */
+/* Returns the tile row or column of element i of the thread at `at`. */
 DEVICE int in_tile(int at, int i) {
     return (i / GROUP * 16 + at) * GROUP + i % GROUP;
 }
@@ -148,7 +151,7 @@ DEVICE void add_products(const eitp__launch &l, const tile &t, shared<wide> memo
     }
 }
 
-/* Stores the sums by way of the memory of the block, a row of each thread at a time. */
+/* Stores the sums through shared memory, one row per thread at a time. */
 DEVICE void finish(const eitp__launch &l, const tile &t, shared<wide> slab, const sums_of_thread &sums) {
 #pragma unroll 1
     for (int part = 0; part < ROWS; part++) {
@@ -171,7 +174,7 @@ DEVICE void finish(const eitp__launch &l, const tile &t, shared<wide> slab, cons
 
 DEVICE void product(const eitp__launch &l) {
     DYNAMIC_SHARED(wide, memory, 0, 2 * PLACE > SLAB ? 2 * PLACE : SLAB);
-    SHARED(tile, kept, 1); /* in the loop, registers are scarce */
+    SHARED(tile, kept, 1); /* in shared memory, because registers are scarce in the loop */
     const tile t = tile_of_block(l);
     const wide carry = t.part == 0 ? carry_of(l) : 0;
     sums_of_thread sums;

@@ -1,16 +1,16 @@
-/* Reductions: sums and maxima over dimensions, sums of squares and products of rows and of columns, totals. */
+/* Reductions: sums and maxima over dimensions, sums of squares and products over rows and columns, totals. */
 #include "kernels/cuda/elements.h"
 
 #if IS_FLOATING
 
-/* The columns of a strip, one for each lane, and the warps that sum it. */
+/* Columns of a strip, one per lane, and the warps that sum it. */
 constexpr int STRIP = 32, WARPS = 8, THREADS = STRIP * WARPS;
 
-constexpr int SUM_TERMS = 16384; /* that a block adds: EITP__CUDA_SUM_TERMS */
+constexpr int SUM_TERMS = 16384; /* terms that a block adds: EITP__CUDA_SUM_TERMS */
 
 /* ---- The dimensions of a reduction ---- */
 
-/* Makes the grids of the dimensions of x that are kept, and of those that are reduced. */
+/* Sets up the grids of the kept and of the reduced dimensions of x. */
 DEVICE void reduction_grids(const eitp__launch &l, shared<int64_t> kept, shared<int64_t> reduced) {
     if (thread_index() == 0) {
         const eitp__operand &x = l.call.inputs[0];
@@ -25,7 +25,7 @@ DEVICE void reduction_grids(const eitp__launch &l, shared<int64_t> kept, shared<
     barrier();
 }
 
-/* The elements of x that become one. */
+/* Returns the number of elements of x per result. */
 DEVICE int64_t terms_of(const eitp__launch &l) {
     const eitp__operand &x = l.call.inputs[0];
     int64_t terms = 1;
@@ -41,14 +41,14 @@ DEVICE int64_t find(shared<const int64_t> grid, int64_t i) {
     return at[0];
 }
 
-/* What a sum starts from: carry * y[i], or 0. */
+/* Returns the initial value of a sum: carry * y[i], or 0. */
 DEVICE wide carried(global<const wide> y, int64_t i, wide carry) {
     return carry != 0 ? carry * y[i] : 0;
 }
 
-/* ---- Columns, in the order of the rows ---- */
+/* ---- Columns, in row order ---- */
 
-/* The sum of one chain for each column. */
+/* One chain of additions per column. */
 struct one_chain {
     static constexpr int count = 1;
     DEVICE_ATTRIBUTE void read(int64_t, int64_t) {
@@ -61,9 +61,9 @@ struct one_chain {
 };
 
 /*
- * Adds rows [0, rows) to a sum, one after the other: warp c gets those of chain c, each lane that of its column. `get`
- * is the element of a row in the lane's column, `widen` what of it is added. All warps read the next rows, of which 32
- * KiB are in the memory of the block, while the first ones add.
+ * Adds rows [0, rows) to a sum, one after another. Warp c gets the sums of chain c, each lane the sum of its column.
+ * `get` returns the element of a row in the lane's column, `widen` the value to add. While the first warps add, all
+ * warps read the next rows, 32 KiB at a time, into shared memory.
  */
 template <class T, class S> struct ordered {
     static constexpr int ROWS = 32768 / STRIP / (int)sizeof(S), EACH_WARP = ROWS / WARPS;
@@ -97,7 +97,7 @@ template <class T, class S> struct ordered {
 
 /* ---- SUM ---- */
 
-/* Few terms: a thread for each sum. */
+/* For few terms: one thread per sum. */
 KERNEL(sum_kernel, 256) {
     SHARED(int64_t, kept, GRID);
     SHARED(int64_t, reduced, GRID);
@@ -114,7 +114,7 @@ KERNEL(sum_kernel, 256) {
     y[i] = sum;
 }
 
-/* The sum of terms first, first + step, ... below last. */
+/* Returns the sum of terms first, first + step, ... below last. */
 DEVICE double sum_of(global<const scalar> x, shared<const int64_t> reduced, int64_t first, int64_t last, int64_t step) {
     const int64_t stride = reduced[GRID_STRIDE];
     double sum = 0;
@@ -129,8 +129,8 @@ DEVICE double sum_of(global<const scalar> x, shared<const int64_t> reduced, int6
 }
 
 /*
- * Sums along the last dimension, in double: a block for each SUM_TERMS terms of a sum. Where no sum has more, that is
- * the whole sum; otherwise the blocks' sums go to the workspace, all first ones before all second ones.
+ * Sums along the last dimension, in double, with one block per SUM_TERMS terms of a sum. If no sum has more terms, that
+ * is the whole sum. Otherwise the blocks write their sums to the workspace, all first ones before all second ones.
  */
 KERNEL(sum_rows_kernel, 256) {
     SHARED(int64_t, kept, GRID);
@@ -152,7 +152,7 @@ KERNEL(sum_rows_kernel, 256) {
         y[i] = (wide)((double)carried(y, i, carry) + sum);
 }
 
-/* Adds what blocks have left in the workspace. */
+/* Adds the sums that blocks left in the workspace. */
 KERNEL(sum_parts_kernel, 256) {
     SHARED(double, scratch, 32);
     const int64_t sums = l.call.outputs[0].elements, i = block_index();
@@ -170,7 +170,7 @@ KERNEL(sum_parts_kernel, 256) {
         y[i] = (wide)((double)carried(y, i, carry) + sum);
 }
 
-/* Sums of columns, in the order of the rows: a sum over rows in any parts has the same bits as the whole. */
+/* Sums columns in row order. A sum over rows has the same bits in any parts as in one. */
 KERNEL(sum_columns_kernel, 256) {
     typedef ordered<scalar, wide> rows;
     SHARED(int64_t, kept, GRID);
@@ -196,13 +196,13 @@ KERNEL(sum_columns_kernel, 256) {
 
 /* ---- MAX, ARGMAX ---- */
 
-/* The largest of some elements, and its number among those that become one; -1: there is none. */
+/* The largest of some elements, and its index among the reduced elements; -1 if there are none. */
 struct largest {
     wide value;
     int32_t number;
 };
 
-/* NaN is larger than any number; of equal ones the first is larger. */
+/* NaN is larger than any number. Of equal elements, the first is larger. */
 DEVICE largest larger_of(const largest &a, const largest &b) {
     const int is_nan_a = a.value != a.value, is_nan_b = b.value != b.value;
     const int is_equal = a.value == b.value || (is_nan_a && is_nan_b);
@@ -211,7 +211,7 @@ DEVICE largest larger_of(const largest &a, const largest &b) {
     return (is_equal ? b.number < a.number : b.value > a.value || (is_nan_b && !is_nan_a)) ? b : a;
 }
 
-/* The largest of terms first, first + step, ... */
+/* Returns the largest of terms first, first + step, ... */
 DEVICE largest largest_of(global<const scalar> x, shared<const int64_t> reduced, int64_t first, int64_t step,
                           int64_t terms) {
     const int64_t stride = reduced[GRID_STRIDE];
@@ -225,7 +225,7 @@ DEVICE largest largest_of(global<const scalar> x, shared<const int64_t> reduced,
     return found;
 }
 
-/* A block for each maximum along the last dimension. */
+/* One block per maximum along the last dimension. */
 template <class Put> DEVICE void largest_of_rows(const eitp__launch &l, Put put) {
     SHARED(int64_t, kept, GRID);
     SHARED(int64_t, reduced, GRID);
@@ -256,7 +256,7 @@ template <class Put> DEVICE void largest_of_rows(const eitp__launch &l, Put put)
     put(i, found);
 }
 
-/* A block for the maxima of a strip of columns. */
+/* One block per strip of columns. */
 template <class Put> DEVICE void largest_of_columns(const eitp__launch &l, Put put) {
     SHARED(int64_t, kept, GRID);
     SHARED(int64_t, reduced, GRID);
@@ -298,7 +298,7 @@ DEVICE double square(scalar x) {
     return (double)to_wide(x) * (double)to_wide(x);
 }
 
-/* The sum of the squares of `count` elements, in thread 0. */
+/* Returns the sum of squares of `count` elements, in thread 0. */
 DEVICE double squares_of_block(global<const scalar> x, int64_t count) {
     SHARED(double, scratch, 32);
     double sum = 0;
@@ -315,7 +315,7 @@ KERNEL(sum_squares_kernel, 256) {
         output<double>(l, 0)[block_index()] = sum;
 }
 
-/* A block for each row. */
+/* One block per row. */
 KERNEL(row_squares_kernel, 256) {
     const int64_t columns = columns_of(l, l.call.inputs[0]);
     if (block_index() * columns >= elements_of(l, l.call.inputs[0]))
@@ -341,7 +341,7 @@ KERNEL(column_squares_kernel, 256) {
         output<double>(l, 0)[j] = sum;
 }
 
-/* A block for each row. */
+/* One block per row. */
 KERNEL(row_products_kernel, 256) {
     SHARED(wide, scratch, 32);
     const int64_t columns = columns_of(l, l.call.inputs[0]), row = block_index();
@@ -363,7 +363,7 @@ KERNEL(row_products_kernel, 256) {
     }
 }
 
-/* Chain t adds factor t of each row times the row; a thread reads the factors of one row. */
+/* Chain t adds factor t of each row times the row. Each thread reads the factors of one row. */
 struct weighted_chains {
     static constexpr int count = EITP__DIRECTIONS;
     global<const float> from;
@@ -405,13 +405,13 @@ KERNEL(column_products_kernel, 256) {
 
 #endif
 
-/* ---- Totals, and what becomes of a step ---- */
+/* ---- Totals and COMMIT ---- */
 
 #if SCALAR == 0
 
 constexpr int TOTAL_ROWS = 2048;
 
-/* Adds what `get` gives for [begin, end) one by one, in thread 0. All threads read. */
+/* Adds the values of `get` for [begin, end) one by one, in thread 0. All threads read. */
 template <class Get>
 DEVICE double add_one_by_one(double sum, int64_t begin, int64_t end, shared<double> room, Get get) {
     for (int64_t first = begin; first < end; first += TOTAL_ROWS) {
@@ -453,7 +453,7 @@ KERNEL(total_kernel, 256) {
 
 #if SCALAR == 1
 
-/* The scale is that of torch.nn.utils.clip_grad_norm_. */
+/* The gradient factor is computed as in torch.nn.utils.clip_grad_norm_. */
 KERNEL(commit_kernel, 32) {
     const double unscale = has_input(l, 2) ? 1 / (double)(float)input<float>(l, 2)[0] : 1;
     const double norm = sqrt((double)input<double>(l, 0)[0]) * unscale;

@@ -1,13 +1,13 @@
 /*
- * Slots whose items are rows. A warp computes a row of up to NARROW columns, a block a wider one.
+ * Slots whose items are rows. A warp computes a row of up to NARROW columns, a block a wider row.
  *
- * The elements of a thread are in parts of PART elements: neighbours, if every row begins at a multiple of 16 bytes
- * (DENSE), else elements 32 columns apart. A pass over a row gives a thread the same elements
- * each time, so an output may be the memory of an input, and what a second pass reads again is in a cache.
+ * The elements of a thread are in parts of PART elements: adjacent if every row starts at a multiple of 16 bytes
+ * (DENSE), else every 32nd column. A thread gets the same elements in each pass over a row, so an output may share
+ * memory with an input, and elements read in a second pass are in a cache.
  */
 #include "kernels/cuda/call.h"
 
-/* F32 and 16 bits: F64, which is 1, has no fused kernels. */
+/* F32 and 16-bit types. F64, which is 1, has no fused kernels. */
 #if IS_FLOATING && SCALAR != 1
 
 constexpr int PART = 8, THREADS = 256;
@@ -17,7 +17,7 @@ struct part {
     wide v[PART];
 };
 
-/* The row of this thread, and its place among the threads of the row. */
+/* The row of this thread, and its index among the threads of the row. */
 struct row_of {
     int64_t index, columns;
     int thread, threads, is_wide;
@@ -34,7 +34,7 @@ DEVICE row_of find_row(const eitp__launch &l) {
     return r;
 }
 
-/* True if the row is there: the grid is for the most rows. */
+/* True if the row exists. The grid is sized for the maximum number of rows. */
 DEVICE int has_row(const eitp__launch &l, const row_of &r) {
     return r.index * r.columns < elements_of(l, l.call.inputs[0]);
 }
@@ -43,18 +43,18 @@ DEVICE int has_row(const eitp__launch &l, const row_of &r) {
 
 #define FOR_PART _Pragma("unroll") for (int k = 0; k < PART; k++)
 
-/* Calls f with the first column of each part of this thread. */
+/* Calls f with the first column of each of this thread's parts. */
 template <int DENSE, class F> DEVICE void for_parts(const row_of &r, F f) {
     for (int64_t j = DENSE ? r.thread * PART : r.thread / 32 * 32 * PART + lane(); j < r.columns; j += r.threads * PART)
         f(j);
 }
 
-/* The column of element k of the part at column j. */
+/* Returns the column of element k of the part at column j. */
 template <int DENSE> DEVICE int64_t column(int64_t j, int k) {
     return DENSE ? j + k : j + k * 32;
 }
 
-/* The part of x at column j; `none` beyond the end. */
+/* Returns the part of x at column j, with `none` beyond the end. */
 template <int DENSE, class T> DEVICE part fetch(const row_of &r, global<const T> x, int64_t j, wide none) {
     constexpr int width = 16 / (int)sizeof(T);
     part p;
@@ -91,7 +91,7 @@ template <int DENSE, class T> DEVICE void put(const row_of &r, global<T> y, int6
         }
 }
 
-/* y = the expression, of the elements p.v[k] of x. */
+/* Sets y to the expression of the elements p.v[k] of x. */
 #define MAP(x, y, expression)                                                                                          \
     for_parts<DENSE>(r, [&](int64_t j) {                                                                               \
         part p = fetch<DENSE>(r, x, j, 0);                                                                             \
@@ -111,7 +111,7 @@ DEVICE wide row_max(const row_of &r, wide value) {
     return r.is_wide ? block_max(value, scratch) : warp_max(value);
 }
 
-/* The row of an operand with the shape of input 0. */
+/* Returns a row of an operand that has the shape of input 0. */
 DEVICE global<const scalar> row_in(const eitp__launch &l, const row_of &r, int i) {
     return input<scalar>(l, i) + r.index * r.columns;
 }
@@ -119,7 +119,7 @@ DEVICE global<scalar> row_out(const eitp__launch &l, const row_of &r) {
     return output<scalar>(l, 0) + r.index * r.columns;
 }
 
-/* A function of a row, and its kernel. */
+/* Declares a function of a row and defines its kernel. */
 #define ROW_KERNEL(name)                                                                                               \
     template <int DENSE> DEVICE void name##_row(const eitp__launch &l, const row_of &r);                               \
     KERNEL(name##_kernel, 256) {                                                                                       \
@@ -135,12 +135,12 @@ DEVICE global<scalar> row_out(const eitp__launch &l, const row_of &r) {
 
 /* ---- Softmax ---- */
 
-/* The largest x of a row, or 0 if all are minus infinity: what is subtracted before the exponential. */
+/* Returns the value to subtract before exponentials: the largest x of a row, or 0 if all are minus infinity. */
 DEVICE wide shift_of(wide top) {
     return top > -INFINITY ? top : 0;
 }
 
-/* The sum of e^(x - top) of a row, where top is the largest x. A larger top rescales the sum so far. */
+/* Returns the sum of e^(x - top) of a row, where top is the largest x. A larger top rescales the sum so far. */
 template <int DENSE> DEVICE wide sum_exp(const row_of &r, global<const scalar> x, wide &top) {
     wide largest = -INFINITY, sum = 0;
     for_parts<DENSE>(r, [&](int64_t j) {
@@ -292,12 +292,12 @@ ROW_KERNEL(rms_norm_backward_input) {
 
 /* ---- Losses ---- */
 
-/* True if a row has a loss. */
+/* True if a row contributes to the loss. */
 DEVICE int counts(const eitp__launch &l, int32_t target, int64_t classes) {
     return target != l.call.integers[0] && target >= 0 && target < classes;
 }
 
-/* What takes the place of loss and gradient otherwise. */
+/* Returns the loss and gradient of a row that does not. */
 DEVICE wide without_target(const eitp__launch &l, int32_t target) {
     return target == l.call.integers[0] ? 0 : (wide)NAN;
 }
@@ -326,7 +326,10 @@ ROW_KERNEL(cross_entropy_backward) {
         has_loss ? dloss * (expf(p.v[k] - sum) - (column<DENSE>(j, k) == target ? 1.0f : 0.0f)) : none);
 }
 
-/* With z = x - top the entropy is log(sum(e^z)) - sum(z e^z) / sum(e^z). A larger top changes every z by as much. */
+/*
+ * With z = x - top, the entropy is log(sum(e^z)) - sum(z e^z) / sum(e^z). A larger top changes every z by the same
+ * amount.
+ */
 ROW_KERNEL(softmax_entropy) {
     const global<const scalar> x = row_in(l, r, 0);
     wide largest = -INFINITY, sum = 0, product = 0;
@@ -356,7 +359,7 @@ ROW_KERNEL(softmax_entropy) {
     }
 }
 
-/* The gradient of an entropy by a logit, of which log_p is the logarithm of the probability. */
+/* Returns the gradient of an entropy with respect to a logit whose log-probability is log_p. */
 DEVICE wide entropy_slope(wide log_p, wide entropy, wide dentropy) {
     const wide p = expf(log_p);
     return p == 0 ? 0 : -dentropy * p * (log_p + entropy);
@@ -369,8 +372,8 @@ ROW_KERNEL(softmax_entropy_backward) {
 }
 
 /*
- * A warp takes a block of columns at a time. The probability of a logit is e^(logit - top), which e holds, times
- * e^(top - logsumexp), which is the same for a block.
+ * Each warp processes one block of columns at a time. The probability of a logit is e^(logit - top), stored in e, times
+ * e^(top - logsumexp), which is constant in a block.
  */
 KERNEL(head_backward_kernel, 256) {
     constexpr int ELEMENTS = 4;
@@ -402,7 +405,9 @@ KERNEL(head_backward_kernel, 256) {
 }
 
 #if SCALAR == 0
-/* The loss from what HEAD knows of each block of columns: the largest logit, and the sum of e^(logit - top). */
+/*
+ * Computes the loss from HEAD's results for each block of columns: the largest logit, and the sum of e^(logit - top).
+ */
 ROW_KERNEL(head_loss) {
     const global<const wide> tops = row_in(l, r, 0), sums = row_in(l, r, 1);
     const int32_t target = input<int32_t>(l, 3)[r.index];

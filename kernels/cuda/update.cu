@@ -1,18 +1,18 @@
 /*
- * UPDATE: a block of threads updates EITP__SUM_BLOCK elements and sums their squares. Each thread takes four elements
- * at a time, and reads everything about them before it computes, because memory limits an update.
+ * UPDATE: a thread block updates EITP__SUM_BLOCK elements and sums their squares. Each thread processes four elements
+ * at a time and issues all their reads before it computes, because updates are limited by memory.
  *
- * The formulas are those of kernels/simd/optimizer.inc and factored.inc, with the same roundings.
+ * The formulas and roundings are those of kernels/simd/optimizer.inc and factored.inc.
  */
 #include "kernels/cuda/call.h"
 #include "kernels/update.h"
 
 #if IS_FLOATING
 
-/* Elements of a warp and of a block at a time. F64 needs more registers. */
+/* Elements per warp and per block at a time. F64 needs more registers. */
 enum { THREADS = SCALAR == 1 ? 512 : 1024, SPAN = 32 * 4, PASS = THREADS * 4 };
 
-/* The rule, and the form of its states. */
+/* The rule and the form of its states. */
 enum { ADAMW = EITP__MOMENT_WIDE, PACKED = EITP__MOMENT_PACKED, SGD = EITP__MOMENT_VELOCITY, FACTORED };
 
 DEVICE float multiply_add(float a, float b, float c) {
@@ -34,12 +34,12 @@ DEVICE float root_of(float x) {
 /* ---- Four elements of a thread ---- */
 
 struct four {
-    int offset;   /* in the block */
-    int count;    /* of these, how many there are */
-    int is_whole; /* those of the warp are all there, and can be moved at once */
+    int offset;   /* within the block */
+    int count;    /* number of these that exist */
+    int is_whole; /* all of the warp's elements exist and can be moved as vectors */
 };
 
-/* True if four elements of the operands that have them side by side can be moved at once. */
+/* True if four elements can be moved at once in all operands that store them side by side. */
 template <int rule> DEVICE int are_aligned(const eitp__launch &l) {
     const int state = rule == FACTORED ? EITP__UPDATE_STATE + 3 : EITP__UPDATE_STATE;
     const uintptr_t all = (uintptr_t)l.call.inputs[EITP__UPDATE_PARAMETER].data |
@@ -49,7 +49,7 @@ template <int rule> DEVICE int are_aligned(const eitp__launch &l) {
     return (all & 15) == 0;
 }
 
-/* Where elements of the block begin, and how many it has. */
+/* Return the first element of the block, and its number of elements. */
 DEVICE int64_t first_of_block() {
     return block_index() * EITP__SUM_BLOCK;
 }
@@ -58,7 +58,7 @@ DEVICE int count_of_block(const eitp__launch &l) {
     return count < EITP__SUM_BLOCK ? (int)count : EITP__SUM_BLOCK;
 }
 
-/* From the block's element `begin` on, if it has `count`. */
+/* Returns this thread's four elements in the pass that starts at `begin`. The block has `count` elements. */
 DEVICE four four_at(int begin, int count, int is_vector) {
     four at;
     at.offset = begin + thread_index() * 4;
@@ -67,12 +67,12 @@ DEVICE four four_at(int begin, int count, int is_vector) {
     return at;
 }
 
-/* The number of the first in the operands. */
+/* Returns the index of the first in the operands. */
 DEVICE int64_t first_of(const four &at) {
     return first_of_block() + at.offset;
 }
 
-/* Beyond the end there are zeros. */
+/* Elements beyond the end are zeros. */
 template <int is_whole, class T> DEVICE void get(global<const T> p, const four &at, T x[4]) {
     const int n = sizeof(T) > 4 ? 2 : 4;
     for (int k = 0; k < 4 && is_whole; k += n) {
@@ -99,16 +99,16 @@ template <int is_whole, class T> DEVICE void put(global<T> p, const four &at, co
             p[first_of(at) + k] = x[k];
 }
 
-/* An operand that the update changes: outputs are the memory of inputs. */
+/* Returns an operand that the update changes. Outputs share memory with inputs. */
 template <class T> DEVICE global<T> changed(const eitp__launch &l, int i) {
     return global_at<T>(l.call.inputs[i].data);
 }
 
-/* ---- Their values, and how these are stored ---- */
+/* ---- Values and their stored form ---- */
 
 template <int rule> struct values {
-    wide p[4], g[4], m[4], v[4]; /* of SGD, m is the velocity */
-    /* As they are stored. Moments of 8 bits have scales for each EITP__MOMENT_GROUP elements, those of 8 lanes. */
+    wide p[4], g[4], m[4], v[4]; /* for SGD, m is the velocity */
+    /* In stored form. 8-bit moments have a scale per EITP__MOMENT_GROUP elements, the elements of 8 lanes. */
 #if SCALAR == 2
     uint16_t high[4];
     int16_t remainder[4];
@@ -122,7 +122,7 @@ template <int rule> struct values {
     uint16_t m_scale, v_scale;
 };
 
-/* Reads or writes the parameter: `move` is get or put, `memory` gives an operand. */
+/* Reads or writes the parameter. `move` is get or put, `memory` returns an operand. */
 #if SCALAR == 2
 #define MOVE_PARAMETER(move, memory)                                                                                   \
     const eitp__weight_form form = eitp__weight_form_of(&l.call);                                                      \
@@ -139,7 +139,7 @@ template <int rule> struct values {
 #define MOVE_PARAMETER(move, memory) move<is_whole>(memory<wide>(l, EITP__UPDATE_PARAMETER), at, x.p)
 #endif
 
-/* The same with the moments. */
+/* Like the above, for the moments. */
 #define MOVE_MOMENTS(move, memory)                                                                                     \
     if (rule == PACKED) {                                                                                              \
         move<is_whole>(memory<int8_t>(l, EITP__UPDATE_STATE), at, x.m_codes);                                          \
@@ -188,7 +188,7 @@ template <int is_whole, int rule> DEVICE void read_gradient(const eitp__launch &
     get<is_whole>(input<wide>(l, EITP__UPDATE_GRADIENT), at, x.g);
 }
 
-/* Nothing waits for memory until everything is on its way. */
+/* Issues all reads before it waits for any. */
 template <int is_whole, int rule> DEVICE void read_all(const eitp__launch &l, const four &at, values<rule> &x) {
     const int64_t group = first_of(at) / EITP__MOMENT_GROUP;
     MOVE_PARAMETER(get, input);
@@ -218,17 +218,19 @@ template <int is_whole, int rule> DEVICE void write_all(const eitp__launch &l, c
 
 /* ---- Random bits ---- */
 
-/* The words that a warp draws, number w of block b of group g at w * WORD_ROW + g * EITP__HALVES_BLOCKS + b. A group
-   serves EITP__HALVES elements, and those of a warp may begin inside one. */
+/*
+ * Random words drawn by a warp: word w of block b of group g is at w * WORD_ROW + g * EITP__HALVES_BLOCKS + b. A group
+ * serves EITP__HALVES elements. The warp's elements may start inside a group.
+ */
 enum { WORD_ROW = (SPAN / EITP__HALVES + 1) * EITP__HALVES_BLOCKS, WORDS = SCALAR == 2 ? 4 * WORD_ROW : 1 };
 
 #if SCALAR == 2
-/* The number of the warp's first element in the parameter. */
+/* Returns the index of the warp's first element in the parameter. */
 DEVICE uint64_t number_of_warp(const eitp__launch &l, const four &at) {
     return (uint64_t)(l.call.integers[1] + first_of(at) - lane() * 4);
 }
 
-/* For the warp's elements: see eitp__random_half. Each lane draws one block. */
+/* Draws the words for the warp's elements: see eitp__random_half. Each lane draws one block. */
 DEVICE void draw_words(const eitp__launch &l, const four &at, shared<uint32_t> words) {
     const global<const int64_t> key = input<int64_t>(l, EITP__UPDATE_KEY);
     const uint64_t block = number_of_warp(l, at) / EITP__HALVES * EITP__HALVES_BLOCKS + (uint64_t)lane();
@@ -240,7 +242,7 @@ DEVICE void draw_words(const eitp__launch &l, const four &at, shared<uint32_t> w
     warp_barrier();
 }
 
-/* The bits of element k. */
+/* Returns the random bits of element k. */
 DEVICE uint16_t random_half(const eitp__launch &l, const four &at, int k, shared<uint32_t> words) {
     const int place = (int)(number_of_warp(l, at) % EITP__HALVES) + lane() * 4 + k;
     const int which = place / EITP__HALVES_BLOCKS % 8;
@@ -274,7 +276,7 @@ DEVICE void encode_parameter(const eitp__launch &l, const four &at, shared<uint3
     }
 }
 
-/* The largest of the lanes of a group; NaN is passed over. */
+/* Returns the largest in the lanes of a group, ignoring NaN. */
 DEVICE float group_max(float value) {
     for (int mask = EITP__MOMENT_GROUP / 8; mask > 0; mask /= 2)
         value = fmaxf(value, shuffle_xor(value, mask));
@@ -306,7 +308,7 @@ template <int rule> DEVICE void encode_moments(const eitp__launch &l, const four
 
 /* ---- Factored updates ---- */
 
-/* What gradients are multiplied by. */
+/* Returns the factor of the gradient. */
 DEVICE wide scale_of(const eitp__launch &l) {
     return (wide)input<float>(l, EITP__UPDATE_COMMIT)[0];
 }
@@ -319,7 +321,7 @@ DEVICE int64_t columns_of_states(const eitp__launch &l) {
     return l.call.inputs[EITP__UPDATE_STATE + 1].elements;
 }
 
-/* Where the block begins. */
+/* Returns the position where the block starts. */
 DEVICE corner corner_of(const eitp__launch &l) {
     const int64_t columns = columns_of_states(l), first = first_of_block();
     corner c;
@@ -328,7 +330,7 @@ DEVICE corner corner_of(const eitp__launch &l) {
     return c;
 }
 
-/* Less than EITP__SUM_BLOCK elements after that. */
+/* Returns the position `offset` elements after that; fewer than EITP__SUM_BLOCK. */
 DEVICE corner corner_at(const eitp__launch &l, corner c, int offset) {
     const int64_t columns = columns_of_states(l);
     c.column += offset;
@@ -343,7 +345,7 @@ DEVICE corner corner_at(const eitp__launch &l, corner c, int offset) {
     return c;
 }
 
-/* How n elements of a row, with the gradient g, move before the limit applies. */
+/* Computes the directions of n elements of a row with gradient g, before the limit applies. */
 template <int n> DEVICE void find_directions(const eitp__launch &l, const corner &c, const wide *g, wide *to) {
     const vec<float, n> by_column = load<n>(input<float>(l, EITP__UPDATE_STATE + 1), c.column);
     const wide by_row = (wide)input<float>(l, EITP__UPDATE_STATE)[c.row], scale = scale_of(l);
@@ -361,8 +363,10 @@ template <int n> DEVICE void find_directions(const eitp__launch &l, const corner
             multiply_add(g[k], scale, changes[k]) / multiply_add(by_row, (wide)by_column.v[k], (wide)l.call.reals[2]);
 }
 
-/* The directions of four elements; zeros beyond the end. They are computed twice, because those of a block are too many
-   to keep; the second time its gradient is in a cache. */
+/*
+ * Computes the directions of four elements, with zeros beyond the end. Directions are computed twice, because a block
+ * has too many to keep. The second time, its gradient is in a cache.
+ */
 template <int rule>
 DEVICE void get_directions(const eitp__launch &l, const corner &of_block, const four &at, const values<rule> &x,
                            wide to[4]) {
@@ -377,7 +381,7 @@ DEVICE void get_directions(const eitp__launch &l, const corner &of_block, const 
             find_directions<1>(l, corner_at(l, of_block, at.offset + k), x.g + k, to + k);
 }
 
-/* The sum of squares of the block's directions. Every thread of the block calls it. */
+/* Returns the sum of squares of the block's directions. Every thread of the block must call it. */
 DEVICE double direction_squares(const eitp__launch &l, const corner &of_block, int count, int is_vector) {
     SHARED(double, scratch, 32);
     double sum = 0;
@@ -398,10 +402,10 @@ DEVICE double direction_squares(const eitp__launch &l, const corner &of_block, i
 
 /* ---- The update ---- */
 
-/* What all elements share; of SGD, keep1 is the momentum. */
+/* Factors shared by all elements. For SGD, keep1 is the momentum. */
 enum { SIZE, KEEP1, TAKE1, DECAY, CORRECTION, KEEP2, TAKE2, EPSILON, SCALE, FACTORS };
 
-/* Threads 0 and 1 compute half of the factors each; `squares` is the sum for `count` directions. */
+/* Computes the factors, half of them in each of threads 0 and 1. `squares` is the sum for `count` directions. */
 template <int rule> DEVICE void share_factors(const eitp__launch &l, double squares, int count, shared<wide> factors) {
     const global<const float> hyper = input<float>(l, EITP__UPDATE_RATE);
     const int t = thread_index();
@@ -427,7 +431,7 @@ template <int rule> DEVICE void share_factors(const eitp__launch &l, double squa
     barrier();
 }
 
-/* The new value of an element, by its gradient or direction g; updates its moments. */
+/* Returns the new value of an element from its gradient or direction g, and updates its moments. */
 template <int rule> DEVICE wide move(const wide f[FACTORS], wide old, wide g, wide &m, wide &v) {
     const wide p = multiply_add(-f[DECAY], old, old);
     if (rule == FACTORED)
@@ -445,7 +449,7 @@ struct sums_of_squares {
     double update, parameter;
 };
 
-/* Adds an element that `old` became p. */
+/* Adds the squares of an element that changed from `old` to p. */
 DEVICE void add_squares(sums_of_squares &sums, wide old, wide p) {
     const double difference = (double)(p - old);
     sums.update = fma(difference, difference, sums.update);
@@ -489,7 +493,7 @@ template <int rule> DEVICE void update_block(const eitp__launch &l) {
             read_all<1>(l, at, x);
         else
             read_all<0>(l, at, x);
-        if (rule != FACTORED && begin == 0) /* while the first elements are on their way */
+        if (rule != FACTORED && begin == 0) /* while the first elements are being loaded */
             share_factors<rule>(l, 0, count, factors);
         for (int i = 0; i < FACTORS; i++)
             f[i] = factors[i];

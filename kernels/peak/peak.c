@@ -10,7 +10,7 @@
 #define EITP__PEAK_TWENTY_FOUR(X)                                                                                      \
     EITP__PEAK_TWELVE(X) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)
 
-/* A loop with `sums` vectors of `lanes` sums. Each round adds `terms` products to each sum. */
+/* Describes a loop with `sums` vectors of `lanes` sums. Each round adds `terms` products to each sum. */
 static EITP__UNUSED eitp__peak eitp__peak_with(void (*run)(int64_t rounds, float *scratch), int sums, int lanes,
                                                int terms) {
     eitp__peak peak;
@@ -129,7 +129,7 @@ static eitp__peak eitp__avx512bf16_peak(int is_bf16) {
 #pragma GCC target("amx-tile,amx-bf16")
 #endif
 
-/* Tiles 6 and 7 are the factors, the others the sums. */
+/* Tiles 6 and 7 hold the factors, the other tiles the sums. */
 static void eitp__peak_amx(int64_t rounds, float *scratch) {
     _tile_loadconfig(&eitp__amx_whole_tiles);
     _tile_zero(0);

@@ -1,12 +1,12 @@
 #include "kernels/ref/attention.h"
 
-/* The largest number of rows in a sequence. */
+/* Returns the maximum number of rows in a sequence. */
 static int64_t eitp__ref_longest(const eitp__call *call) {
     int64_t longest = eitp__ref_min(call->integers[1], call->inputs[0].shape[0]);
     return longest > 0 ? longest : 0;
 }
 
-/* The largest number of rows in this sequence that are not padding. */
+/* Returns the maximum number of rows in this sequence that are not padding. */
 static int64_t eitp__ref_limit(const eitp__call *call, int64_t sequence) {
     const int32_t *lengths = (const int32_t *)call->inputs[3].data;
     int64_t longest = eitp__ref_longest(call);
@@ -15,7 +15,7 @@ static int64_t eitp__ref_limit(const eitp__call *call, int64_t sequence) {
     return lengths[sequence] > 0 ? eitp__ref_min(lengths[sequence], longest) : 0;
 }
 
-/* Offsets and lengths are data, so they are clamped: to the rows of the call, and to the longest sequence. */
+/* Offsets and lengths are data, so they are clamped to the rows of the call and to the longest sequence. */
 EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
     const int32_t *offsets = (const int32_t *)call->inputs[1].data;
     int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence, heads;
@@ -70,13 +70,15 @@ EITP__PRIVATE void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float 
             logsumexps[row * pair->sizes.heads] = 0;
 }
 
-/* Two sums of a head's width, and one number for each row of a sequence and each head of a group. */
+/*
+ * Returns the bytes for two sums of a head's width, and one float for each row of a sequence and each head of a group.
+ */
 EITP__PRIVATE size_t eitp__ref_attention_workspace(const eitp__call *call) {
     const eitp__attention_sizes sizes = eitp__attention_sizes_of(call);
     return (size_t)(2 * sizes.width + sizes.group * eitp__ref_longest(call)) * sizeof(float);
 }
 
-/* A query, a sum, and a number for each row of the cache. */
+/* Returns the bytes for a query, a sum, and one float for each row of the cache. */
 EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call) {
     return (size_t)(2 * eitp__attention_sizes_of(call).width + call->inputs[1].shape[0]) * sizeof(float);
 }

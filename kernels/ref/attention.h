@@ -1,4 +1,4 @@
-/* What the ref kernels of attention share, whatever their element type. */
+/* Shared by the ref attention kernels of every element type. */
 #ifndef EITP_REF_ATTENTION_H
 #define EITP_REF_ATTENTION_H
 
@@ -8,23 +8,23 @@
 /* An item of an attention call: a sequence and a head. */
 typedef struct eitp__ref_pair {
     eitp__attention_sizes sizes;
-    int64_t head;        /* of the queries, or in ATTENTION_BACKWARD of the keys */
+    int64_t head;        /* of the queries; in ATTENTION_BACKWARD of the keys */
     int64_t begin, end;  /* the sequence's rows */
-    int64_t first, stop; /* these rows, padding, and rows in no sequence that the pair clears */
+    int64_t first, stop; /* these rows, padding, and the rows outside sequences that this pair clears */
     int causal;
 } eitp__ref_pair;
 
 EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item);
 
-/* The rows that row i attends to: from the first to the one before the last; and those that attend to row j. */
+/* Return the range [first, last) of rows that row i attends to, and of rows that attend to row j. */
 EITP__PRIVATE int64_t eitp__ref_first_key(const eitp__ref_pair *pair, int64_t i);
 EITP__PRIVATE int64_t eitp__ref_last_key(const eitp__ref_pair *pair, int64_t i);
 EITP__PRIVATE int64_t eitp__ref_first_query(const eitp__ref_pair *pair, int64_t j);
 EITP__PRIVATE int64_t eitp__ref_last_query(const eitp__ref_pair *pair, int64_t j);
 
 /*
- * The factor of the probability of row i and a head of queries for the key at `position` of its sequence: 0 if it is
- * dropped out, else 1 / (1 - probability of dropout).
+ * Returns the dropout factor of the probability of row i, in a head of queries, for the key at `position` of its
+ * sequence: 0 if it is dropped, else 1 / (1 - dropout probability).
  */
 EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t head, int64_t i,
                                    int64_t position);

@@ -8,7 +8,7 @@
     X(EITP_I8, int8_t, INT8_MIN, INT8_MAX)                                                                             \
     X(EITP_U8, uint8_t, 0, UINT8_MAX)
 
-/* Elements converted at a time: through double, or from integers through int64_t. Both are exact. */
+/* Number of elements converted at a time: through double, or from integers through int64_t. Both are exact. */
 enum { EITP__REF_CAST_BLOCK = 256 };
 
 static int eitp__ref_is_real(eitp_dtype dtype) {
@@ -38,7 +38,7 @@ static void eitp__ref_load_integers(const eitp__operand *x, int64_t first, int64
 #undef EITP__REF_LOAD
 }
 
-/* Rounds towards zero. Values that are too large become the limit; NaN becomes 0. */
+/* Rounds towards zero. Saturates at the limits. NaN becomes 0. */
 static int64_t eitp__ref_whole(double value, int64_t low, int64_t high) {
     if (value != value)
         return 0;
@@ -125,7 +125,7 @@ static void eitp__ref_fill(const eitp__call *call, int64_t begin, int64_t end, v
     if (begin >= end)
         return;
     eitp__ref_store_reals(y, begin, 1, &call->reals[0]);
-    /* Copies the filled part behind itself, in pieces that stay in the L1 cache. */
+    /* Copies the filled part to the space after it, in pieces that stay in the L1 cache. */
     while (done < bytes) {
         size_t piece = done < 4096 ? done : 4096;
         piece = piece < bytes - done ? piece : bytes - done;

@@ -1,10 +1,10 @@
-/* Elementwise kernels, reductions and sums at places given by data, of F32 and F64. */
+/* Elementwise kernels, reductions and scatter-add, for F32 and F64. */
 #include "kernels/ref/ref.h"
 
-/* Input 0 of a reduction: its dimensions that are kept, and those that are reduced. */
+/* The kept and the reduced dimensions of input 0 of a reduction. */
 typedef struct eitp__ref_reduction {
     eitp__ref_grid kept, reduced;
-    int64_t terms; /* input elements per output element */
+    int64_t terms; /* number of input elements per output element */
     int by_rows;   /* the last dimension is reduced */
 } eitp__ref_reduction;
 
@@ -32,7 +32,7 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
 EITP__REF_BINARY(eitp__ref_less_i32, eitp__ref_less_span_i32, int32_t, uint8_t, (uint8_t)(a < b))
 EITP__REF_BINARY(eitp__ref_equal_i32, eitp__ref_equal_span_i32, int32_t, uint8_t, (uint8_t)(a == b))
 
-/* The instances. EITP__REAL is the type of the arithmetic, EITP__REF names a function of the instance. */
+/* Template instances. EITP__REAL is the type of the arithmetic; EITP__REF names a function of the instance. */
 #define EITP__REAL double
 #define EITP__REF(name) eitp__ref_##name##_f64
 #define EITP__REF_MATH(name) name
@@ -59,7 +59,7 @@ EITP__REF_BINARY(eitp__ref_equal_i32, eitp__ref_equal_span_i32, int32_t, uint8_t
 #undef EITP__REF_MATH
 #undef EITP__REF_SHARED
 
-/* Slots, with the function's name. Columns of 16 bits are by the F32 kernel (eitp__run_narrow). */
+/* Slots and their function names. The 16-bit columns use the F32 kernel (eitp__run_narrow). */
 #define EITP__REF_ELEMENTS(X)                                                                                          \
     X(NEGATE, negate)                                                                                                  \
     X(ABS, abs)                                                                                                        \
@@ -86,7 +86,7 @@ EITP__REF_BINARY(eitp__ref_equal_i32, eitp__ref_equal_span_i32, int32_t, uint8_t
     X(ACCUMULATE, accumulate)                                                                                          \
     X(ROW_PRODUCTS, row_products)
 
-/* The same, where the function of F32 converts by itself. */
+/* Like the above, for F32 functions that convert 16-bit operands themselves. */
 #define EITP__REF_REDUCTIONS(X)                                                                                        \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \

@@ -1,7 +1,7 @@
 /* Cross-entropy, the entropy of softmax, and the loss of HEAD. */
 #include "kernels/ref/ref.h"
 
-/* The logit gradient of a row whose target is ignored or outside the vocabulary. */
+/* Fills the logit gradient of a row whose target is ignored or outside the vocabulary. */
 static void eitp__ref_fill_without_target(const eitp__call *call, int32_t target, float *dx, int64_t columns) {
     float value = eitp__loss_without_target(call, target);
     for (int64_t j = 0; j < columns; j++)
@@ -47,8 +47,8 @@ static void eitp__ref_cross_entropy_backward(const eitp__call *call, int64_t beg
 }
 
 /*
- * The probability of a logit is e^(logit - top), which e holds, times e^(top - logsumexp), which is the same for a
- * block. Of F32, BF16 or F16: a row is as long as the vocabulary, and is converted block by block.
+ * The probability of a logit is e^(logit - top), stored in e, times e^(top - logsumexp), which is constant in a block.
+ * Supports F32, BF16 and F16. A row is as long as the vocabulary, so it is converted block by block.
  */
 static void eitp__ref_head_backward(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t v = eitp__operand_columns(&call->inputs[0]), blocks = eitp__operand_columns(&call->inputs[1]);
@@ -72,13 +72,13 @@ static void eitp__ref_head_backward(const eitp__call *call, int64_t begin, int64
     }
 }
 
-/* The logit that is subtracted before the exponential: the largest, or 0 if all are minus infinity. */
+/* Returns the value to subtract before exponentials: the largest logit, or 0 if all are minus infinity. */
 static float eitp__ref_entropy_shift(const float *x, int64_t count) {
     float largest = eitp__ref_row_largest(x, count);
     return largest > -INFINITY ? largest : 0;
 }
 
-/* With z = x - shift the entropy is log(sum(e^z)) - sum(z e^z) / sum(e^z). */
+/* With z = x - shift, the entropy is log(sum(e^z)) - sum(z e^z) / sum(e^z). */
 static void eitp__ref_softmax_entropy(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t v = eitp__operand_columns(&call->inputs[0]);
     float *entropies = (float *)call->outputs[0].data, *sums = (float *)call->outputs[1].data;

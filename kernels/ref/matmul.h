@@ -1,4 +1,4 @@
-/* The matrix product in plain C, on vectors of 16 bytes, which compilers emulate on processors without them. */
+/* The matrix product in plain C, on 16-byte vectors, which compilers emulate on processors without them. */
 #ifndef EITP_REF_MATMUL_H
 #define EITP_REF_MATMUL_H
 
@@ -7,7 +7,7 @@
 typedef float eitp__ref_vector_f32 __attribute__((vector_size(16)));
 typedef double eitp__ref_vector_f64 __attribute__((vector_size(16)));
 
-/* Vectors are copied by memcpy, because operands are only aligned to their elements. */
+/* Vectors are copied with memcpy, because operands are only aligned to their elements. */
 static inline EITP__UNUSED eitp__ref_vector_f32 eitp__ref_load_f32(const float *p) {
     eitp__ref_vector_f32 v;
     memcpy(&v, p, sizeof v);
@@ -56,7 +56,7 @@ static inline EITP__UNUSED double eitp__ref_add_lanes_f64(eitp__ref_vector_f64 v
     return lanes[0] + lanes[1];
 }
 
-/* eitp__ref_finish_tile by the type of the sums. */
+/* eitp__ref_finish_tile for each type of sums. */
 EITP__PRIVATE void eitp__ref_finish_tile_f32(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                              int64_t stride);
 EITP__PRIVATE void eitp__ref_finish_tile_f64(const eitp__call *call, const eitp__matmul_tile *tile, const double *sums,

@@ -1,7 +1,9 @@
-/* Kernels that move elements without computing. They depend only on the size of elements, so every dtype has them. */
+/*
+ * Kernels that move elements without computing. They depend only on the size of elements, so they support every dtype.
+ */
 #include "kernels/ref/ref.h"
 
-/* The product of the extents of the dimensions after `dimension`. */
+/* Returns the product of the extents of the dimensions after `dimension`. */
 static int64_t eitp__ref_inner(const eitp__operand *x, int64_t dimension) {
     int64_t inner = 1;
     for (int64_t d = dimension + 1; d < x->rank; d++)
@@ -9,7 +11,7 @@ static int64_t eitp__ref_inner(const eitp__operand *x, int64_t dimension) {
     return inner;
 }
 
-/* Elements are moved as integers of their size, whatever type they have. */
+/* Elements are moved as integers of their size, regardless of their type. */
 typedef uint8_t eitp__ref_unit_1 __attribute__((may_alias));
 typedef uint16_t eitp__ref_unit_2 __attribute__((may_alias));
 typedef uint32_t eitp__ref_unit_4 __attribute__((may_alias));
@@ -62,7 +64,7 @@ static void eitp__ref_broadcast(const eitp__call *call, int64_t begin, int64_t e
     eitp__ref_strided(call, &grid, 0, begin, end);
 }
 
-/* The strides of x in elements. */
+/* Computes the strides of x in elements. */
 static void eitp__ref_strides(const eitp__operand *x, int64_t strides[EITP_MAX_RANK]) {
     int64_t stride = 1;
     for (int d = x->rank - 1; d >= 0; d--) {
@@ -100,7 +102,9 @@ static void eitp__ref_slice(const eitp__call *call, int64_t begin, int64_t end, 
     eitp__ref_strided(call, &grid, start, begin, end);
 }
 
-/* y = carry * y + x for `count` elements of one type; x NULL means zeros. y is not read if carry is 0. */
+/*
+ * y = carry * y + x for `count` elements of one type. If x is NULL, it counts as zeros. If carry is 0, y is not read.
+ */
 #define EITP__REF_ADD_CARRIED(suffix, element, real, get, put)                                                         \
     static void eitp__ref_add_carried_##suffix(void *y, const void *x, int64_t count, float carry) {                   \
         element *to = (element *)y;                                                                                    \
@@ -135,8 +139,8 @@ static void eitp__ref_pad_run(eitp_dtype dtype, void *y, const void *x, int64_t 
 }
 
 /*
- * Fills the output row by row, a row being the last padded dimension with all dimensions after it: zeros, the row of x,
- * zeros.
+ * Fills the output row by row: zeros, the row of x, zeros. A row spans the last padded dimension and all dimensions
+ * after it.
  */
 static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0];
@@ -193,7 +197,7 @@ static void eitp__ref_concat(const eitp__call *call, int64_t begin, int64_t end,
     }
 }
 
-/* A kernel that calls the function for the element's size. */
+/* Defines a kernel that calls the function for the element's size. */
 #define EITP__REF_BY_SIZE(name)                                                                                        \
     static void eitp__ref_##name(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                \
         (void)workspace;                                                                                               \

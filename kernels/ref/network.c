@@ -1,6 +1,6 @@
 /*
- * Layers: softmax, GELU, SiLU, layer norm, RMS norm, embedding. Sums along a row are in double. Sums over rows are one
- * chain of additions for each column, in the order of the rows.
+ * Layers: softmax, GELU, SiLU, layer norm, RMS norm, embedding. Sums along a row are in double. A sum over rows is one
+ * chain of additions per column, in row order.
  */
 #include "kernels/ref/ref.h"
 
@@ -110,8 +110,8 @@ static void eitp__ref_gelu_tanh_backward(const eitp__call *call, int64_t begin, 
 }
 
 /*
- * GELU is x * Phi(x), where Phi is the distribution function of the standard normal. It is computed by erfc: 1 + erf
- * would lose small values.
+ * GELU is x * Phi(x), where Phi is the distribution function of the standard normal. It is computed with erfc, because
+ * 1 + erf would lose small values.
  */
 static float eitp__ref_normal_distribution(float x) {
     return 0.5f * erfcf(x * -0.70710678118654752440f);
@@ -204,7 +204,7 @@ static void eitp__ref_layer_norm_backward_input(const eitp__call *call, int64_t 
     }
 }
 
-/* Columns [first, first + count) of F32, BF16 or F16, at most a tile of them. */
+/* Processes columns [first, first + count), at most a tile, of F32, BF16 or F16. */
 static void eitp__ref_layer_norm_strip(const eitp__call *call, int64_t first, int64_t count) {
     int64_t c = eitp__operand_columns(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
     const float *means = (const float *)call->inputs[3].data;
@@ -289,7 +289,7 @@ static void eitp__ref_rms_norm_backward_parameters(const eitp__call *call, int64
         eitp__ref_rms_norm_strip(call, first, eitp__ref_min(end - first, EITP__REF_TILE));
 }
 
-/* Of elements of any size. */
+/* Supports elements of any size. */
 static void eitp__ref_embedding(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *table = &call->inputs[0];
     const int32_t *ids = (const int32_t *)call->inputs[1].data;
@@ -306,7 +306,7 @@ static void eitp__ref_embedding(const eitp__call *call, int64_t begin, int64_t e
     }
 }
 
-/* Gradients of F32, BF16 or F16. */
+/* Supports F32, BF16 and F16 gradients. */
 static void eitp__ref_embedding_backward(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *table = &call->outputs[0];
     const int32_t *ids = (const int32_t *)call->inputs[0].data;

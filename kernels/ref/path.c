@@ -1,13 +1,13 @@
-/* Products of a vector and the absolute values, or squares, of a matrix. */
+/* Products of a vector with the absolute values, or the squares, of a matrix. */
 #include "kernels/ref/ref.h"
 
-/* The absolute value for p = 1, the square for p = 2. */
+/* Returns the absolute value for p = 1, the square for p = 2. */
 static double eitp__ref_path_weight(float w, int64_t p) {
     double x = (double)w;
     return p == 1 ? fabs(x) : x * x;
 }
 
-/* Of a matrix of F32, BF16 or F16. */
+/* Supports F32, BF16 and F16 matrices. */
 static void eitp__ref_path_product(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     enum { STRIP = 64 };
     int64_t k = call->inputs[0].shape[0], m = call->inputs[0].shape[1];

@@ -1,11 +1,11 @@
-/* The reference kernels: plain C for any processor. Tests compare the other sets with them. */
+/* Reference kernels: plain C for any processor. Tests compare the other sets with them. */
 #include "kernels/cholesky.h"
 #include "kernels/ref/attention.h"
 #include "kernels/ref/matmul.h"
 #include "kernels/ref/ref.h"
 #include "kernels/update.h"
 
-/* Element i of an update's parameter, with its remainder. */
+/* Returns element i of an update's parameter, including its remainder. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
     const uint16_t *high = (const uint16_t *)call->inputs[0].data + i;
     const void *remainder = call->inputs[EITP__UPDATE_REMAINDER].data;
@@ -58,7 +58,7 @@ static double eitp__ref_add_all(const float *x, int64_t begin, int64_t end, doub
     return sum;
 }
 
-/* Adds in the order of the elements, so that a total over several calls has the bits of one over all elements. */
+/* Adds in element order, so that a total over several calls is bit-identical to one over all elements. */
 static void eitp__ref_total(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *x = (const float *)call->inputs[0].data;
     const int32_t *bounds = call->input_count > 2 ? (const int32_t *)call->inputs[2].data : NULL;
@@ -79,8 +79,8 @@ static void eitp__ref_total(const eitp__call *call, int64_t begin, int64_t end, 
 }
 
 /*
- * Computes scale and apply, with the scale of torch.nn.utils.clip_grad_norm_. A step is not applied if its norm is not
- * finite or above the bound.
+ * Computes the gradient factor, as torch.nn.utils.clip_grad_norm_ does, and whether to apply the step. A step is
+ * skipped if its norm is not finite or exceeds the bound.
  */
 static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *loss_scale = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
@@ -100,7 +100,7 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     ((float *)call->outputs[1].data)[0] = (float)norm;
 }
 
-/* Updates running means of squares, in which a new sum weighs `share`. Returns the mean of the means. */
+/* Updates running means of squares; the new sum has weight `share`. Returns the mean of the means. */
 static double eitp__ref_move_means(float *means, const double *squares, int64_t count, double keep, double share) {
     double sum = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -112,7 +112,7 @@ static double eitp__ref_move_means(float *means, const double *squares, int64_t 
 
 /*
  * Row and column means approximate v: v[i, j] = rows[i] columns[j] / mean(rows) (Shazeer and Stern, "Adafactor", arXiv
- * 1804.04235). They decay like AdamW's v and have the same bias correction, so optimizers can be switched.
+ * 1804.04235). They decay like AdamW's v, with the same bias correction, so that optimizers can be switched.
  */
 static void eitp__ref_factored_means(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *hyper = (const float *)call->inputs[2].data, *commit = (const float *)call->inputs[3].data;
@@ -135,8 +135,8 @@ static void eitp__ref_factored_means(const eitp__call *call, int64_t begin, int6
 }
 
 /*
- * The start of a direction: in each column as large as the gradient, with the signs of a row of a Hadamard matrix.
- * Columns without any gradient stay zero.
+ * Returns an element of an initial direction: as large as the column's gradient, with the signs of a row of a Hadamard
+ * matrix. Columns without any gradient stay zero.
  */
 static double eitp__ref_first_direction(const double *column_squares, int64_t j, int64_t t) {
     return t && !((j >> (t - 1)) & 1) ? -sqrt(column_squares[j]) : sqrt(column_squares[j]);
@@ -149,7 +149,7 @@ static double eitp__ref_dot(const float *a, const float *b, int64_t count) {
     return sum;
 }
 
-/* Makes direction t orthogonal to those before it, with length 1; zeros if nothing remains. */
+/* Makes direction t orthogonal to the directions before it, with length 1. It becomes zeros if nothing remains. */
 static void eitp__ref_orthogonal(float *directions, int64_t columns, int64_t t) {
     float *y = directions + t * columns;
     double before = sqrt(eitp__ref_dot(y, y, columns)), size;
@@ -164,8 +164,8 @@ static void eitp__ref_orthogonal(float *directions, int64_t columns, int64_t t) 
 }
 
 /*
- * Moves the directions towards those in which the gradient is largest: a partial step of subspace iteration, because a
- * single gradient is mostly noise.
+ * Moves the directions towards those with the largest gradient. This is only a partial step of subspace iteration,
+ * because a single gradient is mostly noise.
  */
 static void eitp__ref_rotate_directions(const eitp__call *call, const float *old, float *directions, int64_t columns) {
     const double *column_squares = (const double *)call->inputs[6].data;
@@ -183,7 +183,7 @@ static void eitp__ref_rotate_directions(const eitp__call *call, const float *old
     }
 }
 
-/* Expresses m in the new directions: its part along the old ones, projected onto the new ones. */
+/* Expresses m in the new directions: projects its part along the old ones onto the new ones. */
 static void eitp__ref_project_m(float *m, int64_t rows, const float *old, const float *directions, int64_t columns) {
     double same[EITP__DIRECTIONS][EITP__DIRECTIONS];
     for (int64_t s = 0; s < EITP__DIRECTIONS; s++) {
@@ -203,8 +203,8 @@ static void eitp__ref_project_m(float *m, int64_t rows, const float *old, const 
 }
 
 /*
- * A first moment of rank EITP__DIRECTIONS. Along the gradient's steepest directions, where a step of the gradient alone
- * would overshoot, the update uses the running mean; in all other directions it uses the gradient itself.
+ * A first moment of rank EITP__DIRECTIONS. The update uses the running mean along the gradient's steepest directions,
+ * where a single gradient would overshoot, and the gradient itself in all other directions.
  */
 static void eitp__ref_factored_momentum(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
@@ -230,9 +230,9 @@ static void eitp__ref_factored_momentum(const eitp__call *call, int64_t begin, i
 }
 
 /*
- * The instances. EITP__REAL is the type of the arithmetic. Only attention and products have instances for elements of
- * another type, EITP__ELEMENT, with EITP__GET and EITP__PUT to convert. EITP__REF names a function of the instance,
- * EITP__REF_SUM one of its sums of products.
+ * Template instances. EITP__REAL is the type of the arithmetic. Only attention and matrix products have instances for
+ * another element type, EITP__ELEMENT, with the conversions EITP__GET and EITP__PUT. EITP__REF names a function of the
+ * instance, EITP__REF_SUM a function for its sums of products.
  */
 #define EITP__ELEMENT double
 #define EITP__REAL double

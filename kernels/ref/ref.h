@@ -1,4 +1,4 @@
-/* What the ref kernels share: registration, and loops over operands with strides. */
+/* Shared by the ref kernels: registration, and loops over operands with strides. */
 #ifndef EITP_REF_H
 #define EITP_REF_H
 
@@ -6,8 +6,8 @@
 #include "kernels/spans.h"
 
 /*
- * Parts of eitp__register_ref_kernels. What is fused, in network.c, loss.c and path.c, has no F64: there the expansion
- * runs, which tests compare it with.
+ * Parts of eitp__register_ref_kernels. The fused slots in network.c, loss.c and path.c have no F64 kernels. F64 runs
+ * their expansion instead, and tests compare the fused kernels with it.
  */
 EITP__PRIVATE void eitp__register_ref_casts(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_ref_movement(eitp__kernel_table *table);
@@ -17,20 +17,20 @@ EITP__PRIVATE void eitp__register_ref_loss(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_ref_path(eitp__kernel_table *table);
 
 /*
- * `count` elements of an x of F32, BF16 or F16 that are `step` apart, from element `first` on: where they are, or as
- * F32 in the tile.
+ * Returns `count` elements of x from element `first`, with stride `step`: in place, or as F32 in the tile. x is F32,
+ * BF16 or F16.
  */
 EITP__PRIVATE const float *eitp__ref_view_f32(const eitp__operand *x, int64_t first, int64_t step, int64_t count,
                                               float *tile);
 
-/* Stores elements of such a y from element `first` on. */
+/* Stores elements of y, which is F32, BF16 or F16, starting at element `first`. */
 EITP__PRIVATE void eitp__ref_put_f32(const eitp__operand *y, int64_t first, int64_t count, const float *from);
 
-/* The sum of `count` neighbours of such an x, and of their squares. */
+/* Return the sum of `count` adjacent elements of x, and the sum of their squares. x is F32, BF16 or F16. */
 EITP__PRIVATE double eitp__ref_span_sum_f32(const eitp__operand *x, int64_t first, int64_t count);
 EITP__PRIVATE double eitp__ref_span_squares_f32(const eitp__operand *x, int64_t first, int64_t count);
 
-/* The largest x, and log(sum(e^x)) as the largest x and the rest. */
+/* Return the largest x, and log(sum(e^(x - largest))). The log-sum-exp of x is the sum of the two. */
 EITP__PRIVATE float eitp__ref_row_largest(const float *x, int64_t count);
 EITP__PRIVATE double eitp__ref_log_sum_exp(const float *x, int64_t count, float *largest);
 
@@ -42,7 +42,7 @@ static inline EITP__UNUSED void eitp__ref_register(eitp__kernel_table *table, ei
     table->kernels[slot][dtype] = kernel;
 }
 
-/* Registers a kernel of F32 that reads and writes BF16 and F16 too. */
+/* Registers an F32 kernel that also reads and writes BF16 and F16. */
 static inline EITP__UNUSED void eitp__ref_register_converting(eitp__kernel_table *table, eitp__slot slot,
                                                               eitp__kernel_function run) {
     eitp__ref_register(table, slot, EITP_F32, run);
@@ -54,15 +54,15 @@ static inline EITP__UNUSED int64_t eitp__ref_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The factor of an output before a result is added to it; 0 if the output is overwritten. */
+/* Returns the factor of the old output before a result is added; 0 if the output is overwritten. */
 static inline EITP__UNUSED float eitp__ref_carry(const eitp__call *call) {
     return !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
 }
 
-/* Elements that are converted at a time. */
+/* Number of elements converted at a time. */
 enum { EITP__REF_TILE = 256 };
 
-/* The dimensions of a result, and the strides of up to three operands in them (0: repeated). */
+/* Dimensions of a result, and the strides of up to three operands in them (0: repeated). */
 typedef struct eitp__ref_grid {
     int rank; /* at least 1 */
     int64_t size[EITP_MAX_RANK];
@@ -75,7 +75,7 @@ static inline EITP__UNUSED void eitp__ref_grid_start(eitp__ref_grid *grid) {
     grid->stride[0][0] = grid->stride[1][0] = grid->stride[2][0] = 0;
 }
 
-/* Adds an inner dimension. Neighbouring dimensions that are contiguous in all operands are merged. */
+/* Adds an inner dimension. Merges adjacent dimensions that are contiguous in all operands. */
 static inline EITP__UNUSED void eitp__ref_grid_add(eitp__ref_grid *grid, int64_t size, const int64_t stride[3]) {
     int last = grid->rank - 1, joins = 1;
     if (size == 1)
@@ -89,7 +89,7 @@ static inline EITP__UNUSED void eitp__ref_grid_add(eitp__ref_grid *grid, int64_t
         grid->stride[i][last] = stride[i];
 }
 
-/* The grid of output 0 for inputs that broadcast to it. The last stride of an input is 0 or 1. */
+/* Returns the grid of output 0 for inputs that broadcast to it. The last stride of an input is 0 or 1. */
 static inline EITP__UNUSED eitp__ref_grid eitp__ref_broadcast_grid(const eitp__call *call) {
     const eitp__operand *y = &call->outputs[0];
     int64_t strides[EITP_MAX_RANK][3];
@@ -127,7 +127,7 @@ static inline EITP__UNUSED eitp__ref_walk eitp__ref_walk_from(const eitp__ref_gr
     return walk;
 }
 
-/* The number of the next `count` items that are in the current span. */
+/* Returns how many of the next `count` items are in the current span. */
 static inline EITP__UNUSED int64_t eitp__ref_walk_span(const eitp__ref_grid *grid, const eitp__ref_walk *walk,
                                                        int64_t count) {
     int last = grid->rank - 1;
@@ -149,8 +149,8 @@ static inline EITP__UNUSED void eitp__ref_walk_advance(const eitp__ref_grid *gri
 }
 
 /*
- * A kernel for two operands `a` and `b` that broadcast. The result may overwrite an operand of its shape. `expression`
- * is an element of the result.
+ * Defines a kernel for operands `a` and `b` that broadcast. The result may overwrite an operand of its shape.
+ * `expression` computes one element of the result.
  */
 #define EITP__REF_BINARY(function, span, element, result, expression)                                                  \
     static void span(const void *a_data, int a_advances, const void *b_data, int b_advances, void *y_data,             \

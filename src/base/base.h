@@ -1,9 +1,9 @@
 /*
- * What all parts of eitp share: status and error, the host (allocator, files, log), and the memory available
- * to the process.
+ * Declarations shared by all parts of eitp: status and error, the host (allocator, files, log), and the memory
+ * available to the process.
  *
- * NULL: a pointer must not be NULL unless its declaration says that it may be. A function that returns eitp_status
- * returns EITP_ERROR_ARGUMENT for NULL; other functions return zeros and do nothing, or what their declaration says.
+ * NULL: a pointer must not be NULL unless its declaration allows it. A function that returns eitp_status returns
+ * EITP_ERROR_ARGUMENT for NULL; other functions do nothing and return zeros, unless their declaration says otherwise.
  * Every `error` may be NULL.
  */
 #ifndef EITP_BASE_H
@@ -22,7 +22,7 @@
 #define EITP_SHARED 0
 #endif
 
-/* Linkage of the public functions. To change it, for instance to `static`, define it before every #include. */
+/* Linkage of the public functions. To change it, for example to `static`, define it before every #include. */
 #ifndef EITP_API
 #if EITP_SHARED
 #define EITP_API extern __attribute__((visibility("default")))
@@ -45,7 +45,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* What the labels of samples, and the scores of a classifier, stand for: problem_type in config.json. */
+/* Meaning of the labels of samples and of the scores of a classifier: problem_type in config.json. */
 typedef enum eitp_problem {
     EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
     EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
@@ -54,28 +54,28 @@ typedef enum eitp_problem {
     EITP_PROBLEM_TOKENS = 4        /* logits of a softmax over the labels for each token; not in config.json */
 } eitp_problem;
 
-/* Version of the linked implementation: "0.1.0". */
+/* Returns the version of the linked implementation: "0.1.0". */
 EITP_API const char *eitp_version(void);
 
-/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, kernels. */
+/* Returns how the implementation was built, in "key=value" words: version, compiler, optimized, openmp, kernels. */
 EITP_API const char *eitp_build_info(void);
 
-/* Bytes per element; 0 for an unknown dtype. */
+/* Returns the bytes per element; 0 for an unknown dtype. */
 EITP_API size_t eitp_dtype_size(eitp_dtype dtype);
 
-/* "f32", "bf16", ...; "?" for an unknown dtype. */
+/* Returns "f32", "bf16", ...; "?" for an unknown dtype. */
 EITP_API const char *eitp_dtype_name(eitp_dtype dtype);
 
 /*
  * Status and error.
  *
- * A function that can fail returns a status and fills in the eitp_error it is given, which is unspecified after a
- * success. A failure leaves nothing half done: outputs are NULL or untouched unless the declaration says otherwise.
+ * A function that can fail returns a status and fills in the caller's eitp_error, which is unspecified after a success.
+ * Failures have no partial effects: outputs are NULL or untouched unless the declaration says otherwise.
  */
 typedef enum eitp_status {
     EITP_OK = 0,
     EITP_ERROR_ARGUMENT = 1,    /* invalid argument: a value, a shape, a path that does not exist */
-    EITP_ERROR_FORMAT = 2,      /* invalid content of a file */
+    EITP_ERROR_FORMAT = 2,      /* invalid file contents */
     EITP_ERROR_UNSUPPORTED = 3, /* valid, but not supported by this build or this machine */
     EITP_ERROR_MEMORY = 4,      /* an allocation failed, or a plan exceeds its memory budget */
     EITP_ERROR_PRESSURE = 5,    /* stopped because the machine ran short of memory */
@@ -90,27 +90,27 @@ typedef enum eitp_status {
 typedef struct eitp_error {
     eitp_status status;
     char message[600]; /* one line, without its newline: what is wrong, where, what to do */
-    int system_code;   /* the errno value of the call of eitp_files that failed; 0 if it was none of these */
+    int system_code;   /* errno of the eitp_files call that failed; 0 if the error has another cause */
 } eitp_error;
 
-/* Short name of a status: "ok", "bad argument", ...; "unknown status" for any other value. */
+/* Returns the short name of a status: "ok", "bad argument", ...; "unknown status" for any other value. */
 EITP_API const char *eitp_status_name(eitp_status status);
 
-/* Writes a number of bytes in the decimal unit that fits it, such as "200 B" or "12.3 MB", and returns `text`; 16 bytes
-   are enough for it. */
+/* Formats a number of bytes with a suitable decimal unit, such as "200 B" or "12.3 MB", and returns `text`. 16 bytes
+   are always enough. */
 EITP_API const char *eitp_format_bytes(uint64_t bytes, char *text, size_t size);
 
 /*
- * Reads a number of bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of
- * 1024. The result is rounded to whole bytes; what exceeds UINT64_MAX becomes UINT64_MAX. EITP_ERROR_ARGUMENT, with the
- * text, for anything else.
+ * Parses a number of bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000; Ki, Mi, Gi and Ti are
+ * powers of 1024. The result is rounded to whole bytes, and values above UINT64_MAX become UINT64_MAX. Anything else is
+ * EITP_ERROR_ARGUMENT; the message quotes the text.
  */
 EITP_API eitp_status eitp_parse_bytes(const char *text, uint64_t *bytes, eitp_error *error);
 
 /*
  * Memory. `allocate` returns `size` (at least 1) bytes aligned to `alignment`, a power of two; NULL on failure. The
- * content does not matter. `release` gets a block and the size it was allocated with. Both are called only
- * by threads that call eitp, never by eitp's own threads.
+ * memory may be uninitialized. `release` receives a block and the size it was allocated with. Both are called only by
+ * threads that call eitp, never by eitp's own threads.
  */
 typedef struct eitp_allocator {
     void *user;
@@ -138,26 +138,30 @@ typedef struct eitp_log_sink {
  * Files. Every access to the file system goes through this table, so that a program can redirect it and a test can make
  * any call fail. Each function returns 0 or an errno value.
  *
- * A call that fails with EINTR is repeated; one that fails with EAGAIN, and a `read` or `write` that fails with EIO, is
- * repeated up to five times, after `wait` of 10 ms, 20 ms and so on, 0.3 s in all. A failed `sync` is not repeated:
- * its data must be written again. `close` is not repeated either; if it returns EINTR, the file is closed. Ignore
- * SIGXFSZ in a program that should survive a limit on file sizes (RLIMIT_FSIZE).
+ * A call that fails with EINTR is repeated. A call that fails with EAGAIN, and a `read` or `write` that fails with EIO,
+ * is repeated up to five times, after a `wait` of 10 ms, 20 ms and so on, 0.3 s in total. A failed `sync` is not
+ * repeated: its data must be written again. `close` is not repeated either; if it returns EINTR, the file is closed.
+ * Ignore SIGXFSZ in a program that should survive a limit on file sizes (RLIMIT_FSIZE).
  *
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
- * The functions are called by threads that call eitp, with six exceptions: `read` and `write` of an offload file
- * (eitp_context_config.offload_path); `write`, `begin_sync` and `sync` of the large files of a checkpoint that is
- * written beside the steps (eitp_run_config.async_save_bytes); `prefetch` and `read` of a checkpoint's files before a
- * resume reads them; `read` of half of each large tensor; `write`, `resize` and `sync` of files of records
- * (eitp_jsonl_open and the like); and `open`, `write`, `close` and `rename` of run.json and summary.jsonl. These, and
- * `wait` after they fail, are called by threads of eitp's own, while other functions of the table may be running. A
- * call for a file of records may be running still after the file was closed.
+ * The functions are called by threads that call eitp, with six exceptions:
+ *   - `read` and `write` of an offload file (eitp_context_config.offload_path)
+ *   - `write`, `begin_sync` and `sync` of the large files of a checkpoint that is written in the background
+ *     (eitp_run_config.async_save_bytes)
+ *   - `prefetch` and `read` of a checkpoint's files before a resume reads them
+ *   - `read` of half of each large tensor
+ *   - `write`, `resize` and `sync` of files of records (eitp_jsonl_open and similar functions)
+ *   - `open`, `write`, `close` and `rename` of run.json and summary.jsonl
+ * These, and `wait` after they fail, are called by eitp's own threads, possibly while other functions of the table are
+ * running. A call for a file of records may still be running after the file was closed.
  */
 typedef enum eitp_file_mode {
-    EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
-    EITP_FILE_REPLACE = 1, /* for reading and writing; new: an existing file or link is removed, a link not followed */
-    EITP_FILE_UPDATE = 2   /* for reading and writing; created, or kept if it exists; a link is an error */
+    EITP_FILE_READ = 0,    /* for reading; the path must be an existing regular file */
+    EITP_FILE_REPLACE = 1, /* for reading and writing, as a new file: an existing file or link is removed; links are not
+                              followed */
+    EITP_FILE_UPDATE = 2   /* for reading and writing; created if missing, otherwise kept; a link is an error */
 } eitp_file_mode;
 
 typedef enum eitp_path_kind {
@@ -171,8 +175,8 @@ typedef struct eitp_path_info {
     eitp_path_kind kind;
     uint64_t size;     /* of a file, in bytes */
     int64_t modified;  /* time of the last change, in nanoseconds since 1970 */
-    uint64_t identity; /* of the file or directory, whatever its path; 0: unknown */
-    int is_link;       /* the path is a symbolic link; the other members are those of what it leads to */
+    uint64_t identity; /* identifies the file or directory regardless of its path; 0: unknown */
+    int is_link;       /* the path is a symbolic link; the other members describe its target */
 } eitp_path_info;
 
 typedef struct eitp_files {
@@ -187,7 +191,7 @@ typedef struct eitp_files {
     int (*info)(void *user, const char *path, eitp_path_info *info); /* a missing path returns 0 and kind MISSING */
     int (*make_directory)(void *user, const char *path);             /* EEXIST if the path exists */
     int (*sync_directory)(void *user, const char *path);
-    int (*rename)(void *user, const char *from, const char *to); /* replaces a file at `to` */
+    int (*rename)(void *user, const char *from, const char *to); /* replaces an existing file at `to` */
     int (*remove)(void *user, const char *path);                 /* a file or an empty directory */
     /* Calls `visit` with the name of each entry except "." and "..", in any order. If `visit` returns anything but 0,
        stops and returns that. */
@@ -196,172 +200,174 @@ typedef struct eitp_files {
     void (*prefetch)(void *user, void *file, uint64_t offset, size_t size);
     /* Locks a directory or a file against other processes until `unlock` or the end of the process; EWOULDBLOCK if
        another process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. The
-       default lets a process in that has inherited an open file with the lock (flock(2)), once at a time: the
-       environment variable EITP_LOCK_FD is the number of its descriptor. */
+       default implementation admits a process that has inherited an open file with the lock (flock(2)), one at a time:
+       the environment variable EITP_LOCK_FD is the number of its descriptor. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
-    /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
-       may have (RLIMIT_FSIZE); UINT64_MAX: no limit. Fails if they are unknown. May be NULL: unknown. */
+    /* Stores the bytes that this user may still write to the file system of a path, and the maximum file size of this
+       process (RLIMIT_FSIZE); UINT64_MAX: no limit. Fails if they are unknown. May be NULL: unknown. */
     int (*space)(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file);
-    /* Waits before a failed call is repeated, or memory is looked at again; may return early. May be NULL: nothing
-       waits. */
+    /* Waits before a failed call is repeated or memory is read again; may return early. May be NULL: does not wait. */
     void (*wait)(void *user, double seconds);
     /* Creates a symbolic link at `path` to `target`, which is relative to the directory of `path`; EEXIST if the path
-       exists. May be NULL: no links are made. */
+       exists. May be NULL: no links are created. */
     int (*link)(void *user, const char *target, const char *path);
-    /* A hint that what was written to the file will be synced soon, so that storage may begin. May be NULL. */
+    /* A hint that the data written to the file will be synced soon, so that the system may start writing it to storage.
+       May be NULL. */
     void (*begin_sync)(void *user, void *file);
-    /* `info` of an open file, also of one that was renamed or removed since. May be NULL: `info` of its path. */
+    /* Like `info`, for an open file, even if it has been renamed or removed. May be NULL: `info` of its path is
+       used. */
     int (*file_info)(void *user, void *file, eitp_path_info *info);
-    /* Exchanges the names of two files or directories of one directory in one step, so that neither name is ever
-       missing. May be NULL or fail on a file system that cannot: then `rename` is called twice. */
+    /* Exchanges the names of two files or directories in one directory atomically, so that neither name is ever
+       missing. May be NULL, or fail if the file system does not support it: `rename` is then called twice. */
     int (*exchange)(void *user, const char *a, const char *b);
-    /* Stores the absolute path of a file or directory, without symbolic links, in absolute[size]. May be NULL or fail:
-       then the path itself identifies it. */
+    /* Stores the absolute path of a file or directory, with symbolic links resolved, in absolute[size]. May be NULL or
+       fail: the path itself then identifies it. */
     int (*absolute)(void *user, const char *path, char *absolute, size_t size);
 } eitp_files;
 
 /*
- * What eitp uses of the program and the system. Objects keep a copy of the host they are created with; what its `user`
- * pointers refer to must outlive them. Begin with eitp_host_default and replace what you need. If several threads call
- * eitp with the same host, its functions must be thread-safe, as the default ones are.
+ * Services of the program and the system that eitp uses. Objects keep a copy of the host they are created with; the
+ * objects that its `user` pointers refer to must outlive them. Start from eitp_host_default() and replace what you
+ * need. If several threads call eitp with the same host, its functions must be thread-safe, like the default ones.
  */
 typedef struct eitp_host {
     eitp_allocator allocator;
     eitp_files files;
     eitp_log_sink log;
-    /* A directory that is searched before the root for what eitp reads in /proc, /sys and control groups: with
-       "/srv/machine", /srv/machine/proc/meminfo stands for /proc/meminfo. What is missing there is the machine's own.
-       For trying out what a run does in trouble. The text must outlive the objects. NULL: none. */
+    /*
+     * A directory that is searched before the root for the files that eitp reads in /proc, /sys and control groups:
+     * with "/srv/machine", /srv/machine/proc/meminfo replaces /proc/meminfo. Files missing there are read from the real
+     * paths. For testing how a run behaves under simulated machine conditions. The string must outlive the objects.
+     * NULL: none.
+     */
     const char *system_root;
 } eitp_host;
 
-/* The C library's allocator, the operating system's files, no log, no system_root. */
+/* Returns the C library's allocator, the operating system's files, no log, no system_root. */
 EITP_API eitp_host eitp_host_default(void);
 
-/*
- * The memory of the machine and of this process, in bytes; 0 if unknown. cgroup_limit and cgroup_used are those of the
- * process's control group (cgroup, version 1 or 2) or of a parent, whichever leaves the process least.
- */
+/* The memory of the machine and of this process, in bytes; 0 if unknown. cgroup_limit and cgroup_used belong to the
+   process's control group (cgroup, version 1 or 2) or to a parent, whichever leaves the process the least memory. */
 typedef struct eitp_memory_info {
     uint64_t total;        /* of the machine (MemTotal) */
     uint64_t available;    /* of the machine, for new allocations without swapping (MemAvailable) */
     uint64_t swap_total;   /* of the machine */
-    uint64_t swap_free;    /* not part of `usable` */
+    uint64_t swap_free;    /* not included in `usable` */
     uint64_t cgroup_limit; /* memory.max or memory.high, the lower; version 1: memory.limit_in_bytes; 0: no limit */
-    uint64_t cgroup_used;  /* by that cgroup, without the page cache that is reclaimed first (inactive_file) */
+    uint64_t cgroup_used;  /* used by that cgroup, without the page cache that is reclaimed first (inactive_file) */
     uint64_t data_limit;   /* RLIMIT_DATA or RLIMIT_AS, the lower; 0: no limit */
     uint64_t resident;     /* of this process, now (VmRSS) */
     uint64_t peak;         /* largest `resident` so far (VmHWM) */
-    const char *source;    /* what limits `usable`: "MemAvailable", "cgroup", "RLIMIT_DATA", "RLIMIT_AS", "unknown" */
-    uint64_t usable;       /* what this process may use in total, including what it uses now, without a margin */
-    uint64_t left;         /* what it may still allocate: the lowest of all limits, page cache counted as free */
+    const char *source;    /* the limit that determines `usable`: "MemAvailable", "cgroup", "RLIMIT_DATA", "RLIMIT_AS",
+                              "unknown" */
+    uint64_t usable;       /* memory this process may use in total, including its current use, without a margin */
+    uint64_t left;         /* memory it may still allocate: the lowest of all limits, counting page cache as free */
 } eitp_memory_info;
 
 /*
  * Reads /proc and the control groups through host->files, and the process's limits from the system. `host` must be
- * complete. Missing or malformed values are unknown, not errors: besides a NULL argument, only EITP_ERROR_MEMORY can
- * happen. Without /proc only data_limit and peak are known, and on systems other than Linux also total.
+ * complete. Missing or malformed values are unknown, not errors; the only errors are a NULL argument and
+ * EITP_ERROR_MEMORY. Without /proc only data_limit and peak are known, and on systems other than Linux also total.
  */
 EITP_API eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error);
 
 /*
- * The default memory budget of the process: `usable` minus a margin, which is 5 % of `usable` but at least 64 MiB, and
- * never more than half of `usable`. 0 if `usable` is unknown or info is NULL. The margin covers what grows next to a
- * plan: page tables, kernel memory and stacks, which cgroups count too, and other programs. The kernel kills a process
- * that exceeds its cgroup's limit.
+ * Returns the default memory budget of the process: `usable` minus a margin of 5 % of `usable`, at least 64 MiB, but at
+ * most half of `usable`. 0 if `usable` is unknown or info is NULL. The margin covers memory outside the plan that
+ * grows: page tables, kernel memory and stacks, which cgroups also count, and other programs. The kernel kills a
+ * process that exceeds its cgroup's limit.
  */
 EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
 
-/* What a sensor of the machine measures. */
+/* Quantities that sensors of the machine measure. */
 typedef enum eitp_sensor_kind {
     EITP_SENSOR_TEMPERATURE = 0, /* in degrees Celsius, from /sys/class/hwmon and /sys/class/thermal */
     EITP_SENSOR_POWER = 1,       /* in watts, from /sys/class/hwmon */
     EITP_SENSOR_ENERGY = 2,      /* in joules, counted up to `range`, then from 0; from /sys/class/powercap (RAPL) */
-    EITP_SENSOR_PRESSURE = 3,    /* "cpu", "memory" or "io": the share of the last 10 seconds in which some task waited
-                                    for it, 0 to 1; from /proc/pressure */
-    EITP_SENSOR_LOAD = 4         /* tasks that compute or wait for a disk, the mean of the last minute; from
+    EITP_SENSOR_PRESSURE = 3,    /* "cpu", "memory" or "io": the fraction of the last 10 seconds in which some task
+                                    waited for it, 0 to 1; from /proc/pressure */
+    EITP_SENSOR_LOAD = 4         /* tasks that compute or wait for a disk, averaged over the last minute; from
                                     /proc/loadavg */
 } eitp_sensor_kind;
 
 typedef struct eitp_sensor {
     eitp_sensor_kind kind;
-    char name[100]; /* "coretemp Package id 0"; of the load "" */
+    char name[100]; /* such as "coretemp Package id 0"; "" for the load */
     double value;
-    double range; /* of energy; otherwise, or if unknown, 0 */
-    double limit; /* of temperature: the critical point, at which the hardware or the system switches off; otherwise, or
+    double range; /* for energy; otherwise, or if unknown, 0 */
+    double limit; /* for temperature: the critical point, at which the hardware or the system shuts down; otherwise, or
                      if unknown, 0 */
 } eitp_sensor;
 
 /*
- * Reads the sensors of the machine through host->files, so that a folder of made-up files may stand for it. Stores the
- * first `capacity` of them in `sensors` and their number in *count. `host` must be complete. A sensor that may not be
- * read, or shows what no running machine has, is left out: besides NULL arguments, only EITP_ERROR_MEMORY can happen.
- * For memory and disks see eitp_memory_info_read and eitp_files.space.
+ * Reads the sensors of the machine through host->files, so a directory of simulated files can replace them. Stores the
+ * first `capacity` sensors in `sensors` and their number in *count. `host` must be complete. Sensors that cannot be
+ * read, or show implausible values, are left out. The only errors are NULL arguments and EITP_ERROR_MEMORY. For memory
+ * and disks see eitp_memory_info_read and eitp_files.space.
  */
 EITP_API eitp_status eitp_sensors_read(const eitp_host *host, eitp_sensor *sensors, size_t capacity, size_t *count,
                                        eitp_error *error);
 
-/*
- * An NVIDIA GPU as the management library of its driver (NVML) shows it. Numbers that the device or the driver does not
- * tell are NaN. Those of memory are of the whole device, and unknown while it is divided (MIG).
- */
+/* An NVIDIA GPU as reported by its driver's management library (NVML). Values that the device or the driver does not
+   provide are NaN. Memory values refer to the whole device, and are unknown while it is partitioned (MIG). */
 typedef struct eitp_gpu {
     char name[96];               /* "NVIDIA H200" */
-    char address[24];            /* on the PCI bus, such as "0000:17:00.0" */
-    char driver[40];             /* its version, such as "550.54.15"; "": unknown */
+    char address[24];            /* PCI bus address, such as "0000:17:00.0" */
+    char driver[40];             /* driver version, such as "550.54.15"; "": unknown */
     double memory_total;         /* bytes */
-    double memory_used;          /* bytes, of all processes and of the driver */
+    double memory_used;          /* bytes, by all processes and the driver */
     double memory_free;          /* bytes */
-    double process_memory;       /* bytes that one process has; unknown in containers that hide their processes */
-    double utilization;          /* percent of the last second or less in which kernels ran */
-    double memory_utilization;   /* percent of it in which memory was read or written */
+    double process_memory;       /* bytes used by one process; unknown in containers that hide their processes */
+    double utilization;          /* percentage of the last second, or less, in which kernels ran */
+    double memory_utilization;   /* percentage of that time in which memory was read or written */
     double temperature;          /* degrees Celsius */
-    double slowdown_temperature; /* at which the hardware lowers its clocks */
+    double slowdown_temperature; /* temperature at which the hardware lowers its clocks */
     double power;                /* watts */
     double energy;               /* joules since the driver was loaded */
     double clock;                /* of the multiprocessors, in Hz */
-    /* Why the clock is lowered: "heat", "power", or "hardware" for a cause that the driver does not tell; "" if it is
-       not; NULL: unknown. */
+    /* Reason for a lowered clock: "heat", "power", or "hardware" for a cause that the driver does not tell. "" if the
+       clock is not lowered. NULL: unknown. */
     const char *slowed_by;
 } eitp_gpu;
 
 /*
  * Reads the NVIDIA GPUs of the machine, in the order of their addresses; CUDA_VISIBLE_DEVICES hides none of them.
- * Stores the first `capacity` of them in `gpus` and their number in *count: 0 without the driver's library, which is
- * opened at run time, and in a build with EITP_WITHOUT_CUDA. `process_memory` is that of `process`; 0: of this one.
- * Only NULL arguments are an error.
+ * Stores the first `capacity` GPUs in `gpus` and their number in *count. The number is 0 without the driver's library,
+ * which is opened at run time, and in a build with EITP_WITHOUT_CUDA. `process_memory` refers to `process`; 0: this
+ * process. Only NULL arguments are an error.
  */
 EITP_API eitp_status eitp_gpus_read(int64_t process, eitp_gpu *gpus, size_t capacity, size_t *count, eitp_error *error);
 
-/* 1 if the device of a context, by its description (eitp_context_description), is the GPU with this address. */
+/* Returns 1 if the device of a context, identified by its description (eitp_context_description), is the GPU with this
+   address. */
 EITP_API int eitp_gpu_is_device(const char *address, const char *description);
 
 /*
- * 1 if `left` is below the least memory that should be left while the process runs: half of that margin, so that a
- * process within its budget stays above it unless other programs grow. Else 0, also if `usable` is unknown or info is
- * NULL.
+ * Returns 1 if `left` is below the minimum that should stay free while the process runs: half the margin of
+ * eitp_memory_budget_default. A process within its budget stays above it unless other programs grow. Otherwise returns
+ * 0, also if `usable` is unknown or info is NULL.
  */
 EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 
-/* The processors of the machine and of this process; hardware threads count singly. */
+/* Processors of the machine and of this process; each hardware thread counts as one. */
 typedef struct eitp_processor_info {
     int online;   /* of the machine */
-    int allowed;  /* that this process may run on: its affinity, or the places that OpenMP binds its threads to */
-    double quota; /* processors' worth of time that its control groups (version 1 or 2) allow; 0: no limit */
-    /* The lower of `allowed` and `quota` rounded up, at least 1: how many threads compute at a time. With a quota of
-       1.5, two threads compute for three quarters of the time: more than one thread does. */
+    int allowed;  /* processors this process may run on: its affinity, or the places that OpenMP binds its threads to */
+    double quota; /* processor time that its control groups (version 1 or 2) allow, in processors; 0: no limit */
+    /* The lower of `allowed` and `quota` rounded up, at least 1: the number of threads to compute with. With a quota of
+       1.5, two threads compute for three quarters of the time, which is more than one thread does. */
     int usable;
 } eitp_processor_info;
 
 /*
  * Reads /proc and the control groups through host->files, which must be complete. Missing or malformed values are
- * unknown, not errors: besides a NULL argument, only EITP_ERROR_MEMORY can happen. Without /proc `allowed` is `online`.
+ * unknown, not errors; the only errors are a NULL argument and EITP_ERROR_MEMORY. Without /proc `allowed` is `online`.
  */
 EITP_API eitp_status eitp_processor_info_read(const eitp_host *host, eitp_processor_info *info, eitp_error *error);
 
-/* Lets the calling thread run on all processors of OpenMP's places, if OpenMP binds it to one of them (OMP_PROC_BIND):
-   for a program that executes another one, which inherits its processors. Returns 1 if it was bound. */
+/* If OpenMP binds the calling thread to one of its places (OMP_PROC_BIND), lets the thread run on all processors of its
+   places: for a program that executes another one, which inherits its processors. Returns 1 if the thread was bound. */
 EITP_API int eitp_processors_unbind(void);
 
 EITP_END_DECLARATIONS

@@ -5,11 +5,11 @@
 
 typedef enum eitp__cgroup_version { EITP__CGROUP_V2, EITP__CGROUP_V1, EITP__CGROUP_VERSIONS } eitp__cgroup_version;
 
-/* Where the process's cgroup of one version is found in the file system. */
+/* Location in the file system of the process's cgroup of one version. */
 typedef struct eitp__cgroup_location {
     char *path;        /* of the process's cgroup in the hierarchy; NULL if it has none */
-    char *mount_root;  /* path of the cgroup that is mounted */
-    char *mount_point; /* directory that it is mounted at; NULL if no hierarchy is mounted */
+    char *mount_root;  /* path of the mounted cgroup */
+    char *mount_point; /* directory where it is mounted; NULL if no hierarchy is mounted */
 } eitp__cgroup_location;
 
 static const struct {
@@ -74,7 +74,7 @@ static void eitp__unescape_mount(char *path) {
     *to = 0;
 }
 
-/* The part of a cgroup's path below the mounted cgroup `root`; NULL if it is not below it. */
+/* Returns the part of a cgroup's path below the mounted cgroup `root`; NULL if it is not below it. */
 static const char *eitp__path_below(const char *root, const char *path) {
     enum { EITP__LONGEST_PATH = 4096 };
     size_t size = strlen(root);
@@ -149,7 +149,7 @@ static eitp_status eitp__read_cgroup_file(const eitp_host *host, const char *dir
 /* Reads the limit and use of one cgroup; *memory is unspecified and *has_limit 0 if it has no limit. */
 static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version version, const char *directory,
                                      eitp__cgroup_memory *memory, int *has_limit, eitp_error *error) {
-    const uint64_t none = (uint64_t)1 << 62; /* version 1 reports a number of about this size for no limit */
+    const uint64_t none = (uint64_t)1 << 62; /* version 1 reports about this number if there is no limit */
     uint64_t inactive_file = 0;
     eitp_status status = EITP_OK;
     memset(memory, 0, sizeof *memory);
@@ -173,7 +173,7 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
     return status;
 }
 
-/* Reads one cgroup's files in `directory`, for the owner of `user`. */
+/* Reads one cgroup's files in `directory`. `user` is the reader's context. */
 typedef eitp_status (*eitp__cgroup_reader)(void *user, const eitp_host *host, eitp__cgroup_version version,
                                            const char *directory, eitp_error *error);
 
@@ -257,7 +257,7 @@ EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
 
 /* ---- Processor time ---- */
 
-/* Reads up to two numbers, as of "150000 100000", from a cgroup's file; returns how many in *count. */
+/* Reads up to two numbers, as in "150000 100000", from a cgroup's file; stores the number read in *count. */
 static eitp_status eitp__read_cgroup_numbers(const eitp_host *host, const char *directory, const char *file,
                                              double numbers[2], int *count, eitp_error *error) {
     eitp__buffer text;
@@ -279,8 +279,8 @@ static eitp_status eitp__read_cgroup_numbers(const eitp_host *host, const char *
     return status;
 }
 
-/* Lowers *user, a number of processors (0: no limit yet), to what one cgroup allows: microseconds of all processors in
-   a period. A quota of "max" or -1 means unlimited. */
+/* Lowers *user, a number of processors (0: no limit yet), to one cgroup's quota: microseconds on all processors per
+   period. A quota of "max" or -1 means unlimited. */
 static eitp_status eitp__read_quota(void *user, const eitp_host *host, eitp__cgroup_version version,
                                     const char *directory, eitp_error *error) {
     double *least = (double *)user, numbers[2] = {0, 0};

@@ -4,10 +4,8 @@
 #include <arm_acle.h>
 #endif
 
-/*
- * Slicing-by-8: slice k of the table has the remainder of each byte value followed by k zero bytes. CRC is linear, so
- * an entry is the exclusive or of the entries of its bits: the compiler computes each slice from eight constants.
- */
+/* Slicing-by-8: slice k of the table contains the remainder of each byte value followed by k zero bytes. CRC is linear,
+   so an entry is the exclusive or of the entries of its bits: the compiler computes each slice from eight constants. */
 #define EITP__CRC32C_ENTRY(n, a, b, c, d, e, f, g, h)                                                                  \
     ((n)&1 ? (a) : 0u) ^ ((n)&2 ? (b) : 0u) ^ ((n)&4 ? (c) : 0u) ^ ((n)&8 ? (d) : 0u) ^ ((n)&16 ? (e) : 0u) ^          \
         ((n)&32 ? (f) : 0u) ^ ((n)&64 ? (g) : 0u) ^ ((n)&128 ? (h) : 0u)
@@ -61,7 +59,8 @@ EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t crc, const unsigned char *
     return crc;
 }
 
-/* The product of two polynomials modulo that of the checksum. As in the checksum, the highest bit belongs to x^0. */
+/* Returns the product of two polynomials modulo the checksum's polynomial. As in the checksum, the highest bit belongs
+   to x^0. */
 static uint32_t eitp__crc32c_multiply(uint32_t a, uint32_t b) {
     uint32_t product = 0;
     for (uint32_t bit = (uint32_t)1 << 31; bit; bit >>= 1) {
@@ -73,7 +72,7 @@ static uint32_t eitp__crc32c_multiply(uint32_t a, uint32_t b) {
 
 #if defined(__x86_64__)
 
-/* Bytes of a run, and x to the power of its bits. */
+/* Bytes per run, and x to the power of the number of its bits. */
 #define EITP__CRC32C_RUN ((size_t)4096)
 #define EITP__CRC32C_RUN_POWER 0x35d73a62u
 
@@ -97,7 +96,7 @@ __attribute__((target("sse4.2"))) static uint32_t eitp__crc32c_run(uint32_t crc,
     return crc;
 }
 
-/* The instruction starts in every cycle and takes three, so three runs of bytes are summed side by side. */
+/* The instruction can start in every cycle and takes three cycles, so three runs of bytes are summed in parallel. */
 __attribute__((target("sse4.2"))) static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes,
                                                                               size_t size) {
     const size_t run = EITP__CRC32C_RUN;

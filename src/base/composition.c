@@ -8,7 +8,7 @@ enum {
     EITP__HANGUL_LAST = 0xD7A3,
     EITP__HANGUL_LEADS = 0x1100,
     EITP__HANGUL_VOWELS = 0x1161,
-    EITP__HANGUL_TAILS = 0x11A7, /* no tail; the first one is the next */
+    EITP__HANGUL_TAILS = 0x11A7, /* no tail; the first tail is the next code point */
     EITP__HANGUL_VOWEL_COUNT = 21,
     EITP__HANGUL_TAIL_COUNT = 28
 };
@@ -17,7 +17,7 @@ EITP__PRIVATE unsigned eitp__unicode_combining_class(uint32_t code_point) {
     size_t low = 0, high = EITP__COUNT(eitp__unicode_mark_ranges);
     if (code_point < eitp__unicode_mark_ranges[0].first || (code_point >= 0x3400 && code_point <= 0x9FFF))
         return 0;
-    while (high - low > 1) { /* the last range that begins at or before the code point is in [low, high) */
+    while (high - low > 1) { /* the last range that starts at or before the code point is in [low, high) */
         const size_t middle = (low + high) / 2;
         if (eitp__unicode_mark_ranges[middle].first <= code_point)
             low = middle;

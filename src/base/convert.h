@@ -17,7 +17,7 @@ static inline EITP__UNUSED uint32_t eitp__bits_of_float(float value) {
     return bits;
 }
 
-/* `bits` without the `drop` lowest bits, rounded to nearest, ties to even. */
+/* Returns `bits` without its `drop` lowest bits, rounded to nearest, ties to even. */
 static inline EITP__UNUSED uint32_t eitp__round_bits(uint32_t bits, unsigned drop) {
     return (bits + ((1u << (drop - 1)) - 1) + (bits >> drop & 1)) >> drop;
 }
@@ -63,13 +63,13 @@ static inline EITP__UNUSED uint16_t eitp__f32_to_bf16(float value) {
     return (uint16_t)eitp__round_bits(bits, 16);
 }
 
-/* True if a value of a 16-bit dtype that is rounded to nearest, whichever way ties go, stays finite. */
+/* True if a value stays finite when rounded to nearest in a 16-bit dtype, regardless of how ties are rounded. */
 static inline EITP__UNUSED int eitp__is_in_range(eitp_dtype dtype, float value) {
     const uint32_t magnitude = eitp__bits_of_float(value) & 0x7fffffff;
     return magnitude < (dtype == EITP_F16 ? 0x477ff000 : 0x7f7f8000u); /* 65520, and halfway from the largest BF16 */
 }
 
-/* The dtype that values of `dtype` are computed in: F32 for the 16-bit types, else the dtype itself. */
+/* Returns the dtype in which values of `dtype` are computed: F32 for the 16-bit types, else the dtype itself. */
 static inline EITP__UNUSED eitp_dtype eitp__wide(eitp_dtype dtype) {
     return dtype == EITP_BF16 || dtype == EITP_F16 ? EITP_F32 : dtype;
 }
@@ -85,9 +85,9 @@ EITP__PRIVATE void eitp__convert_from_f32(eitp_dtype dtype, const float *source,
 #define EITP__MOMENT_GROUP 32
 
 /*
- * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is at least every |m|,
- * or every sqrt(v), of the group. m is stored as 127 phi(m / scale) with phi(x) = 2 x / (1 + |x|), v as 255 sqrt(v) /
- * scale.
+ * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is not less than any
+ * |m|, or any sqrt(v), of the group. m is stored as 127 phi(m / scale) with phi(x) = 2 x / (1 + |x|), v as 255 sqrt(v)
+ * / scale.
  *
  * Both are dithered before rounding: a moment often changes by less than half a quantization step per update, and
  * without dither would never change. A v code of 0 is read as half a step of sqrt(v): AdamW keeps |m| below a multiple
@@ -97,7 +97,8 @@ EITP__PRIVATE void eitp__convert_from_f32(eitp_dtype dtype, const float *source,
 
 /*
  * The dither, in [-1/2, 1/2], is a hash (in the manner of Wellons' lowbias32) of the optimizer step, counted from 1,
- * and the number of the element. A hash avoids the correlation with the moments that an evenly spaced sequence has.
+ * and the index of the element. A hash avoids the correlation with the moments that an evenly spaced sequence would
+ * have.
  */
 #define EITP__DITHER_STEP 0xC13FA9A9u
 #define EITP__DITHER_ELEMENT 0x91E10DA5u

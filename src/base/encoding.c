@@ -4,7 +4,7 @@
 
 #include <iconv.h>
 
-/* Compares names without regard to case, '-' and '_'. */
+/* Compares names ignoring case, '-' and '_'. */
 static int eitp__same_encoding_name(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a == '-' || *a == '_')
@@ -23,12 +23,13 @@ EITP__PRIVATE int eitp__is_utf8_name(const char *encoding) {
     return !encoding || eitp__same_encoding_name(encoding, "utf8") || eitp__same_encoding_name(encoding, "utf8sig");
 }
 
-/* True if the pointer is what iconv_open returns after a failure, (iconv_t)-1. */
+/* True if the pointer is (iconv_t)-1, which iconv_open returns on failure. */
 static int eitp__iconv_failed(void *handle) {
     return (intptr_t)handle == -1;
 }
 
-/* The bytes by which a text grows with one more "A": those of a code unit, whatever mark the encoding begins with. */
+/* Returns the bytes that one more "A" adds to a text: the size of a code unit, even if the encoding starts with a
+   mark. */
 static size_t eitp__encoding_unit(const char *encoding) {
     size_t sizes[2] = {0, 1};
     for (size_t i = 0; i < 2; i++) {
@@ -48,11 +49,11 @@ static size_t eitp__encoding_unit(const char *encoding) {
 EITP__PRIVATE eitp_status eitp__decoder_open(eitp__decoder *decoder, const char *encoding, eitp__decoder_sink sink,
                                              void *user, eitp_error *error) {
     memset(decoder, 0, sizeof *decoder);
-    /* "//" begins options of iconv, such as to drop what is invalid. */
+    /* "//" starts options of iconv, for example to drop invalid input. */
     void *handle = strstr(encoding, "//") ? (void *)(intptr_t)-1 : (void *)iconv_open("UTF-8", encoding);
     if (eitp__iconv_failed(handle))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "unknown encoding '%.40s': iconv of this system or of this build does not have it; 'iconv "
+                          "unknown encoding '%.40s': not supported by iconv of this system or build; 'iconv "
                           "-l' lists names, or convert the file: iconv -f %.40s -t UTF-8 FILE > NEW",
                           encoding, encoding);
     decoder->handle = handle;
@@ -72,7 +73,7 @@ static eitp_status eitp__decoder_replace(eitp__decoder *decoder, const char *in,
     return decoder->sink(decoder->user, "\xEF\xBF\xBD", 3, error);
 }
 
-/* Converts what is held, except an incomplete character at its end if more may come. */
+/* Converts the held bytes, except an incomplete character at their end if more may come. */
 static eitp_status eitp__decoder_convert(eitp__decoder *decoder, int is_last, eitp_error *error) {
     char *in = decoder->input;
     size_t left = decoder->held;
@@ -117,7 +118,7 @@ EITP__PRIVATE eitp_status eitp__decoder_finish(eitp__decoder *decoder, eitp_erro
     eitp_status status = eitp__decoder_convert(decoder, 1, error);
     if (status != EITP_OK)
         return status;
-    /* Some decoders keep a character until they see whether a combining one follows. */
+    /* Some decoders hold a character back until they see whether a combining one follows. */
     iconv((iconv_t)decoder->handle, NULL, NULL, &out, &room);
     return out > output ? decoder->sink(decoder->user, output, (size_t)(out - output), error) : EITP_OK;
 }

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/sort.h"
 
-/* The cause and what to do; NULL for other codes. */
+/* Returns the cause and what to do; NULL for other codes. */
 static const char *eitp__explain_errno(int code) {
     switch (code) {
     case ENOENT:
@@ -55,9 +55,9 @@ static eitp_status eitp__fail_file(eitp_error *error, int code, const char *acti
     return status;
 }
 
-/* ---- Failures that pass ---- */
+/* ---- Transient failures ---- */
 
-/* Failures in a row of one call. */
+/* Consecutive failures of one call. */
 typedef struct eitp__failures {
     int interrupted, other;
 } eitp__failures;
@@ -67,7 +67,8 @@ EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds) {
         host->files.wait(host->files.user, seconds);
 }
 
-/* True if the call that returned `code` is to be repeated; then it has waited. `passing` is a code that may pass. */
+/* Returns true, after waiting, if the call that returned `code` should be repeated. `passing` is a code that may be
+   transient. */
 static int eitp__repeats(const eitp_host *host, int code, int passing, eitp__failures *failures) {
     const int most_interruptions = 1000; /* a table that always returns EINTR must not stop the process */
     if (code == EINTR)
@@ -78,12 +79,12 @@ static int eitp__repeats(const eitp_host *host, int code, int passing, eitp__fai
     return 1;
 }
 
-/* The same for a call that changes or looks up names, or opens a file. */
+/* Like eitp__repeats, for a call that changes or looks up names, or opens a file. */
 static int eitp__repeats_call(const eitp_host *host, int code, eitp__failures *failures) {
     return code && eitp__repeats(host, code, EAGAIN, failures);
 }
 
-/* The same for a read or write. */
+/* Like eitp__repeats, for a read or write. */
 static int eitp__repeats_transfer(const eitp_host *host, int code, eitp__failures *failures) {
     return code && eitp__repeats(host, code, EIO, failures);
 }
@@ -119,7 +120,7 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error) 
     if (!file->host)
         return EITP_OK;
     code = file->host->files.close(file->host->files.user, file->handle);
-    /* An interrupted call has closed the file: closing it again could close another one. */
+    /* The interrupted call has closed the file: closing it again could close another one. */
     if (code && code != EINTR)
         status = eitp__fail_file(error, code, "close", file->path);
     eitp__release_text(file->host, file->path);
@@ -172,7 +173,7 @@ static uint64_t eitp__milliseconds(void) {
 EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__file_stamp *stamp,
                                                  eitp_status (*compare)(const void *owner, eitp_error *error),
                                                  const void *owner, eitp_error *error) {
-    /* Taken before the content is read, so that a change meanwhile is seen by the next call. */
+    /* Taken before the contents are read, so that the next call sees a change made while reading. */
     const uint64_t now = eitp__read_stamp(file), recheck_at = __atomic_load_n(&stamp->recheck_at, __ATOMIC_RELAXED);
     const int is_new = now != __atomic_load_n(&stamp->value, __ATOMIC_RELAXED);
     eitp_status status = EITP_OK;
@@ -191,7 +192,8 @@ EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__f
     return status;
 }
 
-/* Some files of /proc seem to be regular and empty, and cannot be read; never files that this process writes. */
+/* Some files of /proc appear regular and empty and cannot be read. This never applies to files that this process
+   writes. */
 static eitp_status eitp__fail_read(const eitp__file *file, int code, eitp_error *error) {
     const eitp_files *files = &file->host->files;
     uint64_t size = 1;
@@ -199,7 +201,7 @@ static eitp_status eitp__fail_read(const eitp__file *file, int code, eitp_error 
     if (code != EIO || file->mode != EITP_FILE_READ || files->size(files->user, file->handle, &size) || size)
         return eitp__fail_file(error, code, "read", file->path);
     status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                        "cannot read '%s': it has no content of its own; give a regular file", file->path);
+                        "cannot read '%s': the file has no readable contents; give a regular file", file->path);
     if (error)
         error->system_code = code;
     return status;
@@ -287,7 +289,7 @@ EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eit
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error) {
     eitp__failures failures = EITP__ZERO;
     int code;
-    /* Only interruptions: after another failure the system may have dropped what was written. */
+    /* Repeats only interrupted calls: after another failure the system may have dropped written data. */
     do
         code = file->host->files.sync(file->host->files.user, file->handle);
     while (code == EINTR && eitp__repeats_call(file->host, code, &failures));
@@ -325,7 +327,7 @@ static eitp_status eitp__read_open_file(eitp__file *file, size_t limit, eitp__bu
         return status;
     if (size > limit || size >= SIZE_MAX)
         return eitp__fail_too_large(error, file->path, limit);
-    /* Allocated at once: growing the buffer would need up to three times as much. */
+    /* Allocated in one step: growing the buffer would need up to three times as much. */
     capacity = (size_t)size < 16 ? 16 : (size_t)size + 1;
     buffer->data = (char *)eitp__allocate_uninitialized(buffer->host, capacity);
     if (!buffer->data)
@@ -572,7 +574,8 @@ static int eitp__remove_one(const eitp_host *host, const char *path) {
 }
 
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error) {
-    /* Tries to remove first and lists only what is not empty: this never follows a symbolic link out of the tree. */
+    /* Tries to remove each entry first, and lists only those that are not empty: this never follows a symbolic link out
+       of the tree. */
     int code = eitp__remove_one(host, path);
     if (code == ENOTEMPTY || code == EEXIST) {
         eitp_status status = eitp__remove_entries(host, path, error);

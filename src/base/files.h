@@ -5,15 +5,15 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* The operating system's files (POSIX). */
+/* Returns the operating system's files (POSIX). */
 EITP__PRIVATE eitp_files eitp__system_files(void);
 
-/* Fails if a host lacks functions, as one of zeros does: `member` of a struct of options that should have been started
-   from `start`. */
+/* Fails if a host lacks functions, like a zeroed one. `member` is the host's name in a struct of options, and `start`
+   the function that the struct should have been started from. */
 EITP__PRIVATE eitp_status eitp__check_host(const eitp_host *host, const char *member, const char *start,
                                            eitp_error *error);
 
-/* Number of times that a call is repeated after a failure that may pass; see eitp_files. */
+/* Number of times that a call is repeated after a transient failure; see eitp_files. */
 #define EITP__FILE_RETRIES 5
 
 /* An open file. A path that does not exist or is not a regular file is EITP_ERROR_ARGUMENT, any other failure of the
@@ -27,33 +27,33 @@ typedef struct eitp__file {
 
 EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *host, const char *path,
                                           eitp_file_mode mode, eitp_error *error);
-/* Harmless on a zeroed or closed file. */
+/* Closes a file. Harmless on a zeroed or closed file. */
 EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
 /*
- * Detects that the content of a file may have changed. A write sets the file's time before it copies the data, and two
- * writes within milliseconds leave the same time, so the content is compared again some time after a change of the
- * file's time. Both members are accessed atomically.
+ * Detects that the contents of a file may have changed. A write sets the file's time before it copies the data, and two
+ * writes within milliseconds leave the same time. So the contents are compared again some time after the file's time
+ * has changed. Both members are accessed atomically.
  */
 typedef struct eitp__file_stamp {
     uint64_t value;      /* hash of the file's size, time and identity; 0: unknown */
-    uint64_t recheck_at; /* when to compare the content again, in milliseconds of eitp__clock; 0: no need to */
+    uint64_t recheck_at; /* when to compare the contents again, in milliseconds of eitp__clock; 0: never */
 } eitp__file_stamp;
 
-/* The stamp of a file whose content is known. */
+/* Returns the stamp of a file whose contents are known. */
 EITP__PRIVATE eitp__file_stamp eitp__file_stamp_of(const eitp__file *file);
 
 /*
- * Calls compare(owner) if the content of the file may differ from what it was when it had this stamp, and updates the
- * stamp if it is the same. An EITP_ERROR_FORMAT of `compare` is an EITP_ERROR_IO here: the file was valid. Several
- * threads may call it with the same stamp.
+ * Calls compare(owner) if the contents of the file may have changed since it had this stamp, and updates the stamp if
+ * they are the same. An EITP_ERROR_FORMAT from `compare` becomes EITP_ERROR_IO, since the file was valid before.
+ * Several threads may call it with the same stamp.
  */
 EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__file_stamp *stamp,
                                                  eitp_status (*compare)(const void *owner, eitp_error *error),
                                                  const void *owner, eitp_error *error);
 
-/* A hint that what was written will be synced soon. */
+/* A hint that written data will be synced soon. */
 EITP__PRIVATE void eitp__file_begin_sync(const eitp__file *file);
 
 /* A hint that these bytes will be read soon. */
@@ -71,16 +71,16 @@ EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, co
 EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error);
 
-/* Refuses the text that Git LFS has in place of a large file that was not fetched: EITP_ERROR_FORMAT. `bytes` begin the
-   file. */
+/* Fails with EITP_ERROR_FORMAT if the file is a Git LFS pointer, which stands for a large file that was not fetched.
+   `bytes` are the first bytes of the file. */
 EITP__PRIVATE eitp_status eitp__check_lfs_pointer(const char *path, const char *bytes, size_t size, eitp_error *error);
 
-/* Reads a whole file into `buffer`, whose content is replaced. More than `limit` bytes, and a pointer of Git LFS, are
+/* Reads a whole file into `buffer`, replacing its contents. More than `limit` bytes, and a Git LFS pointer, are
    EITP_ERROR_FORMAT. */
 EITP__PRIVATE eitp_status eitp__read_file(const eitp_host *host, const char *path, size_t limit, eitp__buffer *buffer,
                                           eitp_error *error);
 
-/* Writes and syncs a whole file in place: for directories that are renamed once complete. */
+/* Writes and syncs a whole file in place, for directories that are renamed once complete. */
 EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                            eitp_error *error);
 
@@ -89,18 +89,18 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
                                              eitp_error *error);
 
 /* Writes the text of a buffer with eitp__write_file or, if it `replaces` the file, eitp__replace_file, and releases the
-   buffer. Without a directory `name` is the path. A text that memory did not suffice for is EITP_ERROR_MEMORY. */
+   buffer. Without a directory, `name` is the path. EITP_ERROR_MEMORY if the buffer ran out of memory. */
 EITP__PRIVATE eitp_status eitp__store_text(const eitp_host *host, const char *directory, const char *name,
                                            eitp__buffer *text, int replaces, eitp_error *error);
 
-/* True if the error is that of a full disk or an exhausted quota. */
+/* True if the error is a full disk or an exceeded quota. */
 EITP__PRIVATE int eitp__is_disk_full(const eitp_error *error);
 
-/* eitp_files.space; returns 0 if it is unknown. */
+/* Calls eitp_files.space; returns 0 if the space is unknown. */
 EITP__PRIVATE int eitp__path_space(const eitp_host *host, const char *path, uint64_t *free_bytes,
                                    uint64_t *largest_file);
 
-/* Waits between two attempts at something. */
+/* Waits between two attempts at an operation. */
 EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds);
 
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
@@ -113,14 +113,15 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
 /* Creates a directory whose parent exists and is synced by the caller; succeeds if it exists. */
 EITP__PRIVATE eitp_status eitp__make_directory(const eitp_host *host, const char *path, eitp_error *error);
 
-/* The same; *is_new: it did not exist. Something else of that name is left for the caller to find. */
+/* Like eitp__make_directory; sets *is_new to 1 if the directory did not exist. Also succeeds if the path exists as
+   something else, which the caller must check. */
 EITP__PRIVATE eitp_status eitp__make_new_directory(const eitp_host *host, const char *path, int *is_new,
                                                    eitp_error *error);
 
-/* Adds the number of missing directories of a path to *missing: of itself and of its parents. */
+/* Adds the number of missing directories in a path, including its parents, to *missing. */
 EITP__PRIVATE eitp_status eitp__count_missing(const eitp_host *host, const char *path, int *missing, eitp_error *error);
 
-/* Removes a directory and its parents, `count` in all, as far as they are empty. Failures are ignored. */
+/* Removes a directory and its parents, `count` in total, as long as they are empty. Failures are ignored. */
 EITP__PRIVATE void eitp__remove_directories(const eitp_host *host, const char *path, int count);
 
 /* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
@@ -129,11 +130,11 @@ EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *p
 /* Removes everything in a directory. */
 EITP__PRIVATE eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error);
 
-/* The size of a file, or of all files below a directory; 0 for what cannot be looked up. */
+/* Returns the size of a file, or of all files below a directory; anything that cannot be read counts as 0. */
 EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path);
 
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to, eitp_error *error);
-/* eitp_files.exchange; returns 0 if it is missing or failed. */
+/* Calls eitp_files.exchange; returns 0 if it is missing or failed. */
 EITP__PRIVATE int eitp__exchange_paths(const eitp_host *host, const char *a, const char *b);
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error);
 /* Syncs the directory that contains `path`, where permissions allow it. */
@@ -143,17 +144,17 @@ EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *p
 EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char *path, eitp__buffer *names,
                                                size_t *count, eitp_error *error);
 
-/* The directory part of a path as a new string, "." if it has none; NULL if out of memory. */
+/* Returns the directory part of a path as a new string, "." if it has none; NULL if out of memory. */
 EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path);
 
-/* The absolute path of a file or directory as a new string, or a copy of the path if that is unknown; NULL if out of
-   memory. */
+/* Returns the absolute path of a file or directory as a new string, or a copy of the path if that is unknown; NULL if
+   out of memory. */
 EITP__PRIVATE char *eitp__absolute_path(const eitp_host *host, const char *path);
 
-/* A new string "directory/name"; NULL if out of memory. Release it with eitp__release_text. */
+/* Returns a new string "directory/name"; NULL if out of memory. Release it with eitp__release_text. */
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name);
 
-/* The same with an error if out of memory. */
+/* Like eitp__join_path, but running out of memory is an error. */
 EITP__PRIVATE eitp_status eitp__path_in(const eitp_host *host, const char *directory, const char *name, char **path,
                                         eitp_error *error);
 

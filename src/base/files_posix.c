@@ -1,4 +1,4 @@
-/* The default file table: POSIX. A handle is a file descriptor plus one, so that it is never NULL. */
+/* The default file table for POSIX systems. A handle is a file descriptor plus one, so that it is never NULL. */
 #include "base/files.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 /* Linux transfers at most 0x7ffff000 bytes per call. */
 #define EITP__LARGEST_TRANSFER ((size_t)1 << 30)
 
-/* Number of times that another process may create a name just before it is created here. */
+/* Maximum number of times that another process may create a name just before it is created here. */
 #define EITP__MOST_RACES 16
 
 static int eitp__descriptor(void *file) {
@@ -30,7 +30,7 @@ static int eitp__system_offset(uint64_t offset, off_t *converted) {
     return *converted < 0 || (uint64_t)*converted != offset ? EOVERFLOW : 0;
 }
 
-/* Files to read must be regular: pipes and devices have neither size nor positions. */
+/* Files to read must be regular: pipes and devices have neither sizes nor positions. */
 static int eitp__check_regular(int descriptor) {
     struct stat info;
     if (fstat(descriptor, &info))
@@ -52,7 +52,7 @@ static int eitp__is_link(const struct stat *info) {
     return (info->st_mode & 0170000) == 0120000;
 }
 
-/* Makes room for a new file: removes a file or a link, never what a link leads to. */
+/* Makes room for a new file: removes a file or a link, never the target of a link. */
 static int eitp__remove_for_new(const char *path) {
     struct stat found;
     if (lstat(path, &found))
@@ -64,10 +64,8 @@ static int eitp__remove_for_new(const char *path) {
     return unlink(path) && errno != ENOENT ? errno : 0;
 }
 
-/*
- * Creates a file that is not there yet. What is there is removed rather than emptied: in a directory to which others
- * may write, it may be a link to any file of this user, and others may have it open.
- */
+/* Creates a file that does not exist yet. An existing one is removed rather than emptied: in a directory that others
+   may write to, it may be a link to any file of this user, and others may have it open. */
 static int eitp__create_descriptor(const char *path, int *descriptor) {
     int code = eitp__open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, descriptor);
     for (int attempt = 0; code == EEXIST && attempt < EITP__MOST_RACES; attempt++) {
@@ -290,12 +288,13 @@ static int eitp__system_list(void *user, const char *path, int (*visit)(void *vi
 }
 
 /*
- * A program that starts others, such as a supervisor, may hold the lock of a directory and let them in: they inherit
- * the descriptor, and EITP_LOCK_FD has its number. flock(2) belongs to the open file, which both processes then share.
- * So locking the descriptor again succeeds if it holds the lock, and fails for any that was opened apart from it.
+ * A program that starts others, such as a supervisor, may hold the lock of a directory and let them use it: they
+ * inherit the descriptor, and EITP_LOCK_FD is its number. flock(2) belongs to the open file, which both processes then
+ * share. So locking the descriptor again succeeds if it holds the lock, and fails for a descriptor that was opened
+ * separately.
  *
- * An inherited descriptor has no FD_CLOEXEC. The flag is set while the lock is in use, so that it is used once, and no
- * program that this one starts inherits it.
+ * An inherited descriptor lacks FD_CLOEXEC. The flag is set while the lock is in use, so that it is used only once and
+ * is not inherited by programs that this one starts.
  */
 static int eitp__inherited_lock(int directory) {
     const char *text = getenv("EITP_LOCK_FD");
@@ -313,7 +312,7 @@ static int eitp__inherited_lock(int directory) {
     return (int)number;
 }
 
-/* The handle of an inherited lock is the negative of another one with its descriptor. */
+/* The handle of an inherited lock is the negative of a normal handle for its descriptor. */
 static int eitp__use_inherited_lock(int directory, void **lock) {
     const int inherited = eitp__inherited_lock(directory);
     if (inherited < 0 || fcntl(inherited, F_SETFD, FD_CLOEXEC))
@@ -342,12 +341,12 @@ static int eitp__system_lock(void *user, const char *path, void **lock) {
 static void eitp__system_unlock(void *user, void *lock) {
     const intptr_t handle = (intptr_t)lock;
     (void)user;
-    /* An inherited lock stays that of the process that holds it. */
+    /* An inherited lock remains with the process that holds it. */
     if (handle < 0) {
         fcntl((int)(-handle - 1), F_SETFD, 0);
         return;
     }
-    /* Closing is not enough: a process forked meanwhile has the descriptor too. */
+    /* Closing is not enough: a process forked since then has the descriptor too. */
     flock(eitp__descriptor(lock), LOCK_UN);
     close(eitp__descriptor(lock));
 }
@@ -382,7 +381,7 @@ static void eitp__system_wait(void *user, double seconds) {
 static void eitp__system_begin_sync(void *user, void *file) {
     (void)user;
 #if defined(__linux__) && defined(SYS_sync_file_range) && defined(__LP64__)
-    enum { EITP__BEGIN_WRITING = 2 }; /* SYNC_FILE_RANGE_WRITE: waits for nothing */
+    enum { EITP__BEGIN_WRITING = 2 }; /* SYNC_FILE_RANGE_WRITE: starts writing without waiting */
     syscall(SYS_sync_file_range, eitp__descriptor(file), 0L, 0L, EITP__BEGIN_WRITING);
 #else
     (void)file;

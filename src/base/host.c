@@ -9,7 +9,7 @@
 #define EITP__LARGE_BLOCK (4 * EITP__HUGE_PAGE)
 #define EITP__RETURNED_BLOCK ((size_t)256 << 10)
 
-/* Large blocks start on a huge page and use huge pages: fewer page faults and TLB misses. */
+/* Requests huge pages for a large block, which starts on one: fewer page faults and TLB misses. */
 static void eitp__advise_huge_pages(void *memory, size_t size) {
 #if defined(__linux__)
     enum { EITP__ADVICE_HUGE_PAGES = 14 }; /* MADV_HUGEPAGE, which strict modes hide; ignored where unsupported */
@@ -20,10 +20,8 @@ static void eitp__advise_huge_pages(void *memory, size_t size) {
 #endif
 }
 
-/*
- * Returns the pages of a released block to the system at once. The C library otherwise keeps released blocks below a
- * threshold, which rises with the sizes it sees.
- */
+/* Returns the pages of a released block to the system immediately. Otherwise, the C library keeps released blocks below
+   a threshold, which rises with the sizes it sees. */
 static void eitp__return_pages(void *memory, size_t size) {
 #if defined(__linux__)
     /* MADV_DONTNEED on every architecture with huge pages. It rounds up to whole pages, so the size is rounded down. */

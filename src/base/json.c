@@ -23,7 +23,7 @@ struct eitp_json_document {
     size_t text_capacity;
 };
 
-/* For finding duplicate names. */
+/* Sort key for finding duplicate names. */
 typedef struct eitp__json_key {
     uint64_t hash;
     const eitp_json *member;
@@ -41,7 +41,7 @@ typedef struct eitp__json_parser {
     int has_names; /* lone surrogates are bytes */
     eitp__json_key *keys;
     size_t key_capacity;
-    size_t values_left; /* that may still be parsed */
+    size_t values_left; /* values that may still be parsed */
     eitp_error *error;
 } eitp__json_parser;
 
@@ -75,7 +75,7 @@ static int eitp__json_next_is(const eitp__json_parser *parser, char c) {
     return parser->at < parser->end && *parser->at == c;
 }
 
-/* A zeroed value; NULL if out of memory. */
+/* Allocates a zeroed value; NULL if out of memory. */
 static eitp_json *eitp__json_new_value(eitp_json_document *document, size_t input_size) {
     eitp__json_block *block = document->blocks;
     eitp_json *value;
@@ -246,7 +246,7 @@ static eitp_status eitp__json_scan_number(eitp__json_parser *parser, int *is_int
     return EITP_OK;
 }
 
-/* The exponent at [at, end), clamped to a range that no number of digits in memory can compensate. */
+/* Returns the exponent at [at, end), clamped to a range that no number of digits in memory can compensate. */
 static int64_t eitp__decimal_exponent(const char *at, const char *end) {
     int64_t exponent = 0;
     int negative = at < end && *at == '-';
@@ -257,8 +257,8 @@ static int64_t eitp__decimal_exponent(const char *at, const char *end) {
     return negative ? -exponent : exponent;
 }
 
-/* At most 767 significant digits decide whether a number is halfway between two doubles; of the digits after them it
-   only matters whether one is not zero. */
+/* At most 767 significant digits decide whether a number is halfway between two doubles; of the remaining digits, it
+   only matters if any is nonzero. */
 #define EITP__DECIMAL_DIGITS 800
 
 /* A decimal number as digits * 10^exponent, without a decimal point, since strtod expects the locale's. */
@@ -316,7 +316,7 @@ static int eitp__decimal_short(const eitp__decimal *decimal, double *value) {
 #endif
 }
 
-/* The double nearest to the well-formed, unsigned number at [at, end). */
+/* Returns the double nearest to the well-formed, unsigned number at [at, end). */
 static double eitp__decimal_value(const char *at, const char *end) {
     eitp__decimal decimal;
     long exponent;
@@ -336,7 +336,7 @@ static double eitp__decimal_value(const char *at, const char *end) {
     return strtod(decimal.digits, NULL);
 }
 
-/* Stores the integer at [at, end) and returns 1; 0 if it does not fit. */
+/* Stores the integer at [at, end) and returns 1; returns 0 if it does not fit. */
 static int eitp__json_integer(const char *at, const char *end, int64_t *integer) {
     int negative = *at == '-';
     uint64_t limit = (uint64_t)INT64_MAX + (uint64_t)negative, value = 0;
@@ -350,7 +350,8 @@ static int eitp__json_integer(const char *at, const char *end, int64_t *integer)
     return 1;
 }
 
-/* Copies `size` bytes of the input to the document's text: what separates values makes room for the zero byte. */
+/* Copies `size` bytes of the input to the document's text. The separators between values leave room for the zero
+   byte. */
 static const char *eitp__json_keep(eitp__json_parser *parser, const char *start, size_t size) {
     char *kept = parser->document->text + parser->text_used;
     memcpy(kept, start, size);
@@ -397,7 +398,7 @@ static eitp_status eitp__json_parse_word(eitp__json_parser *parser, eitp_json *v
     return EITP_OK;
 }
 
-/* FNV-1a. Keys are sorted, not chained, so keys made to collide only cost comparisons. */
+/* FNV-1a. Keys are sorted instead of chained, so colliding keys from an attacker only cost comparisons. */
 static uint64_t eitp__json_hash(const char *text, size_t size) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < size; i++)

@@ -13,7 +13,7 @@ const eitp_json *eitp_json_member(const eitp_json *object, const char *name) {
     return NULL;
 }
 
-/* The member called `name`, or NULL if it is missing or null. */
+/* Returns the member called `name`, or NULL if it is missing or null. */
 static const eitp_json *eitp__json_present(const eitp_json *object, const char *name) {
     const eitp_json *member = eitp_json_member(object, name);
     return member && member->kind != EITP_JSON_NULL ? member : NULL;

@@ -3,8 +3,8 @@
 
 #include <float.h>
 
-/* Stores the escape of a character below U+00A0 in `escape` and returns its length; 0 if it needs none. Terminals obey
-   U+007F to U+009F, so these are escaped although JSON does not ask for it. */
+/* Stores the escape of a character below U+00A0 in `escape` and returns its length; 0 if it needs none. U+007F to
+   U+009F are control characters for terminals, so they are escaped although JSON does not require it. */
 static size_t eitp__json_escape(unsigned char c, char escape[8]) {
     static const char names[] = "\"\\bfnrt", values[] = "\"\\\b\f\n\r\t";
     const char *found = c ? strchr(values, (char)c) : NULL;
@@ -122,7 +122,7 @@ EITP__PRIVATE void eitp__json_write_fields(eitp__buffer *buffer, const eitp__jso
     }
 }
 
-/* Writes whole numbers with all digits and without an exponent: other programs read anything else as a float. */
+/* Writes whole numbers with all digits and without an exponent: other programs read other notations as floats. */
 static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp_json *value) {
     if (value->is_integer && value->integer) /* -0 is written as a float */
         eitp__buffer_format(buffer, "%lld", (long long)value->integer);

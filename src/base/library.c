@@ -6,10 +6,8 @@
 #include <sys/auxv.h>
 #endif
 
-/*
- * Weak references, so that `cc file.c -lm` links with every C library: glibc has these functions since 2.34, and
- * elsewhere they are in -ldl, or missing from static programs. A weakref leaves a program's own references as they are.
- */
+/* Weak references, so that `cc file.c -lm` links with every C library: glibc has these functions since 2.34; elsewhere
+   they are in -ldl, or missing from static programs. A weakref does not affect a program's own references. */
 #if defined(__ELF__)
 static void *eitp__dlopen(const char *name, int flags) __attribute__((weakref("dlopen")));
 static void *eitp__dlsym(void *library, const char *name) __attribute__((weakref("dlsym")));
@@ -22,7 +20,7 @@ static char *eitp__dlerror(void) __attribute__((weakref("dlerror")));
 #define EITP__HAS_DLOPEN 1
 #endif
 
-/* A program that is linked dynamically names its loader. */
+/* A dynamically linked program names its loader. */
 static int eitp__is_dynamic(void) {
 #if defined(__linux__) && defined(__LP64__)
     const Elf64_Phdr *headers = (const Elf64_Phdr *)getauxval(AT_PHDR);
@@ -49,7 +47,7 @@ EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t si
 
 EITP__PRIVATE int eitp__is_library_open(const char *name) {
 #ifdef RTLD_NOLOAD
-    /* A further reference changes nothing: libraries stay open. */
+    /* Another reference has no effect: libraries stay open. */
     return EITP__HAS_DLOPEN && eitp__dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) != NULL;
 #else
     (void)name;
@@ -59,7 +57,7 @@ EITP__PRIVATE int eitp__is_library_open(const char *name) {
 
 EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function) {
     void *address = EITP__HAS_DLOPEN ? eitp__dlsym(library, name) : NULL;
-    /* ISO C cannot convert it to a pointer to a function. */
+    /* ISO C cannot convert the address to a function pointer. */
     memcpy(function, &address, sizeof address);
     return address != NULL;
 }

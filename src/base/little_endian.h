@@ -1,4 +1,4 @@
-/* Numbers as bytes, the lowest first, as files of this project store them. */
+/* Numbers as bytes in little-endian order, as in this project's files. */
 #ifndef EITP_LITTLE_ENDIAN_H
 #define EITP_LITTLE_ENDIAN_H
 

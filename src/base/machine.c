@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* What counts against the limits of the process, in bytes. */
+/* Sizes that count towards the limits of the process, in bytes. */
 typedef struct eitp__process_size {
     uint64_t data;      /* private writable memory (VmData), for RLIMIT_DATA */
     uint64_t addresses; /* all mapped memory (VmSize), for RLIMIT_AS */
@@ -63,7 +63,7 @@ static eitp_status eitp__read_machine(const eitp_host *host, eitp_memory_info *i
     return EITP_OK;
 }
 
-/* The share of the process in `limit` bytes, `used` of which are in use: what is left and what it uses itself. */
+/* Returns the share of this process in `limit` bytes, of which `used` are in use: the free bytes plus its own. */
 static uint64_t eitp__process_share(uint64_t limit, uint64_t used, uint64_t resident) {
     uint64_t left = limit > used ? limit - used : 0, occupied = limit - left;
     uint64_t share = left + (resident < occupied ? resident : occupied);
@@ -86,13 +86,13 @@ static void eitp__apply_bound(eitp_memory_info *info, uint64_t *least, const cha
     info->source = source;
 }
 
-/* The part of `limit` bytes without this process's that other processes have. */
+/* Returns the fraction of `limit` bytes, excluding this process's own, that other processes use. */
 static double eitp__share_of_others(uint64_t limit, uint64_t used, uint64_t own) {
     const uint64_t rest = limit > own ? limit - own : 0, others = used > own ? used - own : 0;
     return rest ? (double)others / (double)rest : 0;
 }
 
-/* Keeps the fuller one. */
+/* Keeps the limit with the larger fraction used by others. */
 static void eitp__keep_fullest(eitp__memory_state *state, const char *source, uint64_t limit, uint64_t used) {
     const uint64_t own = state->anonymous;
     if (state->fullest_limit && eitp__share_of_others(limit, used, own) <=
@@ -161,7 +161,7 @@ EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_
     return EITP_OK;
 }
 
-/* The second number of the file is the resident set, the third what of it is shared, in pages. */
+/* In the file, the second number is the resident set and the third its shared part, both in pages. */
 EITP__PRIVATE uint64_t eitp__resident_read(const eitp_host *host, uint64_t *shared) {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t pages[2] = {0, 0};
@@ -190,7 +190,7 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
     return status;
 }
 
-/* The part of `usable` that the default budget leaves free. */
+/* Returns the part of `usable` that the default budget leaves free. */
 static uint64_t eitp__memory_margin(const eitp_memory_info *info) {
     const uint64_t least = (uint64_t)64 << 20;
     uint64_t margin = info->usable / 20;

@@ -4,10 +4,10 @@
 
 #include "base/platform.h"
 
-/* `size` zeroed bytes aligned to EITP__ALIGNMENT; NULL if out of memory or if size is 0. */
+/* Allocates `size` zeroed bytes aligned to EITP__ALIGNMENT; NULL if out of memory or if size is 0. */
 EITP__PRIVATE void *eitp__allocate(const eitp_host *host, size_t size);
 
-/* The same, without zeroing. */
+/* Like eitp__allocate, without zeroing. */
 EITP__PRIVATE void *eitp__allocate_uninitialized(const eitp_host *host, size_t size);
 
 /* Releases a block of `size` bytes, the size it was allocated with. NULL is harmless. */
@@ -42,16 +42,16 @@ EITP__PRIVATE void eitp__buffer_release(eitp__buffer *buffer);
 /* Empties the buffer and keeps its memory; resets `failed`. */
 EITP__PRIVATE void eitp__buffer_clear(eitp__buffer *buffer);
 
-/* Makes room for `capacity` bytes in all, and no more; the last one is the zero byte. Returns 0 and changes nothing if
-   out of memory. */
+/* Makes room for exactly `capacity` bytes in total, including the final zero byte. Returns 0 and changes nothing if out
+   of memory. */
 EITP__PRIVATE int eitp__buffer_reserve(eitp__buffer *buffer, size_t capacity);
 
 EITP__PRIVATE void eitp__buffer_add(eitp__buffer *buffer, const void *data, size_t size);
 EITP__PRIVATE void eitp__buffer_add_text(eitp__buffer *buffer, const char *text);
 EITP__PRIVATE void eitp__buffer_format(eitp__buffer *buffer, const char *format, ...) EITP__PRINTF(2, 3);
 
-/* A copy of a C string, or of `size` bytes without a zero byte, followed by a zero byte; NULL if out of memory. Release
-   it with eitp__release_text. */
+/* Return a copy of a C string, or of `size` bytes without a zero byte, followed by a zero byte; NULL if out of memory.
+   Release it with eitp__release_text. */
 EITP__PRIVATE char *eitp__copy_text(const eitp_host *host, const char *text);
 EITP__PRIVATE char *eitp__copy_bytes(const eitp_host *host, const void *data, size_t size);
 EITP__PRIVATE void eitp__release_text(const eitp_host *host, char *text);

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-/* Nothing is known of a GPU yet. */
+/* Sets all values of a GPU to unknown. */
 static void eitp__gpu_forget(eitp_gpu *gpu) {
     double *const numbers[] = {&gpu->memory_total,   &gpu->memory_used, &gpu->memory_free,
                                &gpu->process_memory, &gpu->utilization, &gpu->memory_utilization,
@@ -27,15 +27,15 @@ int eitp_gpu_is_device(const char *address, const char *description) {
 #define EITP__NVML_LIBRARY "libnvidia-ml.so.1"
 
 enum {
-    EITP__NVML_THERMOMETER = 0, /* nvmlTemperatureSensors_t: of the GPU's die */
+    EITP__NVML_THERMOMETER = 0, /* nvmlTemperatureSensors_t: the GPU's die */
     EITP__NVML_SLOWDOWN = 1,    /* nvmlTemperatureThresholds_t */
-    EITP__NVML_CLOCK = 1        /* nvmlClockType_t: of the multiprocessors */
+    EITP__NVML_CLOCK = 1        /* nvmlClockType_t: the multiprocessors */
 };
 
 /* Bits of the reasons for lower clocks. */
 enum { EITP__NVML_POWER = 0x04 | 0x80, EITP__NVML_HARDWARE = 0x08, EITP__NVML_HEAT = 0x20 | 0x40 };
 
-/* Calls a function that the library may lack; true if it has succeeded. */
+/* Calls a function that the library may lack; true if it succeeded. */
 #define EITP__NVML_TELLS(nvml, member, arguments) ((nvml)->member && !(nvml)->member arguments)
 
 /* ---- The library ---- */
@@ -52,7 +52,7 @@ static int eitp__nvml_find_functions(eitp__nvml *nvml, void *library) {
     return is_complete;
 }
 
-/* Initialises the library; returns 0 if that is not possible. It counts: each time it is to be shut down. */
+/* Initialises the library; returns 0 on failure. Initialisations are counted, and each needs a shutdown. */
 static int eitp__nvml_open(eitp__nvml *nvml) {
     char reason[200];
     void *library = eitp__can_open_libraries() ? eitp__open_library(EITP__NVML_LIBRARY, reason, sizeof reason) : NULL;
@@ -60,7 +60,7 @@ static int eitp__nvml_open(eitp__nvml *nvml) {
     return library && eitp__nvml_find_functions(nvml, library) && !nvml->init();
 }
 
-/* Writes the address as sysfs has it. */
+/* Writes the address in the format of sysfs. */
 static int eitp__nvml_read_address(const eitp__nvml *nvml, eitp__nvml_device device, char *address, size_t size) {
     eitp__nvml_pci pci;
     memset(&pci, 0, sizeof pci);
@@ -71,9 +71,9 @@ static int eitp__nvml_read_address(const eitp__nvml *nvml, eitp__nvml_device dev
     return 1;
 }
 
-/* ---- Figures ---- */
+/* ---- Values ---- */
 
-/* Adds up what the library lists of a process; NaN if it lists none. */
+/* Returns the sum of the memory that the library lists for a process; NaN if it lists none. */
 static double eitp__nvml_process_memory(const eitp__nvml *nvml, eitp__nvml_device device, int64_t process) {
     enum { EITP__MOST_PROCESSES = 256 };
     eitp__nvml_process list[EITP__MOST_PROCESSES];
@@ -89,7 +89,7 @@ static double eitp__nvml_process_memory(const eitp__nvml *nvml, eitp__nvml_devic
     return bytes;
 }
 
-/* A part of a divided device has memory of its own, and the figures are those of the whole. */
+/* A partition of a divided device has separate memory, but these values are of the whole device. */
 static void eitp__nvml_read_memory(const eitp__nvml *nvml, eitp__nvml_device device, int64_t process, eitp_gpu *gpu) {
     eitp__nvml_memory memory;
     unsigned now = 0, next = 0;
@@ -120,7 +120,7 @@ static void eitp__nvml_read_energy(const eitp__nvml *nvml, eitp__nvml_device dev
         gpu->energy = 1e-3 * (double)sum;
 }
 
-/* The hardware's own bit is set together with that of heat or of the power brake where the driver knows the cause. */
+/* The hardware's own bit is set in addition to the bits for heat or the power brake if the driver knows the cause. */
 static void eitp__nvml_read_speed(const eitp__nvml *nvml, eitp__nvml_device device, eitp_gpu *gpu) {
     eitp__nvml_use use;
     unsigned value;
@@ -153,7 +153,7 @@ static void eitp__nvml_read(const eitp__nvml *nvml, eitp__nvml_device device, in
 
 /* ---- One GPU ---- */
 
-/* The device whose address the description has, or NULL. */
+/* Returns the device whose address is in the description, or NULL. */
 static eitp__nvml_device eitp__nvml_find(const eitp__nvml *nvml, const char *description) {
     char address[24];
     unsigned count = 0;
@@ -196,7 +196,7 @@ EITP__PRIVATE double eitp__gpu_meter_temperature(const eitp__gpu_meter *meter) {
 
 /* ---- All GPUs ---- */
 
-/* Reads those that have an address: others are lost, or the process may not see them. */
+/* Reads the GPUs that have an address; others are lost, or the process may not see them. */
 static size_t eitp__nvml_read_all(const eitp__nvml *nvml, int64_t process, eitp_gpu *gpus, size_t capacity) {
     unsigned all = 0;
     size_t count = 0;

@@ -1,7 +1,7 @@
 /*
- * NVIDIA GPUs that are read again and again, through the management library of their driver (NVML). It is opened at run
- * time: types and functions of its interface, by names of our own; nothing of it is needed to build. The structs are
- * those of the versions in the functions' names, which drivers have since 510.
+ * Repeated readings of NVIDIA GPUs through their driver's management library (NVML). The library is opened at run time,
+ * and its types and functions are declared here under eitp's own names, so building needs no part of it. The structs
+ * match the versions in the functions' names, which drivers have since 510.
  */
 #ifndef EITP_NVML_H
 #define EITP_NVML_H
@@ -34,8 +34,8 @@ typedef struct eitp__nvml_pci {
     char address[32];
 } eitp__nvml_pci;
 
-/* The functions: member, name in the library, parameters. Without those of the first list nothing can be read; a driver
-   may lack those of the second. */
+/* The functions: member, name in the library, parameters. Functions in the first list are required; a driver may lack
+   those in the second. */
 #define EITP__NVML_REQUIRED(X)                                                                                         \
     X(init, "nvmlInit_v2", (void))                                                                                     \
     X(shutdown, "nvmlShutdown", (void))                                                                                \
@@ -66,7 +66,7 @@ typedef struct eitp__nvml {
 
 #endif
 
-/* A GPU that is read again and again. Zeros: none, of which everything is unknown. */
+/* A GPU for repeated readings. A zeroed meter has no GPU, and reads all values as unknown. */
 typedef struct eitp__gpu_meter {
 #if EITP__WITH_CUDA
     eitp__nvml nvml;
@@ -80,10 +80,10 @@ typedef struct eitp__gpu_meter {
 EITP__PRIVATE int eitp__gpu_meter_open(eitp__gpu_meter *meter, const char *description);
 EITP__PRIVATE void eitp__gpu_meter_close(eitp__gpu_meter *meter);
 
-/* Reads everything, and with it the memory of a process; 0: this one. */
+/* Reads all values, including the memory used by a process; 0: this process. */
 EITP__PRIVATE void eitp__gpu_meter_read(const eitp__gpu_meter *meter, int64_t process, eitp_gpu *gpu);
 
-/* In degrees Celsius; NaN if it is unknown. */
+/* Returns the temperature in degrees Celsius; NaN if unknown. */
 EITP__PRIVATE double eitp__gpu_meter_temperature(const eitp__gpu_meter *meter);
 
 #endif

@@ -1,4 +1,4 @@
-/* Numbers of bytes as people write them. */
+/* Parses human-readable numbers of bytes. */
 #include "base/status.h"
 
 /* A decimal number; strtod would expect the decimal point of the locale. */
@@ -7,7 +7,7 @@ typedef struct eitp__amount {
     int has_point, is_zero, is_valid;
 } eitp__amount;
 
-/* Reads digits, and after a point more of them, of which the first 15 count; returns what follows. */
+/* Reads digits, and more digits after a decimal point; only the first 15 count. Returns the rest of the text. */
 static const char *eitp__read_amount(const char *text, eitp__amount *amount) {
     amount->digits = 0;
     amount->scale = 1;
@@ -29,7 +29,7 @@ static const char *eitp__read_amount(const char *text, eitp__amount *amount) {
     return text;
 }
 
-/* The bytes of a unit, which may end in B; 0 if it is unknown. */
+/* Returns the bytes of a unit, which may end in B; 0 if it is unknown. */
 static double eitp__unit_bytes(const char *unit) {
     static const struct {
         const char *name;
@@ -53,10 +53,11 @@ eitp_status eitp_parse_bytes(const char *text, uint64_t *bytes, eitp_error *erro
     unit = eitp__unit_bytes(eitp__read_amount(text, &amount));
     number = amount.digits / amount.scale * unit;
     if (!amount.is_valid || !(unit > 0) || (amount.has_point && unit <= 1) || (!amount.is_zero && number < 1))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%.40s' is not a number of bytes; write a whole number, or one with a unit such as 900M, "
-                          "1.5G or 512Mi",
-                          text);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "'%.40s' is not a number of bytes; expected a whole number, or a number with a unit such as 900M, "
+            "1.5G or 512Mi",
+            text);
     *bytes = number < 18446744073709551615.0 ? (uint64_t)(number + 0.5) : UINT64_MAX;
     return EITP_OK;
 }

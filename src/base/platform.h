@@ -1,4 +1,4 @@
-/* Compiler and system for the implementation. Every private header includes it first. */
+/* Compiler and system definitions for the implementation. Every private header includes this file first. */
 #ifndef EITP_PLATFORM_H
 #define EITP_PLATFORM_H
 
@@ -19,9 +19,9 @@
 #define EITP__PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /*
- * Linkage of functions shared between modules: extern when modules are compiled apart; in eitp.h static, or hidden in a
- * part of it. Functions that no other part calls are EITP__LOCAL there. Tests of the packed header define both as
- * extern, to call them.
+ * Linkage of functions shared between modules: extern when modules are compiled separately; in eitp.h static, or hidden
+ * in a part of it. There, functions not called by another part are EITP__LOCAL. Tests of the packed header define both
+ * as extern, to call them.
  */
 #ifdef EITP_SPLIT
 #define EITP__PRIVATE extern
@@ -45,7 +45,7 @@
 #define EITP__RESTRICT restrict
 #endif
 
-/* Instruction sets that are left out of the build are 1. */
+/* 1 for each instruction set that is excluded from the build. */
 #ifndef EITP_WITHOUT_AVX2
 #define EITP_WITHOUT_AVX2 0
 #endif

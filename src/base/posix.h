@@ -8,7 +8,7 @@
 
 /*
  * A strict mode (-std=c11) hides POSIX unless _DEFAULT_SOURCE precedes the first system header. If the program included
- * one before eitp.h, the functions that the implementation calls are declared here, and constants are defined by
+ * one before eitp.h, the POSIX functions used by the implementation are declared here, and constants are defined by
  * glibc's own names for them. Types cannot be recovered, so the library does not use hidden ones such as struct
  * sigaction.
  */

@@ -1,7 +1,7 @@
 /*
- * A background thread gives the hints: while the program does other work the disk is busy, and the pages of the cache
- * are provided by another processor than the one that copies from them. Only a few hints are outstanding at a time, or
- * what the program itself reads would wait for all of them: reading a byte waits for an earlier one.
+ * Gives prefetch hints from a background thread: the disk is busy while the program does other work, and a processor
+ * other than the one that copies from the cache provides its pages. Only a few hints are outstanding at a time;
+ * otherwise, the program's own reads would wait for all of them, since reading a byte waits for earlier reads.
  */
 #include "base/prefetch.h"
 
@@ -9,7 +9,7 @@
 #include "base/worker.h"
 
 #define EITP__PREFETCHED_FILES 8
-#define EITP__PREFETCH_CHUNK ((uint64_t)8 << 20) /* of one hint */
+#define EITP__PREFETCH_CHUNK ((uint64_t)8 << 20) /* bytes per hint */
 #define EITP__PREFETCH_DEPTH (4 * EITP__PREFETCH_CHUNK)
 
 typedef struct eitp__prefetched_file {

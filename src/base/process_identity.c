@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-/* Reads the first line of a file of the system; "" if that is not possible. */
+/* Reads the first line of a file of the system; "" on failure. */
 static eitp_status eitp__read_system_line(const eitp_host *host, const char *path, char *line, size_t size,
                                           eitp_error *error) {
     eitp__buffer text;
@@ -18,8 +18,8 @@ static eitp_status eitp__read_system_line(const eitp_host *host, const char *pat
     return status;
 }
 
-/* A field of /proc/<pid>/stat, from the third on; NULL: there are fewer. The second is a name in parentheses, which may
-   have spaces and parentheses. */
+/* Finds a field of /proc/<pid>/stat, from the third on; NULL if there are fewer. The second is a name in parentheses,
+   which may contain spaces and parentheses. */
 static const char *eitp__find_stat_field(const char *line, int number) {
     const char *at = strrchr(line, ')');
     for (int i = 2; i < number && at; i++)

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #endif
 
-/* Counts the bits of a mask of processors, as "f,ffffffff": hexadecimal words of 32. */
+/* Counts the bits of a processor mask such as "f,ffffffff": hexadecimal words of 32 bits. */
 static int eitp__count_mask(const char *mask) {
     static const char digits[] = "0123456789abcdef";
     int count = 0;
@@ -25,8 +25,8 @@ static int eitp__count_mask(const char *mask) {
     return count;
 }
 
-/* The number of processors that the process may run on; 0 if it is unknown. Where OpenMP binds threads, /proc has the
-   place of one thread. */
+/* Reads the number of processors that the process may run on; 0 if it is unknown. If OpenMP binds threads, /proc shows
+   only the place of one thread. */
 static eitp_status eitp__read_affinity(const eitp_host *host, int *allowed, eitp_error *error) {
     static const char name[] = "\nCpus_allowed:";
     eitp__processor_set bound;

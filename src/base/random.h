@@ -8,7 +8,7 @@
 
 #include "base/platform.h"
 
-/* Random number streams, by purpose. Ops that draw (dropout) have streams from EITP__RNG_STREAM_FIRST_OP on. */
+/* Random number streams, by purpose. Ops that draw (dropout) use the streams from EITP__RNG_STREAM_FIRST_OP on. */
 enum {
     EITP__RNG_STREAM_INIT = 1,
     EITP__RNG_STREAM_SHUFFLE = 2,
@@ -23,7 +23,7 @@ enum {
     EITP__RNG_STREAM_FIRST_OP = 1024
 };
 
-/* Four independent random words for block `index`. */
+/* Generates four independent random words for block `index`. */
 static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index,
                                              uint32_t words[4]) {
     /* The counter is index, step and rng_stream; the key is the seed, with the upper half of the step mixed in. */
@@ -45,7 +45,7 @@ static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint3
     words[3] = c3;
 }
 
-/* A float in [0, 1) with 24 random bits. For kernels: four consecutive indices share a Philox block. */
+/* Returns a float in [0, 1) with 24 random bits. For kernels: four consecutive indices share a Philox block. */
 static inline EITP__UNUSED float eitp__kernel_uniform(uint64_t seed, uint64_t step, uint32_t rng_stream,
                                                       uint64_t index) {
     uint32_t words[4];
@@ -53,7 +53,7 @@ static inline EITP__UNUSED float eitp__kernel_uniform(uint64_t seed, uint64_t st
     return (float)(words[index & 3] >> 8) * (1.0f / 16777216.0f);
 }
 
-/* 64 random bits; a double in [0, 1); a pair of standard normal values by the Box-Muller transform. */
+/* Return 64 random bits, a double in [0, 1), and a pair of standard normal values (Box-Muller transform). */
 EITP__PRIVATE uint64_t eitp__random_bits(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index);
 EITP__PRIVATE double eitp__random_uniform(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index);
 EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index,

@@ -1,4 +1,4 @@
-/* The sensors of the machine. */
+/* Sensors of the machine. */
 #include "base/sensors.h"
 
 #include "base/files.h"
@@ -8,7 +8,7 @@
 typedef struct eitp__sensor_files {
     eitp_sensor_kind kind;
     const char *class_directory;
-    const char *name; /* the file in the directory that names the device */
+    const char *name; /* the file in the directory that contains the device's name */
     const char *prefix, *suffix;
     const char *label;  /* suffix of the file with its label, or "" */
     const char *range;  /* name of the file with its range, or "" */
@@ -27,16 +27,17 @@ static const eitp__sensor_files eitp__sensor_classes[] = {
      1e15},
 };
 
-/* The list of sensors being read, and a text that is reused. */
+/* The list of sensors being read, and a reused text buffer. */
 typedef struct eitp__sensor_list {
     const eitp_host *host;
-    eitp_sensor *sensors;            /* where they are stored; NULL: in `thermometers`, and only temperatures */
-    eitp__thermometer *thermometers; /* with their paths */
+    eitp_sensor *sensors;            /* array to store them in; NULL: stores temperatures in `thermometers`, and nothing
+                                        else */
+    eitp__thermometer *thermometers; /* thermometers with their paths */
     size_t capacity, count;
     eitp__buffer text;
 } eitp__sensor_list;
 
-/* Reads the first line of "<directory>/<name><suffix>" into `list->text`; "" if that is not possible. */
+/* Reads the first line of "<directory>/<name><suffix>" into `list->text`; "" on failure. */
 static eitp_status eitp__read_sensor_line(eitp__sensor_list *list, const char *directory, const char *name,
                                           size_t name_size, const char *suffix, eitp_error *error) {
     char file[80], *path;
@@ -62,7 +63,7 @@ static eitp_sensor *eitp__add_sensor(eitp__sensor_list *list, eitp_sensor_kind k
     return sensor;
 }
 
-/* Parses the line that was read; NaN if it is not a number. */
+/* Parses the line just read; NaN if it is not a number. */
 static double eitp__sensor_number(const eitp__sensor_list *list) {
     char *end;
     const double number = strtod(list->text.data, &end);
@@ -81,7 +82,7 @@ static int eitp__is_sensor_file(const eitp__sensor_files *files, const char *nam
     return !strcmp(name + *stem, files->suffix) && (*stem > prefix || !*files->suffix);
 }
 
-/* A number that this class of sensors may have, in its unit; 0 for any other. */
+/* Returns the number in its unit if it is plausible for this class of sensors; otherwise 0. */
 static double eitp__sensor_value(const eitp__sensor_list *list, const eitp__sensor_files *files) {
     const double value = eitp__sensor_number(list) * files->unit;
     return value > 0 && value <= files->most ? value : 0;
@@ -90,7 +91,7 @@ static double eitp__sensor_value(const eitp__sensor_list *list, const eitp__sens
 /* Reads the lowest critical trip point of a thermal zone. */
 static eitp_status eitp__read_trip_points(eitp__sensor_list *list, const eitp__sensor_files *files,
                                           const char *directory, double *limit, eitp_error *error) {
-    enum { EITP__MOST_TRIPS = 12 }; /* of the kernel */
+    enum { EITP__MOST_TRIPS = 12 }; /* the kernel's limit */
     eitp_status status = EITP_OK;
     for (int i = 0; i < EITP__MOST_TRIPS && !status; i++) {
         char name[32];
@@ -125,7 +126,7 @@ static eitp_status eitp__read_sensor_name(eitp__sensor_list *list, const eitp__s
     return status;
 }
 
-/* Reads what a sensor's values are compared with. */
+/* Reads the limits that a sensor's values are compared with. */
 static eitp_status eitp__read_sensor_bounds(eitp__sensor_list *list, const eitp__sensor_files *files,
                                             const char *directory, const char *name, size_t stem, eitp_sensor *sensor,
                                             eitp_error *error) {
@@ -143,7 +144,7 @@ static eitp_status eitp__read_sensor_bounds(eitp__sensor_list *list, const eitp_
     return status;
 }
 
-/* The path of the file with the value. */
+/* Sets the path of the file that contains the value. */
 static eitp_status eitp__set_sensor_path(eitp__sensor_list *list, const char *directory, const char *name,
                                          eitp_error *error) {
     char **path = &list->thermometers[list->count - 1].path;
@@ -170,7 +171,7 @@ static eitp_status eitp__read_sensor(eitp__sensor_list *list, const eitp__sensor
     return status;
 }
 
-/* The names in a directory; none if it cannot be listed. */
+/* Lists the names in a directory; none if it cannot be listed. */
 static eitp_status eitp__list_sensors(const eitp__sensor_list *list, const char *directory, eitp__buffer *names,
                                       size_t *count, eitp_error *error) {
     eitp_error why;
@@ -256,7 +257,7 @@ EITP__PRIVATE eitp_status eitp__thermometers_list(const eitp_host *host, eitp__t
     return status;
 }
 
-/* Reads the first number of a file of the system, after `before`; -1 if it is missing. */
+/* Reads the first number after `before` in a file of the system; -1 if it is missing. */
 static eitp_status eitp__read_system_number(const eitp_host *host, const char *path, const char *before, double *number,
                                             eitp_error *error) {
     const size_t size = strlen(before);
@@ -281,7 +282,7 @@ EITP__PRIVATE double eitp__thermometer_read(const eitp_host *host, const eitp__t
 
 /* ---- /proc ---- */
 
-/* "some avg10=1.53 avg60=..." */
+/* Parses "some avg10=1.53 avg60=...". */
 EITP__PRIVATE eitp_status eitp__read_pressure_percent(const eitp_host *host, const char *resource, double *percent,
                                                       eitp_error *error) {
     char path[40];

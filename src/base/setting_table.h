@@ -9,10 +9,9 @@
 #define EITP__UNBOUNDED HUGE_VAL
 #define EITP__LARGEST_COUNT 9007199254740992.0
 
-/*
- * Rows of a table: a number, flag or choice; a text; a text of `choices`; a list of texts. `at` is empty or names a
- * member of the type, with a dot after it: tables of structs that are members of others are macros over it.
- */
+/* Rows of a table: for a number, flag or choice; for a string; for a string from `choices`; for a list of strings. `at`
+   is empty, or names a member of the type followed by a dot: tables of structs that are members of others are macros
+   over it. */
 #define EITP__SETTING(type, at, member, name, kind, value, min, max, flags, difference, choices, help)                 \
     {                                                                                                                  \
         name, EITP_SETTING_##kind, offsetof(type, at member), sizeof(((type *)0)->at member), (double)(value), NULL,   \
@@ -47,10 +46,10 @@ EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a
 EITP__PRIVATE const char *eitp__setting_text(const eitp_setting *setting, const void *config);
 EITP__PRIVATE eitp_text_list eitp__setting_texts(const eitp_setting *setting, const void *config);
 
-/* The value of a CHOICE with this name, or -1. */
+/* Returns the value of the CHOICE with this name, or -1. */
 EITP__PRIVATE int64_t eitp__setting_find_choice(const eitp_setting *setting, const char *name);
 
-/* EITP_ERROR_ARGUMENT: "<name>: invalid value '<value>' (choose from <choices>)". */
+/* Fails with EITP_ERROR_ARGUMENT: "<name>: invalid value '<value>' (choose from <choices>)". */
 EITP__PRIVATE eitp_status eitp__setting_fail_choice(const eitp_setting *setting, const char *value, eitp_error *error);
 
 /* Formats the choices: "constant, linear or cosine", with " or " as the last separator. */
@@ -58,21 +57,21 @@ EITP__PRIVATE void eitp__setting_list_choices(const eitp_setting *setting, const
 
 EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *config, eitp__buffer *text);
 
-/* Reads the member of a JSON object. Fails if the object lacks it, unless the setting is optional: then the value stays
-   as it is. */
+/* Reads the setting's member of a JSON object. If the object lacks it, fails unless the setting is optional; an
+   optional one keeps its value. */
 EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp_json *object, void *config,
                                              eitp_error *error);
 
-/* The name of a setting in a JSON object: the name it had in earlier versions, if the object has only that. */
+/* Returns the name of a setting in a JSON object: its name in earlier versions, if the object has only that. */
 EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp_json *object);
 
-/* Compares names; '-' is '_'. */
+/* True if two names are equal, with '-' and '_' equal. */
 EITP__PRIVATE int eitp__setting_has_name(const char *name, const char *given);
 
-/* Reads a decimal number; 0 if the text is anything else. */
+/* Reads a decimal number; returns 0 if the text is anything else. */
 EITP__PRIVATE int eitp__setting_read_number(const char *text, double *number);
 
-/* EITP_ERROR_ARGUMENT: "<name> must be <bounds> (got '<value>')". */
+/* Fails with EITP_ERROR_ARGUMENT: "<name> must be <bounds> (got '<value>')". */
 EITP__PRIVATE eitp_status eitp__setting_fail_value(const char *name, const char *bounds, const char *value,
                                                    eitp_error *error);
 

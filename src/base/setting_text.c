@@ -1,4 +1,4 @@
-/* Settings from text: that of an argument name=value, of a JSON number, or of a program. */
+/* Sets settings from text: a name=value argument, a JSON number, or a string from a program. */
 #include "base/setting_table.h"
 
 EITP__PRIVATE int eitp__setting_has_name(const char *name, const char *given) {
@@ -20,7 +20,8 @@ EITP__PRIVATE int eitp__setting_read_number(const char *text, double *number) {
     return *text && !*end && isfinite(*number) && !text[strspn(text, "0123456789+-.eE")];
 }
 
-/* Reads a whole number, which is -integer if *is_negative; 0 if the text is anything else, or beyond 64 bits. */
+/* Reads a whole number, which is -integer if *is_negative; returns 0 if the text is anything else, or exceeds 64
+   bits. */
 static int eitp__setting_read_whole(const char *text, uint64_t *integer, int *is_negative) {
     const char *digits = text + (*text == '-' || *text == '+');
     char *end;

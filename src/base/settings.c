@@ -2,7 +2,7 @@
 
 /* ---- Values ---- */
 
-/* Choices are read and written as int, sizes as uint64_t where they are that wide. */
+/* Choices are read and written as int, and sizes as uint64_t if they have that width. */
 typedef char eitp__setting_sizes[sizeof(eitp_setting_kind) == sizeof(int) && sizeof(int) == sizeof(int32_t) ? 1 : -1];
 
 static int eitp__setting_is_text(const eitp_setting *setting) {
@@ -93,7 +93,7 @@ EITP__PRIVATE void eitp__settings_reset(const eitp_setting *settings, size_t cou
 
 /* ---- As text ---- */
 
-/* The name of a choice; its size is 0 if there is no such choice. */
+/* Returns the name of a choice; its size is 0 if there is no such choice. */
 static const char *eitp__setting_choice(const eitp_setting *setting, int64_t value, size_t *size) {
     const char *choice = setting->choices;
     for (int64_t i = 0; i < value && *choice; i++) {
@@ -197,14 +197,14 @@ void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
     }
 }
 
-/* The bounds of an integer. An UNSIGNED without an upper bound may have any bits: JSON stores it as signed. */
+/* Sets the bounds of an integer. An UNSIGNED without an upper bound may have any bits: JSON stores it as signed. */
 static void eitp__setting_limits(const eitp_setting *setting, int64_t *min, int64_t *max) {
     const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->max >= EITP__UNBOUNDED;
     *min = wraps || setting->min <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->min;
     *max = setting->max >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->max;
 }
 
-/* NaN is out of bounds. */
+/* True if the value is within the bounds; NaN is not. */
 static int eitp__setting_is_within(const eitp_setting *setting, const void *values) {
     const int64_t integer = eitp__setting_integer(setting, values);
     const double number = eitp__setting_number(setting, values);
@@ -257,7 +257,7 @@ EITP__PRIVATE eitp_status eitp__settings_check(const eitp_setting *settings, siz
 
 /* ---- Setting ---- */
 
-/* Stores a value if it is within the bounds. `config` stays unchanged otherwise. */
+/* Stores a value if it is within the bounds; otherwise leaves `config` unchanged. */
 static eitp_status eitp__setting_replace(const eitp_setting *setting, int64_t integer, double number, void *config,
                                          eitp_error *error) {
     const int64_t old_integer = eitp__setting_integer(setting, config);
@@ -271,7 +271,7 @@ static eitp_status eitp__setting_replace(const eitp_setting *setting, int64_t in
 }
 
 static eitp_status eitp__refuse_text(const eitp_setting *setting, eitp_error *error) {
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is a text; set it with eitp_setting_set_text or _texts",
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s holds text; set it with eitp_setting_set_text or _texts",
                       setting->name);
 }
 
@@ -282,7 +282,7 @@ eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value,
         return eitp__refuse_text(setting, error);
     if (setting->kind == EITP_SETTING_NUMBER)
         return eitp_setting_set_number(setting, (double)value, config, error);
-    /* Values that the member cannot hold. */
+    /* The member cannot hold these values. */
     if ((setting->kind == EITP_SETTING_UNSIGNED && value < 0) ||
         (setting->size == sizeof(int32_t) && (value < INT32_MIN || value > INT32_MAX)))
         return eitp__setting_fail(setting, (double)value, error);
@@ -318,7 +318,7 @@ eitp_status eitp_setting_set_texts(const eitp_setting *setting, const char *cons
     if (!setting || !config || (count && !texts))
         return eitp__fail_null(error, "eitp_setting_set_texts", "setting, texts and config");
     if (setting->kind != EITP_SETTING_TEXTS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is not a list of texts", setting->name);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is not a list of strings", setting->name);
     list.texts = texts;
     list.count = count;
     memcpy((char *)config + setting->offset, &list, sizeof list);
@@ -376,7 +376,7 @@ EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const 
     } else {
         status = eitp__setting_read_integer(setting, name, object, values, error);
     }
-    /* Excluded bounds are all that can still be violated. */
+    /* Only excluded bounds can still be violated. */
     if (!status && eitp__setting_check(setting, values, error))
         status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu",
                                    (unsigned long long)eitp_json_member(object, name)->line);

@@ -1,6 +1,6 @@
 #include "base/sort.h"
 
-/* Heapsort: the C library's qsort may allocate, and may be quadratic on adversarial input. */
+/* Heapsort, because the C library's qsort may allocate, and may be quadratic on adversarial input. */
 
 static void eitp__swap_items(unsigned char *a, unsigned char *b, size_t size) {
     unsigned char copy[64];

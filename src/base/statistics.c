@@ -15,7 +15,7 @@ static int eitp__compare_numbers(const void *left, const void *right) {
 
 static double eitp__median_in_place(double *values, size_t count) {
     eitp__sort(values, count, sizeof *values, eitp__compare_numbers);
-    /* Halved first: the sum of two large losses may overflow. */
+    /* Halves each value first, since the sum of two large losses may overflow. */
     return count ? 0.5 * values[(count - 1) / 2] + 0.5 * values[count / 2] : 0;
 }
 
@@ -34,16 +34,16 @@ EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count) 
     return 1.4826 * eitp__median_in_place(distances, count);
 }
 
-/* ---- Order statistics without memory: a number is found by bisection, counting how many are at most as large ---- */
+/* ---- Order statistics without extra memory: bisection finds a number by counting the numbers not above it ---- */
 
-/* A collection of `count` numbers, none of them NaN. `at_most` returns how many are at most `limit`. */
+/* A set of `count` numbers without NaN. `at_most` returns the number of elements that are at most `limit`. */
 typedef struct eitp__counted {
     const void *numbers;
     size_t (*at_most)(const void *numbers, double limit);
     size_t count;
 } eitp__counted;
 
-/* Integers in the order of the doubles, and back. */
+/* Map doubles to integers in the same order, and back. */
 static uint64_t eitp__order_of(double number) {
     const uint64_t sign = (uint64_t)1 << 63;
     uint64_t bits;
@@ -58,7 +58,7 @@ static double eitp__number_of(uint64_t order) {
     return number;
 }
 
-/* The number at `index` in ascending order, below count. Calls at_most some 64 times. */
+/* Returns the number at `index`, below count, in ascending order. Calls at_most about 64 times. */
 static double eitp__select(const eitp__counted *set, size_t index) {
     uint64_t low = eitp__order_of(-HUGE_VAL), high = eitp__order_of(HUGE_VAL);
     while (low < high) {
@@ -71,7 +71,7 @@ static double eitp__select(const eitp__counted *set, size_t index) {
     return eitp__number_of(low) + 0.0; /* 0 rather than -0 */
 }
 
-/* The median; NaN without numbers. */
+/* Returns the median; NaN without numbers. */
 static double eitp__counted_median(const eitp__counted *set) {
     const size_t index = set->count ? (set->count - 1) / 2 : 0;
     double low, high;
@@ -95,10 +95,10 @@ typedef struct eitp__series {
 typedef struct eitp__trend_points {
     double x[EITP_TREND_POINTS], y[EITP_TREND_POINTS];
     size_t count;  /* at most EITP_TREND_POINTS */
-    size_t finite; /* points of the series */
+    size_t finite; /* finite points of the series */
 } eitp__trend_points;
 
-/* The fewest points of a trend, and those from which an autocorrelation is estimated. */
+/* Minimum number of points for a trend, and for estimating an autocorrelation. */
 enum { EITP__TREND_LEAST = 3, EITP__TREND_CORRELATED = 10 };
 
 static double eitp__series_x(const eitp__series *series, size_t i) {
@@ -109,7 +109,7 @@ static int eitp__series_is_finite(const eitp__series *series, size_t i) {
     return isfinite(eitp__series_x(series, i)) && isfinite(series->y[i]);
 }
 
-/* Neighbours in a series, of which the finite ones count. */
+/* Neighbours in a series, counting only finite ones. */
 typedef struct eitp__trend_block {
     const eitp__series *series;
     size_t begin, end;
@@ -123,7 +123,7 @@ static size_t eitp__block_at_most(const void *numbers, double limit) {
     return count;
 }
 
-/* Adds the point of a block with `finite` finite points. */
+/* Adds the point that represents a block with `finite` finite points. */
 static void eitp__trend_add_block(const eitp__trend_block *block, size_t finite, eitp__trend_points *points) {
     eitp__counted counted;
     double x = 0;
@@ -142,7 +142,7 @@ static void eitp__trend_add_block(const eitp__trend_block *block, size_t finite,
 static void eitp__trend_collect_blocks(const eitp__series *series, eitp__trend_points *points) {
     const size_t all = points->finite, blocks = EITP_TREND_POINTS;
     eitp__trend_block block;
-    size_t before = 0, finite = 0; /* points before this block, and in it */
+    size_t before = 0, finite = 0; /* finite points before this block, and in it */
     block.series = series;
     block.begin = 0;
     for (size_t i = 0; i < series->count; i++) {
@@ -157,7 +157,7 @@ static void eitp__trend_collect_blocks(const eitp__series *series, eitp__trend_p
     }
 }
 
-/* Collects the finite points of a series; of a long one, those of its blocks. */
+/* Collects the finite points of a series; for a long series, the points of its blocks. */
 static void eitp__trend_collect(const eitp__series *series, eitp__trend_points *points) {
     points->count = points->finite = 0;
     for (size_t i = 0; i < series->count; i++)
@@ -194,13 +194,13 @@ static eitp__counted eitp__trend_slopes(const eitp__trend_points *points) {
     return slopes;
 }
 
-/* The median slope of all pairs; NaN with fewer than two points. */
+/* Returns the median slope of all pairs; NaN with fewer than two points. */
 static double eitp__trend_slope(const eitp__trend_points *points) {
     const eitp__counted slopes = eitp__trend_slopes(points);
     return eitp__counted_median(&slopes);
 }
 
-/* Sen's interval (1968): slopes as far from the middle as S may be from 0. */
+/* Computes Sen's interval (1968): slopes as far from the middle as S may be from 0. */
 static void eitp__trend_interval(const eitp__trend_points *points, eitp_trend *trend) {
     const eitp__counted slopes = eitp__trend_slopes(points);
     const double last = (double)(slopes.count - 1), distance = 1.959963984540054 * sqrt(trend->variance);
@@ -212,13 +212,14 @@ static void eitp__trend_interval(const eitp__trend_points *points, eitp_trend *t
 
 /* ---- The test ---- */
 
-/* Kendall's S and tau-b, and the variance of S of independent values, with ties. */
+/* Computes Kendall's S and tau-b, and the variance of S for independent values, with ties. */
 static void eitp__trend_kendall(const eitp__trend_points *points, eitp_trend *trend) {
     const double n = (double)points->count, pairs = n * (n - 1) / 2;
     double tied = 0, ties = 0;
     trend->s = 0;
     for (size_t i = 0; i < points->count; i++) {
-        double equal = 0; /* values equal to this one, itself included: each term of the sums counts so often */
+        double equal = 0; /* number of values equal to this one, including itself: each term of the sums counts that
+                             many times */
         for (size_t j = 0; j < points->count; j++) {
             equal += points->y[j] == points->y[i];
             if (j > i)
@@ -231,7 +232,7 @@ static void eitp__trend_kendall(const eitp__trend_points *points, eitp_trend *tr
     trend->variance = (n * (n - 1) * (2 * n + 5) - ties) / 18;
 }
 
-/* The autocorrelation at lag 1 of the ranks of what the trend leaves. */
+/* Returns the autocorrelation at lag 1 of the ranks after removing the trend. */
 static double eitp__trend_autocorrelation(const eitp__trend_points *points, double slope) {
     const double n = (double)points->count, middle = (n + 1) / 2;
     double left[EITP_TREND_POINTS], before = 0, products = 0, squares = 0, r;
@@ -240,7 +241,7 @@ static double eitp__trend_autocorrelation(const eitp__trend_points *points, doub
     for (size_t i = 0; i < points->count; i++)
         left[i] = points->y[i] - slope * (points->x[i] - points->x[0]);
     for (size_t i = 0; i < points->count; i++) {
-        double rank = middle; /* less the middle: half of those below less those above */
+        double rank = middle; /* rank minus the middle: half of the count below minus the count above */
         for (size_t j = 0; j < points->count; j++)
             rank += 0.5 * ((left[j] < left[i]) - (left[j] > left[i]));
         rank -= middle;
@@ -252,7 +253,7 @@ static double eitp__trend_autocorrelation(const eitp__trend_points *points, doub
     return r < 0 ? 0 : r < 0.98 ? r : 0.98;
 }
 
-/* By how much autocorrelation increases the variance of S (Yue and Wang, 2004). */
+/* Returns the factor by which autocorrelation increases the variance of S (Yue and Wang, 2004). */
 static double eitp__trend_inflation(double autocorrelation, size_t count) {
     double sum = 0, power = 1;
     for (size_t k = 1; k < count; k++) {

@@ -1,17 +1,17 @@
-/* Suggestions for names that are misspelt. */
+/* Suggestions for misspelt names. */
 #include "base/platform.h"
 #include "base/settings.h"
 
-/* Longer names have no suggestion. */
+/* Longer names get no suggestion. */
 enum { EITP__COMPARED_NAME = 63 };
 
 static char eitp__name_letter(char letter) {
     return letter == '-' ? '_' : letter;
 }
 
-/* The Levenshtein distance: how many letters are inserted, removed or replaced. */
+/* Returns the Levenshtein distance: the number of letters inserted, removed or replaced. */
 static size_t eitp__name_distance(const char *a, size_t a_size, const char *b, size_t b_size) {
-    size_t row[EITP__COMPARED_NAME + 1]; /* from the first i letters of a to the first j of b */
+    size_t row[EITP__COMPARED_NAME + 1]; /* distances from the first i letters of a to the first j letters of b */
     for (size_t j = 0; j <= b_size; j++)
         row[j] = j;
     for (size_t i = 1; i <= a_size; i++) {

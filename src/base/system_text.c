@@ -2,14 +2,15 @@
 
 #include "base/files.h"
 
-/* The longest file is the list of mounts on a machine with many containers. */
+/* Size limit of system files. The longest is the list of mounts on a machine with many containers. */
 #define EITP__SYSTEM_TEXT_LIMIT ((size_t)16 << 20)
 
 static int eitp__is_missing(const eitp_error *error) {
     return error->system_code == ENOENT || error->system_code == ENOTDIR;
 }
 
-/* The path below host->system_root; NULL if there is none, `path` is below it already, or memory runs out (*failed). */
+/* Returns the path below host->system_root; NULL if there is none, `path` is already below it, or memory runs out
+   (*failed). */
 static char *eitp__path_below_root(const eitp_host *host, const char *path, int *failed) {
     const char *root = host->system_root;
     const size_t size = root ? strlen(root) : 0;
@@ -22,7 +23,7 @@ static char *eitp__path_below_root(const eitp_host *host, const char *path, int 
     return below;
 }
 
-/* A file that is missing below the root is the machine's own. */
+/* Reads a file below the root, or the machine's own file if it is missing there. */
 static eitp_status eitp__read_below_root(const eitp_host *host, const char *path, eitp__buffer *text,
                                          eitp_error *error) {
     int failed;
@@ -37,7 +38,7 @@ static eitp_status eitp__read_below_root(const eitp_host *host, const char *path
     return status;
 }
 
-/* Lists *directory if it is a path, and releases it if it is missing. */
+/* Lists *directory if it exists, and releases it if it is missing. */
 static eitp_status eitp__list_found(const eitp_host *host, char **directory, eitp__buffer *names, size_t *count,
                                     eitp_error *error) {
     const eitp_status status = eitp__list_directory(host, *directory, names, count, error);

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Sensors that are looked through for energy. */
+/* Maximum number of sensors searched for energy. */
 #define EITP__ENERGY_SENSORS 256
 
 static double eitp__timeval_seconds(const struct timeval *time) {
@@ -23,7 +23,7 @@ static void eitp__read_resources(eitp__system_use *use) {
     use->major_faults = (double)usage.ru_majflt;
 }
 
-/* The number after `name` in a text of lines; NaN if there is none. */
+/* Returns the number after `name` in a text of lines; NaN if it is missing. */
 static double eitp__find_number(const char *text, const char *name) {
     const char *found = strstr(text, name);
     char *end;
@@ -45,7 +45,7 @@ static eitp_status eitp__read_storage_use(const eitp_host *host, eitp__buffer *t
     return EITP_OK;
 }
 
-/* "cpu  user nice system idle iowait irq softirq steal guest guest_nice", in clock ticks. */
+/* Parses "cpu  user nice system idle iowait irq softirq steal guest guest_nice", in clock ticks. */
 static eitp_status eitp__read_machine_use(const eitp_host *host, eitp__buffer *text, eitp__system_use *use,
                                           eitp_error *error) {
     enum { STEAL = 7, COUNTED = 8 };
@@ -67,7 +67,7 @@ static eitp_status eitp__read_machine_use(const eitp_host *host, eitp__buffer *t
     return EITP_OK;
 }
 
-/* A machine with many processors has a /proc/cpuinfo of megabytes: only its beginning is read. */
+/* On a machine with many processors, /proc/cpuinfo has megabytes: only its start is read. */
 static double eitp__cpuinfo_frequency(const eitp_host *host) {
     char text[2048];
     size_t size = 0;
@@ -91,7 +91,7 @@ static eitp_status eitp__read_frequency(const eitp_host *host, eitp__buffer *tex
     return EITP_OK;
 }
 
-/* The sum over the packages of the processor: their parts are listed too. */
+/* Sums the energy over the processor packages; their parts are listed too. */
 static eitp_status eitp__read_energy(const eitp_host *host, eitp__system_use *use, eitp_error *error) {
     const size_t bytes = EITP__ENERGY_SENSORS * sizeof(eitp_sensor);
     eitp_sensor *sensors = (eitp_sensor *)eitp__allocate(host, bytes);

@@ -30,7 +30,7 @@ EITP__PRIVATE int eitp__thread_limit(int *is_chosen) {
 
 #if EITP__WITH_OPENMP
 
-/* Adds the processors of a place; returns how many were not in the set. */
+/* Adds the processors of a place; returns the number that were not in the set. */
 static int eitp__add_place(int place, eitp__processor_set *set) {
     int numbers[1024], added = 0;
     const int count = omp_get_place_num_procs(place);
@@ -78,7 +78,7 @@ EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int 
 
 #if EITP__WITH_OPENMP
 
-/* Bytes of a thread's stack by OMP_STACKSIZE, "16M" or in KiB; 0: the system's default. */
+/* Returns the bytes of a thread's stack from OMP_STACKSIZE ("16M", or a number in KiB); 0: the system's default. */
 static size_t eitp__chosen_stack(void) {
     static const char units[] = "bkmgBKMG";
     const char *text = getenv("OMP_STACKSIZE"), *unit;
@@ -100,7 +100,7 @@ static int eitp__thread_attributes(pthread_attr_t *attributes) {
     return 1;
 }
 
-/* A thread that waits for its release. Each describes itself on its own stack. */
+/* A thread that waits for its release. Each thread keeps this struct on its own stack. */
 typedef struct eitp__waiting_thread {
     pthread_t thread;
     pthread_cond_t release;
@@ -144,7 +144,7 @@ static void eitp__end_waiting_thread(eitp__waiting_threads *threads) {
     pthread_join(thread, NULL);
 }
 
-/* How many of `count` further threads can run at a time. */
+/* Returns how many of `count` additional threads can run at the same time. */
 static int eitp__count_startable(int count) {
     eitp__waiting_threads threads = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
     pthread_t ignored;
@@ -182,7 +182,7 @@ EITP__PRIVATE size_t eitp__team_stack(void) {
 EITP__PRIVATE int eitp__team_start(int threads) {
 #if EITP__WITH_OPENMP
     if (threads > 1) {
-        /* The place of one further thread is left to what OpenMP allocates. */
+        /* Leaves room for OpenMP's own allocations: the place of one additional thread. */
         int startable = eitp__count_startable(threads);
         threads = startable > 1 ? startable : 1;
         eitp__team_run(threads, eitp__no_work, NULL);
@@ -197,8 +197,8 @@ static void eitp__relax(void) {
 #endif
 }
 
-/* Waits until `count` pieces are done: spins for about as long as a small piece takes, then yields, since the thread
-   that it waits for may need the processor. */
+/* Waits until `count` pieces are done: spins for about as long as a small piece takes, then yields, since the awaited
+   thread may need the processor. */
 static void eitp__wait_until_done(const eitp__pieces *pieces, int64_t count) {
     for (int spins = 0; __atomic_load_n(&pieces->done, __ATOMIC_ACQUIRE) < count; spins++) {
         if (spins < 1000)

@@ -14,7 +14,7 @@ EITP__PRIVATE int eitp__unicode_class(uint32_t code_point) {
         return eitp__ascii_classes[code_point];
     if (code_point >= 0x110000)
         return EITP__UNICODE_OTHER;
-    /* CJK ideographs and Hangul syllables: the most frequent code points in many texts. */
+    /* CJK ideographs and Hangul syllables: the most frequent code points in many languages. */
     if ((code_point >= 0x4E00 && code_point <= 0x9FFF) || (code_point >= 0xAC00 && code_point <= 0xD7A3))
         return EITP__UNICODE_LETTER;
     size_t low = 0,
@@ -30,7 +30,7 @@ EITP__PRIVATE int eitp__unicode_class(uint32_t code_point) {
     return (int)(eitp__unicode_changes[low] & 3);
 }
 
-/* Of ASCII, in the order of eitp__bert_class. */
+/* Returns the class of an ASCII character, as in eitp__bert_class. */
 static int eitp__bert_ascii_class(uint32_t code_point) {
     if (code_point < 0x20 || code_point == 0x7F) {
         if (code_point == '\t' || code_point == '\n' || code_point == '\r')
@@ -45,7 +45,7 @@ static int eitp__bert_ascii_class(uint32_t code_point) {
 EITP__PRIVATE int eitp__bert_class(uint32_t code_point) {
     if (code_point < 128)
         return eitp__bert_ascii_class(code_point);
-    if (code_point >= 0x4E00 && code_point <= 0x9FFF) /* the most frequent in Chinese texts */
+    if (code_point >= 0x4E00 && code_point <= 0x9FFF) /* the most frequent in Chinese */
         return EITP__BERT_IDEOGRAPH;
     size_t low = 0, high = EITP__COUNT(eitp__unicode_word_changes);
     const uint32_t key = code_point << 3 | 7;
@@ -59,8 +59,8 @@ EITP__PRIVATE int eitp__bert_class(uint32_t code_point) {
     return (int)(eitp__unicode_word_changes[low] & 7);
 }
 
-/* The last of `count` ranges of `size` bytes that begins at or before a code point, which is its first member, or
-   else the first range. */
+/* Returns the index of the last of `count` ranges that starts at or before a code point, or 0 if there is none. Each
+   range is a struct of `size` bytes whose first member is its first code point. */
 static size_t eitp__last_range(const void *ranges, size_t count, size_t size, uint32_t code_point) {
     const unsigned char *bytes = (const unsigned char *)ranges;
     size_t low = 0, high = count;
@@ -131,7 +131,7 @@ EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t lette
         letters[0] += code_point >= 'A' && code_point <= 'Z' ? 32 : 0;
         return 1;
     }
-    if (code_point == 0x130) { /* the only letter with more than one in lower case */
+    if (code_point == 0x130) { /* the only letter whose lower case has more than one code point */
         letters[0] = 'i';
         letters[1] = 0x307;
         return 2;
@@ -145,8 +145,8 @@ EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t lette
     return 1;
 }
 
-/* Length of the sequence that a lead byte begins, 0 if it is not a lead byte, and the range of its second byte (The
-   Unicode Standard, table 3-7). */
+/* Returns the length of the sequence that a lead byte starts, or 0 if it is not a lead byte. Stores the range of its
+   second byte in *low and *high (The Unicode Standard, table 3-7). */
 static size_t eitp__utf8_lead(unsigned char lead, unsigned char *low, unsigned char *high) {
     *low = 0x80;
     *high = 0xBF;
@@ -197,7 +197,7 @@ static size_t eitp__utf8_read(const unsigned char *text, size_t size, uint32_t *
 EITP__PRIVATE size_t eitp__utf8_next(const unsigned char *text, size_t size, uint32_t *code_point, int *valid) {
     size_t missing;
     size_t taken = eitp__utf8_read(text, size, code_point, &missing);
-    /* U+FFFD is valid only if the text spells it. */
+    /* U+FFFD is valid only if the text contains it. */
     *valid = *code_point != 0xFFFD || (taken == 3 && !memcmp(text, "\xEF\xBF\xBD", 3));
     return taken;
 }

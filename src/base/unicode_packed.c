@@ -1,10 +1,10 @@
-/* Compatibility decompositions (The Unicode Standard, section 3.7), and the characters of words, by tables of numbers
-   in text. */
+/* Compatibility decompositions (The Unicode Standard, section 3.7) and word characters, from tables of numbers encoded
+   as text. */
 #include "base/unicode.h"
 
 #include "base/packed_tables.inc"
 
-/* Reads a number: five bits in a character, the lowest first, of which the last one is below 32. */
+/* Reads a number: five bits per character, lowest first; the last character is below 32. */
 static uint32_t eitp__read_packed(const char **text) {
     uint32_t value = 0, digit;
     unsigned shift = 0;
@@ -16,13 +16,13 @@ static uint32_t eitp__read_packed(const char **text) {
     return value;
 }
 
-/* Reads a difference to `before`. */
+/* Reads a difference from `before`. */
 static uint32_t eitp__read_packed_step(const char **text, uint32_t before) {
     const uint32_t number = eitp__read_packed(text);
     return number & 1 ? before - (number + 1) / 2 : before + number / 2;
 }
 
-/* What the code point at `index` in a group becomes. */
+/* Decomposes the code point at `index` in a group. */
 static size_t eitp__read_group(const char *text, uint32_t index, uint32_t *parts) {
     uint32_t first = 0, length = 0;
     for (uint32_t i = 0; i <= index; i++) {
@@ -37,7 +37,7 @@ static size_t eitp__read_group(const char *text, uint32_t index, uint32_t *parts
 EITP__PRIVATE size_t eitp__unicode_decompose_compatibly(uint32_t code_point,
                                                         uint32_t parts[EITP__UNICODE_COMPATIBLE_PARTS]) {
     size_t low = 0, high = EITP__COUNT(eitp__unicode_compatible), length = 0;
-    while (high - low > 1) { /* the last group that begins at or before the code point is in [low, high) */
+    while (high - low > 1) { /* the last group that starts at or before the code point is in [low, high) */
         const size_t middle = (low + high) / 2;
         if (eitp__unicode_compatible[middle].first <= code_point)
             low = middle;

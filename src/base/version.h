@@ -1,4 +1,4 @@
-/* The version, and the entry points that have it in their names for the linker. */
+/* The version, and the entry points whose symbol names include it. */
 #ifndef EITP_VERSION_H
 #define EITP_VERSION_H
 
@@ -8,10 +8,9 @@
 #define EITP_VERSION_STRING "0.1.0"
 
 /*
- * Structs that programs allocate may grow with the minor version. A program that is compiled with one version of eitp.h
- * must therefore not be linked with the implementation of another: the linker reports that, for instance,
- * eitp_context_create_0_1 is undefined. Every program calls one of these functions. A patch version changes no
- * declaration.
+ * Structs that programs allocate may grow with the minor version. A program compiled with one version of eitp.h must
+ * therefore not be linked with the implementation of another. If it is, the linker reports an undefined symbol such as
+ * eitp_context_create_0_1, since every program calls one of these functions. A patch version changes no declaration.
  */
 #define EITP__JOIN_VERSION(name, major, minor) name##_##major##_##minor
 #define EITP__EXPAND_VERSION(name, major, minor) EITP__JOIN_VERSION(name, major, minor)

@@ -12,7 +12,7 @@ typedef struct eitp__worker_job {
 
 struct eitp__worker {
     eitp_host host;
-    eitp__worker_job *jobs;   /* job n is at n % queue */
+    eitp__worker_job *jobs;   /* job n is stored at n % queue */
     size_t queue;             /* number of jobs that may wait */
     uint64_t submitted, done; /* numbers of the last job submitted and finished */
     eitp_status status;       /* of the first failure */
@@ -78,7 +78,7 @@ static void *eitp__worker_thread(void *argument) {
 
 EITP__PRIVATE int eitp__thread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *argument),
                                       void *argument) {
-/* A system header before eitp.h may have hidden the functions of signals. */
+/* A system header before eitp.h may have hidden the signal functions. */
 #if !defined(__GLIBC__) || defined(__USE_POSIX199506)
     static const int of_thread[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF};
     sigset_t blocked, before;
@@ -95,7 +95,8 @@ EITP__PRIVATE int eitp__thread_create(pthread_t *thread, const pthread_attr_t *a
 #endif
 }
 
-/* Jobs may call a program's functions (eitp_task.read). The system's default would count against RLIMIT_AS. */
+/* Jobs may call a program's functions (eitp_task.read). The system's default stack size would count towards
+   RLIMIT_AS. */
 #define EITP__WORKER_STACK ((size_t)1 << 20)
 
 static void eitp__worker_start(eitp__worker *worker) {
@@ -126,7 +127,7 @@ static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
         pthread_cond_wait(&worker->changed, &worker->mutex);
 }
 
-/* The same, until a time. */
+/* Like eitp__worker_await, with a deadline. */
 static void eitp__worker_await_until(eitp__worker *worker, uint64_t number, const struct timespec *end) {
     while (worker->done < number && !pthread_cond_timedwait(&worker->changed, &worker->mutex, end))
         continue;
@@ -238,7 +239,7 @@ EITP__PRIVATE eitp_status eitp__worker_wait(eitp__worker *worker, uint64_t numbe
 }
 
 EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error) {
-    /* Only the calling thread submits jobs, so `submitted` does not change meanwhile. */
+    /* Only the calling thread submits jobs, so `submitted` does not change here. */
     eitp_status status = eitp__worker_wait(worker, worker->submitted, error);
     worker->status = EITP_OK;
     return status;

@@ -5,10 +5,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/*
- * Threads are available without a further library with OpenMP, and in C libraries that include them. Elsewhere, and if
- * the thread cannot be created, a job runs when it is submitted.
- */
+/* Threads need no additional library with OpenMP, and in C libraries that include them. Elsewhere, and if the thread
+   cannot be created, a job runs when it is submitted. */
 #if EITP__WITH_OPENMP || (defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)) || defined(__APPLE__)
 #define EITP__WITH_WORKER 1
 #else
@@ -18,8 +16,8 @@
 #if EITP__WITH_WORKER
 #include <pthread.h>
 
-/* pthread_create for a thread of the library. Signals for the process are not delivered to it: a program's handlers run
-   on the program's own threads, and not after these have gone on. */
+/* Calls pthread_create for a thread of the library. Signals for the process are not delivered to this thread, so a
+   program's handlers run only on the program's own threads, and not after these have moved on. */
 EITP__PRIVATE int eitp__thread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *argument),
                                       void *argument);
 #endif
@@ -29,10 +27,10 @@ typedef struct eitp__worker eitp__worker;
 /* A job; `argument` must stay valid until the job has been waited for. It must not allocate or log: see eitp_host. */
 typedef eitp_status (*eitp__work)(void *argument, eitp_error *error);
 
-/* A queue for callers that wait for their jobs soon. */
+/* Queue length for callers that wait for their jobs soon. */
 #define EITP__WORKER_QUEUE ((size_t)64)
 
-/* `queue`: number of jobs that may wait, 1 or more. */
+/* Creates a worker. `queue`: number of jobs that may wait, 1 or more. */
 EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, size_t queue, eitp__worker **worker,
                                               eitp_error *error);
 

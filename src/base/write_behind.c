@@ -1,16 +1,16 @@
 #include "base/write_behind.h"
 
-/* Bytes that are copied and written at a time, and between two hints that a sync follows. */
+/* Bytes copied and written at a time, and between two hints that a sync follows. */
 #define EITP__BEHIND_CHUNK ((size_t)256 << 10)
 #define EITP__BEHIND_SYNC ((size_t)8 << 20)
 
 struct eitp__behind_file {
     eitp__write_behind *queue;
     eitp__file file;
-    char *path, *temporary; /* its name when it is finished, and until then */
-    char *directory;        /* of both */
+    char *path, *temporary; /* its final name, and its name until it is finished */
+    char *directory;        /* directory of both */
     size_t unsynced;        /* bytes written since the last hint that a sync follows */
-    int is_installed;       /* it has its name */
+    int is_installed;       /* renamed to its final name */
     eitp__behind_file *next;
 };
 
@@ -21,25 +21,25 @@ typedef struct eitp__behind_chunk {
     uint64_t offset;
     size_t size;
     unsigned char *data;
-    uint64_t job; /* the last that uses it; 0: being filled, or unused */
+    uint64_t job; /* last job that uses it; 0: being filled, or unused */
 } eitp__behind_chunk;
 
 struct eitp__write_behind {
     eitp_host host;
     eitp__worker *worker;       /* NULL: the caller writes */
-    eitp__behind_chunk *chunks; /* used in turn */
+    eitp__behind_chunk *chunks; /* used as a ring */
     size_t count;
-    unsigned char *memory; /* of all chunks */
-    size_t current;        /* the chunk that is filled; its size is 0 if it is free */
+    unsigned char *memory; /* memory of all chunks */
+    size_t current;        /* chunk being filled; its size is 0 if it is free */
     uint64_t last_job;
     int is_cancelled;   /* set by the calling thread: jobs do nothing */
-    int is_overwritten; /* a chunk was used twice: the copies are not whole */
+    int is_overwritten; /* a chunk was reused: the copies are incomplete */
     eitp__behind_file *files;
 };
 
 /* ---- Writing ---- */
 
-/* Storage writes while the next pieces are prepared. */
+/* Writes data, and lets storage work while the next pieces are prepared. */
 static eitp_status eitp__behind_put(eitp__behind_file *file, uint64_t offset, const void *data, size_t size,
                                     eitp_error *error) {
     eitp_status status = eitp__file_write(&file->file, offset, data, size, error);
@@ -62,7 +62,7 @@ static eitp_status eitp__behind_write_job(void *argument, eitp_error *error) {
                : eitp__behind_put(chunk->file, chunk->offset, chunk->data, chunk->size, error);
 }
 
-/* The first use of memory is slow. */
+/* Touches the memory in advance, since its first use is slow. */
 static eitp_status eitp__behind_touch_job(void *argument, eitp_error *error) {
     const eitp__behind_chunk *chunk = (const eitp__behind_chunk *)argument;
     (void)error;
@@ -163,7 +163,7 @@ EITP__PRIVATE void eitp__write_behind_destroy(eitp__write_behind *queue) {
 
 /* ---- Files ---- */
 
-/* Submits the chunk that is being filled, if there is one. */
+/* Submits the chunk being filled, if there is one. */
 static void eitp__behind_submit(eitp__write_behind *queue) {
     eitp__behind_chunk *chunk = &queue->chunks[queue->current];
     if (!chunk->size || chunk->job)
@@ -172,7 +172,7 @@ static void eitp__behind_submit(eitp__write_behind *queue) {
     queue->current = (queue->current + 1) % queue->count;
 }
 
-/* Waits until the current chunk is free, and begins it. */
+/* Waits until the current chunk is free, and starts filling it. */
 static eitp_status eitp__behind_begin_chunk(eitp__behind_file *file, uint64_t offset, eitp_error *error) {
     eitp__write_behind *queue = file->queue;
     eitp__behind_chunk *chunk = &queue->chunks[queue->current];
@@ -194,7 +194,7 @@ static int eitp__behind_continues(const eitp__behind_file *file, uint64_t offset
            chunk->size < EITP__BEHIND_CHUNK;
 }
 
-/* Copies a path, and derives those of the temporary file and of the directory. 0 if memory runs out. */
+/* Copies a path, and derives the paths of the temporary file and of the directory. Returns 0 if memory runs out. */
 static int eitp__behind_copy_paths(eitp__behind_file *file, const char *path) {
     const eitp_host *host = &file->queue->host;
     eitp__buffer temporary;
@@ -267,7 +267,7 @@ EITP__PRIVATE int eitp__behind_is_idle(eitp__write_behind *queue) {
     return !queue->worker || eitp__worker_wait_briefly(queue->worker, queue->last_job, 0);
 }
 
-/* Gives a written file its name. */
+/* Renames a written file to its final name. */
 static eitp_status eitp__behind_install(eitp__behind_file *file, eitp_error *error) {
     const eitp_host *host = &file->queue->host;
     eitp_status status = file->queue->worker ? EITP_OK : eitp__file_sync(&file->file, error);

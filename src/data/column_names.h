@@ -1,10 +1,10 @@
-/* Names that columns usually have, for tables without a column of the default name. */
+/* Common column names, for tables without a column of the default name. */
 #ifndef EITP_COLUMN_NAMES_H
 #define EITP_COLUMN_NAMES_H
 
 #include "base/json.h"
 
-/* What a column holds. */
+/* The role of a column. */
 typedef enum eitp__column_kind {
     EITP__COLUMN_TEXT,
     EITP__COLUMN_PAIR,
@@ -13,13 +13,13 @@ typedef enum eitp__column_kind {
     EITP__COLUMN_KINDS
 } eitp__column_kind;
 
-/* Bytes of a usual name with its end, at most. */
+/* Maximum bytes of a common name, including the terminating zero. */
 enum { EITP__USUAL_NAME_SIZE = 24 };
 
-/* True if texts or labels often are in a column of this name, in upper or lower case. Always false for other kinds. */
+/* True if columns with this name often hold text or labels. Case is ignored. Always false for other kinds. */
 EITP__PRIVATE int eitp__is_usual_name(eitp__column_kind kind, const char *name, size_t size);
 
-/* The only member of an object that has a usual name; NULL: none has, or several have. */
+/* Returns the only member of an object with a common name, or NULL if there is no such member or several. */
 EITP__PRIVATE const eitp_json *eitp__find_usual_member(const eitp_json *object, eitp__column_kind kind);
 
 #endif

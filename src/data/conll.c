@@ -27,7 +27,7 @@ static int eitp__is_column_byte(char byte) {
     return !strchr(" \t\r\n", byte) || !byte;
 }
 
-/* The next column from *at on, which moves behind it; size 0 at the end of the line. */
+/* Returns the next column from *at on, which moves behind it; size 0 at the end of the line. */
 static eitp_text eitp__conll_column(const eitp__buffer *line, size_t *at) {
     eitp_text column;
     while (*at < line->size && !eitp__is_column_byte(line->data[*at]))
@@ -47,7 +47,7 @@ static int eitp__conll_is_empty(const eitp__buffer *line) {
     return !first.size || (first.size == sizeof mark - 1 && !memcmp(first.bytes, mark, first.size));
 }
 
-/* Every line has as many columns as the first: else a missing label would be taken from another column. */
+/* Checks the number of columns: with fewer, the label would be read from another column. */
 static eitp_status eitp__conll_check_count(eitp__conll *conll, size_t count, eitp_error *error) {
     const char *path = conll->lines->reader->path;
     const size_t label = conll->label_column == EITP__LAST_COLUMN ? 0 : conll->label_column;
@@ -96,7 +96,7 @@ static eitp_status eitp__conll_add_line(eitp__conll *conll, eitp_error *error) {
 
 /* ---- A sentence ---- */
 
-/* Reads the next line; *ends is 1 if it ends a sentence, as the end of the file does. */
+/* Reads the next line. *ends is 1 if it ends a sentence, as does the end of the file. */
 static eitp_status eitp__conll_next_line(eitp__conll *conll, int *ends, int *is_end, eitp_error *error) {
     eitp__buffer_clear(&conll->line);
     eitp_status status = eitp__text_lines_add(conll->lines, &conll->line, is_end, error);

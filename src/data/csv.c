@@ -47,7 +47,7 @@ static int eitp__csv_ends(const eitp__csv *csv, size_t at) {
     return !left || *text == '\n' || (*text == '\r' && (left == 1 || text[1] == '\n'));
 }
 
-/* Reads the value of a field in quotes, from after the first one to after the last, over as many lines as it has. */
+/* Reads the value of a quoted field, from after its first quote to after its last, over all of its lines. */
 static eitp_status eitp__csv_read_quoted(eitp__csv *csv, const eitp__csv_field *field, eitp_error *error) {
     for (;;) {
         const char *text = csv->row.data + csv->at;
@@ -86,7 +86,7 @@ static void eitp__csv_read_plain(eitp__csv *csv) {
     eitp__buffer_add(&csv->cells, csv->row.data + begin, csv->at - begin);
 }
 
-/* A field that begins at csv->at; NULL if out of memory. */
+/* Adds a field that starts at csv->at; NULL if out of memory. */
 static eitp__csv_field *eitp__csv_add_field(eitp__csv *csv) {
     void *fields = csv->fields;
     const int has_room = eitp__reserve(csv->row.host, &fields, &csv->capacity, csv->count + 1, sizeof *csv->fields);

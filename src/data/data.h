@@ -6,78 +6,78 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* How a file is divided into texts. */
+/* File formats, which determine how a file is divided into documents. */
 typedef enum eitp_text_format {
-    EITP_FORMAT_AUTO = 0,   /* by the ending of its name, see eitp_text_files and eitp_table */
-    EITP_FORMAT_TEXT = 1,   /* the file is one text */
-    EITP_FORMAT_LINES = 2,  /* each line is a text */
-    EITP_FORMAT_CSV = 3,    /* RFC 4180; a column is the text */
+    EITP_FORMAT_AUTO = 0,   /* according to the file name's extension, see eitp_text_files and eitp_table */
+    EITP_FORMAT_TEXT = 1,   /* the file is one document */
+    EITP_FORMAT_LINES = 2,  /* each line is a document */
+    EITP_FORMAT_CSV = 3,    /* RFC 4180; one column holds the text */
     EITP_FORMAT_TSV = 4,    /* the same with tabs */
-    EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, or a list of objects; a member is the text */
-    EITP_FORMAT_CONLL = 6,  /* a word on each line, and its label in another column; an empty line ends a text */
-    EITP_FORMAT_CHAT = 7,   /* eitp_table: conversations in JSON Lines, or by name in CSV or TSV; the text is the whole
-                               line, or an object that the row becomes (eitp_chat_render) */
-    EITP_FORMAT_FOLDERS = 8 /* eitp_table: a directory with a directory, or a file, for each label */
+    EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, or a list of objects; one member holds the text */
+    EITP_FORMAT_CONLL = 6,  /* a word on each line, with its label in another column; an empty line ends a document */
+    EITP_FORMAT_CHAT = 7,   /* eitp_table: conversations in JSON Lines or, according to the extension, CSV or TSV; the
+                               text is the whole line, or an object built from the row (eitp_chat_render) */
+    EITP_FORMAT_FOLDERS = 8 /* eitp_table: a directory with a directory or file for each label */
 } eitp_text_format;
 
 /*
- * The texts in files, read piece by piece as UTF-8. A path is a file or a directory, which stands for all regular files
+ * Reads the documents of files as UTF-8, in pieces. A path is a file or a directory, which stands for all regular files
  * in it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file, or each
- * row of a table, is a document. Empty files and texts, and token files found in a directory, are skipped; the log says
- * so of files. It belongs to one thread at a time.
+ * row of a table, is a document. Empty files and documents, and token files found in a directory, are skipped; skipped
+ * files are logged. It belongs to one thread at a time.
  */
 typedef struct eitp_text_files eitp_text_files;
 
-/* Where texts are and how they are read: for eitp_text_files, and as `texts` in eitp_pack_config and eitp_table_config.
+/* The location and format of text files: for eitp_text_files, and as `texts` in eitp_pack_config and eitp_table_config.
    Start from eitp_text_files_config_default(); only `paths` and `path_count` must be set. */
 typedef struct eitp_text_files_config {
     const char *const *paths; /* files and directories; "-" is `input` */
     size_t path_count;
     /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .json, .jsonl, .ndjson, .conll, .bio
-       or .iob, else TEXT; eitp_table has defaults of its own. Only eitp_table reads CHAT and FOLDERS. */
+       or .iob, otherwise TEXT; eitp_table has its own defaults. Only eitp_table reads CHAT and FOLDERS. */
     eitp_text_format format;
-    const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
-    const char *text_column; /* of tables; NULL: "text", or the only column with a usual name; see eitp_table_config */
+    const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is dropped. */
+    const char *text_column; /* of tables; NULL: "text", or the only column with a common name; see eitp_table_config */
     const char *delimiter;   /* between the columns of CSV and TSV: one ASCII character, or comma, semicolon or tab;
-                                NULL or "auto": of CSV the one of these three that fits the first rows, of TSV a tab */
-    /* A line that is exactly this ends a document of a TEXT file, and is no part of it. "none": the file is one
-       document. NULL or "auto": "%" of a file of fortune(6), else none (docs/data.md). */
+                                NULL or "auto": for CSV the one of these three that fits the first rows, for TSV tab */
+    /* A line that is exactly this ends a document of a TEXT file and is not part of it. "none": the file is one
+       document. NULL or "auto": "%" for a fortune(6) file, otherwise none (docs/data.md). */
     const char *document_separator;
     int skip_bad;           /* nonzero: bad rows of tables are skipped, counted and logged; 0: the first is an error */
     int json_rows;          /* nonzero: .json files found in directories are tables too; 0: they are TEXT */
     int strict_utf8;        /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
     size_t read_size;       /* bytes read at a time; 0: the default. Results do not depend on it. */
-    eitp_text_source input; /* what "-" reads, up to the end of its first document, such as standard input; `read`
-                                NULL: nothing */
+    eitp_text_source input; /* the source for "-", read to the end of its first document, for example standard input;
+                               `read` NULL: none */
 } eitp_text_files_config;
 
 /* No paths; EITP_FORMAT_AUTO, UTF-8, invalid bytes become U+FFFD, the first bad row is an error, 65536 bytes at a
    time. */
 EITP_API eitp_text_files_config eitp_text_files_config_default(void);
 
-/* Checks and copies the configuration. A path that does not exist, and directories nested more than 32 deep (a symbolic
-   link to a parent), are EITP_ERROR_ARGUMENT. Close with eitp_text_files_close. */
+/* Checks and copies the configuration. A path that does not exist, and directories nested more than 32 deep (such as a
+   symbolic link to a parent), are EITP_ERROR_ARGUMENT. Close with eitp_text_files_close. */
 EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config,
                                           eitp_text_files **files, eitp_error *error);
 
 /* NULL is harmless. */
 EITP_API void eitp_text_files_close(eitp_text_files *files);
 
-/* Total size of all files in bytes, without "-", as of eitp_text_files_open. 0 for NULL. */
+/* Returns the total size of all files in bytes at the time of eitp_text_files_open, without "-". 0 for NULL. */
 EITP_API uint64_t eitp_text_files_bytes(const eitp_text_files *files);
 
 /*
- * A source that reads the remaining text of `files`, for instance for eitp_tokenizer_train; valid until `files` is
- * closed. A file that is not text in the encoding is EITP_ERROR_FORMAT, and the message has the command that converts
- * it: see docs/data.md. So is a bad row of a table. A table without the column is EITP_ERROR_ARGUMENT. With NULL,
- * reading fails with EITP_ERROR_ARGUMENT.
+ * Returns a source that reads the remaining text of `files`, for example for eitp_tokenizer_train; valid until `files`
+ * is closed. A file that is not text in the encoding is EITP_ERROR_FORMAT, and the message contains the command that
+ * converts it: see docs/data.md. A bad row of a table is also EITP_ERROR_FORMAT. A table without the column is
+ * EITP_ERROR_ARGUMENT. With NULL, reading fails with EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_text_source eitp_text_files_source(eitp_text_files *files);
 
 /* Progress of eitp_pack. `path` is the file being read, valid during the call. */
 typedef struct eitp_pack_progress {
     const char *path;
-    uint64_t text_bytes;       /* of the files, read so far */
+    uint64_t text_bytes;       /* bytes of the files read so far */
     uint64_t text_bytes_total; /* eitp_text_files_bytes */
     uint64_t documents;        /* started so far */
     uint64_t tokens;           /* encoded so far */
@@ -86,7 +86,7 @@ typedef struct eitp_pack_progress {
 /* Start from eitp_pack_config_default(); only texts.paths and texts.path_count must be set. */
 typedef struct eitp_pack_config {
     eitp_text_files_config texts;
-    /* Called after each read, by the thread that called eitp_pack; may be NULL. Any result but 0 stops packing with
+    /* Called after each read, by the thread that called eitp_pack; may be NULL. A nonzero result stops packing with
        EITP_ERROR_INTERRUPTED. */
     int (*progress)(void *user, const eitp_pack_progress *progress);
     void *user;
@@ -96,9 +96,9 @@ typedef struct eitp_pack_config {
 EITP_API eitp_pack_config eitp_pack_config_default(void);
 
 /*
- * Reads texts, encodes them and writes the ids to the token file `output_path`, with the tokenizer's end-of-text id, if
- * it has one, after each document: a file, or a row of a table. The memory needed does not depend on the size of the
- * texts; of tables, a row of 16 MiB at most is in memory.
+ * Reads and encodes documents and writes the ids to the token file `output_path`. The tokenizer's end-of-text id, if it
+ * has one, follows each document: a file, or a row of a table. The memory needed does not depend on the amount of text;
+ * tables need at most one row of 16 MiB.
  *
  * The file is written as "<output_path>.partial", synced and renamed: after a failure the previous file, if any, is
  * still at `output_path` (or, if only syncing the directory failed, the complete new one).
@@ -106,13 +106,12 @@ EITP_API eitp_pack_config eitp_pack_config_default(void);
  * Bytes that are not valid in the encoding become U+FFFD; in UTF-8 one for each maximal subpart of an ill-formed
  * sequence (The Unicode Standard, section 3.9 and table 3-7; Python's errors="replace"). They are counted in
  * info->invalid_bytes, with a warning for each file in the log. With strict_utf8 the first one is EITP_ERROR_FORMAT,
- * with file and position.
- * Text that reads "<|endoftext|>" becomes that token, see eitp_tokenizer.
+ * with file and position. The text "<|endoftext|>" becomes that token, see eitp_tokenizer.
  *
- * A path that does not exist, a token file among them, a table without the column, and texts that are all empty are
+ * A path that does not exist, a token file among the paths, a table without the column, and input without any text are
  * EITP_ERROR_ARGUMENT. A file that is compressed, binary or mostly not UTF-8 is EITP_ERROR_FORMAT, as docs/data.md
- * explains, and so is a bad row of a table, unless it is skipped. If `info` is not NULL, it receives the new file's
- * eitp_sample_file_info.
+ * explains. A bad row of a table is EITP_ERROR_FORMAT unless it is skipped. If `info` is not NULL, it receives the new
+ * file's eitp_sample_file_info.
  */
 EITP_API eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
                                const char *output_path, eitp_sample_file_info *info, eitp_error *error);
@@ -128,8 +127,9 @@ EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_f
                                        eitp_token_range *training, eitp_token_range *validation, eitp_error *error);
 
 /*
- * A range of an array, which is not copied. Reads all ids once to compute the hash: that of a token file with the same
- * ids. NULL gives a source without tokens. eitp_language_task checks the range; the ids are not checked here.
+ * Returns a source for a range of an array, which is not copied. Reads all ids once to compute the hash, which equals
+ * the hash of a token file with the same ids. NULL gives a source without tokens. eitp_language_task checks the range;
+ * the ids are not checked here.
  */
 EITP_API eitp_token_source eitp_token_memory_source(const int32_t *ids, uint64_t count, eitp_token_range range);
 

@@ -16,7 +16,7 @@ EITP__PRIVATE void eitp__documents_release(eitp__documents *documents) {
     memset(documents, 0, sizeof *documents);
 }
 
-/* Reads another piece of the text if nothing is left of the last one. */
+/* Reads another piece of the input if the last one is used up. */
 static eitp_status eitp__documents_fill(eitp__documents *documents, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!documents->left && !documents->has_ended)
@@ -25,7 +25,7 @@ static eitp_status eitp__documents_fill(eitp__documents *documents, eitp_error *
     return status;
 }
 
-/* Takes the rest of the line, or of the piece. */
+/* Consumes the rest of the line, or of the piece. */
 static const char *eitp__documents_take(eitp__documents *documents, size_t *size) {
     const char *text = documents->text;
     const char *feed = documents->left ? (const char *)memchr(text, '\n', documents->left) : NULL;
@@ -36,7 +36,7 @@ static const char *eitp__documents_take(eitp__documents *documents, size_t *size
     return text;
 }
 
-/* Holds the beginning of the next line until it is longer than a separator with its carriage return and line feed. */
+/* Holds the start of the next line until it is longer than a separator with its carriage return and line feed. */
 static eitp_status eitp__documents_hold(eitp__documents *documents, eitp_error *error) {
     const size_t most = strlen(documents->separator) + 2;
     eitp__buffer_clear(&documents->held);

@@ -7,10 +7,10 @@
 
 #include <float.h>
 
-/* As many as a model may have. */
+/* The maximum of a model. */
 enum { EITP__MAX_FILE_LABELS = 1 << 20 };
 
-/* Longest part of a label, in bytes, that a message quotes. */
+/* Maximum bytes of a label that a message quotes. */
 enum { EITP__QUOTED_LABEL = 60 };
 
 static int eitp__quoted_size(size_t size) {
@@ -28,7 +28,7 @@ static eitp_status eitp__label_text_check(const char *text, size_t size, eitp_er
     return EITP_OK;
 }
 
-/* Names of a classification go into the table. */
+/* Adds the configured names of a classification to the table. */
 static eitp_status eitp__example_labels_begin(eitp__example_labels *labels, eitp_error *error) {
     const eitp_labelled_pack_config *config = labels->config;
     for (int64_t i = 0; i < config->label_count; i++) {
@@ -94,14 +94,14 @@ static eitp_status eitp__label_number_check(const char *text, size_t size, eitp_
     return EITP_OK;
 }
 
-/* True if a label is one of those that are given, as it is written. */
+/* True if a label is one of the configured labels, as written. */
 static int eitp__is_given_label(const eitp__example_labels *labels, const char *text, size_t size) {
     uint32_t number;
     return labels->config->labels && size && !memchr(text, 0, size) &&
            eitp__label_table_find(&labels->table, text, size, &number);
 }
 
-/* Adds one label of the current example, without the white space around it unless a label with it is given. */
+/* Adds one label of the current example. White space around it is stripped unless a configured label has it. */
 static eitp_status eitp__example_label_add(eitp__example_labels *labels, const char *text, size_t size,
                                            eitp_error *error) {
     const int is_number = labels->config->problem == EITP_PROBLEM_REGRESSION;
@@ -139,7 +139,7 @@ static eitp_status eitp__example_label_split(eitp__example_labels *labels, const
     }
 }
 
-/* True if a label is the names of several. */
+/* True if a label consists of several names. */
 static int eitp__label_is_split(const eitp__example_labels *labels, const eitp_example *example,
                                 const eitp_text *text) {
     const char *bytes = text->bytes;
@@ -155,21 +155,21 @@ static int eitp__compare_label_numbers(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* Sorts the labels of an example that may have several, and refuses the same one twice. */
+/* Sorts the labels of an example that may have several, and refuses duplicates. */
 static eitp_status eitp__example_labels_distinct(eitp__example_labels *labels, eitp_error *error) {
     eitp__sort(labels->numbers, labels->count, sizeof *labels->numbers, eitp__compare_label_numbers);
     for (size_t i = 1; i < labels->count; i++) {
         if (labels->numbers[i] == labels->numbers[i - 1])
             return eitp__fail(
                 error, EITP_ERROR_ARGUMENT,
-                "label '%.*s' occurs twice; an example has the names of its labels, not a number for each "
-                "label, unless problem is EITP_PROBLEM_REGRESSION",
+                "label '%.*s' occurs twice; list the names of an example's labels, not a number for each label, "
+                "unless problem is EITP_PROBLEM_REGRESSION",
                 EITP__QUOTED_LABEL, eitp__label_table_name(&labels->table, labels->numbers[i]));
     }
     return EITP_OK;
 }
 
-/* The number of labels against the problem. */
+/* Checks the number of labels against the problem. */
 static eitp_status eitp__example_labels_check(eitp__example_labels *labels, eitp_error *error) {
     const eitp_problem problem = labels->config->problem;
     if (problem == EITP_PROBLEM_SINGLE_LABEL && labels->count != 1)
@@ -185,7 +185,7 @@ static eitp_status eitp__example_labels_check(eitp__example_labels *labels, eitp
     return EITP_OK;
 }
 
-/* An example without a label: all or none may be so, unless they may have any number. */
+/* Handles an example without a label: unless any number is allowed, either all examples or none lack labels. */
 static eitp_status eitp__example_labels_none(eitp__example_labels *labels, eitp_error *error) {
     const int may_be_none = labels->config->problem == EITP_PROBLEM_MULTI_LABEL;
     if (!may_be_none && (labels->config->problem != EITP_PROBLEM_UNKNOWN || labels->config->labels || labels->labelled))
@@ -203,13 +203,14 @@ EITP__PRIVATE int eitp__example_labels_are_of_words(eitp__example_labels *labels
     return labels->problem == EITP_PROBLEM_TOKENS && example->words;
 }
 
-/* A label for each word. */
+/* Reads a label for each word. */
 static eitp_status eitp__example_labels_read_words(eitp__example_labels *labels, const eitp_example *example,
                                                    eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!example->words)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a text, and its words have labels; give it as a list of words, or with a word on each line");
+                          "the example is not a list of words, but its words have labels; pass a list of words, or "
+                          "one word on each line");
     if (!example->label_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the labels are missing; each word needs one");
     if (example->label_count != example->word_count)
@@ -248,8 +249,8 @@ EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels,
         return eitp__example_labels_none(labels, error);
     if (labels->unlabelled)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "this example has a label, but the %llu before it have none; give all of them labels, or set "
-                          "problem, so that those without are bad",
+                          "this example has a label, but the %llu before it have none; label all of them, or set "
+                          "problem to treat examples without labels as bad",
                           (unsigned long long)labels->unlabelled);
     eitp_status status = eitp__example_labels_read(labels, example, error);
     if (status != EITP_OK) {
@@ -284,7 +285,7 @@ static eitp_problem eitp__labels_problem(const eitp__example_labels *labels) {
     return has_fraction ? EITP_PROBLEM_REGRESSION : EITP_PROBLEM_SINGLE_LABEL;
 }
 
-/* Numbers to predict: their bits, and the names that were given. */
+/* Sets the values of a regression: the bits of the numbers, and the configured names. */
 static void eitp__labels_as_numbers(const eitp__example_labels *labels, eitp__label_meaning *meaning) {
     const eitp_labelled_pack_config *config = labels->config;
     for (uint32_t i = 0; i < labels->table.count; i++) {
@@ -299,13 +300,13 @@ static void eitp__labels_as_numbers(const eitp__example_labels *labels, eitp__la
         eitp__buffer_add(&meaning->names, config->labels[i], strlen(config->labels[i]) + 1);
 }
 
-/* Names: their order, and their text. */
+/* Sets the values of a classification: the order and the text of the names. */
 static eitp_status eitp__labels_as_names(const eitp__example_labels *labels, eitp__label_meaning *meaning,
                                          eitp_error *error) {
     const size_t count = labels->table.count, bytes = count * sizeof(uint32_t);
     if (count > EITP__MAX_FILE_LABELS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%llu different labels exceed the limit of %d; is this the column of the labels?",
+                          "%llu different labels exceed the limit of %d; check that this is the column of the labels",
                           (unsigned long long)count, (int)EITP__MAX_FILE_LABELS);
     uint32_t *order = (uint32_t *)eitp__allocate_uninitialized(labels->host, bytes);
     eitp_status status = EITP_OK;

@@ -1,4 +1,4 @@
-/* JSON lists: objects are found by their braces, and parsed by those who read them. */
+/* JSON lists: objects are found by their braces; the caller parses them. */
 #include "data/json_list.h"
 
 #include "base/unicode.h"
@@ -28,7 +28,7 @@ EITP__PRIVATE int eitp__json_list_begin(eitp__json_list *list, const char *text,
     return 1;
 }
 
-/* Reads the next line once the last one is used up. *is_end is 1 at the end of the text. */
+/* Reads the next line once the last one is used up. *is_end is 1 at the end of the input. */
 static eitp_status eitp__json_list_fill(eitp__json_list *list, int *is_end, eitp_error *error) {
     eitp_status status = EITP_OK;
     *is_end = 0;
@@ -40,7 +40,7 @@ static eitp_status eitp__json_list_fill(eitp__json_list *list, int *is_end, eitp
     return status;
 }
 
-/* Goes to the next character that is not white space; *c is 0 at the end of the text. */
+/* Moves to the next character that is not white space; *c is 0 at the end of the input. */
 static eitp_status eitp__json_list_next(eitp__json_list *list, char *c, eitp_error *error) {
     int is_end = 0;
     eitp_status status = eitp__json_list_fill(list, &is_end, error);
@@ -52,7 +52,7 @@ static eitp_status eitp__json_list_next(eitp__json_list *list, char *c, eitp_err
     return status;
 }
 
-/* The column of the next character, in characters from 1. */
+/* Returns the column of the next character, in characters from 1. */
 static uint64_t eitp__json_list_column(const eitp__json_list *list) {
     return eitp__utf8_count(list->text.data, list->at) + 1;
 }
@@ -63,13 +63,13 @@ static eitp_status eitp__json_list_fail(const eitp__json_list *list, const char 
                       (unsigned long long)(list->text.size ? eitp__json_list_column(list) : 1), expected);
 }
 
-/* Where the scan of an object is. */
+/* The state of the scan of an object. */
 typedef struct eitp__json_scan {
     size_t depth; /* of braces */
     int in_text, is_escaped;
 } eitp__json_scan;
 
-/* Goes on with the scan; returns the number of bytes up to the end of the object, or all. */
+/* Continues the scan; returns the number of bytes up to the end of the object, or all. */
 static size_t eitp__json_scan_add(eitp__json_scan *scan, const char *text, size_t size) {
     for (size_t i = 0; i < size; i++) {
         if (scan->is_escaped)
@@ -86,7 +86,7 @@ static size_t eitp__json_scan_add(eitp__json_scan *scan, const char *text, size_
     return size;
 }
 
-/* Adds the object that begins here to the row. */
+/* Appends the object that starts here to the row. */
 static eitp_status eitp__json_list_take(eitp__json_list *list, eitp__buffer *row, eitp_error *error) {
     eitp__json_scan scan = EITP__ZERO;
     int is_end = 0;
@@ -110,7 +110,7 @@ static eitp_status eitp__json_list_take(eitp__json_list *list, eitp__buffer *row
     return status == EITP_OK && scan.depth ? eitp__json_list_fail(list, "the end of an object", error) : status;
 }
 
-/* After the bracket that ends the list. */
+/* Checks the input after the bracket that ends the list. */
 static eitp_status eitp__json_list_end(eitp__json_list *list, eitp_error *error) {
     char c;
     list->at++;
@@ -136,12 +136,12 @@ static eitp_status eitp__json_list_element(eitp__json_list *list, eitp__buffer *
     return status == EITP_OK ? eitp__json_list_take(list, row, error) : status;
 }
 
-/* Reads what follows a mistake, for the statistics of the text. */
+/* Reads the input after a mistake, for the statistics of the text. */
 static eitp_status eitp__json_list_skip(eitp__json_list *list, int *is_end, eitp_error *error) {
     eitp_status status = EITP_OK;
     uint64_t line;
     *is_end = 0;
-    /* A line that is too long is skipped by the next call; a text that cannot be read stays where it is. */
+    /* A line that is too long is skipped by the next call; input that cannot be read does not advance. */
     do {
         line = list->lines->line;
         eitp__buffer_clear(&list->text);

@@ -28,7 +28,7 @@ EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const
     return eitp__utf8_count(rows->row.data + begin, value->begin - begin) + (begin ? 1 : rows->column);
 }
 
-/* Fails at a value; `what` ends with the kind that was expected. */
+/* Fails at a value; `what` names the expected kinds. */
 static eitp_status eitp__json_rows_fail(const eitp__json_rows *rows, const eitp_json *value, const char *name,
                                         const char *expected, eitp_error *error) {
     static const char *const kinds[] = {"null", "a boolean", "a number", "a string", "a list", "an object"};
@@ -46,7 +46,7 @@ static int eitp__json_rows_is_blank(const eitp__buffer *row) {
     return 1;
 }
 
-/* A single JSON text over several lines is a frequent mistake, and shows in its first line. */
+/* Adds advice: a single JSON value over several lines is a frequent mistake, and shows in its first line. */
 static eitp_status eitp__json_rows_advise(eitp__json_rows *rows, eitp_status status, eitp_error *error) {
     rows->is_other_form = status == EITP_ERROR_FORMAT && rows->line == 1 && !rows->is_list;
     if (rows->is_other_form)
@@ -74,7 +74,7 @@ static eitp_status eitp__json_rows_element(eitp__json_rows *rows, int *is_end, e
     return status;
 }
 
-/* Reads the next row, and finds out from the first one what rows are. */
+/* Reads the next row. The first one determines what rows are. */
 static eitp_status eitp__json_rows_next(eitp__json_rows *rows, int *is_end, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!rows->is_list)
@@ -135,7 +135,7 @@ EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const cha
     eitp__word_list_clear(&rows->words);
     for (const eitp_json *word = member->first_child; word && status == EITP_OK; word = word->next) {
         if (word->kind != EITP_JSON_STRING)
-            return eitp__json_rows_fail(rows, word, name, "a text, or a list of words", error);
+            return eitp__json_rows_fail(rows, word, name, "a string or a list of words", error);
         status = eitp__word_list_add(&rows->words, word->text, word->text_size, error);
     }
     if (status != EITP_OK)
@@ -146,7 +146,7 @@ EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const cha
     return EITP_OK;
 }
 
-/* Stores a label, or returns 0 if it has another kind. */
+/* Stores a label, or returns 0 if the value has another kind. */
 static int eitp__json_rows_label(const eitp_json *value, eitp_text *label) {
     static const char *const booleans[] = {"false", "true"};
     if (value->kind == EITP_JSON_BOOLEAN) {

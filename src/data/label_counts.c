@@ -1,11 +1,11 @@
-/* How often labels occur, and class weights. */
+/* Label counts, and class weights computed from them. */
 #include "data/labelled.h"
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/label_counts.h"
 
-/* Counts labels of sample `number`; a label of -1 is not counted. */
+/* Counts the labels of sample `number`; a label of -1 is not counted. */
 static eitp_status eitp__count_labels_of(const eitp_labelled_source *source, uint64_t number, const int32_t *labels,
                                          int64_t count, uint64_t *counts, eitp_error *error) {
     for (int64_t i = 0; i < count; i++) {
@@ -18,7 +18,7 @@ static eitp_status eitp__count_labels_of(const eitp_labelled_source *source, uin
     return EITP_OK;
 }
 
-/* Reads all samples; `memory` has room for the targets or the labels of tokens of one. */
+/* Reads all samples. `memory` must hold the targets or token labels of one sample. */
 static eitp_status eitp__count_source_labels(const eitp_labelled_source *source, void *memory, uint64_t *counts,
                                              eitp_error *error) {
     const int is_tokens = source->problem == EITP_PROBLEM_TOKENS;
@@ -39,7 +39,7 @@ static eitp_status eitp__count_source_labels(const eitp_labelled_source *source,
     return EITP_OK;
 }
 
-/* Bytes that counting needs for the labels of one sample. */
+/* Returns the number of bytes needed for the labels of one sample. */
 static size_t eitp__label_bytes(const eitp_labelled_source *source) {
     return source->problem == EITP_PROBLEM_MULTI_LABEL ? (size_t)source->label_count * sizeof(float)
            : source->problem == EITP_PROBLEM_TOKENS    ? (size_t)source->max_length * sizeof(int32_t)

@@ -26,7 +26,7 @@ EITP__PRIVATE const char *eitp__label_table_name(const eitp__label_table *table,
     return table->text.data + table->offsets[number];
 }
 
-/* The slot of a label without zero bytes, or the free slot for it. */
+/* Returns the slot of a label without zero bytes, or the free slot for it. */
 static uint32_t *eitp__label_slot(const eitp__label_table *table, const char *text, size_t size) {
     uint64_t hash = eitp__fnv1a(EITP__FNV_START, text, size);
     hash ^= hash >> 32;
@@ -61,7 +61,7 @@ static int eitp__label_table_grow(eitp__label_table *table) {
     eitp__release(host, table->slots, table->slot_count * sizeof *table->slots);
     table->slots = slots;
     table->slot_count = slot_count;
-    /* In order of number, so that those added last can be removed without closing gaps. */
+    /* In order of number, so that the last labels can be removed without leaving gaps. */
     for (uint32_t i = 0; i < table->count; i++) {
         const char *name = eitp__label_table_name(table, i);
         *eitp__label_slot(table, name, strlen(name)) = i + 1;
@@ -97,7 +97,7 @@ EITP__PRIVATE void eitp__label_table_truncate(eitp__label_table *table, uint32_t
     }
 }
 
-/* A label as it is sorted. */
+/* A label during sorting. */
 typedef struct eitp__sorted_label {
     const char *name;
     double value; /* 0 if not all labels are numbers */
@@ -108,7 +108,7 @@ static int eitp__is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* Compares the digits that both texts begin with as whole numbers of any size, and moves past them. */
+/* Compares the digits at the start of both strings as whole numbers of any size, and moves past them. */
 static int eitp__compare_digits(const char **left, const char **right) {
     size_t left_size = 0, right_size = 0;
     while (**left == '0')
@@ -143,7 +143,7 @@ static int eitp__compare_label_names(const char *left, const char *right) {
     }
     if (!order && (*a || *b))
         order = *a ? 1 : -1;
-    /* Names that differ only in leading zeros. */
+    /* The names are equal or differ only in leading zeros. */
     return order ? order : strcmp(left, right);
 }
 

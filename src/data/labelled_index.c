@@ -77,7 +77,7 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
 
 /* ---- Repeats ---- */
 
-/* What sorting by texts needs of an entry. */
+/* The parts of an entry needed to sort by text. */
 typedef struct eitp__text_place {
     uint64_t hash;
     uint64_t entry;
@@ -113,7 +113,7 @@ static void eitp__mark_repeats(eitp__labelled_index *index, const eitp__text_pla
     }
 }
 
-/* Closes the gaps of samples that were dropped. */
+/* Closes the gaps of dropped samples. */
 static void eitp__drop_marked(eitp__labelled_index *index) {
     size_t kept = 0, values = 0;
     for (size_t i = 0; i < index->count; i++) {
@@ -141,7 +141,7 @@ EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *ind
     const size_t bytes = index->count * sizeof(eitp__text_place);
     eitp__text_place *places = (eitp__text_place *)eitp__allocate_uninitialized(index->host, bytes);
     if (index->count && !places)
-        return eitp__fail_memory(error, bytes, "finding repeated texts");
+        return eitp__fail_memory(error, bytes, "finding repeated examples");
     for (size_t i = 0; i < index->count; i++) {
         places[i].hash = index->entries[i].record.text_hash;
         places[i].entry = i;

@@ -1,4 +1,4 @@
-/* The index of a labelled file while it is packed: what is kept of each example besides its ids. */
+/* The index of a labelled file during packing: the data of each example other than its ids. */
 #ifndef EITP_LABELLED_INDEX_H
 #define EITP_LABELLED_INDEX_H
 
@@ -9,8 +9,8 @@
 /* A packed example. */
 typedef struct eitp__labelled_entry {
     eitp__sample_record record;
-    uint32_t cut;       /* tokens that it lost, */
-    uint32_t cut_words; /* and words of which it lost all, with EITP_PROBLEM_TOKENS */
+    uint32_t cut;       /* tokens lost to truncation */
+    uint32_t cut_words; /* with EITP_PROBLEM_TOKENS, words that lost all their tokens */
     int is_pair;
 } eitp__labelled_entry;
 
@@ -18,10 +18,11 @@ typedef struct eitp__labelled_index {
     const eitp_host *host;
     eitp__labelled_entry *entries;
     size_t count, capacity;
-    /* Labels: their numbers in the table of labels, then their meaning; EITP__NO_LABEL for a token without one. */
+    /* Labels: first their numbers in the label table, then their final values; EITP__NO_LABEL for an unlabelled
+       token. */
     uint32_t *values;
     size_t value_count, value_capacity;
-    float *weights; /* of values with `weighs_values`, else of entries; NULL while all are 1 */
+    float *weights; /* of values with `weighs_values`, otherwise of entries; NULL while all are 1 */
     size_t weight_count, weight_capacity;
     int weighs_values;
 } eitp__labelled_index;
@@ -29,23 +30,22 @@ typedef struct eitp__labelled_index {
 EITP__PRIVATE void eitp__labelled_index_init(eitp__labelled_index *index, const eitp_host *host);
 EITP__PRIVATE void eitp__labelled_index_release(eitp__labelled_index *index);
 
-/* Makes room for an entry with `value_count` values. */
+/* Reserves memory for an entry with `value_count` values. */
 EITP__PRIVATE eitp_status eitp__labelled_index_reserve(eitp__labelled_index *index, size_t value_count,
                                                        eitp_error *error);
 
-/* Adds an entry, whose first_value and value_count are set, in the room that was made. */
+/* Adds an entry, whose first_value and value_count are set, in the reserved memory. */
 EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__labelled_entry entry,
                                             const uint32_t *values, size_t value_count);
 
-/* Adds `count` weights, those of the entry that is added next: one, or one for each of its values. */
+/* Adds the `count` weights of the next entry: one, or one for each of its values. */
 EITP__PRIVATE eitp_status eitp__labelled_index_weigh(eitp__labelled_index *index, const float *weights, size_t count,
                                                      eitp_error *error);
 
-/* Replaces the numbers of labels by their meaning. */
+/* Replaces label numbers by their final values. */
 EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, const eitp__label_meaning *meaning);
 
-/* Counts repeated and ambiguous samples in *info, by the hashes of their texts and by their values; drops them if
-   info->dedup is set. */
+/* Counts repeated and ambiguous samples in *info, by their text hashes and values; drops them if info->dedup is set. */
 EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_sample_file_info *info,
                                                        eitp_error *error);
 

@@ -1,4 +1,4 @@
-/* Labelled samples in arrays, and what is counted of the labels of any source. */
+/* Labelled samples in arrays. */
 #include "data/labelled.h"
 
 #include "base/checksum.h"
@@ -67,7 +67,8 @@ static eitp_status eitp__check_array_targets(const eitp_labelled_arrays *arrays,
 static eitp_status eitp__arrays_check_sample(const eitp_labelled_arrays *arrays, uint64_t number, eitp_error *error) {
     const uint64_t first = arrays->starts[number], end = arrays->starts[number + 1];
     if (end <= first || end - first > INT32_MAX)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu begins at id %llu and ends at %llu: it needs ids",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sample %llu starts at id %llu and ends at %llu; it needs at least one id",
                           (unsigned long long)number, (unsigned long long)first, (unsigned long long)end);
     for (uint64_t i = first; i < end; i++) {
         if (arrays->ids[i] < 0 || (arrays->segments && arrays->segments[i] < 0))
@@ -84,7 +85,7 @@ static eitp_status eitp__arrays_check_sample(const eitp_labelled_arrays *arrays,
     return eitp__has_targets(arrays) ? eitp__check_array_targets(arrays, number, error) : EITP_OK;
 }
 
-/* The first weight and the number of them. */
+/* Returns the first weight and the number of weights. */
 static const float *eitp__array_weights(const eitp_labelled_arrays *arrays, uint64_t *count) {
     const uint64_t first = arrays->problem == EITP_PROBLEM_TOKENS ? arrays->starts[0] : 0;
     *count = arrays->problem == EITP_PROBLEM_TOKENS ? arrays->starts[arrays->count] - first : arrays->count;

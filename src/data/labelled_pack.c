@@ -1,4 +1,4 @@
-/* Packs examples into a labelled file: encodes texts, finds out what labels are, drops repeats, writes. */
+/* Packs examples into a labelled file: encodes text, infers the kind of labels, drops repeats, writes. */
 #include "data/labelled.h"
 
 #include "base/checksum.h"
@@ -12,16 +12,16 @@
 
 #include <float.h>
 
-/* Bad examples that the log names, and tokens that there is room for before an example needs more. */
+/* Number of bad examples that are logged, and initial capacity in tokens for an example. */
 enum { EITP__LOGGED_EXAMPLES = 10, EITP__FIRST_TOKENS = 16 };
 
 static const eitp_setting eitp__labelled_pack_settings[] = {
     EITP__SETTING(eitp_labelled_pack_config, , problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, REFUSED,
-                  "auto single several numbers words", "what labels are; auto: what the examples say"),
+                  "auto single several numbers words", "kind of labels; auto: inferred from the examples"),
     EITP__SETTING(eitp_labelled_pack_config, , skip_bad, "on_bad_row", CHOICE, 0, 0, 0, 0, REFUSED, "stop skip",
-                  "whether an example that cannot be used is an error, or is skipped"),
+                  "stop at a bad example, or skip it"),
     EITP__SETTING(eitp_labelled_pack_config, , dedup, "dedup", FLAG, 0, 0, 1, 0, REFUSED, NULL,
-                  "leave out examples whose texts repeat those of an earlier one"),
+                  "leave out examples that repeat the text of an earlier one"),
 };
 
 EITP__PRIVATE const eitp_setting *eitp__labelled_pack_setting_table(size_t *count) {
@@ -37,10 +37,10 @@ eitp_labelled_pack_config eitp_labelled_pack_config_default(void) {
     return config;
 }
 
-/* How texts become a sequence of tokens. */
+/* One tokenizer, and how it encodes text into sequences. */
 typedef struct eitp__labelled_form {
     const eitp_tokenizer *tokenizer;
-    const char *member, *ordinal; /* of the configuration, and what messages call it */
+    const char *member, *ordinal; /* the member of the configuration, and its name in messages */
     eitp_sequence_config sequence;
     eitp_sequence_report report; /* of the current example */
 } eitp__labelled_form;
@@ -49,19 +49,19 @@ typedef struct eitp__labelled_packer {
     const eitp_host *host;
     const eitp_labelled_pack_config *config;
     eitp_labelled_pack_config conversations; /* the configuration with the label of conversations, for `config` */
-    eitp__labelled_form forms[2];            /* of the two tokenizers */
+    eitp__labelled_form forms[2];            /* one for each tokenizer */
     size_t form_count;
     eitp__example_labels labels;
     eitp__labelled_index index;
-    eitp__sample_writer writer; /* layout.info: the file so far */
+    eitp__sample_writer writer; /* layout.info describes the file so far */
     eitp__label_meaning meaning;
-    uint64_t examples;               /* read */
-    uint64_t unknown_bytes;          /* of their texts: see eitp_encoder_unknown_bytes */
-    uint64_t without_targets;        /* conversations that were left out, as nothing of them would be trained on */
-    uint64_t cut_targets;            /* of these, such as have an answer that was cut */
-    uint64_t shortest, longest;      /* tokens that they would need to keep the first of an answer */
+    uint64_t examples;               /* number read */
+    uint64_t unknown_bytes;          /* of their text: see eitp_encoder_unknown_bytes */
+    uint64_t without_targets;        /* conversations left out because they have no trained tokens */
+    uint64_t cut_targets;            /* of these, the ones with an answer that was cut */
+    uint64_t shortest, longest;      /* minimum and maximum tokens needed to reach the first token of an answer */
     uint64_t without_tools;          /* conversations whose tools the template leaves out */
-    int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
+    int32_t *ids, *segments, *words; /* of the current example; `words` is for EITP_PROBLEM_TOKENS */
     size_t id_capacity, segment_capacity, word_capacity;
 } eitp__labelled_packer;
 
@@ -75,12 +75,12 @@ static eitp_status eitp__labelled_check_length(const eitp__labelled_form *form, 
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown %s.truncation %d", form->member, truncation);
     if (sequence->max_length < 0 || (sequence->max_length && sequence->max_length <= added))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s.max_length must be more than the %ld special tokens of a text (got %ld)", form->member,
-                          (long)added, (long)sequence->max_length);
+                          "%s.max_length must be more than the %ld special tokens of a sequence (got %ld)",
+                          form->member, (long)added, (long)sequence->max_length);
     return EITP_OK;
 }
 
-/* Takes the length from the tokenizer's files unless the caller sets one. The log reports where they differ. */
+/* Reads the length limit from the tokenizer's files unless the caller sets one. Logs a difference. */
 static eitp_status eitp__labelled_set_length(const eitp_host *host, eitp__labelled_form *form, eitp_error *error) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(form->tokenizer);
     eitp_sequence_config *sequence = &form->sequence;
@@ -104,7 +104,7 @@ static eitp_status eitp__labelled_set_length(const eitp_host *host, eitp__labell
     return eitp__labelled_check_length(form, error);
 }
 
-/* Sets how the texts become sequences. */
+/* Sets how text is encoded. */
 static eitp_status eitp__labelled_set_forms(eitp__labelled_packer *packer, const eitp_tokenizer *tokenizer,
                                             eitp_error *error) {
     const eitp_labelled_pack_config *config = packer->config;
@@ -117,9 +117,8 @@ static eitp_status eitp__labelled_set_forms(eitp__labelled_packer *packer, const
     packer->form_count = config->second ? 2 : 1;
     if (config->second && config->problem == EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "problem is EITP_PROBLEM_TOKENS, but a file of two tokenizers has no labels of tokens; set "
-                          "another problem, "
-                          "or no second tokenizer");
+                          "problem is EITP_PROBLEM_TOKENS, but a file of two tokenizers cannot have token labels; "
+                          "set another problem, or remove the second tokenizer");
     for (size_t i = 0; i < packer->form_count && status == EITP_OK; i++)
         status = eitp__labelled_set_length(packer->host, &packer->forms[i], error);
     return status;
@@ -127,7 +126,7 @@ static eitp_status eitp__labelled_set_forms(eitp__labelled_packer *packer, const
 
 /* ---- An example ---- */
 
-/* Makes room for `needed` tokens. */
+/* Allocates memory for `needed` tokens. */
 static eitp_status eitp__labelled_reserve_tokens(eitp__labelled_packer *packer, size_t needed, eitp_error *error) {
     const size_t size = sizeof(int32_t);
     if (needed > INT32_MAX)
@@ -140,12 +139,12 @@ static eitp_status eitp__labelled_reserve_tokens(eitp__labelled_packer *packer, 
     return EITP_OK;
 }
 
-/* Encodes the words or the texts into packer->ids from `first` on, whose room is enlarged if it is too small. */
+/* Encodes the words or the text into packer->ids from `first` on, enlarging the memory if it is too small. */
 static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, eitp__labelled_form *form, size_t first,
                                          const eitp_example *example, int as_words, eitp_error *error) {
     const eitp_text *pair = example->pair.bytes ? &example->pair : NULL;
     for (;;) {
-        const size_t room = packer->word_capacity - first; /* the words are the last of the three that are enlarged */
+        const size_t room = packer->word_capacity - first; /* `words` is the last of the three to be enlarged */
         int32_t *ids = packer->ids + first, *segments = packer->segments + first;
         eitp_status status =
             as_words
@@ -161,7 +160,7 @@ static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, eitp__la
     }
 }
 
-/* An example must have a token of its texts. */
+/* Checks that an example has at least one token of its text. */
 static eitp_status eitp__labelled_check_tokens(const eitp__labelled_form *form, int is_pair, eitp_error *error) {
     const eitp_sequence_report *report = &form->report;
     const int32_t added = form->sequence.omit_special_tokens ? 0 : eitp_tokenizer_added_count(form->tokenizer, is_pair);
@@ -169,12 +168,13 @@ static eitp_status eitp__labelled_check_tokens(const eitp__labelled_form *form, 
         return EITP_OK;
     if (report->cut_first || report->cut_second)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s.max_length %ld leaves no room for tokens of the texts besides the %ld special ones",
-                          form->member, (long)form->sequence.max_length, (long)added);
+                          "%s.max_length %ld leaves no room for text after the %ld special tokens", form->member,
+                          (long)form->sequence.max_length, (long)added);
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text is empty: it has no tokens");
 }
 
-/* The first id of segment 1 that the tokenizer's template gives, or the number of ids in a sequence of one segment. */
+/* Finds the first id of segment 1 according to the tokenizer's template, or the number of ids if there is one
+   segment. */
 static eitp_status eitp__labelled_boundary(const int32_t *segments, size_t count, size_t *boundary, eitp_error *error) {
     size_t first = 0;
     while (first < count && segments[first] == 0)
@@ -182,15 +182,15 @@ static eitp_status eitp__labelled_boundary(const int32_t *segments, size_t count
     for (size_t i = first; i < count; i++) {
         if (segments[i] != 1)
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "the tokenizer's template gives token %llu segment %ld; a labelled file "
-                              "has segments 0 and then 1",
+                              "the tokenizer's template gives token %llu segment %ld; a labelled file has segments 0 "
+                              "and then 1",
                               (unsigned long long)i, (long)segments[i]);
     }
     *boundary = first;
     return EITP_OK;
 }
 
-/* Encodes a sequence of an example after those before it in *entry, and adds it there. */
+/* Encodes a sequence of an example after the previous ones in *entry, and adds it to the entry. */
 static eitp_status eitp__labelled_add_sequence(eitp__labelled_packer *packer, eitp__labelled_form *form,
                                                const eitp_example *example, int as_words, eitp__labelled_entry *entry,
                                                eitp_error *error) {
@@ -203,11 +203,10 @@ static eitp_status eitp__labelled_add_sequence(eitp__labelled_packer *packer, ei
     if (status == EITP_OK)
         status = eitp__labelled_boundary(packer->segments + first, report->count, &boundary, error);
     if (status == EITP_OK && packer->form_count > 1 && boundary != report->count)
-        status =
-            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                       "the tokenizer's template gives token %llu segment 1, which in a file of two tokenizers the "
-                       "second one has; use a tokenizer that gives a single text segment 0",
-                       (unsigned long long)boundary);
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "the tokenizer's template gives token %llu segment 1, which is reserved for the second "
+                            "tokenizer; use a tokenizer that gives a single text segment 0",
+                            (unsigned long long)boundary);
     if (status != EITP_OK)
         return first ? eitp__fail_prefix(error, status, "second tokenizer") : status;
     entry->record.boundary = first ? (uint32_t)first : (uint32_t)boundary;
@@ -218,7 +217,8 @@ static eitp_status eitp__labelled_add_sequence(eitp__labelled_packer *packer, ei
     return EITP_OK;
 }
 
-/* With two tokenizers an example is one text, and labels are not of its words, which are other tokens in each. */
+/* Checks an example for two tokenizers: it must not be a pair or have word labels, as words have other tokens in
+   each. */
 static eitp_status eitp__labelled_check_second(const eitp__labelled_packer *packer, const eitp_example *example,
                                                eitp_error *error) {
     const eitp__example_labels *labels = &packer->labels;
@@ -226,12 +226,11 @@ static eitp_status eitp__labelled_check_second(const eitp__labelled_packer *pack
         return EITP_OK;
     if (example->pair.bytes)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a pair of texts, but in a file of two tokenizers a sample is one text; drop the other text");
+                          "the example is a pair, but with two tokenizers a sample has one text; drop the second text");
     if (labels->problem == EITP_PROBLEM_UNKNOWN && !labels->labelled && example->words && example->labels_are_list)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the words have labels, which a file of two tokenizers does not have; drop them, or set "
-                          "problem to what they "
-                          "are for the text as a whole");
+                          "the words have labels, which a file of two tokenizers cannot have; drop them, or set "
+                          "problem to their meaning for the whole text");
     return EITP_OK;
 }
 
@@ -245,7 +244,7 @@ static uint64_t eitp__text_hash(const eitp_example *example) {
     return eitp__fnv1a(hash, example->pair.bytes, example->pair.size);
 }
 
-/* The values of the tokens, in the place of their words: the first token of each word has its label. */
+/* Returns the values of the tokens, overwriting their words: the first token of each word has its label. */
 static const uint32_t *eitp__labelled_token_values(const eitp__labelled_packer *packer, size_t count) {
     uint32_t *values = (uint32_t *)(void *)packer->words;
     for (size_t i = count; i-- > 0;) {
@@ -257,7 +256,7 @@ static const uint32_t *eitp__labelled_token_values(const eitp__labelled_packer *
 
 /* ---- A conversation ---- */
 
-/* The weights of the tokens of a conversation, in the place of their segments. */
+/* Returns the weights of the tokens of a conversation, overwriting their segments. */
 static float *eitp__labelled_weights(const eitp__labelled_packer *packer) {
     return (float *)(void *)packer->segments;
 }
@@ -287,7 +286,8 @@ static eitp_status eitp__labelled_encode_chat(eitp__labelled_packer *packer, con
 #endif
 }
 
-/* The values of the tokens: the only label, or none, whose weight does not matter and becomes 1. */
+/* Returns the values of the tokens: the only label, or none; the weight of an unlabelled token is irrelevant and
+   becomes 1. */
 static const uint32_t *eitp__labelled_chat_values(const eitp__labelled_packer *packer, size_t count) {
     float *weights = eitp__labelled_weights(packer);
     uint32_t *values = (uint32_t *)(void *)packer->words;
@@ -340,7 +340,7 @@ static eitp_status eitp__labelled_pack_conversation(eitp__labelled_packer *packe
     return status;
 }
 
-/* Gives the tokens that are trained on their label. */
+/* Configures the label for trained tokens. */
 static eitp_status eitp__labelled_use_chat(eitp__labelled_packer *packer, eitp_error *error) {
     static const char *const names[] = {"trained"};
     const eitp_labelled_pack_config *config = packer->config;
@@ -348,8 +348,8 @@ static eitp_status eitp__labelled_use_chat(eitp__labelled_packer *packer, eitp_e
         return EITP_OK;
     if (config->second || config->labels || config->problem)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "conversations have one tokenizer and no labels of their own: leave second, problem and "
-                          "labels as they are");
+                          "conversations use one tokenizer and have no other labels: leave second, problem and "
+                          "labels unset");
     packer->conversations = *config;
     packer->index.weighs_values = 1;
     packer->conversations.problem = EITP_PROBLEM_TOKENS;
@@ -362,7 +362,7 @@ static eitp_status eitp__labelled_use_chat(eitp__labelled_packer *packer, eitp_e
 
 /* ---- Writing ---- */
 
-/* Reads the weight of an example in the loss. */
+/* Reads the loss weight of an example. */
 static eitp_status eitp__example_weight(const eitp_example *example, float *weight, eitp_error *error) {
     const char *text = example->weight.bytes;
     const size_t size = text ? eitp__utf8_trim(&text, example->weight.size) : 0;
@@ -370,11 +370,11 @@ static eitp_status eitp__example_weight(const eitp_example *example, float *weig
     if (size && (!eitp__json_read_number(text, size, &value) || !(value >= 0 && value <= FLT_MAX)))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the weight must be a number of at least 0 (got '%.*s')",
                           (int)(size < 40 ? size : 40), text);
-    *weight = value > 0 ? (float)value : 0; /* no negative zero */
+    *weight = value > 0 ? (float)value : 0; /* avoids negative zero */
     return EITP_OK;
 }
 
-/* Adds the weight of an example, which all its words have. */
+/* Adds the weight of an example, which applies to all its words. */
 static eitp_status eitp__labelled_add_weight(eitp__labelled_packer *packer, float weight, int as_words, size_t length,
                                              eitp_error *error) {
     float *weights = eitp__labelled_weights(packer);
@@ -431,7 +431,7 @@ static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, co
     return status;
 }
 
-/* Puts the place of an example before a message. */
+/* Prefixes a message with the location of an example. */
 static eitp_status eitp__labelled_place_error(const eitp__labelled_packer *packer, const eitp_example *example,
                                               eitp_status status, eitp_error *error) {
     if (!example->path)
@@ -487,7 +487,7 @@ static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *p
 
 /* ---- All examples ---- */
 
-/* As a header has it: flags are 0 or 1. */
+/* Returns the sequence settings as stored in a header: flags are 0 or 1. */
 static eitp_sequence_config eitp__labelled_stored_sequence(const eitp__labelled_form *form) {
     eitp_sequence_config sequence = form->sequence;
     sequence.truncate_left = sequence.truncate_left != 0;
@@ -536,7 +536,7 @@ static eitp_status eitp__labelled_pack_all(eitp__labelled_packer *packer, const 
     }
 }
 
-/* Reports the conversations that were left out: those without an answer, and those whose answers were cut. */
+/* Logs the conversations that were left out: those without an answer, and those whose answers were cut. */
 static void eitp__labelled_warn_targets(const eitp__labelled_packer *packer) {
     const uint64_t silent = packer->without_targets - packer->cut_targets;
     if (silent)
@@ -545,27 +545,27 @@ static void eitp__labelled_warn_targets(const eitp__labelled_packer *packer) {
                        (unsigned long long)silent, (unsigned long long)packer->examples);
     if (packer->cut_targets)
         eitp__log_line(packer->host, EITP_LOG_WARNING,
-                       "skipped %llu of %llu conversations, which have no answer in their first %ld tokens, where they "
-                       "are cut; a sequence.max_length of %llu would reach %s",
+                       "skipped %llu of %llu conversations, which have no answer before they are cut at %ld tokens; "
+                       "a sequence.max_length of %llu would reach %s",
                        (unsigned long long)packer->cut_targets, (unsigned long long)packer->examples,
                        (long)packer->forms[0].sequence.max_length, (unsigned long long)packer->longest,
                        packer->cut_targets == 1 ? "it" : "them");
 }
 
-/* Fails because nothing of any conversation would be trained on. */
+/* Fails because no conversation has trained tokens. */
 static eitp_status eitp__labelled_fail_targets(const eitp__labelled_packer *packer, eitp_error *error) {
     if (!packer->cut_targets)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "no conversation has an answer to train on; answers are messages with the role assistant");
     if (packer->shortest == packer->longest)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "no conversation has an answer in its first %ld tokens, where it is cut; a "
-                          "sequence.max_length of %llu would reach the answers",
+                          "no conversation has an answer before it is cut at %ld tokens; a sequence.max_length of "
+                          "%llu would reach the answers",
                           (long)packer->forms[0].sequence.max_length, (unsigned long long)packer->longest);
     return eitp__fail(
         error, EITP_ERROR_ARGUMENT,
-        "no conversation has an answer in its first %ld tokens, where it is cut; a sequence.max_length of "
-        "%llu would reach the first answer, and one of %llu all of them",
+        "no conversation has an answer before it is cut at %ld tokens; a sequence.max_length of %llu would reach the "
+        "first answer, and one of %llu all of them",
         (long)packer->forms[0].sequence.max_length, (unsigned long long)packer->shortest,
         (unsigned long long)packer->longest);
 }
@@ -588,7 +588,7 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
     if (packer->without_targets == packer->examples)
         return eitp__labelled_fail_targets(packer, error);
     if (!packer->index.count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "all %llu examples are bad and were skipped; the log says why",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "all %llu examples are bad and were skipped; see the log",
                           (unsigned long long)packer->examples);
     eitp_status status = eitp__example_labels_finish(&packer->labels, &packer->meaning, error);
     if (status != EITP_OK)
@@ -600,7 +600,7 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
     status = eitp__labelled_index_repeats(&packer->index, info, error);
     if (status == EITP_OK && !packer->index.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "no sample is left: all %llu examples have texts that occur with different labels",
+                          "no sample is left: the text of each of the %llu examples occurs with different labels",
                           (unsigned long long)info->ambiguous);
     eitp__labelled_index_count(&packer->index, info);
     return status;

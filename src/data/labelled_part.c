@@ -115,7 +115,7 @@ eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
     return source;
 }
 
-/* ---- Texts in two parts ---- */
+/* ---- Text in two parts ---- */
 
 static int eitp__compare_text_hashes(const void *a, const void *b) {
     const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
@@ -146,7 +146,7 @@ EITP__PRIVATE eitp_status eitp__labelled_overlap(const eitp_labelled_part *train
     const size_t bytes = (size_t)training->count * sizeof(uint64_t);
     uint64_t *hashes = (uint64_t *)eitp__allocate_uninitialized(&training->host, bytes);
     if (bytes && !hashes)
-        return eitp__fail_memory(error, bytes, "the texts of a part of a labelled file");
+        return eitp__fail_memory(error, bytes, "comparing the parts of a labelled file");
     eitp__index_reader_init(&reader, training->file);
     for (uint64_t i = 0; i < training->count && status == EITP_OK; i++) {
         status = eitp__index_reader_record(&reader, training->samples[i], &record, error);

@@ -3,13 +3,13 @@
 #include "base/sort.h"
 #include "data/labelled_part.h"
 
-/* A sample while parts are drawn. Problems other than that of a single label count as one label. */
+/* A sample while parts are drawn. Unless the problem is single-label, all samples count as having one label. */
 typedef struct eitp__drawn_sample {
     uint64_t random;
     uint32_t sample;
     uint32_t label;
-    uint32_t rank;  /* place among the samples of its label, in random order */
-    uint32_t count; /* samples of its label */
+    uint32_t rank;  /* index among the samples of its label, in random order */
+    uint32_t count; /* number of samples with its label */
 } eitp__drawn_sample;
 
 static int eitp__compare_random(const void *a, const void *b) {
@@ -20,9 +20,9 @@ static int eitp__compare_random(const void *a, const void *b) {
 }
 
 /*
- * The order in which samples are taken for validation. The first of each label comes before all others and its last
- * after them, so that both parts have one. Between them Webster's method: sample k of n has quotient n / (2 k + 1), and
- * the largest comes first.
+ * Compares the order in which samples are drawn for validation. The first of each label comes before all others and its
+ * last after them, so that both parts have one. Between them Webster's method applies: sample k of n has quotient n /
+ * (2 k + 1), and the largest comes first.
  */
 static int eitp__compare_turns(const void *a, const void *b) {
     const eitp__drawn_sample *left = (const eitp__drawn_sample *)a, *right = (const eitp__drawn_sample *)b;
@@ -56,7 +56,7 @@ static eitp_status eitp__drawn_labels(const eitp_sample_file *file, eitp__drawn_
     return EITP_OK;
 }
 
-/* Sets the rank of each sample, from the random order that the samples are in. */
+/* Sets the rank of each sample, according to the random order that the samples are in. */
 static eitp_status eitp__drawn_ranks(const eitp_sample_file *file, eitp__drawn_sample *samples, eitp_error *error) {
     const uint64_t all = file->layout.info.sample_count;
     const size_t labels = file->layout.info.label_count > 0 ? (size_t)file->layout.info.label_count : 1;
@@ -71,7 +71,7 @@ static eitp_status eitp__drawn_ranks(const eitp_sample_file *file, eitp__drawn_s
     return EITP_OK;
 }
 
-/* Puts the samples into the order in which they are taken for validation. */
+/* Sorts the samples into the order in which they are drawn for validation. */
 static eitp_status eitp__draw_samples(const eitp_sample_file *file, uint64_t seed, eitp__drawn_sample *samples,
                                       eitp_error *error) {
     const size_t all = (size_t)file->layout.info.sample_count;
@@ -95,7 +95,7 @@ static int eitp__compare_sample_numbers(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* Creates a part of drawn samples, in the order of the file. */
+/* Creates a part of drawn samples, in file order. */
 static eitp_status eitp__part_of_drawn(const eitp_sample_file *file, const eitp__drawn_sample *samples, uint64_t count,
                                        eitp_labelled_part **part, eitp_error *error) {
     eitp_labelled_part *created = NULL;

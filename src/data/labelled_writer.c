@@ -3,7 +3,7 @@
 #include "base/checksum.h"
 #include "base/little_endian.h"
 
-/* Closes the gaps that dropped samples left, and ends the file after the ids. */
+/* Closes the gaps that dropped samples left, and truncates the file after the ids. */
 static eitp_status eitp__labelled_compact(eitp__sample_writer *writer, eitp__labelled_index *index, eitp_error *error) {
     const uint64_t begin = EITP__SAMPLE_HEADER_SIZE, element = (uint64_t)writer->layout.info.element_size;
     uint64_t next = 0;
@@ -22,14 +22,14 @@ static eitp_status eitp__labelled_compact(eitp__sample_writer *writer, eitp__lab
     return status;
 }
 
-/* Appends what follows the ids and hashes it. */
+/* Appends data after the ids, and hashes it. */
 static eitp_status eitp__labelled_put(eitp__sample_writer *writer, const void *data, size_t size, eitp_error *error) {
     uint64_t *hash = &writer->layout.info.content_hash;
     *hash = eitp__fnv1a(*hash, data, size);
     return eitp__sample_writer_put(writer, data, size, error);
 }
 
-/* The bits of a weight. */
+/* Returns the bits of a weight. */
 static uint32_t eitp__weight_bits(float weight) {
     uint32_t bits;
     memcpy(&bits, &weight, sizeof bits);

@@ -1,4 +1,4 @@
-/* Packs texts into a token file: reads, encodes, writes. */
+/* Packs text into a token file: reads, encodes, writes. */
 #include "data/data.h"
 
 #include "base/files.h"
@@ -18,7 +18,7 @@ typedef struct eitp__packer {
     eitp_text_files *texts;
     eitp_encoder *encoder;
     eitp__token_writer writer;
-    const char *path; /* of the current text */
+    const char *path; /* of the current document */
 } eitp__packer;
 
 static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
@@ -41,7 +41,7 @@ static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *e
     return EITP_OK;
 }
 
-/* Encodes all pieces of the current text. */
+/* Encodes all pieces of the current document. */
 static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
     for (;;) {
         const char *text;
@@ -66,12 +66,13 @@ static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) 
     return status;
 }
 
-/* A token file has whole texts, whatever the tokenizer says. */
+/* Warns that a token file has whole documents, regardless of the tokenizer's truncation. */
 static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
     const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
     if (length)
         eitp__log_line(packer->host, EITP_LOG_WARNING,
-                       "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
+                       "the tokenizer's truncation at %ld tokens is not applied: documents are packed whole",
+                       (long)length);
 }
 
 static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,

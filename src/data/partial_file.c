@@ -17,7 +17,7 @@ static eitp_status eitp__partial_file_fail(const eitp__partial_file *partial, ei
                       "another process is writing to '%s'; wait for it, or choose another name", partial->path);
 }
 
-/* Locks what has the partial file's path. Failures are ignored, unless another process holds the lock. */
+/* Locks the file at the partial file's path. Failures are ignored, unless another process holds the lock. */
 static eitp_status eitp__partial_file_lock(const eitp__partial_file *partial, void **lock, int *has_lock,
                                            eitp_error *error) {
     const eitp_files *files = &partial->host->files;
@@ -32,7 +32,7 @@ static void eitp__partial_file_unlock(const eitp__partial_file *partial, void *l
         files->unlock(files->user, lock);
 }
 
-/* Fails if the partial file's path has another file by now: a process that began at the same instant removed this
+/* Fails if another file is at the partial file's path by now: a process that started at the same instant removed this
    one. */
 static eitp_status eitp__partial_file_check_own(eitp__partial_file *partial, eitp_error *error) {
     const eitp_files *files = &partial->host->files;
@@ -69,7 +69,7 @@ static eitp_status eitp__partial_file_create(eitp__partial_file *partial, eitp_e
     if (status)
         return status;
     status = eitp__partial_file_lock(partial, &partial->lock, &partial->has_lock, error);
-    partial->exists = !status; /* else another process has taken it for one that was left, and removes it */
+    partial->exists = !status; /* otherwise another process considers it a leftover, and removes it */
     return status ? status : eitp__partial_file_check_own(partial, error);
 }
 

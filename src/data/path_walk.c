@@ -21,8 +21,8 @@ static void eitp__path_walk_leave(eitp__path_walk *walk) {
 static eitp_status eitp__path_walk_enter(eitp__path_walk *walk, eitp_error *error) {
     if (walk->depth == EITP__COUNT(walk->levels))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: directories are nested more than %d deep, perhaps through a symbolic link to a parent; "
-                          "remove the link or give the files themselves",
+                          "%s: directories are nested more than %d deep, perhaps through a symbolic link to a "
+                          "parent; remove the link or name the files themselves",
                           walk->path, (int)EITP__PATH_WALK_DEPTH);
     eitp__path_walk_level *level = &walk->levels[walk->depth++];
     size_t count = 0;

@@ -1,16 +1,16 @@
-/* Walks all files that a list of paths stands for, in a fixed order. */
+/* Walks all files named by a list of paths, in a fixed order. */
 #ifndef EITP_PATH_WALK_H
 #define EITP_PATH_WALK_H
 
 #include "base/memory.h"
 
-/* Largest depth of directories below a listed path; a symbolic link to a parent would make the walk endless. */
+/* Maximum depth of directories below a listed path; a symbolic link to a parent would make the walk endless. */
 enum { EITP__PATH_WALK_DEPTH = 32 };
 
-/* A directory that is being walked. */
+/* A directory being walked. */
 typedef struct eitp__path_walk_level {
     char *path;
-    eitp__buffer names; /* sorted, each with its zero byte */
+    eitp__buffer names; /* sorted, each zero-terminated */
     size_t next;        /* offset of the next name */
 } eitp__path_walk_level;
 
@@ -19,12 +19,12 @@ typedef struct eitp__path_walk {
     const char *const *paths;
     size_t path_count;
     size_t next_path;
-    int has_input; /* the listed path "-" is the input of the program, not a file */
+    int has_input; /* the listed path "-" is the program's input, not a file */
     eitp__path_walk_level levels[EITP__PATH_WALK_DEPTH + 1];
     size_t depth;
     /* The current file. */
     char *path;
-    int is_listed; /* it is a path of the list, not found in a directory */
+    int is_listed; /* a listed path, not found in a directory */
     uint64_t size; /* in bytes */
 } eitp__path_walk;
 

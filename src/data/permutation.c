@@ -1,8 +1,8 @@
 /*
  * A Feistel network is a bijection on [0, 4^h) for any round functions (Luby and Rackoff, "How to Construct
- * Pseudorandom Permutations from Pseudorandom Functions", 1988). Applying it again until the value is below `size`
- * (cycle walking) makes it a bijection on [0, size) (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002),
- * in fewer than four iterations on average.
+ * Pseudorandom Permutations from Pseudorandom Functions", 1988). Repeating it until the value is below `size` (cycle
+ * walking) makes it a bijection on [0, size) (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002), in
+ * fewer than four iterations on average.
  */
 #include "data/permutation.h"
 

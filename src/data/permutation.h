@@ -4,7 +4,8 @@
 
 #include "base/platform.h"
 
-/* The image of `position`, which must be below `size`. For each (seed, epoch, size) a bijection on [0, size). */
+/* Returns the image of `position`, which must be below `size`. For each (seed, epoch, size) the mapping is a bijection
+   on [0, size). */
 EITP__PRIVATE uint64_t eitp__shuffled_position(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position);
 
 #endif

@@ -5,10 +5,10 @@
 #include "base/unicode.h"
 #include "data/text_layout.h"
 
-/* Bad rows that are reported one by one; the others are counted. */
+/* Number of bad rows that are logged individually; the rest are counted. */
 enum { EITP__REPORTED_ROWS = 10 };
 
-/* True if a name ends with letters, in upper or lower case, and has others before them. */
+/* True if a name ends with an extension, in upper or lower case, and has a stem before it. */
 static int eitp__name_ends_with(const char *path, const char *ending) {
     const size_t length = strlen(path), size = strlen(ending);
     return length > size && eitp__equals_ignoring_case(path + length - size, size, ending);
@@ -34,7 +34,7 @@ EITP__PRIVATE int eitp__is_json_name(const char *path) {
 
 /* ---- Columns of CSV and TSV ---- */
 
-/* The number that a column is given by, from 1; 0: it is a name. */
+/* Returns the number in a column setting, from 1; 0 if the setting is a name. */
 static size_t eitp__column_number(const char *column) {
     size_t number = 0;
     for (const char *at = column; *at; at++) {
@@ -45,7 +45,7 @@ static size_t eitp__column_number(const char *column) {
     return number;
 }
 
-/* The names in the first line, on one line of a message, cut after `size` bytes. */
+/* Lists the names in the first line, on one line of a message, cut after `size` bytes. */
 static void eitp__list_columns(const eitp__csv *csv, char *list, size_t size) {
     size_t used = 0;
     list[0] = 0;
@@ -64,7 +64,7 @@ static void eitp__list_columns(const eitp__csv *csv, char *list, size_t size) {
         *at = (unsigned char)*at < ' ' ? ' ' : *at;
 }
 
-/* Names that people give to the weights of rows, which a table may also have for something else. */
+/* Common names of weight columns; a table may also use them for something else. */
 static const char *const eitp__weight_names[] = {"weight", "weights", "sample_weight"};
 
 static eitp_status eitp__fail_same_names(const eitp__row_reader *rows, size_t first, size_t second, eitp_text name,
@@ -76,7 +76,7 @@ static eitp_status eitp__fail_same_names(const eitp__row_reader *rows, size_t fi
         (unsigned long long)second + 1, (int)(name.size < 60 ? name.size : 60), name.bytes);
 }
 
-/* Finds a name in the first line; *found is SIZE_MAX if it is not there. */
+/* Finds a name in the first line; *found is SIZE_MAX if it is missing. */
 static eitp_status eitp__find_name(const eitp__row_reader *rows, const char *name, size_t *found, eitp_error *error) {
     const size_t size = strlen(name);
     *found = SIZE_MAX;
@@ -103,7 +103,7 @@ static eitp_status eitp__fail_column(const eitp__row_reader *rows, eitp__column_
                       kind == EITP__COLUMN_TEXT ? "; or set format to text if this is not a table" : "");
 }
 
-/* Finds the only name in the first line that texts or labels usually have. */
+/* Finds the only common name of a text or label column in the first line. */
 static void eitp__find_usual_name(eitp__row_reader *rows, eitp__column_kind kind) {
     size_t found = SIZE_MAX, matches = 0;
     for (size_t i = 0; i < rows->csv.count; i++) {
@@ -121,8 +121,8 @@ static void eitp__find_usual_name(eitp__row_reader *rows, eitp__column_kind kind
 }
 
 /*
- * Finds the columns in the first line, which is the header if any of them is given by name, and a row if all are given
- * by numbers. Only the label may be missing, if it has its default name.
+ * Finds the columns in the first line. It is the header if any column setting is a name, and a row if all are numbers.
+ * Only the label may be missing, if it has its default name.
  */
 static eitp_status eitp__find_columns(eitp__row_reader *rows, eitp_error *error) {
     static const char *const defaults[EITP__COLUMN_KINDS] = {"text", NULL, "label", NULL};
@@ -158,7 +158,7 @@ static eitp_status eitp__find_columns(eitp__row_reader *rows, eitp_error *error)
     return EITP_OK;
 }
 
-/* The separator of columns: as the configuration has it, or the usual one of the format. */
+/* Returns the column separator: the configured one, or the usual one of the format. */
 static char eitp__choose_delimiter(eitp__row_reader *rows, eitp_text beginning) {
     char delimiter = rows->config.delimiter;
     if (delimiter)
@@ -232,7 +232,7 @@ static eitp_status eitp__read_csv(eitp__row_reader *rows, eitp_example *example,
     return EITP_OK;
 }
 
-/* True if a list that is read as words is rather one of texts. */
+/* True if a list that was read as words seems to be a list of whole inputs. */
 static int eitp__words_are_texts(const eitp_example *example) {
     for (size_t i = 0; i < example->word_count; i++) {
         for (size_t j = 0; j < example->words[i].size; j++) {
@@ -243,32 +243,32 @@ static int eitp__words_are_texts(const eitp_example *example) {
     return 0;
 }
 
-/* At the end of the rows. A .json file of a single one with a list of texts is a table that is written column by
-   column. A member that is named must be in some row; the default label need not be. */
+/* Checks the file at its end. A .json file whose only row has lists of whole inputs is a table written column by
+   column. A configured member must be in some row; the default label need not be. */
 static eitp_status eitp__check_found(const eitp__row_reader *rows, eitp_error *error) {
     if (rows->has_texts && rows->count == 1)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: one object with a list of texts for each member; write an object for each text",
+                          "%s: one object with a list for each column; write an object for each row",
                           rows->reader.path);
     for (size_t i = EITP__COLUMN_PAIR; i < EITP__COLUMN_KINDS; i++) {
         const char *name = rows->config.columns[i];
         if (name && rows->count && !rows->found[i])
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "%s: no row has a member named '%.60s'; name one that rows have", rows->reader.path,
+                              "%s: no row has a member named '%.60s'; name an existing member", rows->reader.path,
                               name);
     }
     return EITP_OK;
 }
 
-/* A first row without the text shows that the file has it elsewhere; a later one is bad. */
+/* Reports a row without text. If it is the first one, the file has its text in another member; a later one is bad. */
 static eitp_status eitp__fail_no_text(eitp__row_reader *rows, const char *name, eitp_error *error) {
     char members[160];
     rows->is_of_file = !rows->count;
-    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu: no member named '%.60s' with a text (members: %s)%s",
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu: no member named '%.60s' with text (members: %s)%s",
                       rows->reader.path, (unsigned long long)rows->json.line, name,
                       eitp__json_list_members(rows->json.object, members, sizeof members),
-                      rows->is_of_file ? "; set text_column to the member that has the text, or format to text if this "
-                                         "is not a table"
+                      rows->is_of_file ? "; set text_column to the member with the text, or format to text if this is "
+                                         "not a table"
                                        : "");
 }
 
@@ -286,7 +286,7 @@ static eitp_status eitp__read_json_weight(eitp__row_reader *rows, eitp_text *wei
     return EITP_OK;
 }
 
-/* The name of the member that has the text or the label. The first row decides on a usual name. */
+/* Returns the name of the member with the text or the label. The first row decides on a common name. */
 static const char *eitp__member_name(eitp__row_reader *rows, eitp__column_kind kind, const char *standard) {
     const eitp_json *object = rows->json.object, *usual;
     char *name = rows->usual_names[kind];
@@ -334,7 +334,7 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
 
 /* ---- Conversations ---- */
 
-/* The names of all columns of a table of conversations: its rows become objects. */
+/* Reads the names of all columns of a table of conversations: its rows become objects. */
 static eitp_status eitp__read_names(eitp__row_reader *rows, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < rows->csv.count && status == EITP_OK; i++) {
@@ -352,7 +352,7 @@ static eitp_status eitp__read_names(eitp__row_reader *rows, eitp_error *error) {
     return status;
 }
 
-/* Conversations are JSON, unless the name of the file says that it is a table. */
+/* Opens a table of conversations: JSON, unless the file name's extension is a table's. */
 static eitp_status eitp__begin_conversations(eitp__row_reader *rows, eitp_text beginning, eitp_error *error) {
     const eitp_text_format format = eitp__format_of_name(rows->reader.path, EITP_FORMAT_JSONL);
     int is_end;
@@ -365,7 +365,7 @@ static eitp_status eitp__begin_conversations(eitp__row_reader *rows, eitp_text b
     return status != EITP_OK || is_end ? status : eitp__read_names(rows, error);
 }
 
-/* Writes a row of a table as an object of texts; the weight is a number. */
+/* Writes a row of a table as an object of strings; the weight is a number. */
 static eitp_status eitp__write_object(eitp__row_reader *rows, eitp_error *error) {
     eitp__buffer_clear(&rows->text);
     for (size_t i = 0; i < rows->names.count; i++) {
@@ -399,7 +399,7 @@ static eitp_status eitp__read_table_conversation(eitp__row_reader *rows, eitp_ex
     return EITP_OK;
 }
 
-/* The text of a conversation is its line, or the object that a row of a table becomes. */
+/* Reads a conversation: its line, or an object built from a row of a table. */
 static eitp_status eitp__read_conversation(eitp__row_reader *rows, eitp_example *example, int *is_end,
                                            eitp_error *error) {
     const eitp__buffer *row = &rows->json.row;
@@ -416,7 +416,7 @@ static eitp_status eitp__read_conversation(eitp__row_reader *rows, eitp_example 
 
 /* ---- CoNLL ---- */
 
-/* A column that is given by its number, from 0. */
+/* Finds a column by its number, from 0. */
 static eitp_status eitp__find_conll_column(const eitp__row_reader *rows, const char *column, size_t *found,
                                            eitp_error *error) {
     if (!column)
@@ -434,7 +434,7 @@ static eitp_status eitp__find_conll_columns(eitp__row_reader *rows, eitp_text be
     eitp_status status;
     (void)beginning;
     if (columns[EITP__COLUMN_PAIR])
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a text of CoNLL has no pair column", rows->reader.path);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: CoNLL files have no pair column", rows->reader.path);
     status = eitp__find_conll_column(rows, columns[EITP__COLUMN_TEXT], &rows->conll.word_column, error);
     return status != EITP_OK
                ? status
@@ -460,7 +460,7 @@ static eitp_status eitp__read_conll(eitp__row_reader *rows, eitp_example *exampl
     return EITP_OK;
 }
 
-/* ---- Texts ---- */
+/* ---- Text ---- */
 
 static void eitp__take_plain(eitp__row_reader *rows, eitp_example *example, uint64_t line) {
     example->text.bytes = rows->text.data;
@@ -491,7 +491,7 @@ static eitp_status eitp__find_separator(eitp__row_reader *rows, eitp_text beginn
     return EITP_OK;
 }
 
-/* Reads lines up to one that separates documents, which is left out, or up to the end of the text. */
+/* Reads lines up to one that separates documents, which is left out, or up to the end of the file. */
 static eitp_status eitp__read_document(eitp__row_reader *rows, int *has_ended, eitp_error *error) {
     eitp__buffer_clear(&rows->text);
     for (;;) {
@@ -525,7 +525,7 @@ static eitp_status eitp__read_whole(eitp__row_reader *rows, eitp_example *exampl
 /* ---- Formats ---- */
 
 static const struct {
-    /* Finds out what the rows are, from the first line or the beginning of the text; NULL: nothing to do. */
+    /* Detects the layout of the rows, from the first line or the start of the text; NULL: nothing to do. */
     eitp_status (*open)(eitp__row_reader *rows, eitp_text beginning, eitp_error *error);
     eitp_status (*read)(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error);
 } eitp__row_formats[] = {{NULL, NULL},
@@ -537,12 +537,12 @@ static const struct {
                          {eitp__find_conll_columns, eitp__read_conll},
                          {eitp__begin_conversations, eitp__read_conversation}};
 
-/* True if rows have columns by name. */
+/* True if columns have names. */
 static int eitp__has_columns(eitp_text_format format) {
     return format == EITP_FORMAT_CSV || format == EITP_FORMAT_TSV || format == EITP_FORMAT_JSONL;
 }
 
-/* Finds how lines end, and what the format has to know. */
+/* Detects line ends and the details of the format. */
 static eitp_status eitp__row_reader_begin(eitp__row_reader *rows, eitp_error *error) {
     const eitp_text_format format = rows->config.format;
     eitp_text beginning;
@@ -573,7 +573,7 @@ EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const ei
     status = eitp__text_reader_check(&rows->reader, error);
     if (status == EITP_OK && config->columns[EITP__COLUMN_WEIGHT] && !eitp__has_columns(config->format))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "%s: neither CSV, TSV nor JSON Lines, so there is no column '%.60s' with weights", path,
+                            "%s: not CSV, TSV or JSON Lines, so there is no weight column '%.60s'", path,
                             config->columns[EITP__COLUMN_WEIGHT]);
     if (status == EITP_OK)
         status = eitp__row_reader_begin(rows, error);
@@ -582,13 +582,13 @@ EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const ei
     return status;
 }
 
-/* True if the row that failed is bad, rather than the file, and is to be skipped. */
+/* True if the row that failed is bad, rather than the file, and must be skipped. */
 static int eitp__skips_row(const eitp__row_reader *rows, eitp_status status) {
     const int is_invalid = rows->reader.how.strict && eitp__text_reader_invalid(&rows->reader);
     return status == EITP_ERROR_FORMAT && rows->config.skip_bad && !is_invalid;
 }
 
-/* A row that failed can be left out, if the row is bad and not the file. */
+/* Advises skipping, if the row is bad and not the file. */
 static void eitp__advise_skipping(const eitp__row_reader *rows, eitp_status status, eitp_error *error) {
     const int is_invalid = rows->reader.how.strict && eitp__text_reader_invalid(&rows->reader);
     if (status == EITP_ERROR_FORMAT && !is_invalid && !rows->is_of_file && !rows->json.is_other_form)
@@ -600,7 +600,7 @@ static void eitp__report_skipped(eitp__row_reader *rows, const eitp_error *error
     if (rows->skipped <= EITP__REPORTED_ROWS)
         eitp__log_line(rows->reader.host, EITP_LOG_WARNING, "skipped a bad row: %s", error->message);
     if (rows->skipped == EITP__REPORTED_ROWS)
-        eitp__log_line(rows->reader.host, EITP_LOG_WARNING, "%s: more bad rows are counted and not reported",
+        eitp__log_line(rows->reader.host, EITP_LOG_WARNING, "%s: further bad rows are counted but not logged",
                        rows->reader.path);
 }
 

@@ -21,7 +21,7 @@ EITP__PRIVATE eitp_status eitp__sample_read_piece(const eitp_sample_file *file, 
                                        : eitp__sample_read_bytes(file, offset, bytes, size, error);
 }
 
-/* What ids must be below. */
+/* Returns the limit that ids must be below. */
 static uint32_t eitp__sample_id_limit(const eitp_sample_file *file, eitp__ids_of whose) {
     const eitp_sample_file_info *info = &file->layout.info;
     const uint32_t second = (uint32_t)info->second_vocabulary;

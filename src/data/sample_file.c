@@ -1,4 +1,4 @@
-/* Files of samples: opening, verifying, changes while they are open, and their tokens and samples as sources. */
+/* Sample files: opening, verifying, detecting changes while they are open, and their tokens and samples as sources. */
 #include "data/sample_file.h"
 
 #include "base/checksum.h"
@@ -8,8 +8,8 @@ enum { EITP__SAMPLE_HASH_IDS = 2048 };
 
 /* ---- The content ---- */
 
-/* Checks and hashes the ids from the beginning, up to the first prefix with the hash `wanted`, unless that is 0. *count
-   is the number of tokens in that prefix, else 0. */
+/* Checks and hashes the ids from the start, up to the first prefix with the hash `wanted`, unless that is 0. *count is
+   the number of tokens in that prefix, or 0 if no prefix has it. */
 static eitp_status eitp__sample_file_hash_tokens(const eitp_sample_file *file, uint64_t wanted, uint64_t *hash,
                                                  uint64_t *count, eitp_error *error) {
     const uint64_t all = file->layout.info.token_count;
@@ -42,7 +42,7 @@ static eitp_status eitp__sample_file_hash(const eitp_sample_file *file, uint64_t
                : eitp__sample_file_hash_tokens(file, 0, hash, &count, error);
 }
 
-/* Compares the hash of what was read with that of the header. */
+/* Compares the computed hash with the header's. */
 static eitp_status eitp__sample_file_check_hash(const eitp_sample_file *file, uint64_t hash, eitp_error *error) {
     const eitp_sample_file_info *info = &file->layout.info;
     if (info->kind == EITP_SAMPLE_FILE_LLMC || hash == info->content_hash)
@@ -54,14 +54,14 @@ static eitp_status eitp__sample_file_check_hash(const eitp_sample_file *file, ui
                       (unsigned long long)info->content_hash, info->sample_count ? "examples" : "text");
 }
 
-/* Compares the content with what it was when the file was opened. */
+/* Compares the content with the content at the time the file was opened. */
 static eitp_status eitp__sample_file_compare(const void *owner, eitp_error *error) {
     const eitp_sample_file *file = (const eitp_sample_file *)owner;
     const uint64_t expected = eitp_sample_file_get_info(file).content_hash;
     uint64_t hash = 0;
     if (!expected)
         return eitp__fail(error, EITP_ERROR_IO,
-                          "'%s' was written to while it was read; whether its tokens are the same is known only of a "
+                          "'%s' was written to while it was read; changes to its tokens can only be ruled out for a "
                           "file that was verified",
                           file->file.path);
     eitp_status status = eitp__sample_file_hash(file, &hash, error);
@@ -74,7 +74,7 @@ static eitp_status eitp__sample_file_compare(const void *owner, eitp_error *erro
     return status;
 }
 
-/* Finds changes since the file was opened. The object itself is not constant: eitp_sample_file_open allocated it. */
+/* Detects changes since the file was opened. The object itself is not constant: eitp_sample_file_open allocated it. */
 static eitp_status eitp__sample_file_check(const eitp_sample_file *file, eitp_error *error) {
     return eitp__file_check_stamp(&file->file, &((eitp_sample_file *)file)->stamp, eitp__sample_file_compare, file,
                                   error);

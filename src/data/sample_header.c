@@ -7,17 +7,17 @@
 enum { EITP__LLMC_MAGIC = 20240520, EITP__LLMC_VERSION = 1, EITP__LLMC_HEADER_SIZE = 1024 };
 enum { EITP__SAMPLE_AT_VERSION = 8, EITP__SAMPLE_AT_CRC = EITP__SAMPLE_HEADER_SIZE - 4 };
 
-/* Labelled files have the first version that can express them: 2 adds labels of tokens, 3 a second tokenizer, 4
-   weights, and rules by which rows are read. */
+/* Labelled files have the first version that can express them: 2 adds token labels, 3 a second tokenizer, 4 weights,
+   and row rules. */
 enum { EITP__LABELLED_TOKENS_VERSION = 2, EITP__LABELLED_SECOND_VERSION = 3, EITP__LABELLED_RULES_VERSION = 4 };
 
-/* A number of the header. */
+/* A number in the header. */
 typedef struct eitp__sample_field {
     size_t member, member_size; /* in eitp__sample_layout */
     unsigned char at, size;     /* in the file */
     uint64_t min, max;
     const char *what;
-    uint32_t version; /* the first that has it; a file of an earlier one has 0 */
+    uint32_t version; /* the first with the field; in a file of an earlier one it is 0 */
 } eitp__sample_field;
 
 #define EITP__SAMPLE_FIELD_SINCE(version, member, at, size, min, max, what)                                            \
@@ -40,7 +40,7 @@ static const eitp__sample_field eitp__token_fields[] = {
     EITP__SAMPLE_FIELD(info.end_of_text, 36, 4, 0, UINT32_MAX, "end-of-text id"),
     EITP__SAMPLE_FIELD(info.tokenizer_fingerprint, 40, 8, 0, UINT64_MAX, "fingerprint"),
     EITP__SAMPLE_FIELD(info.content_hash, 48, 8, 0, UINT64_MAX, "hash"),
-    EITP__SAMPLE_FIELD(info.text_bytes, 56, 8, 0, UINT64_MAX, "size of the texts"),
+    EITP__SAMPLE_FIELD(info.text_bytes, 56, 8, 0, UINT64_MAX, "size of the text"),
     EITP__SAMPLE_FIELD(info.invalid_bytes, 64, 8, 0, UINT64_MAX, "number of invalid bytes"),
     EITP__SAMPLE_FIELD(info.unigram_entropy, 72, 8, 0, UINT64_MAX, "unigram entropy"),
 };
@@ -84,9 +84,9 @@ static const eitp__sample_field eitp__labelled_fields[] = {
 
 /* A kind of file that eitp writes. */
 typedef struct eitp__sample_format {
-    const char *magic; /* with its zero byte */
+    const char *magic; /* including its terminating zero */
     const char *name, *versions;
-    const char *remedy; /* what creates such a file */
+    const char *remedy; /* action that creates such a file */
     uint32_t newest;    /* version; 1 is the oldest */
     const eitp__sample_field *fields;
     size_t field_count;
@@ -142,7 +142,7 @@ EITP__PRIVATE uint64_t eitp__sample_layout_place(eitp__sample_layout *layout) {
     return layout->names + layout->names_size;
 }
 
-/* Subtracts the size of a section from what is left of the file; returns 0 if there is less. */
+/* Subtracts the size of a section from the remaining size of the file; returns 0 if there is less. */
 static int eitp__sample_layout_take(uint64_t *left, uint64_t count, uint64_t size) {
     if (count > *left / size)
         return 0;
@@ -150,12 +150,12 @@ static int eitp__sample_layout_take(uint64_t *left, uint64_t count, uint64_t siz
     return 1;
 }
 
-/* Places the sections, and compares the counts with the size of the file. */
+/* Sets the offsets of the sections, and compares the counts with the size of the file. */
 static eitp_status eitp__sample_layout_check(eitp__sample_layout *layout, uint64_t file_size, eitp_error *error) {
     const eitp_sample_file_info *info = &layout->info;
     char samples[120] = "";
     uint64_t left = file_size;
-    /* Without an overflow, since each section is within the file. */
+    /* This cannot overflow, since each section is within the file. */
     const int is_within = eitp__sample_layout_take(&left, info->token_count, (uint64_t)info->element_size) &&
                           eitp__sample_layout_take(&left, info->sample_count, EITP__SAMPLE_RECORD_SIZE) &&
                           eitp__sample_layout_take(&left, layout->value_count, EITP__SAMPLE_VALUE_SIZE) &&
@@ -167,8 +167,8 @@ static eitp_status eitp__sample_layout_check(eitp__sample_layout *layout, uint64
                  (unsigned long long)layout->names_size);
     if (eitp__sample_layout_place(layout) != file_size || !is_within)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "the header says %llu tokens of %d bytes after %llu bytes%s, but the file has %llu bytes; it "
-                          "is truncated or damaged: copy the file or %s",
+                          "the header has %llu tokens of %d bytes after %llu bytes%s, but the file has %llu bytes; "
+                          "it is truncated or damaged: copy the file or %s",
                           (unsigned long long)info->token_count, (int)info->element_size,
                           (unsigned long long)layout->ids, samples, (unsigned long long)file_size,
                           eitp__sample_format_of(info->kind)->remedy);
@@ -177,7 +177,7 @@ static eitp_status eitp__sample_layout_check(eitp__sample_layout *layout, uint64
     return EITP_OK;
 }
 
-/* ---- Headers of eitp ---- */
+/* ---- Headers of eitp's files ---- */
 
 EITP__PRIVATE void eitp__sample_header_unfinished(unsigned char bytes[EITP__SAMPLE_HEADER_SIZE],
                                                   eitp_sample_file_kind kind) {
@@ -185,7 +185,7 @@ EITP__PRIVATE void eitp__sample_header_unfinished(unsigned char bytes[EITP__SAMP
     memcpy(bytes, eitp__sample_format_of(kind)->magic, EITP__SAMPLE_MAGIC_SIZE);
 }
 
-/* The first version that can express a file. */
+/* Returns the first version that can express a file. */
 static uint32_t eitp__sample_version_of(const eitp__sample_layout *layout) {
     const eitp_sample_file_info *info = &layout->info;
     if (info->kind != EITP_SAMPLE_FILE_LABELLED)
@@ -245,7 +245,7 @@ static eitp_status eitp__sample_header_check(const eitp__sample_format *format, 
 
 static eitp_status eitp__fail_impossible(const eitp__sample_format *format, const char *what, uint64_t value,
                                          eitp_error *error) {
-    return eitp__fail(error, EITP_ERROR_FORMAT, "the header says an impossible %s (%llu): %s", what,
+    return eitp__fail(error, EITP_ERROR_FORMAT, "the header has an impossible %s (%llu): %s", what,
                       (unsigned long long)value, format->remedy);
 }
 
@@ -268,7 +268,8 @@ static eitp_status eitp__sample_header_fields(const eitp__sample_format *format,
     return EITP_OK;
 }
 
-/* A second tokenizer, which all files of its version have, says all that there is of one. */
+/* Checks that the fields of a second tokenizer are either all set or all zero. In files of the version that added it
+   they must be set. */
 static eitp_status eitp__sample_header_second(const eitp__sample_format *format, uint64_t version,
                                               eitp__sample_layout *layout, eitp_error *error) {
     eitp_sample_file_info *info = &layout->info;
@@ -300,7 +301,7 @@ static eitp_status eitp__sample_header_agree(const eitp__sample_format *format, 
     if (info->end_of_text < -1 || info->end_of_text >= info->vocabulary_size)
         return eitp__fail_impossible(format, "end-of-text id", (uint32_t)info->end_of_text, error);
     if (!(info->unigram_entropy >= 0 && info->unigram_entropy < 64)) /* at most ln 2^31 = 21.5; also false for NaN */
-        return eitp__fail(error, EITP_ERROR_FORMAT, "the header says an impossible unigram entropy of %g: %s",
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the header has an impossible unigram entropy of %g: %s",
                           info->unigram_entropy, format->remedy);
     if (info->problem == EITP_PROBLEM_TOKENS && (version < EITP__LABELLED_TOKENS_VERSION || info->second_vocabulary))
         return eitp__fail_impossible(format, "problem", (uint64_t)info->problem, error);
@@ -332,7 +333,7 @@ static eitp_status eitp__llmc_header_read(const unsigned char *bytes, size_t siz
     info->token_count = eitp__get_number(bytes + 8, 4);
     if (info->token_count > INT32_MAX)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "llm.c's header says a negative number of tokens: copy the file again");
+                          "llm.c's header has a negative number of tokens: copy the file again");
     return EITP_OK;
 }
 
@@ -343,7 +344,7 @@ EITP__PRIVATE eitp_status eitp__sample_header_read(const unsigned char *bytes, s
     eitp_status status;
     if (!eitp__sample_kind_of(bytes, size, &kind))
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "not a token or labelled file: it begins with neither \"EITPTOK\", \"EITPLAB\" nor llm.c's "
+                          "not a token or labelled file: it starts with neither \"EITPTOK\", \"EITPLAB\" nor llm.c's "
                           "20240520; create one with eitp_pack or eitp_labelled_pack");
     memset(layout, 0, sizeof *layout);
     info->kind = kind;

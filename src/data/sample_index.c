@@ -68,7 +68,7 @@ static eitp_status eitp__sample_read_weights(const eitp_sample_file *file, uint6
 
 /* ---- The content hash ---- */
 
-/* Reads the ids of a sample and compares their checksum; `ids` NULL: only that. */
+/* Reads the ids of a sample and compares their checksum; with `ids` NULL only compares. */
 static eitp_status eitp__sample_read_checked_ids(const eitp_sample_file *file, uint64_t number,
                                                  const eitp__sample_record *record, int32_t *ids, int32_t *second,
                                                  eitp_error *error) {
@@ -83,7 +83,7 @@ static eitp_status eitp__sample_read_checked_ids(const eitp_sample_file *file, u
     return status;
 }
 
-/* Checks that records follow each other without gaps, with `reads_ids` the ids of samples too, and hashes the
+/* Checks that records follow each other without gaps, with `reads_ids` also the ids of samples, and hashes the
    records. */
 static eitp_status eitp__sample_check_records(const eitp_sample_file *file, int reads_ids, uint64_t *hash,
                                               eitp_error *error) {
@@ -115,7 +115,7 @@ static eitp_status eitp__sample_check_records(const eitp_sample_file *file, int 
     return EITP_OK;
 }
 
-/* Reads numbers of 4 bytes each: values or weights. */
+/* Reads 4-byte numbers: values or weights. */
 typedef eitp_status (*eitp__numbers_reader)(const eitp_sample_file *file, uint64_t first, size_t count,
                                             uint32_t *numbers, eitp_error *error);
 
@@ -167,7 +167,7 @@ EITP__PRIVATE eitp_status eitp__sample_index_hash(const eitp_sample_file *file, 
 
 /* ---- Names ---- */
 
-/* Finds the names of labels in the bytes that hold them. Returns 0 if they are not as many as there are labels. */
+/* Finds the label names in file->names_text. Returns 0 if their number is not the number of labels. */
 static int eitp__sample_find_names(eitp_sample_file *file) {
     const char *at = file->names_text, *end = file->names_text + file->layout.names_size;
     for (int64_t i = 0; i < file->layout.info.label_count; i++) {
@@ -180,7 +180,7 @@ static int eitp__sample_find_names(eitp_sample_file *file) {
     return at == end;
 }
 
-/* Numbers to predict may be without names. */
+/* A regression may have no names. */
 EITP__PRIVATE eitp_status eitp__sample_read_names(eitp_sample_file *file, eitp_error *error) {
     const eitp__sample_layout *layout = &file->layout;
     const uint64_t size = layout->names_size, count = (uint64_t)layout->info.label_count;
@@ -200,7 +200,7 @@ EITP__PRIVATE eitp_status eitp__sample_read_names(eitp_sample_file *file, eitp_e
 
 /* ---- Samples ---- */
 
-/* Stores value `i` of a sample in what its problem has. */
+/* Stores value `i` of a sample in the member for its problem. */
 static void eitp__sample_store_value(eitp_problem problem, size_t i, uint32_t value, eitp_labelled_sample *sample) {
     switch (problem) {
     case EITP_PROBLEM_MULTI_LABEL:
@@ -217,7 +217,7 @@ static void eitp__sample_store_value(eitp_problem problem, size_t i, uint32_t va
     }
 }
 
-/* Reads labels or numbers into what the problem has of a sample, if it is wanted. */
+/* Reads labels or numbers into the sample's member for the problem, if it is wanted. */
 static eitp_status eitp__sample_read_labels(const eitp_sample_file *file, const eitp__sample_record *record,
                                             eitp_labelled_sample *sample, eitp_error *error) {
     const eitp_sample_file_info *info = &file->layout.info;

@@ -1,4 +1,4 @@
-/* The index, the values and the names of labels of an open labelled file, and its samples. */
+/* Reads the index, values, label names and samples of an open labelled file. */
 #ifndef EITP_SAMPLE_INDEX_H
 #define EITP_SAMPLE_INDEX_H
 
@@ -7,7 +7,7 @@
 
 enum { EITP__SAMPLE_CHUNK = 8000 }; /* whole records and values */
 
-/* Part of the index, read at once. */
+/* A part of the index, read in one piece. */
 typedef struct eitp__index_reader {
     const eitp_sample_file *file;
     uint64_t first, count;
@@ -24,14 +24,14 @@ EITP__PRIVATE eitp_status eitp__index_reader_record(eitp__index_reader *reader, 
 EITP__PRIVATE eitp_status eitp__sample_read_values(const eitp_sample_file *file, uint64_t first, size_t count,
                                                    uint32_t *values, eitp_error *error);
 
-/* Checks index and values, with `reads_ids` ids too, and sets *hash to the content hash of the file. */
+/* Checks index and values, and with `reads_ids` also ids, and sets *hash to the content hash of the file. */
 EITP__PRIVATE eitp_status eitp__sample_index_hash(const eitp_sample_file *file, int reads_ids, uint64_t *hash,
                                                   eitp_error *error);
 
-/* Reads the names of labels into file->labels. */
+/* Reads the label names into file->labels. */
 EITP__PRIVATE eitp_status eitp__sample_read_names(eitp_sample_file *file, eitp_error *error);
 
-/* Reads sample `number`, which the file has. */
+/* Reads sample `number`, which must be in range. */
 EITP__PRIVATE eitp_status eitp__sample_read(const eitp_sample_file *file, uint64_t number, eitp_labelled_sample *sample,
                                             eitp_error *error);
 

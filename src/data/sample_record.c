@@ -25,7 +25,7 @@ EITP__PRIVATE eitp__sample_record eitp__sample_record_read(const unsigned char b
     return record;
 }
 
-/* True if both sequences of a sample of two tokenizers have ids, and no more than the longest ones. */
+/* True if both sequences of a sample of two tokenizers have ids, and neither exceeds the longest one. */
 static int eitp__sample_boundary_fits(const eitp__sample_record *record, const eitp_sample_file_info *info) {
     return record->boundary > 0 && record->boundary < record->length && record->boundary <= info->max_first &&
            record->length - record->boundary <= info->max_second;

@@ -1,4 +1,4 @@
-/* Writes a file of samples atomically: complete and synced, or not at all. Ids go to the file as they come. */
+/* Writes a sample file atomically: complete and synced, or not at all. Ids are written as they arrive. */
 #ifndef EITP_SAMPLE_WRITER_H
 #define EITP_SAMPLE_WRITER_H
 
@@ -14,14 +14,14 @@ typedef struct eitp__sample_writer {
     eitp__sample_layout layout;
 } eitp__sample_writer;
 
-/* Creates the partial file; ids must be below `vocabulary_size`, those of a second tokenizer, if there is one, below
-   `second_vocabulary`, which is else 0. Call eitp__sample_writer_release even after a failure. */
+/* Creates the partial file. Ids must be below `vocabulary_size`, ids of the second tokenizer below `second_vocabulary`
+   (0: there is only one). Call eitp__sample_writer_release even after a failure. */
 EITP__PRIVATE eitp_status eitp__sample_writer_open(eitp__sample_writer *writer, const eitp_host *host, const char *path,
                                                    eitp_sample_file_kind kind, int32_t vocabulary_size,
                                                    int32_t second_vocabulary, eitp_error *error);
 
-/* Appends ids, which are of the second tokenizer or not, and counts them in layout.info. *crc, unless NULL, is extended
-   by the checksum of their bytes, from 0. */
+/* Appends ids of the first tokenizer, or with `of_second` of the second, and counts them in layout.info. *crc, unless
+   NULL, is a running checksum of their bytes, initially 0. */
 EITP__PRIVATE eitp_status eitp__sample_writer_add(eitp__sample_writer *writer, int of_second, const int32_t *ids,
                                                   size_t count, uint32_t *crc, eitp_error *error);
 
@@ -29,20 +29,20 @@ EITP__PRIVATE eitp_status eitp__sample_writer_add(eitp__sample_writer *writer, i
 EITP__PRIVATE eitp_status eitp__sample_writer_put(eitp__sample_writer *writer, const void *data, size_t size,
                                                   eitp_error *error);
 
-/* Writes what is buffered. */
+/* Writes the buffered bytes. */
 EITP__PRIVATE eitp_status eitp__sample_writer_flush(eitp__sample_writer *writer, eitp_error *error);
 
-/* Moves `size` bytes towards the beginning of the file. Nothing may be buffered. */
+/* Moves `size` bytes towards the start of the file. The buffer must be empty. */
 EITP__PRIVATE eitp_status eitp__sample_writer_move(eitp__sample_writer *writer, uint64_t from, uint64_t to,
                                                    uint64_t size, eitp_error *error);
 
-/* Writes what is buffered and the header, which is layout's, and renames the file to its path. */
+/* Writes the buffered bytes and the header from `layout`, and renames the file to its path. */
 EITP__PRIVATE eitp_status eitp__sample_writer_finish(eitp__sample_writer *writer, eitp_error *error);
 
 /* Removes an unfinished file and releases the memory. */
 EITP__PRIVATE void eitp__sample_writer_release(eitp__sample_writer *writer);
 
-/* Logs a warning about bytes of the packed texts that have no token (eitp_encoder_unknown_bytes), if there are any. */
+/* Logs a warning if bytes of the packed text have no token (eitp_encoder_unknown_bytes). */
 EITP__PRIVATE void eitp__warn_unknown_bytes(const eitp_host *host, uint64_t count);
 
 #endif

@@ -5,19 +5,19 @@
 #include "base/sort.h"
 #include "base/unicode.h"
 
-/* Groups that are named; the others are counted. And digits up to which whole numbers are exact. */
+/* Number of groups that are named; the others are counted. And number of digits up to which whole numbers are exact. */
 enum { EITP__NAMED_GROUPS = 5, EITP__EXACT_DIGITS = 15 };
 
-/* How the labels of a group are the same. */
+/* The way in which the labels of a group are the same. */
 enum { EITP__SAME_LETTERS, EITP__SAME_NUMBER, EITP__SAME_BOOLEAN };
 
-/* A label, and what it has in common with those that may be meant to be the same. */
+/* A label, and its keys for comparison with similar ones. */
 typedef struct eitp__label_meant {
-    const eitp__buffer *letters; /* in lower case, a zero byte after each label */
-    size_t at;                   /* its own among them */
+    const eitp__buffer *letters; /* in lower case, each zero-terminated */
+    size_t at;                   /* the label's offset in `letters` */
     int kind;
     double number;  /* of numbers and Booleans */
-    uint32_t place; /* in the order of the labels */
+    uint32_t place; /* index in the order of the labels */
     const char *name;
 } eitp__label_meant;
 
@@ -38,7 +38,8 @@ static void eitp__add_lowercase(eitp__buffer *letters, const char *name) {
     eitp__buffer_add(letters, "", 1);
 }
 
-/* Reads a number as people write it: "+1", "01", "1." and ".5" too. Returns 0 if it is none, or not exact. */
+/* Reads a number in any common notation, including "+1", "01", "1." and ".5". Returns 0 if the text is not a number, or
+   not exact. */
 static int eitp__read_loose_number(const char *text, double *number) {
     char digits[40];
     size_t used = 0, size;
@@ -72,7 +73,7 @@ static const char *eitp__letters_of(const eitp__label_meant *label) {
     return label->letters->data + label->at;
 }
 
-/* Texts before numbers; a Boolean is the number 0 or 1. */
+/* Orders strings before numbers; a Boolean is the number 0 or 1. */
 static int eitp__compare_meaning(const eitp__label_meant *a, const eitp__label_meant *b) {
     const int is_number = a->kind != EITP__SAME_LETTERS;
     if (is_number != (b->kind != EITP__SAME_LETTERS))
@@ -101,12 +102,12 @@ static void eitp__report_group(const eitp_host *host, const eitp__label_meant *l
         same_letters = same_letters && !strcmp(eitp__letters_of(&labels[i]), eitp__letters_of(&labels[0]));
     }
     eitp__log_line(host, EITP_LOG_WARNING,
-                   "the labels %s %s, and are learned as %llu labels; write them alike if they are meant to be one",
+                   "the labels %s %s, and are learned as %llu labels; spell them the same if they are meant as one",
                    eitp__list_labels(names, (int64_t)count, list), ways[same_letters ? EITP__SAME_LETTERS : kind],
                    (unsigned long long)count);
 }
 
-/* Reports the groups of sorted labels. */
+/* Logs the groups of sorted labels. */
 static void eitp__report_groups(const eitp_host *host, const eitp__label_meant *labels, size_t count) {
     size_t groups = 0;
     for (size_t first = 0, end; first < count; first = end) {
@@ -116,7 +117,7 @@ static void eitp__report_groups(const eitp_host *host, const eitp__label_meant *
             eitp__report_group(host, labels + first, end - first);
     }
     if (groups > EITP__NAMED_GROUPS)
-        eitp__log_line(host, EITP_LOG_WARNING, "%llu other groups of labels are as alike",
+        eitp__log_line(host, EITP_LOG_WARNING, "%llu more groups of similar labels",
                        (unsigned long long)(groups - EITP__NAMED_GROUPS));
 }
 

@@ -1,4 +1,4 @@
-/* Tables: files one after another, each with its format, and labels from the names of directories and files. */
+/* Tables: reads files one after another, each in its format, with labels from the names of directories and files. */
 #include "data/examples.h"
 
 #include "base/log.h"
@@ -9,11 +9,11 @@
 
 static const eitp_setting eitp__table_settings[] = {
     EITP__TEXT_SETTING(eitp_table_config, , pair_column, "pair_column", NULL, REFUSED,
-                       "column of tables that has the second text of a pair"),
+                       "column of tables with the second text of a pair"),
     EITP__TEXT_SETTING(eitp_table_config, , label_column, "label_column", NULL, REFUSED,
-                       "column of tables that has the label"),
+                       "column of tables with the label"),
     EITP__TEXT_SETTING(eitp_table_config, , weight_column, "weight_column", NULL, REFUSED,
-                       "column of tables that has the weight of a row in the loss"),
+                       "column of tables with the loss weight of a row"),
     EITP__SETTING(eitp_table_config, , row_limit, "row_limit", UNSIGNED, EITP__ROW_LIMIT, 1, EITP__LARGEST_COUNT, 0,
                   REFUSED, NULL, "largest row, in bytes"),
 };
@@ -84,8 +84,8 @@ void eitp_table_close(eitp_table *table) {
 
 /* ---- Files ---- */
 
-/* A file of FOLDERS: its label, and whether each line or the file is an example. *is_skipped is 1 for what is next to
-   the directories of labels, and for hidden names. */
+/* Finds the label of a FOLDERS file, and whether each line or the file is an example. *is_skipped is 1 for files next
+   to the label directories, and for hidden names. */
 static eitp_status eitp__table_find_label(eitp_table *table, eitp__row_config *config, int *is_skipped,
                                           eitp_error *error) {
     const eitp__path_walk *walk = &table->paths.walk;
@@ -99,8 +99,8 @@ static eitp_status eitp__table_find_label(eitp_table *table, eitp__row_config *c
         return EITP_OK;
     if (!is_folder && eitp__format_of_name(name, EITP_FORMAT_LINES) != EITP_FORMAT_LINES)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: a table in a directory of labels; give the file itself, or set format to that of the "
-                          "files",
+                          "%s: a table in a directory with a file for each label; name the file itself, or set "
+                          "format to the format of the files",
                           walk->path);
     for (size_t i = 1; !is_folder && i < size; i++)
         dot = name[i] == '.' ? name + i : dot;
@@ -112,7 +112,7 @@ static eitp_status eitp__table_find_label(eitp_table *table, eitp__row_config *c
     return table->label ? EITP_OK : eitp__fail_memory(error, size + 1, "the name of a label");
 }
 
-/* The format of the current file, and its label if a directory gives one. */
+/* Finds the format of the current file, and its label if a directory provides one. */
 static eitp_status eitp__table_find_format(eitp_table *table, eitp__row_config *config, int *is_skipped,
                                            eitp_error *error) {
     const char *path = table->paths.walk.path;
@@ -121,7 +121,7 @@ static eitp_status eitp__table_find_format(eitp_table *table, eitp__row_config *
     if (!table->paths.walk.is_listed && (config->format == EITP_FORMAT_AUTO || config->format == EITP_FORMAT_FOLDERS))
         return eitp__table_find_label(table, config, is_skipped, error);
     if (config->format == EITP_FORMAT_FOLDERS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a file, and format is FOLDERS; give directories", path);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a file, but format is FOLDERS; name directories", path);
     if (config->format == EITP_FORMAT_AUTO)
         config->format = eitp__format_of_name(path, EITP_FORMAT_LINES);
     return EITP_OK;
@@ -135,7 +135,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     if (status != EITP_OK)
         return status;
     if (is_skipped) {
-        eitp__log_line(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is not in a directory of a label",
+        eitp__log_line(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is not in a label's directory",
                        table->paths.walk.path);
         return EITP_OK;
     }
@@ -158,7 +158,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     return status;
 }
 
-/* Closes the current file, if any, and adds what it had to the statistics. */
+/* Closes the current file, if any, and adds its counts to the statistics. */
 static void eitp__table_end(eitp_table *table) {
     table->statistics = eitp_table_get_statistics(table);
     eitp__row_reader_close(&table->rows);

@@ -4,12 +4,12 @@
 #include "base/status.h"
 #include "base/unicode.h"
 
-/* A format that is not text: its first bytes, and the command that makes text of it. */
+/* A format that is not text: its first bytes, and the command that converts it to text. */
 typedef struct eitp__file_magic {
     const char *name;
     const char *bytes;
     size_t size;
-    const char *before, *after; /* of the path in the command; NULL: no command */
+    const char *before, *after; /* parts of the command before and after the path; NULL: no command */
 } eitp__file_magic;
 
 #define EITP__MAGIC(bytes) (bytes), sizeof(bytes) - 1
@@ -51,13 +51,13 @@ static const eitp__file_magic *eitp__find_file_magic(const char *bytes, size_t s
     return NULL;
 }
 
-/* What the bytes that decide consist of. */
+/* Counts of bytes in the checked start of the file. */
 typedef struct eitp__text_counts {
-    size_t controls; /* control characters that text does not have */
-    size_t zeros[2]; /* zero bytes in even and in odd places */
+    size_t controls; /* control characters that are unusual in text */
+    size_t zeros[2]; /* zero bytes in even and in odd positions */
     size_t invalid;  /* bytes that are not UTF-8 */
     size_t beyond;   /* bytes of valid characters beyond ASCII */
-    size_t high;     /* bytes from 0x80 */
+    size_t high;     /* bytes from 0x80 on */
     size_t paired;   /* of these, in pairs */
 } eitp__text_counts;
 
@@ -93,7 +93,7 @@ static void eitp__count_invalid(const unsigned char *bytes, size_t size, eitp__t
     }
 }
 
-/* The name of a UTF-16 or UTF-32 that the text is in, by its mark or its zero bytes; NULL: neither. */
+/* Returns the text's encoding if it is UTF-16 or UTF-32, according to its mark or zero bytes; NULL: neither. */
 static const char *eitp__wide_encoding(const char *bytes, size_t size, const eitp__text_counts *counts) {
     const size_t most = size / 4 + 1;
     if (size >= 4 && (!memcmp(bytes, "\xFF\xFE\0\0", 4) || !memcmp(bytes, "\0\0\xFE\xFF", 4)))

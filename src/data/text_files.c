@@ -10,12 +10,12 @@
 struct eitp_text_files {
     eitp_host host;
     eitp__text_paths paths;
-    eitp__text_reader reader;  /* of the current file, if it is a text */
-    eitp__documents documents; /* of that text, if lines separate them */
+    eitp__text_reader reader;  /* of the current file, if it is text */
+    eitp__documents documents; /* of that file, if lines separate them */
     eitp__row_reader rows;     /* if it is a table */
-    eitp_text row;            /* the current row, or the first piece of a document; bytes NULL: it has been passed on */
-    uint64_t row_bytes;       /* of all rows of the current file */
-    eitp__text_progress done; /* in the files before the current one */
+    eitp_text row;             /* the current row, or the first piece of a document; bytes NULL: it has been returned */
+    uint64_t row_bytes;        /* of all rows of the current file */
+    eitp__text_progress done;  /* of the files before the current one */
     uint64_t row_count, skipped_rows;
     int has_begun;
 };
@@ -28,7 +28,7 @@ eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_co
     if (config->format == EITP_FORMAT_FOLDERS || config->format == EITP_FORMAT_CHAT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "format %s; read them with eitp_table, or set another format",
                           config->format == EITP_FORMAT_CHAT ? "CHAT is for conversations"
-                                                             : "FOLDERS is for texts with labels");
+                                                             : "FOLDERS is for labelled text");
     eitp_text_files *files = (eitp_text_files *)eitp__allocate(host, sizeof *files);
     if (!files)
         return eitp__fail_memory(error, sizeof *files, "reading text files");
@@ -78,7 +78,7 @@ static void eitp__text_files_end(eitp_text_files *files) {
     eitp__row_reader_close(&files->rows);
 }
 
-/* Finds out whether lines separate the documents of the text that was opened. */
+/* Detects whether lines separate the documents of the open file. */
 static eitp_status eitp__text_files_divide(eitp_text_files *files, eitp_error *error) {
     char findings[EITP__FINDINGS_SIZE];
     eitp_text beginning;
@@ -97,7 +97,7 @@ static eitp_status eitp__text_files_divide(eitp_text_files *files, eitp_error *e
     return EITP_OK;
 }
 
-/* Opens the current file of the walk as a text; the reader stays closed if it is skipped. */
+/* Opens the current file of the walk as text; the reader stays closed if it is skipped. */
 static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_error *error) {
     const char *path = files->paths.walk.path;
     eitp__text_reader *reader = &files->reader;

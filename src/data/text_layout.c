@@ -2,7 +2,7 @@
 
 #include "base/status.h"
 
-/* Rows that decide on the separator of columns, after the first; and separating lines that a text must have. */
+/* Number of rows after the first that decide on the column separator; and minimum number of separator lines. */
 enum { EITP__DECIDING_ROWS = 20, EITP__FEWEST_SEPARATORS = 3 };
 
 EITP__PRIVATE char eitp__find_line_end(eitp_text beginning) {
@@ -16,7 +16,7 @@ static int eitp__ends_line(char byte) {
     return byte == '\n' || byte == '\r';
 }
 
-/* The end of a field in quotes that begins at `at`: behind the quote that closes it, or the end of the text. */
+/* Returns the end of a quoted field that starts at `at`: after its closing quote, or the end of the text. */
 static size_t eitp__skip_quoted(eitp_text text, size_t at) {
     for (at++; at < text.size; at++) {
         if (text.bytes[at] != '"')
@@ -28,7 +28,7 @@ static size_t eitp__skip_quoted(eitp_text text, size_t at) {
     return at;
 }
 
-/* Counts the fields of the row at *at, which moves to the next one. 0: the text ends before the row does. */
+/* Counts the fields of the row at *at, which moves to the next one. Returns 0 if the text ends before the row does. */
 static size_t eitp__count_fields(eitp_text text, size_t *at, char delimiter) {
     size_t count = 1;
     int is_first = 1; /* byte of a field */
@@ -45,7 +45,7 @@ static size_t eitp__count_fields(eitp_text text, size_t *at, char delimiter) {
     return count;
 }
 
-/* The fields in each of the first rows, or 0 if they differ or are only one. The last row may be cut. */
+/* Returns the number of fields in each of the first rows, or 0 if they differ or have one. The last row may be cut. */
 static size_t eitp__count_columns(eitp_text text, char delimiter) {
     size_t at = 0, columns;
     while (at < text.size && eitp__ends_line(text.bytes[at]))
@@ -111,7 +111,7 @@ EITP__PRIVATE int eitp__line_is(const char *line, size_t size, const char *text)
     return size == length && !memcmp(line, text, size);
 }
 
-/* True for the beginning of a file of fortune(6). */
+/* True for the start of a fortune(6) file. */
 static int eitp__is_fortune(eitp_text beginning) {
     size_t count = 0;
     for (size_t at = 0; at < beginning.size;) {

@@ -7,7 +7,7 @@ EITP__PRIVATE void eitp__text_lines_init(eitp__text_lines *lines, eitp__text_rea
     lines->end = '\n';
 }
 
-/* Takes the bytes of the piece up to the end of the line; *has_ended is 1 if it is among them. */
+/* Consumes the bytes of the piece up to the end of the line; *has_ended is 1 if the line end is among them. */
 static const char *eitp__text_lines_take(eitp__text_lines *lines, size_t *size, int *has_ended) {
     const char *text = lines->text, *end = (const char *)memchr(text, lines->end, lines->left);
     *has_ended = end != NULL;
@@ -17,7 +17,7 @@ static const char *eitp__text_lines_take(eitp__text_lines *lines, size_t *size, 
     return text;
 }
 
-/* Reads another piece if nothing is left; lines->left is 0 after it at the end of the text. */
+/* Reads another piece if the last one is used up; afterwards lines->left is 0 at the end of the input. */
 static eitp_status eitp__text_lines_fill(eitp__text_lines *lines, eitp_error *error) {
     return lines->left ? EITP_OK : eitp__text_reader_next(lines->reader, &lines->text, &lines->left, error);
 }
@@ -55,7 +55,7 @@ EITP__PRIVATE eitp_status eitp__text_lines_add(eitp__text_lines *lines, eitp__bu
             lines->is_cut = !has_ended;
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "%s: line %llu: the row has more than %llu bytes; set a larger row_limit, or close a "
-                              "quote that is open before",
+                              "quote that was opened before",
                               lines->reader->path, (unsigned long long)lines->line, (unsigned long long)lines->limit);
         }
         eitp__buffer_add(row, text, size);

@@ -1,4 +1,4 @@
-/* Reads a text line by line, in bounded memory. */
+/* Reads text line by line, in bounded memory. */
 #ifndef EITP_TEXT_LINES_H
 #define EITP_TEXT_LINES_H
 
@@ -6,20 +6,21 @@
 
 typedef struct eitp__text_lines {
     eitp__text_reader *reader;
-    size_t limit;     /* largest size of what lines are added to */
-    const char *text; /* what is left of the reader's piece */
+    size_t limit;     /* maximum size of the row that lines are appended to */
+    const char *text; /* the rest of the reader's piece */
     size_t left;
-    char end;      /* what a line ends with: '\n', or '\r' */
+    char end;      /* the character that ends a line: '\n' or '\r' */
     uint64_t line; /* number of the last line, from 1 */
-    int is_cut;    /* the rest of that line is to be skipped */
+    int is_cut;    /* skip the rest of that line */
 } eitp__text_lines;
 
-/* The lines of an open reader, which the caller closes. They end with line feeds, unless `end` is changed. */
+/* Initializes `lines` for an open reader, which the caller closes. Lines end with line feeds, unless `end` is
+   changed. */
 EITP__PRIVATE void eitp__text_lines_init(eitp__text_lines *lines, eitp__text_reader *reader, size_t limit);
 
 /*
- * Appends the next line to `row`, with its end if it has one. *is_end is 1, and `row` unchanged, after the last
- * line. If the row would exceed the limit, this is EITP_ERROR_FORMAT, and the next call begins with the line after it.
+ * Appends the next line to `row`, with its end if it has one. *is_end is 1, and `row` unchanged, after the last line.
+ * If the row would exceed the limit, returns EITP_ERROR_FORMAT, and the next call starts with the line after it.
  */
 EITP__PRIVATE eitp_status eitp__text_lines_add(eitp__text_lines *lines, eitp__buffer *row, int *is_end,
                                                eitp_error *error);

@@ -10,17 +10,17 @@
 static const eitp_setting eitp__text_files_settings[] = {
     EITP__SETTING(eitp_text_files_config, , format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, 0, REFUSED,
                   "auto text lines csv tsv jsonl conll chat folders",
-                  "what a file is: one text, a text on each line, or a table"),
+                  "format of files: a single document, a document on each line, or a table"),
     EITP__TEXT_SETTING(eitp_text_files_config, , encoding, "encoding", NULL, REFUSED,
                        "encoding of the text, as iconv names it"),
     EITP__TEXT_SETTING(eitp_text_files_config, , text_column, "text_column", NULL, REFUSED,
-                       "column of tables that has the text"),
+                       "column of tables with the text"),
     EITP__TEXT_SETTING(eitp_text_files_config, , delimiter, "delimiter", NULL, REFUSED,
-                       "what separates the columns of CSV and TSV: a character, or comma, semicolon or tab"),
+                       "column separator of CSV and TSV: a character, or comma, semicolon or tab"),
     EITP__TEXT_SETTING(eitp_text_files_config, , document_separator, "document_separator", NULL, REFUSED,
-                       "a line that is exactly this separates the documents of a text; none: a file is one document"),
+                       "a line that is exactly this separates documents within a file; none: a file is one document"),
     EITP__SETTING(eitp_text_files_config, , skip_bad, "on_bad_row", CHOICE, 0, 0, 0, 0, REFUSED, "stop skip",
-                  "whether a row of a table that cannot be read is an error, or is skipped"),
+                  "stop at a bad row of a table, or skip it"),
     EITP__SETTING(eitp_text_files_config, , strict_utf8, "strict_utf8", FLAG, 0, 0, 1, 0, REFUSED, NULL,
                   "fail on bytes that are invalid in the encoding instead of replacing them"),
     EITP__SETTING(eitp_text_files_config, , read_size, "read_size", UNSIGNED, EITP__READ_SIZE, 1, EITP__LARGEST_COUNT,
@@ -42,21 +42,21 @@ eitp_text_files_config eitp_text_files_config_default(void) {
 static eitp_status eitp__text_paths_check(const eitp_text_files_config *config, const char *function,
                                           eitp_error *error) {
     if (!config->path_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name files or directories");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no text files given; name files or directories");
     if ((unsigned)config->format > EITP_FORMAT_FOLDERS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown format of texts %d", (int)config->format);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown text format %d", (int)config->format);
     for (size_t i = 0; i < config->path_count; i++) {
         if (!config->paths || !config->paths[i])
             return eitp__fail_null(error, function, "paths and each of them");
         if (!strcmp(config->paths[i], "-") && !config->input.read)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or give ./- for a file");
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or use ./- for a file");
     }
     return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__copy_setting(const eitp_host *host, const char *text, char **copy, eitp_error *error) {
     *copy = text ? eitp__copy_text(host, text) : NULL;
-    return text && !*copy ? eitp__fail_memory(error, strlen(text) + 1, "a path or a name of texts") : EITP_OK;
+    return text && !*copy ? eitp__fail_memory(error, strlen(text) + 1, "a path or column name") : EITP_OK;
 }
 
 static eitp_status eitp__text_paths_copy(eitp__text_paths *paths, const eitp_text_files_config *config,
@@ -66,7 +66,7 @@ static eitp_status eitp__text_paths_copy(eitp__text_paths *paths, const eitp_tex
         paths->paths = (char **)eitp__allocate(&paths->host, bytes);
     paths->has_folders = (char *)eitp__allocate(&paths->host, config->path_count);
     if (!paths->paths || !paths->has_folders)
-        return eitp__fail_memory(error, bytes, "the paths of texts");
+        return eitp__fail_memory(error, bytes, "the paths of text files");
     eitp_status status = eitp__copy_setting(&paths->host, config->encoding, &paths->encoding, error);
     if (status == EITP_OK)
         status = eitp__copy_setting(&paths->host, config->text_column, &paths->text_column, error);
@@ -82,7 +82,7 @@ static void eitp__text_paths_begin(eitp__text_paths *paths) {
     paths->walk.has_input = paths->input.read != NULL;
 }
 
-/* Walks all paths. */
+/* Walks all paths to find the total size and the directories with subdirectories. */
 static eitp_status eitp__text_paths_measure(eitp__text_paths *paths, eitp_error *error) {
     eitp__path_walk *walk = &paths->walk;
     eitp_status status;
@@ -155,7 +155,7 @@ EITP__PRIVATE eitp_status eitp__text_paths_check_format(const eitp__text_paths *
                           paths->walk.path);
     if (divides && format != EITP_FORMAT_TEXT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: document_separator is for files that are read as text, and each row of this one is a "
+                          "%s: document_separator is for files that are read as text, but each row of this one is a "
                           "document; leave it out, or set format to text",
                           paths->walk.path);
     return EITP_OK;

@@ -9,7 +9,7 @@ static eitp_status eitp__text_reader_keep(void *user, const char *text, size_t s
     return reader->piece.failed ? eitp__fail_memory(error, reader->piece.size + size, "a piece of text") : EITP_OK;
 }
 
-/* A decoded byte order mark at the beginning is not text. */
+/* Drops a decoded byte order mark at the start. */
 static eitp_status eitp__text_reader_decoded(void *user, const char *text, size_t size, eitp_error *error) {
     eitp__text_reader *reader = (eitp__text_reader *)user;
     const size_t mark = !reader->repair.offset && size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
@@ -17,7 +17,7 @@ static eitp_status eitp__text_reader_decoded(void *user, const char *text, size_
     return size > mark ? eitp__utf8_repair_add(&reader->repair, text + mark, size - mark, error) : EITP_OK;
 }
 
-/* Reads up to `size` bytes of the input to raw + end: one piece of a program, or what is left of it. */
+/* Reads the next piece of the program's input to raw + end, which has `size` bytes and grows if the piece is larger. */
 static eitp_status eitp__text_reader_read_input(eitp__text_reader *reader, size_t size, size_t *done,
                                                 eitp_error *error) {
     const eitp_text_source *input = reader->how.input;
@@ -27,7 +27,6 @@ static eitp_status eitp__text_reader_read_input(eitp__text_reader *reader, size_
         return status;
     *done = text ? *done : 0;
     if (*done > size) {
-        /* Larger than asked for: room for it is made. */
         void *raw = reader->raw;
         if (!eitp__reserve(reader->host, &raw, &reader->raw_capacity, reader->end + *done, 1))
             return eitp__fail_memory(error, *done, "a piece of the input");
@@ -38,7 +37,7 @@ static eitp_status eitp__text_reader_read_input(eitp__text_reader *reader, size_
     return EITP_OK;
 }
 
-/* Reads more after raw[end]; *done is 0 at the end of the text. */
+/* Reads more after raw[end]; *done is 0 at the end of the input. */
 static eitp_status eitp__text_reader_read(eitp__text_reader *reader, size_t size, size_t *done, eitp_error *error) {
     *done = 0;
     if (reader->is_exhausted)
@@ -83,7 +82,7 @@ EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, cons
         capacity = how->read_size;
     reader->raw = (char *)eitp__allocate_uninitialized(host, capacity);
     if (!reader->raw)
-        return eitp__fail_memory(error, capacity, "reading a text");
+        return eitp__fail_memory(error, capacity, "reading text");
     reader->raw_capacity = capacity;
     eitp_status status = eitp__text_reader_begin(reader, error);
     if (status != EITP_OK)
@@ -96,7 +95,7 @@ static eitp_status eitp__text_reader_drop(void *user, const char *text, size_t s
     return EITP_OK;
 }
 
-/* Decodes the beginning of the text on trial; what is incomplete at its end counts as valid. */
+/* Decodes the start of the text as a test; an incomplete sequence at its end counts as valid. */
 static eitp_status eitp__text_reader_try(const eitp__text_reader *reader, eitp_error *error) {
     eitp__decoder decoder;
     eitp_status status = eitp__decoder_open(&decoder, reader->how.encoding, eitp__text_reader_drop, NULL, error);
@@ -117,7 +116,7 @@ static eitp_status eitp__text_reader_hold(void *user, const char *text, size_t s
     eitp__buffer *held = (eitp__buffer *)user;
     const size_t mark = !held->size && size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
     eitp__buffer_add(held, text + mark, size - mark);
-    return held->failed ? eitp__fail_memory(error, held->size + size, "the beginning of a text") : EITP_OK;
+    return held->failed ? eitp__fail_memory(error, held->size + size, "the start of a text file") : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__text_reader_peek(const eitp__text_reader *reader, eitp__buffer *decoded,
@@ -147,7 +146,7 @@ EITP__PRIVATE uint64_t eitp__text_reader_bytes(const eitp__text_reader *reader) 
     return reader->repair.offset;
 }
 
-/* With `strict`, fails at the first invalid byte; else reports them at the end. */
+/* With `strict`, fails at the first invalid byte; otherwise logs them at the end. */
 static eitp_status eitp__text_reader_judge(const eitp__text_reader *reader, eitp_error *error) {
     const uint64_t count = eitp__text_reader_invalid(reader);
     if (!count || (!reader->how.strict && !reader->has_ended))
@@ -158,7 +157,7 @@ static eitp_status eitp__text_reader_judge(const eitp__text_reader *reader, eitp
     const unsigned byte = is_decoded ? reader->decoder.invalid_byte : reader->repair.invalid_byte;
     if (reader->how.strict)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "%s: invalid %s at byte %llu (0x%02X); set encoding to that of the text, or turn off "
+                          "%s: invalid %s at byte %llu (0x%02X); set encoding to the text's encoding, or turn off "
                           "strict_utf8 to replace such bytes by U+FFFD",
                           reader->path, encoding, first, byte);
     eitp__log_line(reader->host, EITP_LOG_WARNING,
@@ -167,7 +166,7 @@ static eitp_status eitp__text_reader_judge(const eitp__text_reader *reader, eitp
     return EITP_OK;
 }
 
-/* Passes on the next bytes, or ends the text. */
+/* Returns the next bytes, or ends the text. */
 static eitp_status eitp__text_reader_step(eitp__text_reader *reader, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (reader->at == reader->end) {

@@ -21,7 +21,7 @@ EITP__PRIVATE eitp_status eitp__token_writer_add(eitp__token_writer *writer, con
     return EITP_OK;
 }
 
-/* -sum p ln p with p = c / n, which equals ln n - (sum c ln c) / n. */
+/* Returns -sum p ln p with p = c / n, which equals ln n - (sum c ln c) / n. */
 static double eitp__token_writer_entropy(const eitp__token_writer *writer) {
     const eitp_sample_file_info *info = &writer->samples.layout.info;
     const double total = (double)info->token_count;

@@ -1,4 +1,4 @@
-/* Writes a token file, whose hash and entropy it computes. */
+/* Writes a token file and computes its hash and entropy. */
 #ifndef EITP_TOKEN_WRITER_H
 #define EITP_TOKEN_WRITER_H
 
@@ -17,7 +17,7 @@ EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, co
 EITP__PRIVATE eitp_status eitp__token_writer_add(eitp__token_writer *writer, const int32_t *ids, size_t count,
                                                  eitp_error *error);
 
-/* Completes the info, in which the caller has set the fields about texts and tokenizer, and renames the file to its
+/* Completes the info, in which the caller has set the fields about text and tokenizer, and renames the file to its
    path. */
 EITP__PRIVATE eitp_status eitp__token_writer_finish(eitp__token_writer *writer, eitp_error *error);
 

@@ -8,7 +8,7 @@ EITP__PRIVATE void eitp__utf8_repair_init(eitp__utf8_repair *repair, eitp__utf8_
     repair->user = user;
 }
 
-/* Counts `count` ill-formed bytes at `offset`, of which `byte` is the first, and passes on U+FFFD. */
+/* Counts `count` ill-formed bytes at `offset`, where `byte` is the first, and passes on U+FFFD. */
 static eitp_status eitp__utf8_repair_replace(eitp__utf8_repair *repair, uint64_t offset, unsigned char byte,
                                              size_t count, eitp_error *error) {
     if (!repair->invalid_bytes) {

@@ -1,4 +1,4 @@
-/* Splitting tokens into training and validation parts, and reading them as windows. */
+/* Splits tokens into training and validation parts, and reads them as windows. */
 #include "data/data.h"
 
 #include "base/status.h"
@@ -67,7 +67,7 @@ EITP__PRIVATE eitp_status eitp__windows_init(eitp__windows *windows, const eitp_
     return EITP_OK;
 }
 
-/* Index of the first token of a window in the source. */
+/* Returns the index of a window's first token in the source. */
 static uint64_t eitp__window_first(const eitp__windows *windows, uint64_t index) {
     return windows->source.range.first + index * (uint64_t)windows->block_size;
 }

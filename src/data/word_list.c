@@ -22,11 +22,11 @@ EITP__PRIVATE eitp_status eitp__word_list_add(eitp__word_list *list, const char 
                                               eitp_error *error) {
     const size_t needed = (list->count + 1) * sizeof *list->words;
     if (!eitp__reserve(list->text.host, (void **)&list->words, &list->capacity, list->count + 1, sizeof *list->words))
-        return eitp__fail_memory(error, needed, "the words of a text");
+        return eitp__fail_memory(error, needed, "the words of an example");
     eitp__buffer_add(&list->text, bytes, size);
     eitp__buffer_add(&list->text, " ", 1);
     if (list->text.failed)
-        return eitp__fail_memory(error, list->text.size + size, "the words of a text");
+        return eitp__fail_memory(error, list->text.size + size, "the words of an example");
     list->words[list->count++].size = size;
     return EITP_OK;
 }

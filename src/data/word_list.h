@@ -1,4 +1,4 @@
-/* Words that arrive one by one, and the text that they make up: joined by spaces. */
+/* Words added one by one, and the text they form, joined by spaces. */
 #ifndef EITP_WORD_LIST_H
 #define EITP_WORD_LIST_H
 
@@ -19,7 +19,7 @@ EITP__PRIVATE void eitp__word_list_clear(eitp__word_list *list);
 /* Adds a copy of a word. */
 EITP__PRIVATE eitp_status eitp__word_list_add(eitp__word_list *list, const char *bytes, size_t size, eitp_error *error);
 
-/* Sets the bytes of list->words, after all were added, and returns the text. There must be a word. */
+/* Sets the bytes of list->words, after all were added, and returns the text. There must be at least one word. */
 EITP__PRIVATE eitp_text eitp__word_list_finish(eitp__word_list *list);
 
 #endif

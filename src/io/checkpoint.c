@@ -1,8 +1,8 @@
 /*
  * Checkpoint directories: created whole or not at all, found by step, recovered, pruned.
  *
- * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", and one
- * that is deleted is ".<name>.removed". One that is replaced by a newer write of the same step gets the draft's name,
+ * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", and
+ * deleted as ".<name>.removed". A directory that is replaced by a newer write of the same step gets the draft's name,
  * or, where the system cannot exchange names, ".<name>.replaced".
  */
 #include "io/checkpoint.h"
@@ -11,7 +11,7 @@
 
 #define EITP__HIDDEN_PREFIX ".checkpoint-"
 
-/* The path of "<prefix><step><suffix><ending>" in a directory. */
+/* Builds the path of "<prefix><step><suffix><ending>" in a directory. */
 static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *directory, const char *prefix, int64_t step,
                                          const char *suffix, const char *ending, char **path, eitp_error *error) {
     char name[96];
@@ -116,20 +116,20 @@ eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_dir
     return eitp__visit_names(host, output_directory, eitp__take_newest, step, error);
 }
 
-/* An output directory whose entries are visited. */
+/* An output directory during a visit of its entries. */
 typedef struct eitp__output {
     const eitp_host *host;
     const char *directory;
 } eitp__output;
 
-/* True for the name of a checkpoint while it is replaced. */
+/* True for the name of a checkpoint that is being replaced. */
 static int eitp__is_replaced_name(const char *name) {
     const size_t length = strlen(name), ending = sizeof EITP__REPLACED_SUFFIX - 1;
     return !strncmp(name, EITP__HIDDEN_PREFIX, sizeof EITP__HIDDEN_PREFIX - 1) && length > ending &&
            !strcmp(name + length - ending, EITP__REPLACED_SUFFIX);
 }
 
-/* Recovers from a crash in eitp__draft_install between its two renames: gives a replaced checkpoint its name back. */
+/* Recovers from a crash in eitp__draft_install between its two renames: restores a replaced checkpoint's name. */
 static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_error *error) {
     const eitp__output *output = (const eitp__output *)user;
     const eitp_host *host = output->host;
@@ -170,14 +170,14 @@ EITP__PRIVATE void eitp__checkpoint_try_restore(const eitp_host *host, const cha
     for (size_t i = 0; i < count; i++, at += strlen(names.data + at) + 1)
         is_replaced |= eitp__is_replaced_name(names.data + at);
     eitp__buffer_release(&names);
-    /* A process that holds the lock replaces it now. */
+    /* If another process holds the lock, it is replacing the checkpoint now. */
     if (!is_replaced || !host->files.lock || host->files.lock(host->files.user, output_directory, &lock))
         return;
     eitp__checkpoint_restore(host, output_directory, NULL);
     host->files.unlock(host->files.user, lock);
 }
 
-/* Removes what an unfinished write or removal left. */
+/* Removes the leftovers of an unfinished write or removal. */
 static eitp_status eitp__remove_leftover(void *user, const char *name, eitp_error *error) {
     const eitp__output *output = (const eitp__output *)user;
     char *path;
@@ -193,7 +193,7 @@ static eitp_status eitp__remove_leftover(void *user, const char *name, eitp_erro
 
 /* ---- Recovering ---- */
 
-/* Renames a damaged checkpoint to the first free one of "<path>.damaged", "<path>.damaged-2", ... */
+/* Renames a damaged checkpoint to the first free name of "<path>.damaged", "<path>.damaged-2", ... */
 static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp_error *error) {
     const eitp_error damage = *error;
     eitp__buffer to;
@@ -215,7 +215,7 @@ static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp
     return status;
 }
 
-/* Verifies a checkpoint of the directory; one that is damaged is set aside, and *is_whole is 0. */
+/* Verifies a checkpoint of the directory. A damaged one is set aside, and *is_whole is 0. */
 static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step,
                                       eitp__verified verified, int *is_whole, eitp_error *error) {
     eitp__checkpoint_head head;
@@ -225,7 +225,7 @@ static eitp_status eitp__recover_step(const eitp_host *host, const char *directo
     if (!status)
         status = eitp__path_info(host, path, &info, error);
     if (!status && info.kind == EITP_PATH_MISSING)
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a link that leads nowhere", path);
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a dangling symbolic link", path);
     else if (!status)
         status = eitp__checkpoint_verify(host, path, verified, &head, error);
     *is_whole = !status;
@@ -279,7 +279,7 @@ typedef struct eitp__checkpoint_list {
     size_t count, capacity;
 } eitp__checkpoint_list;
 
-/* Adds a checkpoint, unless its manifest is damaged or cannot be read: then it is kept. */
+/* Adds a checkpoint, unless its manifest is damaged or unreadable: then it is kept. */
 static eitp_status eitp__list_checkpoint(void *user, const char *name, eitp_error *error) {
     eitp__checkpoint_list *list = (eitp__checkpoint_list *)user;
     const eitp_host *host = list->output.host;
@@ -308,7 +308,7 @@ static eitp_status eitp__list_checkpoint(void *user, const char *name, eitp_erro
     return status == EITP_ERROR_MEMORY ? status : EITP_OK;
 }
 
-/* The number of checkpoints that are newer than `step` and count. */
+/* Returns the number of counted checkpoints newer than `step`. */
 static int64_t eitp__count_newer(const eitp__checkpoint_list *list, int64_t step) {
     int64_t newer = 0;
     for (size_t i = 0; i < list->count; i++)
@@ -316,7 +316,7 @@ static int64_t eitp__count_newer(const eitp__checkpoint_list *list, int64_t step
     return newer;
 }
 
-/* True for a checkpoint that does not count if there is a newer one that does not: they would fill the disk. */
+/* True for an uncounted checkpoint if there is a newer uncounted one: otherwise they would fill the disk. */
 static int eitp__is_superseded(const eitp__checkpoint_list *list, int64_t step) {
     int is_uncounted = 0, has_newer = 0;
     for (size_t i = 0; i < list->count; i++) {
@@ -326,7 +326,7 @@ static int eitp__is_superseded(const eitp__checkpoint_list *list, int64_t step) 
     return is_uncounted && has_newer;
 }
 
-/* The checkpoints that pruning leaves: the newest, and those of some steps. */
+/* The checkpoints kept by pruning: the newest, and the ones of certain steps. */
 typedef struct eitp__keep_rule {
     int64_t keep; /* 0: all */
     const int64_t *kept;

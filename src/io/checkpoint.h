@@ -1,4 +1,4 @@
-/* Names of checkpoints, and creating, verifying and removing them with options. */
+/* Names of checkpoints, and functions to create, verify and remove them with options. */
 #ifndef EITP_CHECKPOINT_H
 #define EITP_CHECKPOINT_H
 
@@ -6,27 +6,27 @@
 #include "io/io.h"
 #include "io/manifest.h"
 
-/* The step of a name "checkpoint-<step>"; -1 for other names, leading zeros, and overflow. */
+/* Returns the step of a name "checkpoint-<step>"; -1 for other names, leading zeros, and overflow. */
 EITP__PRIVATE int64_t eitp__checkpoint_step(const char *name);
 
-/* What a checkpoint says about itself. */
+/* The head of a checkpoint's metadata. */
 typedef struct eitp__checkpoint_head {
     int64_t step;
     int is_counted;   /* by save_total_limit */
-    int has_manifest; /* 0: an earlier version wrote it */
+    int has_manifest; /* 0: written by an earlier version */
 } eitp__checkpoint_head;
 
 /* Reads the head and checks the manifest, but not the files. Errors are as in eitp_checkpoint_verify. */
 EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
                                                      eitp__checkpoint_head *head, eitp_error *error);
 
-/* The same, with the manifest, which the caller has initialized and releases. */
+/* Like eitp__checkpoint_read_head, but also reads the manifest, which the caller has initialized and releases. */
 EITP__PRIVATE eitp_status eitp__checkpoint_open(const eitp_host *host, const char *checkpoint,
                                                 eitp__checkpoint_head *head, eitp__manifest *manifest,
                                                 eitp_error *error);
 
-/* Verifies files of an open checkpoint (see eitp__manifest_check); of one without a manifest, all that have a checksum.
-   The message of EITP_ERROR_FORMAT does not say what to do. */
+/* Verifies files of an open checkpoint (see eitp__manifest_check); without a manifest, all files that have a checksum.
+   The message of EITP_ERROR_FORMAT does not include advice. */
 EITP__PRIVATE eitp_status eitp__checkpoint_check(const eitp_host *host, const char *checkpoint,
                                                  const eitp__checkpoint_head *head, eitp__manifest *manifest,
                                                  eitp__verified verified, eitp_error *error);
@@ -36,19 +36,19 @@ EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const c
                                                   eitp__verified verified, eitp__checkpoint_head *head,
                                                   eitp_error *error);
 
-/* eitp_checkpoint_recover that verifies the content of these files alone. */
+/* Like eitp_checkpoint_recover, but verifies only the content of these files. */
 EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
                                                    eitp__verified verified, int64_t *step, eitp_error *error);
 
-/* Gives the checkpoints of a directory back their names that a killed process was replacing; for the holder of the
+/* Restores the names of checkpoints whose replacement was interrupted by a killed process. The caller must hold the
    directory's lock. */
 EITP__PRIVATE eitp_status eitp__checkpoint_restore(const eitp_host *host, const char *output_directory,
                                                    eitp_error *error);
 
-/* The same for readers, which do not hold the lock. Failures are ignored. */
+/* Like eitp__checkpoint_restore, for readers, which do not hold the lock. Failures are ignored. */
 EITP__PRIVATE void eitp__checkpoint_try_restore(const eitp_host *host, const char *output_directory);
 
-/* Creates the directory of a draft of "checkpoint-<step><suffix>". */
+/* Creates the draft directory of "checkpoint-<step><suffix>". */
 EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
                                                  const char *suffix, int64_t step, eitp__draft *draft,
                                                  eitp_error *error);
@@ -59,22 +59,22 @@ EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp
                                                   eitp_error *error);
 
 /*
- * eitp_checkpoint_create of "checkpoint-<step><suffix>", where `manifest` has the step, whether the checkpoint is
- * counted, and the files whose sums `fill` knows and adds. A resume finds only checkpoints without a suffix.
+ * eitp_checkpoint_create of "checkpoint-<step><suffix>". `manifest` has the step, whether the checkpoint is counted,
+ * and the files whose sums `fill` knows and adds. A resume finds only checkpoints without a suffix.
  */
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
     const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error);
 
-/* Restores or removes what unfinished writes and removals left. A draft looks like that. */
+/* Restores or removes the leftovers of unfinished writes and removals. A draft is such a leftover too. */
 EITP__PRIVATE eitp_status eitp__checkpoint_clean(const eitp_host *host, const char *output_directory,
                                                  eitp_error *error);
 
-/* eitp_checkpoint_prune that also keeps the checkpoints of the steps kept[count], and does not clean. */
+/* Like eitp_checkpoint_prune, but also keeps the checkpoints of the steps kept[count], and does not clean. */
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                                  const int64_t *kept, size_t count, eitp_error *error);
 
-/* Checkpoints in a directory, and of these the ones that eitp__checkpoint_prune would remove. */
+/* Checkpoints in a directory, and those that eitp__checkpoint_prune would remove. */
 typedef struct eitp__checkpoint_use {
     int64_t count, prunable;
     uint64_t bytes, prunable_bytes;

@@ -1,9 +1,9 @@
-/* Verifying checkpoints: by manifest.json or, if an earlier version wrote them, by the checksums that they have. */
+/* Verifies checkpoints: by manifest.json or, if an earlier version wrote them, by the checksums they contain. */
 #include "base/json.h"
 #include "io/checkpoint.h"
 #include "io/safetensors.h"
 
-/* trainer_state.json of this version and earlier ones has no manifest.json beside it. */
+/* Up to this version, trainer_state.json has no accompanying manifest.json. */
 #define EITP__LAST_VERSION_WITHOUT_MANIFEST 4
 #define EITP__CHECKPOINT_NAME "checkpoint-"
 
@@ -23,7 +23,7 @@ EITP__PRIVATE int64_t eitp__checkpoint_step(const char *name) {
 
 /* ---- Checkpoints of earlier versions ---- */
 
-/* What trainer_state.json of an earlier version says. */
+/* The contents of trainer_state.json from an earlier version. */
 typedef struct eitp__earlier_state {
     int64_t step;
     int64_t model_checksum, optimizer_checksum, others_checksum; /* -1: none */
@@ -80,8 +80,7 @@ static eitp_status eitp__earlier_read(const eitp_host *host, const char *checkpo
     return status;
 }
 
-/* Finds out where the data begins. Its checksum is in the order of the file only if all tensors have elements of the
-   same size. */
+/* Finds the offset of the data. The stored checksum is in file order only if all elements have the same size. */
 static eitp_status eitp__earlier_data(const eitp_host *host, const char *path, uint64_t *first, int *is_in_order,
                                       eitp_error *error) {
     eitp__safetensors *collection = NULL;
@@ -139,7 +138,7 @@ static eitp_status eitp__earlier_verify(const eitp_host *host, const char *check
 
 /* ---- All checkpoints ---- */
 
-/* Compares the step with that of the directory's name, if it has one. */
+/* Compares the step with the one in the directory's name, if it has one. */
 static eitp_status eitp__check_name(const eitp_host *host, const char *checkpoint, int64_t step, eitp_error *error) {
     size_t end = strlen(checkpoint), first;
     char *name;

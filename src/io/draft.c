@@ -1,6 +1,6 @@
 #include "io/draft.h"
 
-/* "<directory>/.<name><suffix>". */
+/* Returns "<directory>/.<name><suffix>". */
 static char *eitp__hidden_path(const eitp_host *host, const char *directory, const char *name, const char *suffix) {
     eitp__buffer hidden;
     char *path;
@@ -30,10 +30,10 @@ EITP__PRIVATE eitp_status eitp__draft_name(eitp__draft *draft, const eitp_host *
 }
 
 /*
- * How a draft gets a path that another directory has. Where the system exchanges two names in one step, the earlier
- * directory becomes the draft, and the path always leads to a whole directory. Elsewhere two renames are needed, the
- * earlier one to `replaced`. A process killed between them leaves no directory at `path`, and the next that looks for
- * a checkpoint renames it back (eitp__checkpoint_restore).
+ * The way a draft replaces an existing directory at its path. Where the system can exchange two names in one step, the
+ * earlier directory becomes the draft, and the path always leads to a whole directory. Elsewhere two renames are
+ * needed, and the earlier directory is first renamed to `replaced`. A process killed between them leaves no directory
+ * at `path`, and the next one that searches for a checkpoint renames it back (eitp__checkpoint_restore).
  */
 typedef enum eitp__draft_way { EITP__DRAFT_NEW, EITP__DRAFT_EXCHANGED, EITP__DRAFT_REPLACED } eitp__draft_way;
 
@@ -42,7 +42,7 @@ static eitp_status eitp__draft_set_aside(const eitp__draft *draft, eitp_error *e
     return status ? status : eitp__rename_path(&draft->host, draft->path, draft->replaced, error);
 }
 
-/* Gives the draft its path; on failure the names are as before. */
+/* Renames the draft to its path; on failure the names are as before. */
 static eitp_status eitp__draft_rename(const eitp__draft *draft, eitp__draft_way *way, eitp_error *error) {
     const eitp_host *host = &draft->host;
     eitp_path_info info = EITP__ZERO;

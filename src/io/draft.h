@@ -4,28 +4,28 @@
 
 #include "base/files.h"
 
-/* A directory that is being written as ".<name>.partial", beside the path that it gets. */
+/* A directory being written as ".<name>.partial" in the same parent directory as its final path. */
 typedef struct eitp__draft {
     eitp_host host;
     char *path;
-    char *partial;  /* where its files are written */
-    char *replaced; /* an earlier directory at `path` while it is replaced, where names cannot be exchanged */
-    int exists;     /* `partial` does */
+    char *partial;  /* path that its files are written to */
+    char *replaced; /* an earlier directory at `path` during its replacement, where names cannot be exchanged */
+    int exists;     /* `partial` exists */
 } eitp__draft;
 
-/* The endings of hidden names. */
+/* The suffixes of hidden names. */
 #define EITP__PARTIAL_SUFFIX ".partial"
 #define EITP__REPLACED_SUFFIX ".replaced"
 
-/* Finds the names for a draft of `path`. Call eitp__draft_abandon even after a failure. */
+/* Builds the names for a draft of `path`. Call eitp__draft_abandon even after a failure. */
 EITP__PRIVATE eitp_status eitp__draft_name(eitp__draft *draft, const eitp_host *host, const char *path,
                                            eitp_error *error);
 
-/* Makes the files of a draft durable and gives it its path. A directory that is there is replaced, and removed last.
-   On failure the names are as before: others may be about to be removed for one that exists. */
+/* Makes the files of a draft durable and renames it to its path. An existing directory is replaced, and removed last.
+   On failure the names are as before, because the caller may be about to remove others in favor of one that exists. */
 EITP__PRIVATE eitp_status eitp__draft_install(eitp__draft *draft, eitp_error *error);
 
-/* Removes a draft that was not installed, and releases it. Harmless on a zeroed one. */
+/* Removes a draft that was not installed, and releases it. Harmless if zeroed. */
 EITP__PRIVATE void eitp__draft_abandon(eitp__draft *draft);
 
 #endif

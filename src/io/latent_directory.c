@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "model/transformer.h"
 
-/* The model_type of config.json, and the names of eitp_latent_input in it. */
+/* The model_type of config.json, and its names for eitp_latent_input. */
 #define EITP__LATENT_TYPE "vae"
 #define EITP__LATENT_CONFIG_LIMIT ((size_t)1 << 26) /* bytes */
 static const char *const eitp__latent_inputs[] = {"prefix", "added"};

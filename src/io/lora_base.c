@@ -1,7 +1,7 @@
 /*
  * The weights that adapters were trained on. A checkpoint has their CRC-32C: of the frozen parameters as its run stored
- * them, in the order of the model. A model in another precision stores other bytes, so the checksum is computed from
- * its values in f32 or, if it has rounded them, from the files that they were loaded from.
+ * them, in the order of the model. A model in another precision stores different bytes, so the checksum is computed
+ * from its values in f32 or, if it has rounded them, from the files they were loaded from.
  */
 #include "base/checksum.h"
 #include "base/convert.h"
@@ -36,14 +36,14 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
     return status;
 }
 
-/* ---- What a checkpoint says ---- */
+/* ---- The base of a checkpoint ---- */
 
 /* The weights that adapters were trained on. */
 typedef struct eitp__lora_base {
-    int is_known; /* 0: the directory says nothing, like PEFT's */
+    int is_known; /* 0: not recorded, for example by PEFT */
     uint32_t checksum;
     eitp_dtype dtype;          /* of the run's matrices */
-    eitp__safetensors *others; /* the parameters that were trained besides the adapters; NULL: a classifier's, if any */
+    eitp__safetensors *others; /* parameters trained in addition to the adapters; NULL: only a classifier's, if any */
 } eitp__lora_base;
 
 static eitp_status eitp__base_parse(const eitp_json *root, eitp__lora_base *base, eitp_error *error) {
@@ -63,8 +63,8 @@ static eitp_status eitp__base_parse(const eitp_json *root, eitp__lora_base *base
     return status;
 }
 
-/* Reads a file of a directory's, if there is one. Other programs give theirs the same names: what does not parse says
-   nothing, unless the directory is a checkpoint of eitp's. */
+/* Reads trainer_state.json of a directory, if it exists. Other programs use the same name: a file that does not parse
+   is ignored, unless the directory is an eitp checkpoint. */
 static eitp_status eitp__base_read_state(const eitp_host *host, const char *directory, eitp__lora_base *base,
                                          eitp_error *error) {
     const size_t limit = (size_t)1 << 20;
@@ -91,7 +91,7 @@ static eitp_status eitp__base_read_state(const eitp_host *host, const char *dire
     return status;
 }
 
-/* Opens the parameters that were trained besides the adapters, if there are any. */
+/* Opens the parameters that were trained in addition to the adapters, if there are any. */
 static eitp_status eitp__base_open_others(const eitp_host *host, const char *directory, eitp__lora_base *base,
                                           eitp_error *error) {
     char *path = eitp__join_path(host, directory, EITP__LORA_OTHERS_FILE);
@@ -106,7 +106,7 @@ static eitp_status eitp__base_open_others(const eitp_host *host, const char *dir
 
 /* ---- Comparing ---- */
 
-/* The checksum of values as they are stored: bf16 may have been rounded in two ways. */
+/* The checksum of values as stored: bf16 may have been rounded in two ways. */
 typedef struct eitp__base_sums {
     const eitp__lora_base *base;
     uint32_t rounded, split;
@@ -136,7 +136,7 @@ static void eitp__base_add(void *user, const eitp__parameter *parameter, const f
     sums->split = eitp__crc32c(sums->split, sums->bits, size);
 }
 
-/* Adds the values that the model itself has of a frozen parameter. */
+/* Adds the model's own values of a frozen parameter. */
 static eitp_status eitp__base_add_own(eitp__base_sums *sums, eitp_context *context, const eitp__parameter *parameter,
                                       eitp_error *error) {
     const int64_t elements = eitp__parameter_elements(parameter);
@@ -150,7 +150,7 @@ static eitp_status eitp__base_add_own(eitp__base_sums *sums, eitp_context *conte
     return status;
 }
 
-/* Sums the model's own values, or those of the files that it was loaded from, and compares them. */
+/* Sums the model's own values, or the values in the files it was loaded from, and compares them. */
 static eitp_status eitp__base_sum(const eitp_model *model, int from_files, eitp__base_sums *sums, int *is_same,
                                   eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -167,8 +167,8 @@ static eitp_status eitp__base_sum(const eitp_model *model, int from_files, eitp_
     return status;
 }
 
-/* Fails unless the model has the weights of `base`. They remain unknown if it has rounded its values in another way and
-   was not loaded from files. */
+/* Fails unless the model has the weights of `base`. They cannot be compared if the model has rounded its values
+   differently and was not loaded from files; the check then passes. */
 static eitp_status eitp__base_compare(const eitp_model *model, const char *directory, const eitp__lora_base *base,
                                       eitp_error *error) {
     const eitp_dtype precision = eitp_context_precision(model->context);

@@ -5,7 +5,7 @@
 #include "io/safetensors.h"
 #include "model/lora.h"
 
-/* Members that do not affect what is computed from the saved weights, or that are read elsewhere. */
+/* Members that do not affect the use of the saved weights, or that are read elsewhere. */
 static const char *const eitp__lora_known[] = {
     "auto_mapping",
     "base_model_name_or_path",
@@ -55,7 +55,7 @@ static eitp_status eitp__lora_check_word(const eitp_json *root, const char *name
     return status;
 }
 
-/* Some initializations change the base weights, which the adapter then depends on. */
+/* Refuses initializations that change the base weights, which the adapter then depends on. */
 static eitp_status eitp__lora_check_start(const eitp_json *root, eitp_error *error) {
     static const char *const starts[] = {"gaussian", "orthogonal", "eva"};
     const eitp_json *start = eitp_json_member(root, "init_lora_weights");
@@ -70,7 +70,7 @@ static eitp_status eitp__lora_check_start(const eitp_json *root, eitp_error *err
                       start->line, start->kind == EITP_JSON_STRING ? start->text : "?");
 }
 
-/* The task_type of a model with a head; NULL for masked language modelling, for which PEFT has none. */
+/* Returns the task_type of a model with a head; NULL for masked language modelling, which PEFT does not have. */
 static const char *eitp__lora_task(const eitp_transformer_config *model) {
     const char *const tasks[] = {model->bidirectional ? NULL : "CAUSAL_LM", "SEQ_CLS", "FEATURE_EXTRACTION",
                                  "TOKEN_CLS"}; /* eitp_head */
@@ -107,9 +107,9 @@ static eitp_status eitp__lora_check_features(const eitp_json *root, eitp_error *
     return status;
 }
 
-/* ---- Modules that are trained whole ---- */
+/* ---- Modules trained in full ---- */
 
-/* Parses modules_to_save. For a classifier PEFT adds the names that it has in other architectures. */
+/* Parses modules_to_save. For a classifier PEFT also writes the names that classifiers have in other architectures. */
 static eitp_status eitp__lora_parse_saved(const eitp_json *root, const eitp_architecture *architecture,
                                           eitp_lora_config *config, eitp_error *error) {
     const eitp_json *list = eitp_json_member(root, "modules_to_save");
@@ -146,7 +146,7 @@ static int eitp__lora_has_member(const eitp_json *root, const char *name) {
     return member && !eitp__lora_is_off(member);
 }
 
-/* Parses target_modules: a list of names, or "all-linear". An expression gives no targets. */
+/* Parses target_modules: a list of names, or "all-linear". An expression sets no targets. */
 static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp_json *root,
                                             const eitp_architecture *architecture, eitp_lora_config *config,
                                             eitp_error *error) {
@@ -182,7 +182,7 @@ static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp_js
     return status;
 }
 
-/* Sets the targets to the layers of which the file of an adapter has tensors. */
+/* Sets the targets to the layers for which the adapter file has tensors. */
 static eitp_status eitp__lora_find_targets(const eitp_host *host, const char *directory,
                                            const eitp_architecture *architecture, eitp_lora_config *config,
                                            eitp_error *error) {
@@ -216,7 +216,7 @@ static eitp_status eitp__lora_find_targets(const eitp_host *host, const char *di
     return status;
 }
 
-/* True if layers_to_transform, a number or a list of them, has a block, or is absent. */
+/* True if layers_to_transform, a number or a list of numbers, includes a block, or is missing. */
 static int eitp__lora_transforms(const eitp_json *root, int64_t block) {
     const eitp_json *list = eitp_json_member(root, "layers_to_transform");
     const eitp_json *first = list && list->kind == EITP_JSON_ARRAY ? list->first_child : list;
@@ -229,7 +229,7 @@ static int eitp__lora_transforms(const eitp_json *root, int64_t block) {
     return 0;
 }
 
-/* Checks that target_modules and layers_to_transform allow the targets; an expression may mean any. */
+/* Checks that target_modules and layers_to_transform allow the targets; an expression allows any. */
 static eitp_status eitp__lora_check_targets(const eitp_json *root, const eitp_lora_config *named,
                                             const eitp_lora_config *found, eitp_error *error) {
     int allows = eitp__lora_has_expression(root) || !(found->targets & ~named->targets);
@@ -243,7 +243,7 @@ static eitp_status eitp__lora_check_targets(const eitp_json *root, const eitp_lo
                                " has adapters of layers that target_modules or layers_to_transform exclude");
 }
 
-/* Replaces the targets that target_modules names by those with tensors, if not all of the former need be targets. */
+/* Replaces the targets named by target_modules with the layers that have tensors, if target_modules may name more. */
 static eitp_status eitp__lora_select_targets(const eitp_host *host, const char *directory, const eitp_json *root,
                                              const eitp_architecture *architecture, eitp_lora_config *config,
                                              eitp_error *error) {
@@ -329,11 +329,10 @@ EITP__PRIVATE eitp_status eitp__lora_config_check_tied(const eitp_host *host, co
     if (!status)
         status = eitp__json_get_boolean(eitp_json_root(document), "ensure_weight_tying", &ties, error);
     if (!status && !ties)
-        status =
-            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                       "%s: modules_to_save has the token embedding, which is also the model's head, and PEFT trains "
-                       "a copy of it that is not; set ensure_weight_tying in PEFT",
-                       path);
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "%s: modules_to_save has the token embedding, which is tied to the model's head, but PEFT "
+                            "trained an untied copy; set ensure_weight_tying in PEFT",
+                            path);
     eitp_json_release(document);
     eitp__release_text(host, path);
     return status;
@@ -341,7 +340,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_check_tied(const eitp_host *host, co
 
 /* ---- Writing ---- */
 
-/* Writes names of layers, which have commas between them. */
+/* Writes layer names, which are separated by commas. */
 static void eitp__lora_write_targets(eitp__buffer *text, const char *names) {
     eitp__buffer_add_text(text, "  \"target_modules\": [");
     for (const char *word = names; *word; word += *word == ',') {
@@ -352,7 +351,7 @@ static void eitp__lora_write_targets(eitp__buffer *text, const char *names) {
     eitp__buffer_add_text(text, "],\n");
 }
 
-/* Writes the modules that are trained whole. */
+/* Writes the modules that are trained in full. */
 static void eitp__lora_write_modules(eitp__buffer *text, const eitp_transformer_config *model, unsigned saved) {
     const char *last = "";
     size_t last_size = 0;
@@ -378,7 +377,7 @@ static int eitp__lora_fans_in(const eitp_transformer_config *model) {
     return row && !row->is_transposed;
 }
 
-/* Fails if PEFT would take the names of the targets for more layers. */
+/* Fails if PEFT would apply the target names to more layers. */
 static eitp_status eitp__lora_check_names(const eitp_architecture *architecture, const eitp_lora_config *config,
                                           const char *names, eitp_error *error) {
     eitp_lora_config named = *config;
@@ -386,7 +385,7 @@ static eitp_status eitp__lora_check_names(const eitp_architecture *architecture,
     if (!status && !eitp__lora_configs_equal(&named, config))
         status =
             eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                       "an " EITP__LORA_CONFIG_FILE " cannot name these layers alone: '%s' names others too", names);
+                       "an " EITP__LORA_CONFIG_FILE " cannot name only these layers: '%s' also names others", names);
     return status;
 }
 

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "io/variables.h"
 
-/* The path of a file in a directory. */
+/* Builds the path of a file in a directory. */
 static eitp_status eitp__lora_path(const eitp_model *model, const char *directory, const char *name, char **path,
                                    eitp_error *error) {
     *path = eitp__join_path(&model->host, directory, name);
@@ -54,8 +54,8 @@ static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *
     return eitp__safetensors_find(collection, name);
 }
 
-/* Receives a tensor of a classifier or another module that is trained whole: its variable, the piece, and its entry,
-   NULL if the file lacks it. */
+/* Receives a tensor of a classifier or another module that is trained in full: its variable, the piece, and its entry,
+   or NULL if the file lacks it. */
 typedef eitp_status (*eitp__saved_visit)(void *user, const eitp_variable *variable, const eitp__piece *piece,
                                          const eitp__safetensors_entry *entry, eitp_error *error);
 
@@ -78,7 +78,7 @@ static eitp_status eitp__visit_saved(const eitp_model *model, unsigned saved, co
     return status;
 }
 
-/* Tensors of modules that are trained whole, and how many of them a file has. */
+/* Numbers of tensors of modules trained in full: expected ones, and ones that a file has. */
 typedef struct eitp__saved_count {
     int64_t all, present;
 } eitp__saved_count;
@@ -92,7 +92,7 @@ static eitp_status eitp__count_saved(void *user, const eitp_variable *variable, 
     return EITP_OK;
 }
 
-/* Checks that the tensors are those of adapters with this configuration, and no others. */
+/* Checks that the file has exactly the tensors of adapters with this configuration. */
 static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_lora_config *config,
                                             const eitp__safetensors *collection, const char *path, eitp_error *error) {
     int64_t count = eitp__lora_parameter_count(&model->config, config);
@@ -118,8 +118,8 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
     }
     eitp__visit_saved(model, config->saved, collection, eitp__count_saved, &saved, error);
     if (saved.present != saved.all && (saved.present || config->saved))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %lld of the %lld tensors of modules that are trained whole",
-                          path, (long long)saved.present, (long long)saved.all);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %lld of the %lld tensors of modules_to_save", path,
+                          (long long)saved.present, (long long)saved.all);
     count += saved.present;
     if (eitp__safetensors_count(collection) != (size_t)count)
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -128,7 +128,7 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
     return EITP_OK;
 }
 
-/* The reading of modules that are trained whole. */
+/* The state of reading modules that are trained in full. */
 typedef struct eitp__saved_read {
     eitp_context *context;
     const eitp__safetensors *collection;
@@ -153,7 +153,7 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
     read.collection = collection;
     read.loads = loads;
     read.sum = &sum;
-    /* In the order of the variables, as the checksum. */
+    /* In the order of the variables, like the checksum. */
     status = eitp__visit_saved(model, model->lora.saved, collection, eitp__read_saved, &read, error);
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
@@ -187,7 +187,7 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
         status = eitp__lora_config_check_tied(&model->host, directory, error);
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "the adapters in '%s' and those of the model have different configurations", directory);
+                            "the adapters in '%s' and the model's adapters have different configurations", directory);
     if (status)
         return status;
     status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
@@ -200,7 +200,7 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     return status;
 }
 
-/* Reads adapters; `checks_base`: if their base is known, it must be the model's. */
+/* Reads adapters. With `checks_base` their base, if known, must be the model's. */
 static eitp_status eitp__lora_read_with(eitp_model *model, const char *directory, int checks_base,
                                         eitp__reading reading, eitp__read_sums *sums, eitp_error *error) {
     eitp_lora_config config;
@@ -232,7 +232,7 @@ eitp_status eitp_lora_load(eitp_model *model, const char *directory, eitp_error 
     return EITP_OK;
 }
 
-/* ---- Parameters beside a model ---- */
+/* ---- Parameters saved separately ---- */
 
 static int eitp__is_of_learner(const eitp_variable *variable) {
     return variable->of_learner;

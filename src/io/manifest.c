@@ -5,9 +5,9 @@
 
 #define EITP__MANIFEST_VERSION 1
 #define EITP__MANIFEST_LIMIT ((size_t)64 << 20)
-#define EITP__MANIFEST_DEPTH 16 /* of subdirectories: deeper ones are most likely a link to a parent */
+#define EITP__MANIFEST_DEPTH 16 /* maximum depth of subdirectories: deeper ones are most likely a link to a parent */
 #define EITP__SUM_CHUNK ((size_t)256 << 10)
-/* What follows the last checksum, and the length of a checksum in hexadecimal digits. */
+/* The text after the last checksum, and the length of a checksum in hexadecimal digits. */
 #define EITP__MANIFEST_END "\"\n}\n"
 #define EITP__SUM_DIGITS ((size_t)8)
 
@@ -93,7 +93,7 @@ EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path
 
 /* ---- Writing ---- */
 
-/* A directory whose files are being listed. If both manifests are the same one, only files that it lacks are added. */
+/* A directory whose files are being listed. If both manifests are the same, only files that it lacks are added. */
 typedef struct eitp__manifest_scan {
     const eitp__manifest *known;
     eitp__manifest *found;
@@ -103,7 +103,7 @@ typedef struct eitp__manifest_scan {
 
 static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *inner, eitp_error *error);
 
-/* True for a file of the manifest, or one that is still written under a temporary name. */
+/* True for a file of the manifest, or one that still has a temporary name. */
 static int eitp__manifest_has(const eitp__manifest *manifest, const char *name) {
     static const char ending[] = ".tmp";
     for (size_t i = 0; i < manifest->count; i++) {
@@ -153,7 +153,7 @@ static eitp_status eitp__scan_entry(eitp__manifest_scan *scan, const char *name,
     return status;
 }
 
-/* Adds the files in a directory: that of the checkpoint, or `inner` in it. */
+/* Adds the files in a directory: the checkpoint, or `inner` in it. */
 static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *inner, eitp_error *error) {
     const eitp_host *host = scan->found->names.host;
     char *path = *inner ? eitp__join_path(host, scan->directory, inner) : eitp__copy_text(host, scan->directory);
@@ -162,7 +162,8 @@ static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *i
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(scan->directory), "a path");
     eitp__buffer_init(&names, host);
     if (!status && scan->depth > EITP__MANIFEST_DEPTH)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the directories in '%s' are more than %d deep; is one a link?",
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "directories in '%s' are nested more than %d deep; check for a link to a parent",
                             scan->directory, EITP__MANIFEST_DEPTH);
     if (!status)
         status = eitp__list_directory(host, path, &names, &count, error);
@@ -270,7 +271,7 @@ static eitp_status eitp__manifest_check_text(const eitp__buffer *text, eitp_erro
     return EITP_OK;
 }
 
-/* A name must lead into the directory. */
+/* True if a name stays within the directory. */
 static int eitp__is_inner_name(const char *name, size_t size) {
     if (!size || strlen(name) != size || name[0] == '/')
         return 0;

@@ -1,6 +1,6 @@
 /*
- * manifest.json: the files of a checkpoint with their sizes and checksums. It is the last file that is written. Its
- * last member is the checksum of all bytes before that checksum, and nothing but a fixed end follows.
+ * manifest.json: the files of a checkpoint with their sizes and checksums. It is the last file to be written. Its last
+ * member is the checksum of all bytes before that checksum, followed only by a fixed end.
  */
 #ifndef EITP_MANIFEST_H
 #define EITP_MANIFEST_H
@@ -32,8 +32,8 @@ EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const cha
                                              eitp_error *error);
 
 /*
- * Adds the files of a directory and its subdirectories that the manifest lacks; they are read and synced. Files that it
- * has may still have a temporary name, with ".tmp" at the end. Errors are as in eitp__manifest_write.
+ * Adds the files of a directory and its subdirectories that the manifest lacks; they are read and synced. Listed files
+ * may still have a temporary name, ending with ".tmp". Errors are as in eitp__manifest_write.
  */
 EITP__PRIVATE eitp_status eitp__manifest_add_others(eitp__manifest *manifest, const char *directory, eitp_error *error);
 
@@ -45,7 +45,7 @@ EITP__PRIVATE eitp_status eitp__manifest_add_others(eitp__manifest *manifest, co
 EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, const char *directory, eitp_error *error);
 
 /* Reads manifest.json into an initialized manifest and checks it against its own checksum: EITP_ERROR_FORMAT if it is
-   damaged. *exists is 0 if there is none. */
+   damaged. *exists is 0 if the file does not exist. */
 EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const char *directory, int *exists,
                                               eitp_error *error);
 
@@ -53,8 +53,8 @@ EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const ch
 typedef enum eitp__verified { EITP__VERIFY_TENSORS = 1, EITP__VERIFY_OTHERS = 2, EITP__VERIFY_ALL = 3 } eitp__verified;
 
 /*
- * Compares files with the manifest: the sizes of all, and the content of those that `verified` names and that were not
- * compared before. EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs.
+ * Compares files with the manifest: all sizes, and the content of the files in `verified` that were not compared
+ * before. EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs.
  */
 EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const char *directory, eitp__verified verified,
                                                eitp_error *error);
@@ -62,11 +62,11 @@ EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const c
 /* True if the manifest lists a file of this size. */
 EITP__PRIVATE int eitp__manifest_has_size(const eitp__manifest *manifest, const char *name, uint64_t size);
 
-/* Compares the sum of a file that was read for another purpose. Files that are not listed are not compared. */
+/* Compares the sum of a file that was read for another purpose. Files that are not listed are ignored. */
 EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const char *path, const char *name,
                                                  const eitp__file_sum *sum, eitp_error *error);
 
-/* Reads a file from `offset` on and sums it; syncs it if `syncs`. */
+/* Reads a file from `offset` on and computes its sum; syncs it if `syncs`. */
 EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path, uint64_t offset, int syncs,
                                          eitp__file_sum *sum, eitp_error *error);
 

@@ -9,7 +9,7 @@
 #include "model/transformer_config.h"
 #include "tensor/variable.h"
 
-/* The tensor with this name, with or without the architecture's prefix, which models without a head do without. */
+/* Finds the tensor with this name, with or without the architecture's prefix, which models without a head omit. */
 static const eitp__safetensors_entry *eitp__find_weights(const eitp_transformer_config *config,
                                                          const eitp__safetensors *collection, const char *name) {
     const char *prefix = eitp__architecture_of(config)->prefix, *bare = eitp__without_prefix(config, name);
@@ -26,7 +26,7 @@ static int eitp__is_norm(eitp__model_slot slot) {
            slot == EITP__FINAL_NORM || slot == EITP__HEAD_NORM;
 }
 
-/* The tensor of a norm's parameter under the name that TensorFlow gave it. */
+/* Finds the tensor of a norm's parameter under its TensorFlow name. */
 static const eitp__safetensors_entry *eitp__find_gamma_or_beta(const eitp_transformer_config *config,
                                                                const eitp__safetensors *collection,
                                                                const eitp__parameter *parameter) {
@@ -37,7 +37,7 @@ static const eitp__safetensors_entry *eitp__find_gamma_or_beta(const eitp_transf
     return eitp__find_weights(config, collection, name);
 }
 
-/* The tensor of a parameter that a model with another head calls by another name. */
+/* Finds the tensor of a parameter under the name used by models with another head. */
 static const eitp__safetensors_entry *eitp__find_other_name(const eitp_transformer_config *config,
                                                             const eitp__safetensors *collection,
                                                             const eitp__parameter *parameter) {
@@ -54,7 +54,7 @@ static const eitp__safetensors_entry *eitp__find_other_name(const eitp_transform
     return entry;
 }
 
-/* The tensor of a parameter outside blocks; NULL if the weights or the architecture have none. */
+/* Finds the tensor of a parameter outside blocks; NULL if the weights or the architecture lack it. */
 static const eitp__safetensors_entry *eitp__find_slot(const eitp_transformer_config *config,
                                                       const eitp__safetensors *collection, eitp__model_slot slot) {
     const eitp__parameter_row *row = eitp__row_find(config, slot, EITP__WEIGHT);
@@ -89,7 +89,7 @@ static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__saf
     return status;
 }
 
-/* Finds out if the weights have an output head that differs from the token embedding. */
+/* Checks if the weights have an output head that differs from the token embedding. */
 static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transformer_config *config,
                                       const eitp__safetensors *collection, int *has_own_head, eitp_error *error) {
     const eitp__safetensors_entry *embedding = eitp__find_slot(config, collection, EITP__TOKEN_EMBEDDING);
@@ -107,7 +107,7 @@ static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transfor
 
 /* ---- Configurations ---- */
 
-/* Reads generation_config.json; *document is NULL if there is none. */
+/* Reads generation_config.json; *document is NULL if the file does not exist. */
 static eitp_status eitp__read_generation_config(const eitp_host *host, const char *directory,
                                                 eitp_json_document **document, eitp_error *error) {
     enum { LIMIT = 16 << 20 };
@@ -123,7 +123,7 @@ static eitp_status eitp__read_generation_config(const eitp_host *host, const cha
     return status;
 }
 
-/* Special tokens of generation_config.json override those of config.json, as in transformers. */
+/* Overrides special tokens of config.json with those in generation_config.json, as transformers does. */
 static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory,
                                                  eitp_transformer_config *config, eitp_error *error) {
     eitp_json_document *document;
@@ -136,7 +136,7 @@ static eitp_status eitp__apply_generation_config(const eitp_host *host, const ch
     return status;
 }
 
-/* Unties the head if the weights have one that differs, as transformers does from version 5 on. */
+/* Unties the head if the weights have a different one, as transformers does since version 5. */
 static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory,
                                         const eitp__safetensors *collection, eitp_transformer_config *config,
                                         eitp_error *error) {
@@ -152,7 +152,7 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
     return status;
 }
 
-/* Finds out from the weights, if there are any, what config.json does not say. */
+/* Determines from the weights, if there are any, the settings that config.json lacks. */
 static eitp_status eitp__apply_weights(const eitp_host *host, const char *directory, eitp_transformer_config *config,
                                        eitp_error *error) {
     eitp__safetensors *collection;
@@ -220,7 +220,7 @@ static int eitp__generation_keeps(const eitp_architecture *architecture, const e
            strcmp(member->name, "pad_token_id");
 }
 
-/* Replaces *kept by the members of an object that are written back, as text. */
+/* Replaces *kept with the text of an object's members that are written back. */
 static eitp_status eitp__keep_members(const eitp_host *host, const eitp_architecture *architecture,
                                       const eitp_json *object,
                                       int (*keeps)(const eitp_architecture *, const eitp_json *), char **kept,
@@ -304,7 +304,7 @@ EITP__PRIVATE eitp_status eitp__model_keep_members(eitp_model *model, const char
 
 /* ---- Models ---- */
 
-/* The tensor of a piece of a parameter. A tied matrix may have the name of the embedding or of the head. */
+/* Finds the tensor of a piece of a parameter. A tied matrix may have the name of the embedding or of the head. */
 static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transformer_config *config,
                                                            const eitp__safetensors *collection,
                                                            const eitp__parameter *parameter, const eitp__piece *piece) {
@@ -317,21 +317,21 @@ static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transforme
     return entry || parameter->row->with == EITP__ALWAYS ? entry : eitp__find_other_name(config, collection, parameter);
 }
 
-/* A directory being read. */
+/* The state of reading a directory. */
 typedef struct eitp__load {
     const eitp_model *model;
-    eitp_context *context; /* whose variables are read into: the model's, or another one */
+    eitp_context *context; /* the context of the variables that are read: the model's, or another one */
     const char *directory;
     const eitp__safetensors *collection;
     const eitp_load_config *config;
-    unsigned char *read; /* 1 for each tensor of the collection that a parameter has read; NULL: not counted */
+    unsigned char *read; /* 1 for each tensor of the collection that was read; NULL: not recorded */
     eitp__buffer random; /* names of parameters that were initialized */
-    int has_head;        /* the head's were among those read */
+    int has_head;        /* the head was read from the directory */
     int ignores_head;    /* the directory has a head, but fresh_head is set */
-    int lacks_head;      /* it has none, although its config.json says so */
+    int lacks_head;      /* it has none, although its config.json has one */
 } eitp__load;
 
-/* The variable of a parameter, and its pieces. */
+/* Finds the variable of a parameter, and its pieces. */
 static int eitp__parameter_variable(const eitp_context *context, const eitp_transformer_config *config,
                                     const eitp__parameter *parameter, eitp_variable *variable,
                                     eitp__piece pieces[EITP__PIECES]) {
@@ -339,7 +339,7 @@ static int eitp__parameter_variable(const eitp_context *context, const eitp_tran
     return eitp__variable_pieces(variable, config, pieces);
 }
 
-/* Finds the tensor of a piece that is read. */
+/* Finds the tensor of a piece; fails if it is missing. */
 static eitp_status eitp__require_tensor(const eitp__load *load, const eitp__parameter *parameter,
                                         const eitp__piece *piece, const eitp__safetensors_entry **entry,
                                         eitp_error *error) {
@@ -379,7 +379,7 @@ static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter 
     return status;
 }
 
-/* The number of parameters of a place that not every model has, and how many of them have tensors. */
+/* Returns the number of optional parameters of a place. *present is the number of those with tensors. */
 static int64_t eitp__count_optional(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
     const eitp_model *model = load->model;
     int64_t count = 0;
@@ -401,7 +401,7 @@ static int eitp__has_fresh_head(const eitp__load *load) {
     return load->config->fresh_head || load->config->head_is_replaced;
 }
 
-/* True if the parameters of a place that not every model has are initialized rather than read. */
+/* True if the optional parameters of a place are initialized instead of read. */
 static int eitp__is_fresh(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
     return eitp__count_optional(load, place, present) &&
            (!*present || (eitp__has_fresh_head(load) && place == EITP__IN_HEAD));
@@ -415,7 +415,7 @@ static eitp_status eitp__load_parameter(eitp__load *load, const eitp__parameter 
                : eitp__read_parameter(load, parameter, error);
 }
 
-/* Keeps the names of the tensors of a parameter that is initialized, for the log. */
+/* Records the names of the tensors of an initialized parameter, for the log. */
 static void eitp__note_random(eitp__load *load, const eitp__parameter *parameter) {
     eitp_variable variable;
     eitp__piece pieces[EITP__PIECES];
@@ -425,7 +425,7 @@ static void eitp__note_random(eitp__load *load, const eitp__parameter *parameter
                             *pieces[i].name ? pieces[i].name : parameter->name);
 }
 
-/* Reads the parameters of a place, or initializes those that not every model has if the weights have none of them. */
+/* Reads the parameters of a place. Initializes the optional ones if the weights have none of them. */
 static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place place, eitp_error *error) {
     const eitp_model *model = load->model;
     int64_t present;
@@ -459,7 +459,8 @@ static int eitp__names_head(const eitp__load *load) {
     return is_same;
 }
 
-/* A new head is what fine-tuning begins with; one that was there, or should be, is worth a warning. */
+/* Logs initialized parameters. A new head is the usual start of fine-tuning; a head that was or should be in the
+   directory is worth a warning. */
 static void eitp__log_random(eitp__load *load) {
     const eitp_host *host = &load->model->host;
     const int size = (int)load->random.size;
@@ -495,7 +496,7 @@ static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error)
                       load->directory, (long long)entry->shape[0], (long long)config->labels);
 }
 
-/* Names tensors that no parameter has read, the first ones of many. */
+/* Logs tensors that no parameter has read; of many, only the first ones. */
 static void eitp__report_ignored(const eitp__load *load) {
     enum { NAMED = 3 };
     char names[NAMED * 90] = "", more[40] = "";
@@ -536,7 +537,7 @@ static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
     return status;
 }
 
-/* Allocates the marks of tensors that were read, and calls eitp__read_parameters. */
+/* Allocates the flags of tensors that were read, and calls eitp__read_parameters. */
 static eitp_status eitp__read_collection(eitp__load *load, eitp_error *error) {
     const eitp_host *host = &load->model->host;
     const size_t count = eitp__safetensors_count(load->collection);
@@ -680,13 +681,13 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     return EITP_OK;
 }
 
-/* ---- The values of the files, block by block ---- */
+/* ---- The values in the files, block by block ---- */
 
 /* A parameter in the files that a model was loaded from. */
 typedef struct eitp__source_parameter {
     eitp__load *load;
     const eitp__parameter *parameter;
-    eitp_variable variable; /* the model's: its shape alone is used */
+    eitp_variable variable; /* the model's: only its shape is used */
     eitp__piece pieces[EITP__PIECES];
     const eitp__safetensors_entry *entries[EITP__PIECES];
     int count;
@@ -713,7 +714,7 @@ static eitp_status eitp__source_find(eitp__source_parameter *source, eitp__load 
     return status;
 }
 
-/* The block from element `first` on: as many whole rows as fit, or what fits of one. */
+/* Returns the block from element `first` on: as many whole rows as fit, or as much as fits of one row. */
 static eitp__block eitp__source_block(const eitp_variable *variable, int64_t first, int64_t capacity) {
     const int64_t columns = variable->shape[variable->rank - 1];
     eitp__block block;
@@ -729,7 +730,7 @@ static eitp__block eitp__source_block(const eitp_variable *variable, int64_t fir
     return block;
 }
 
-/* Visits the values of a parameter that the files have. */
+/* Visits the values of a parameter that is in the files. */
 static eitp_status eitp__visit_read(const eitp__source_parameter *source, float *values, int64_t capacity,
                                     eitp__values_visit visit, void *user, eitp_error *error) {
     const int64_t elements = eitp__parameter_elements(source->parameter);
@@ -747,7 +748,7 @@ static eitp_status eitp__visit_read(const eitp__source_parameter *source, float 
     return status;
 }
 
-/* Visits those of a parameter that the files lack: they are initialized in a context of their own. */
+/* Visits the values of a parameter that the files lack: they are initialized in a separate context. */
 static eitp_status eitp__visit_fresh(eitp__load *load, const eitp__parameter *parameter, float *values,
                                      int64_t capacity, eitp__values_visit visit, void *user, eitp_error *error) {
     const int64_t elements = eitp__parameter_elements(parameter);
@@ -794,7 +795,7 @@ EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp
     load.directory = model->source;
     load.config = &as_stored;
     if (!status && !collection)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no weights any more", model->source);
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' no longer has weights", model->source);
     load.collection = collection;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);

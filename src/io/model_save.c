@@ -1,4 +1,4 @@
-/* Saving Hugging Face model directories. */
+/* Saves Hugging Face model directories. */
 #include "base/files.h"
 #include "io/model_directory.h"
 #include "model/lora.h"
@@ -21,7 +21,7 @@ static eitp_status eitp__write_generation_config(const eitp_model *model, const 
     return eitp__store_text(&model->host, NULL, path, &text, 0, error);
 }
 
-/* Parameters of learners have a file of their own. */
+/* Learners' parameters have a separate file. */
 static int eitp__is_not_of_learner(const eitp_variable *variable) {
     return !variable->of_learner;
 }
@@ -80,7 +80,7 @@ EITP__PRIVATE void eitp__model_presume_dtype(eitp_model *model, eitp_dtype dtype
     }
 }
 
-/* The files of a model directory but the weights. */
+/* Writes the files of a model directory except the weights. */
 static eitp_status eitp__save_own_configs(eitp_model *model, const char *directory, eitp_dtype dtype,
                                           int32_t end_of_text, eitp_error *error) {
     char *path;

@@ -1,26 +1,26 @@
 /*
  * Directories that programs create, such as a model's: whole or not at all.
  *
- * One that does not exist is a draft beside its path, locked by the process that writes it, and appears by one rename.
- * Into one that exists, which may be a link, a mount or not empty, files are moved one by one from a directory in it. A
- * disk that loses power may have kept any of the changes of names since the last sync, so what must come before
- * something else is synced first.
+ * A directory that does not exist yet is written as a draft next to its path, locked by the process that writes it, and
+ * appears by one rename. If the path exists already (it may be a link, a mount or not empty), files are moved into it
+ * one by one from a directory inside it. A disk that loses power may keep any subset of the name changes since the last
+ * sync, so changes that must come first are synced first.
  */
 #include "base/files.h"
 #include "io/draft.h"
 #include "io/io.h"
 
-/* In a directory that exists. A run removes it too, together with its own file of that name. */
+/* Name of the draft inside an existing directory. A run removes it too, along with its own file of that name. */
 #define EITP__INNER_PARTIAL ".eitp.partial"
 
-/* Number of times that other processes may remove a draft, or create one, between two calls. */
+/* Number of times that other processes may remove or create a draft between two calls. */
 #define EITP__MOST_DRAFTS 16
 
 typedef struct eitp__new_directory {
     const eitp_host *host;
     eitp__draft draft; /* with `is_inside`, its `partial` is in `path` */
     int is_inside;
-    int was_interrupted; /* an earlier process moved some of its files to `path`, or none */
+    int was_interrupted; /* an earlier process moved some or none of its files to `path` */
     int parents;         /* number of directories above `path` that were created */
     const eitp_directory_config *config;
     void *lock;
@@ -51,11 +51,11 @@ static eitp_status eitp__new_lock(eitp__new_directory *created, const char *path
     return code == EWOULDBLOCK ? eitp__fail_busy(created, error) : EITP_OK;
 }
 
-/* ---- Beside a path that does not exist ---- */
+/* ---- Next to a path that does not exist ---- */
 
 /*
- * Locks the draft's directory. *is_locked is 0 if it was removed or replaced meanwhile: whoever holds the lock of what
- * is at `partial` owns it, and nobody else renames or removes it.
+ * Locks the draft's directory. *is_locked is 0 if it was removed or replaced in the meantime. The process that holds
+ * the lock of the directory at `partial` owns it; no other process renames or removes it.
  */
 static eitp_status eitp__new_try_lock(eitp__new_directory *created, uint64_t identity, int *is_locked,
                                       eitp_error *error) {
@@ -69,7 +69,7 @@ static eitp_status eitp__new_try_lock(eitp__new_directory *created, uint64_t ide
     return status;
 }
 
-/* Creates and locks the draft's directory, after removing what a killed process has left. */
+/* Creates and locks the draft's directory, after removing the leftovers of a killed process. */
 static eitp_status eitp__new_begin_beside(eitp__new_directory *created, eitp_error *error) {
     const eitp_host *host = created->host;
     const char *partial = created->draft.partial;
@@ -83,7 +83,7 @@ static eitp_status eitp__new_begin_beside(eitp__new_directory *created, eitp_err
         if (!status && info.kind == EITP_PATH_DIRECTORY && !info.is_link)
             status = eitp__new_try_lock(created, info.identity, &is_locked, error);
         else if (!status)
-            is_locked = !is_new; /* a link or a file is nobody's */
+            is_locked = !is_new; /* a link or a file has no owner */
         created->draft.exists = is_locked && is_new;
         if (!status && is_locked && !is_new)
             status = eitp__remove_tree(host, partial, error);
@@ -96,17 +96,17 @@ static eitp_status eitp__new_begin_beside(eitp__new_directory *created, eitp_err
     return status ? status : eitp__fail_busy(created, error);
 }
 
-/* Gives the draft its path, unless something else has it by now. */
+/* Renames the draft to its path, unless the path exists by now. */
 static eitp_status eitp__new_install(eitp__new_directory *created, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     eitp_status status = eitp__path_info(created->host, created->draft.path, &info, error);
     if (!status && (info.kind != EITP_PATH_MISSING || info.is_link))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' was created meanwhile; choose another directory",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "another process created '%s'; choose another directory",
                           created->draft.path);
     return status ? status : eitp__draft_install(&created->draft, error);
 }
 
-/* ---- In a directory that exists ---- */
+/* ---- In an existing directory ---- */
 
 static eitp_status eitp__new_has(const eitp__new_directory *created, const char *directory, const char *name, int *has,
                                  eitp_error *error) {
@@ -119,7 +119,7 @@ static eitp_status eitp__new_has(const eitp__new_directory *created, const char 
     return status;
 }
 
-/* Fails if the directory has a file of that name, unless an interrupted process may have moved it there. */
+/* Fails if the directory has a file with this name, unless an interrupted process may have moved it there. */
 static eitp_status eitp__new_check_name(const eitp__new_directory *created, const char *name, eitp_error *error) {
     int has = 0;
     eitp_status status =
@@ -144,7 +144,7 @@ static eitp_status eitp__new_begin_inside(eitp__new_directory *created, eitp_err
     created->was_interrupted = info.kind == EITP_PATH_DIRECTORY && !info.is_link;
     for (size_t i = created->config->name_count; i > 0 && !status; i--)
         status = eitp__new_check_name(created, created->config->names[i - 1], error);
-    /* Without it, the files of an interrupted process would be taken for those of the user. */
+    /* The draft marks the files of an interrupted process; without it they would count as the user's. */
     if (!status && created->was_interrupted)
         status = eitp__remove_entries(host, created->draft.partial, error);
     else if (!status)
@@ -155,7 +155,7 @@ static eitp_status eitp__new_begin_inside(eitp__new_directory *created, eitp_err
     return status;
 }
 
-/* The position of a name in the order of moving: those of the configuration are last. */
+/* Returns the position of a name in the order of moving: names of the configuration are last. */
 static size_t eitp__new_order(const eitp__new_directory *created, const char *name) {
     for (size_t i = 0; i < created->config->name_count; i++) {
         if (!strcmp(created->config->names[i], name))
@@ -164,7 +164,7 @@ static size_t eitp__new_order(const eitp__new_directory *created, const char *na
     return 0;
 }
 
-/* Lists the names in the draft in the order of moving, each with its zero byte. */
+/* Lists the names in the draft in the order of moving, each zero-terminated. */
 static eitp_status eitp__new_list(const eitp__new_directory *created, eitp__buffer *ordered, size_t *count,
                                   eitp_error *error) {
     eitp__buffer names;
@@ -184,7 +184,7 @@ static eitp_status eitp__new_list(const eitp__new_directory *created, eitp__buff
     return status;
 }
 
-/* Moves one file. One without which nothing is loaded comes when those before it are durable. */
+/* Moves one file. A file required for loading is moved after the previous ones are durable. */
 static eitp_status eitp__new_move(const eitp__new_directory *created, const char *name, eitp_error *error) {
     const eitp_host *host = created->host;
     eitp_path_info info = EITP__ZERO;
@@ -194,7 +194,7 @@ static eitp_status eitp__new_move(const eitp__new_directory *created, const char
                                     : eitp__fail_memory(error, strlen(created->draft.partial), "a path");
     if (!status && eitp__new_order(created, name))
         status = eitp__sync_directory(host, created->draft.path, error);
-    /* A directory of an interrupted process, unlike a file, is not replaced by a rename. */
+    /* Unlike a file, a directory of an interrupted process is not replaced by a rename. */
     if (!status && info.kind == EITP_PATH_DIRECTORY)
         status = eitp__remove_tree(host, to, error);
     if (!status)
@@ -204,7 +204,7 @@ static eitp_status eitp__new_move(const eitp__new_directory *created, const char
     return status;
 }
 
-/* Removes one file. One without which nothing is loaded is gone for good before others follow. */
+/* Removes one file. The removal of a file required for loading is durable before others follow. */
 static eitp_status eitp__new_remove(const eitp__new_directory *created, const char *name, eitp_error *error) {
     const eitp_host *host = created->host;
     char *path = eitp__join_path(host, created->draft.path, name);
@@ -216,7 +216,7 @@ static eitp_status eitp__new_remove(const eitp__new_directory *created, const ch
     return status;
 }
 
-/* Removes the first `count` of the names from the directory, the last of them first, before the draft is removed. */
+/* Removes the first `count` of the names from the directory, last to first, before the draft is removed. */
 static void eitp__new_move_back(const eitp__new_directory *created, const char *names, size_t count) {
     const size_t moved = count;
     for (; count > 0; count--) {
@@ -229,8 +229,8 @@ static void eitp__new_move_back(const eitp__new_directory *created, const char *
         eitp__sync_directory(created->host, created->draft.path, NULL);
 }
 
-/* Makes the directory ready: a draft that is durable, and none of the files of an interrupted process, which may have
-   had other content. */
+/* Prepares the directory: makes the draft durable, and removes the required files of an interrupted process, which may
+   have had different content. */
 static eitp_status eitp__new_begin_moving(const eitp__new_directory *created, eitp_error *error) {
     eitp_status status = eitp__sync_directory(created->host, created->draft.partial, error);
     if (!status)
@@ -240,8 +240,8 @@ static eitp_status eitp__new_begin_moving(const eitp__new_directory *created, ei
     return status;
 }
 
-/* While the draft is there, the next call takes the files for those of an interrupted one. Without it they are final:
-   they are durable, whether its removal is or not. */
+/* Removes the draft. While it exists, the next call treats the files as leftovers of an interrupted process. Without it
+   they are final: they are durable, even if the removal is not. */
 static eitp_status eitp__new_end_moving(const eitp__new_directory *created, eitp_error *error) {
     eitp_status status = eitp__sync_directory(created->host, created->draft.path, error);
     if (!status)
@@ -251,7 +251,7 @@ static eitp_status eitp__new_end_moving(const eitp__new_directory *created, eitp
     return status;
 }
 
-/* Moves all files; after a failure it removes those that it moved. */
+/* Moves all files; after a failure removes the moved ones. */
 static eitp_status eitp__new_move_all(eitp__new_directory *created, eitp_error *error) {
     eitp__buffer names;
     const char *name;
@@ -275,7 +275,7 @@ static eitp_status eitp__new_move_all(eitp__new_directory *created, eitp_error *
     return status;
 }
 
-/* ---- Both ---- */
+/* ---- Both cases ---- */
 
 static eitp_status eitp__new_begin(eitp__new_directory *created, const char *path, eitp_error *error) {
     const eitp_host *host = created->host;
@@ -289,7 +289,7 @@ static eitp_status eitp__new_begin(eitp__new_directory *created, const char *pat
     created->is_inside = info.kind != EITP_PATH_MISSING;
     if (info.is_link && info.kind == EITP_PATH_MISSING)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "cannot create the directory '%s': it is a link that leads nowhere; remove it or choose "
+                          "cannot create the directory '%s': it is a dangling symbolic link; remove it or choose "
                           "another name",
                           created->draft.path);
     if (info.kind == EITP_PATH_FILE || info.kind == EITP_PATH_OTHER)
@@ -311,7 +311,7 @@ static eitp_status eitp__new_begin(eitp__new_directory *created, const char *pat
     return status;
 }
 
-/* Removes what there is of it after a failure. Files of an interrupted process stay known as such by the draft. */
+/* Cleans up after a failure, and releases everything. The draft still marks the files of an interrupted process. */
 static void eitp__new_end(eitp__new_directory *created, eitp_status status) {
     const eitp_host *host = created->host;
     char *parent = status && created->draft.path ? eitp__parent_directory(host, created->draft.path) : NULL;

@@ -3,14 +3,14 @@
 #include "base/unicode.h"
 
 /*
- * Pickle (PEP 307, Python's pickletools) is a stack machine. A state dict is
- *   OrderedDict(), {name: _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), ...} set into it;
- * a storage is the persistent id ('storage', type, key, location, count). Objects are memoized as they are made, with
+ * A pickle (PEP 307, Python's pickletools) is a program for a stack machine. A state dict is
+ *   OrderedDict(), {name: _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), ...} set into it.
+ * A storage is the persistent id ('storage', type, key, location, count). Objects are memoized on creation, with
  * ascending numbers, and fetched from the memo when they recur.
  */
 #define EITP__PICKLE_MAX_DEPTH 65536 /* values on the stack; Python sets 1000 items of a dictionary at once */
 
-/* What a value is. The letters make up the signatures of tuples. */
+/* Kinds of values. The letters make up the signatures of tuples. */
 enum {
     EITP__PICKLE_MARK = '(',
     EITP__PICKLE_INTEGER = 'i',
@@ -23,12 +23,12 @@ enum {
     EITP__PICKLE_TENSOR = 'v'
 };
 
-/* A storage and a tensor are the arguments they are made from: tuples whose items were checked. */
+/* A storage and a tensor are represented by their arguments: tuples whose items were checked. */
 typedef struct eitp__pickle_value {
     int kind;
-    int size;       /* bytes of a text; items of a tuple, or of the one that a storage or tensor is made from */
-    int64_t number; /* an integer; the place of a text; the index of a global or of a tuple's first item; 1: the first
-                       dictionary of the pickle */
+    int size;       /* bytes of a string; items of a tuple, or of the tuple of a storage's or tensor's arguments */
+    int64_t number; /* an integer; the offset of a string; the index of a global or of a tuple's first item; 1: the
+                       first dictionary of the pickle */
 } eitp__pickle_value;
 
 typedef struct eitp__pickle_values {
@@ -40,7 +40,7 @@ typedef struct eitp__pickle {
     const eitp_host *host;
     char *bytes;
     size_t size;
-    size_t next;           /* the byte after those that were read */
+    size_t next;           /* offset of the next byte to read */
     size_t texts, tensors; /* read so far */
     int has_dictionary, is_finished;
     eitp__pickle_values stack, memo, items; /* items: of all tuples */
@@ -68,7 +68,7 @@ static const struct {
     {"torch", "BoolStorage", "BOOL"},
 };
 
-/* The first of them. */
+/* Indices of the first globals. */
 enum { EITP__PICKLE_ORDERED_DICT, EITP__PICKLE_REBUILD_TENSOR, EITP__PICKLE_REBUILD_PARAMETER };
 
 /* ---- Values ---- */
@@ -97,7 +97,7 @@ static eitp_status eitp__pickle_push(eitp__pickle *pickle, int kind, int size, i
     return eitp__pickle_append(pickle, &pickle->stack, value, error);
 }
 
-/* Takes the uppermost value, which must not be a mark. */
+/* Pops the top value, which must not be a mark. */
 static eitp_status eitp__pickle_pop(eitp__pickle *pickle, eitp__pickle_value *value, eitp_error *error) {
     const eitp__pickle_values *stack = &pickle->stack;
     if (!stack->count || stack->at[stack->count - 1].kind == EITP__PICKLE_MARK)
@@ -106,7 +106,7 @@ static eitp_status eitp__pickle_pop(eitp__pickle *pickle, eitp__pickle_value *va
     return EITP_OK;
 }
 
-/* Checks that the uppermost value is a dictionary. */
+/* Checks that the top value is a dictionary. */
 static eitp_status eitp__pickle_check_dictionary(const eitp__pickle *pickle, eitp_error *error) {
     const eitp__pickle_values *stack = &pickle->stack;
     return stack->count && stack->at[stack->count - 1].kind == EITP__PICKLE_DICTIONARY
@@ -114,7 +114,7 @@ static eitp_status eitp__pickle_check_dictionary(const eitp__pickle *pickle, eit
                : eitp__pickle_fail(error, "items or attributes of something that is not a dictionary");
 }
 
-/* Takes the uppermost mark away, and the values above it, which stay in memory at stack.at[*first, *end). */
+/* Pops the top mark and the values above it, which stay in memory at stack.at[*first, *end). */
 static eitp_status eitp__pickle_pop_mark(eitp__pickle *pickle, size_t *first, size_t *end, eitp_error *error) {
     const eitp__pickle_values *stack = &pickle->stack;
     size_t mark = *end = stack->count;
@@ -127,7 +127,7 @@ static eitp_status eitp__pickle_pop_mark(eitp__pickle *pickle, size_t *first, si
     return EITP_OK;
 }
 
-/* Pushes a tuple of stack.at[first, end), which were taken from the stack. */
+/* Pushes a tuple of stack.at[first, end), which were popped from the stack. */
 static eitp_status eitp__pickle_push_tuple(eitp__pickle *pickle, size_t first, size_t end, eitp_error *error) {
     const size_t begin = pickle->items.count;
     eitp_status status = EITP_OK;
@@ -136,7 +136,7 @@ static eitp_status eitp__pickle_push_tuple(eitp__pickle *pickle, size_t first, s
     return status ? status : eitp__pickle_push(pickle, EITP__PICKLE_TUPLE, (int)(end - first), (int64_t)begin, error);
 }
 
-/* The items of a tuple, or of the tuple that a storage or tensor is made from. */
+/* Returns the items of a tuple, or of the tuple of a storage's or tensor's arguments. */
 static const eitp__pickle_value *eitp__pickle_items(const eitp__pickle *pickle, const eitp__pickle_value *tuple) {
     return tuple->size ? pickle->items.at + tuple->number : NULL;
 }
@@ -160,7 +160,7 @@ static const char *eitp__pickle_text(const eitp__pickle *pickle, const eitp__pic
 
 /* ---- Tensors ---- */
 
-/* Reads a tuple of numbers of 0 or more. */
+/* Reads a tuple of non-negative numbers. */
 static eitp_status eitp__pickle_read_sizes(const eitp__pickle *pickle, const eitp__pickle_value *tuple, int64_t *sizes,
                                            eitp_error *error) {
     const eitp__pickle_value *items = eitp__pickle_items(pickle, tuple);
@@ -175,7 +175,7 @@ static eitp_status eitp__pickle_read_sizes(const eitp__pickle *pickle, const eit
     return EITP_OK;
 }
 
-/* Describes the tensor that arguments of _rebuild_tensor_v2 make. */
+/* Describes the tensor given by arguments of _rebuild_tensor_v2. */
 static eitp_status eitp__pickle_describe(const eitp__pickle *pickle, const eitp__pickle_value *arguments,
                                          eitp__pickle_tensor *tensor, eitp_error *error) {
     const eitp__pickle_value *items = eitp__pickle_items(pickle, arguments), *id;
@@ -193,7 +193,7 @@ static eitp_status eitp__pickle_describe(const eitp__pickle *pickle, const eitp_
     return status ? status : eitp__pickle_read_sizes(pickle, &items[3], tensor->stride, error);
 }
 
-/* Hands an item of a dictionary on if it is the first one, the state dict. */
+/* Passes a dictionary's item to the visitor if the dictionary is the first one, the state dict. */
 static eitp_status eitp__pickle_set_item(eitp__pickle *pickle, const eitp__pickle_value *dictionary,
                                          const eitp__pickle_value *key, const eitp__pickle_value *value,
                                          eitp_error *error) {
@@ -203,7 +203,7 @@ static eitp_status eitp__pickle_set_item(eitp__pickle *pickle, const eitp__pickl
     if (!dictionary->number)
         return EITP_OK;
     if (key->kind != EITP__PICKLE_TEXT)
-        return eitp__pickle_fail(error, "a tensor whose name is not a text");
+        return eitp__pickle_fail(error, "a tensor whose name is not a string");
     name = eitp__pickle_text(pickle, key);
     if (strlen(name) != (size_t)key->size ||
         eitp__utf8_valid_prefix((const unsigned char *)name, (size_t)key->size) != (size_t)key->size)
@@ -220,7 +220,7 @@ static eitp_status eitp__pickle_set_item(eitp__pickle *pickle, const eitp__pickl
 
 /* ---- Instructions ---- */
 
-/* `argument` is the number after the instruction's code, `operand` that of the table. */
+/* `argument` is the number after the instruction's code, `operand` the table's. */
 typedef struct eitp__pickle_step {
     uint64_t argument;
     int operand;
@@ -240,13 +240,13 @@ static eitp_status eitp__pickle_do_mark(eitp__pickle *pickle, const eitp__pickle
     return eitp__pickle_push(pickle, EITP__PICKLE_MARK, 0, 0, error);
 }
 
-/* An integer of `operand` bits with a sign, or without if that is 0. */
+/* Pushes an integer: signed with `operand` bits, or unsigned if `operand` is 0. */
 static eitp_status eitp__pickle_do_integer(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
     const int64_t number = step->operand ? (int64_t)(int32_t)(uint32_t)step->argument : (int64_t)step->argument;
     return eitp__pickle_push(pickle, EITP__PICKLE_INTEGER, 0, number, error);
 }
 
-/* Takes the next bytes of the pickle. */
+/* Consumes the next bytes of the pickle. */
 static eitp_status eitp__pickle_take(eitp__pickle *pickle, uint64_t size, char **bytes, eitp_error *error) {
     if (size > pickle->size - pickle->next)
         return eitp__pickle_fail(error, "the pickle ends within an instruction");
@@ -278,7 +278,7 @@ static eitp_status eitp__pickle_do_text(eitp__pickle *pickle, const eitp__pickle
     eitp_status status = eitp__pickle_take(pickle, step->argument, &bytes, error);
     if (status)
         return status;
-    /* It becomes a string by moving over the last byte of its length, which has been read. */
+    /* The string moves over the last byte of its length, which has been read, to make room for its zero byte. */
     text = bytes - 1;
     memmove(text, bytes, (size_t)step->argument);
     text[step->argument] = 0;
@@ -286,7 +286,7 @@ static eitp_status eitp__pickle_do_text(eitp__pickle *pickle, const eitp__pickle
     return eitp__pickle_push(pickle, EITP__PICKLE_TEXT, (int)step->argument, text - pickle->bytes, error);
 }
 
-/* Takes a line and ends it with a zero byte. */
+/* Consumes a line and ends it with a zero byte. */
 static eitp_status eitp__pickle_take_line(eitp__pickle *pickle, char **line, eitp_error *error) {
     char *end = (char *)memchr(pickle->bytes + pickle->next, '\n', pickle->size - pickle->next);
     if (!end)
@@ -322,7 +322,7 @@ static eitp_status eitp__pickle_do_dictionary(eitp__pickle *pickle, const eitp__
     return eitp__pickle_push(pickle, EITP__PICKLE_DICTIONARY, 0, is_first, error);
 }
 
-/* A tuple of the uppermost `operand` values. */
+/* Makes a tuple of the top `operand` values. */
 static eitp_status eitp__pickle_do_tuple(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
     const size_t count = (size_t)step->operand, end = pickle->stack.count;
     eitp__pickle_value ignored;
@@ -377,7 +377,7 @@ static eitp_status eitp__pickle_do_storage(eitp__pickle *pickle, const eitp__pic
     return eitp__pickle_push(pickle, EITP__PICKLE_STORAGE, id.size, id.number, error);
 }
 
-/* A call of a global with a tuple of arguments. */
+/* Calls a global with a tuple of arguments. */
 static eitp_status eitp__pickle_do_call(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
     eitp__pickle_value arguments = EITP__ZERO, callee = EITP__ZERO;
     eitp__pickle_tensor tensor;
@@ -430,7 +430,7 @@ static eitp_status eitp__pickle_do_set_items(eitp__pickle *pickle, const eitp__p
     return status;
 }
 
-/* Attributes of a dictionary, which is what state dicts have versions of modules in. */
+/* Checks attributes of a dictionary, in which state dicts have the versions of modules. */
 static eitp_status eitp__pickle_do_build(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
     eitp__pickle_value attributes = EITP__ZERO;
     eitp_status status = eitp__pickle_pop(pickle, &attributes, error);

@@ -62,7 +62,7 @@ EITP__PRIVATE int eitp__saved_pieces(const eitp_variable *variable, const eitp_t
     return count;
 }
 
-/* A piece being copied: rows of the tensor in the file, and a line of the variable. */
+/* The state of copying a piece: rows of the tensor in the file, and a line of the variable. */
 typedef struct eitp__piece_copy {
     eitp_context *context;
     const eitp_variable *variable;
@@ -138,7 +138,7 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
     return status;
 }
 
-/* The columns from `low` to `high` of a block, each of which is part of a row of the transposed tensor. */
+/* Reads the columns from `low` to `high` of a block, each of which is part of a row of the transposed tensor. */
 static eitp_status eitp__piece_read_columns(const eitp__piece *piece, const eitp__safetensors *collection,
                                             const eitp__safetensors_entry *entry, const eitp__block *block, int64_t low,
                                             int64_t high, float *values, eitp_error *error) {

@@ -1,4 +1,4 @@
-/* Variables that a file stores as several tensors, each with some of the columns, or as transposed ones. */
+/* Variables that a file stores as several tensors, each with some of the columns, or transposed. */
 #ifndef EITP_PIECES_H
 #define EITP_PIECES_H
 
@@ -11,10 +11,10 @@ typedef struct eitp__piece {
     char name[EITP__NAME_SIZE]; /* "": the variable's name */
     int rank;
     int64_t shape[EITP_MAX_RANK];
-    int is_whole;      /* the whole variable, laid out as in memory */
-    int64_t column;    /* otherwise its columns from this one on, */
-    int is_transposed; /* transposed or not */
-    int is_copy; /* the whole variable under a second name: written, but files may lack it, and it is not loaded */
+    int is_whole;      /* the whole variable, with the same layout as in memory */
+    int64_t column;    /* otherwise: its columns, starting with this one */
+    int is_transposed; /* otherwise: the file has those columns transposed */
+    int is_copy;       /* the whole variable under a second name: written, but optional in files, and not loaded */
 } eitp__piece;
 
 /* Fills in the pieces of a variable in files of the configuration's architecture (NULL: one whole piece), a copy last,
@@ -22,12 +22,12 @@ typedef struct eitp__piece {
 EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
                                         eitp__piece pieces[EITP__PIECES]);
 
-/* The same in a file of adapters: a token embedding in `saved`, a sum of eitp_lora_saved, that is the head too has a
-   copy under the head's name, which PEFT requires. */
+/* Like eitp__variable_pieces, in a file of adapters: a token embedding in `saved` (a sum of eitp_lora_saved) that is
+   also the head has a copy under the head's name, which PEFT requires. */
 EITP__PRIVATE int eitp__saved_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
                                      unsigned saved, eitp__piece pieces[EITP__PIECES]);
 
-/* True if files of the architecture have a parameter that is not whole. */
+/* True if files of the architecture have a parameter that is split or transposed. */
 EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config);
 
 /*
@@ -45,7 +45,7 @@ typedef struct eitp__block {
     int64_t row, rows, column, columns;
 } eitp__block;
 
-/* Reads the values of a block of a variable, row by row, that a tensor has. */
+/* Reads the values of a variable's block, row by row, that are in the tensor. */
 EITP__PRIVATE eitp_status eitp__piece_read_block(const eitp_variable *variable, const eitp__piece *piece,
                                                  const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, const eitp__block *block,

@@ -8,7 +8,7 @@
  *   NAME/data.pkl      the pickle
  *   NAME/data/KEY      the bytes of a storage
  *   NAME/byteorder     "little" or "big"; files of older versions lack it
- * and others that do not matter here. Entries are stored, so a tensor can be read where it lies.
+ * and others that are not needed here. Entries are stored uncompressed, so a tensor can be read in place.
  */
 #define EITP__PYTORCH_PICKLE "data.pkl"
 
@@ -16,29 +16,29 @@ typedef struct eitp__pytorch {
     eitp__safetensors *collection;
     eitp__safetensors_part *part;
     eitp__zip zip;
-    int root_size; /* bytes of "NAME/", with which the names of the entries begin */
+    int root_size; /* bytes of "NAME/", the prefix of all entry names */
     const char *root;
 } eitp__pytorch;
 
-/* The name of a file for a command line. An index may name files as it likes: one that could be more than a name in
-   quotes is left to the reader. */
+/* Returns a file's name for use in a command line. An index may contain any name: one that is unsafe in quotes is
+   replaced by a placeholder. */
 static const char *eitp__pytorch_quotable(const char *path) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     return name[strspn(name, plain)] ? "FILE" : name;
 }
 
-/* Fails for a file in a form that torch itself can change. */
+/* Fails for a file in a form that torch itself can convert. */
 static eitp_status eitp__pytorch_fail_form(const eitp__pytorch *file, const char *form, eitp_error *error) {
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                      "%s, which is not read; rewrite it there: python3 -c \"import os, torch; f = '%s'; "
+                      "%s, which is not supported; run this in its directory: python3 -c \"import os, torch; f = '%s'; "
                       "torch.save(torch.load(f, weights_only=True), f + '.tmp'); os.replace(f + '.tmp', f)\"",
                       form, eitp__pytorch_quotable(file->part->file.path));
 }
 
 /* ---- The archive ---- */
 
-/* Fails for files that are no archives, which begin otherwise. */
+/* Fails for files that are not archives. */
 static eitp_status eitp__pytorch_check_start(const eitp__pytorch *file, eitp_error *error) {
     static const char archive[] = "PK\3\4", pickle[] = "\200\2\212\n\154\374\234\106\371", pointer[] = "version ";
     char bytes[9] = {0};
@@ -53,7 +53,7 @@ static eitp_status eitp__pytorch_check_start(const eitp__pytorch *file, eitp_err
     return eitp__fail(error, EITP_ERROR_FORMAT, "not a file of torch.save (a zip archive); download it again");
 }
 
-/* Finds the entry NAME/data.pkl, and with it the names of the others. */
+/* Finds the entry NAME/data.pkl, and with it NAME. */
 static eitp_status eitp__pytorch_find_pickle(eitp__pytorch *file, const eitp__zip_entry **pickle, eitp_error *error) {
     *pickle = NULL;
     for (size_t i = 0; i < file->zip.count; i++) {
@@ -108,7 +108,7 @@ static eitp_status eitp__pytorch_check_byte_order(const eitp__pytorch *file, eit
 
 /* ---- Tensors ---- */
 
-/* Finds the bytes of a tensor's storage, which must be all there. */
+/* Finds the bytes of a tensor's storage, which must be complete. */
 static eitp_status eitp__pytorch_find_storage(const eitp__pytorch *file, const eitp__pickle_tensor *tensor,
                                               size_t element_size, const eitp__zip_entry **storage, eitp_error *error) {
     uint64_t size;
@@ -129,7 +129,7 @@ static eitp_status eitp__pytorch_find_storage(const eitp__pytorch *file, const e
     return EITP_OK;
 }
 
-/* True if the elements follow each other in the order of the indices; dimensions of size 1 may have any stride. */
+/* True if the elements are contiguous in index order; dimensions of size 1 may have any stride. */
 static int eitp__pytorch_is_contiguous(const eitp__pickle_tensor *tensor) {
     int64_t expected = 1;
     for (int d = tensor->rank - 1; d >= 0; d--) {
@@ -144,7 +144,7 @@ static int eitp__pytorch_is_transposed(const eitp__pickle_tensor *tensor) {
     return tensor->rank == 2 && tensor->stride[0] == 1 && tensor->stride[1] == tensor->shape[0];
 }
 
-/* Computes the number of elements, which must follow each other within the storage in one order or the other. */
+/* Computes the number of elements, which must be contiguous within the storage in index order or transposed. */
 static eitp_status eitp__pytorch_check_layout(const eitp__pickle_tensor *tensor, eitp__safetensors_entry *entry,
                                               eitp_error *error) {
     int fits = 1;
@@ -161,7 +161,7 @@ static eitp_status eitp__pytorch_check_layout(const eitp__pickle_tensor *tensor,
     return entry->is_transposed
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                            "its strides are neither those of a whole tensor nor of a transposed matrix; save it after "
+                            "its strides do not match a whole tensor or a transposed matrix; save it after "
                             ".contiguous()");
 }
 
@@ -208,7 +208,7 @@ static eitp_status eitp__pytorch_read_pickle(eitp__pytorch *file, eitp_error *er
         return status;
     part->header = (char *)eitp__allocate_uninitialized(&file->collection->host, (size_t)pickle->size);
     if (pickle->size && !part->header)
-        return eitp__fail_memory(error, (size_t)pickle->size, "the pickle in a file of PyTorch");
+        return eitp__fail_memory(error, (size_t)pickle->size, "the pickle in a PyTorch file");
     part->header_size = (size_t)pickle->size;
     status =
         pickle->size ? eitp__file_read(&part->file, pickle->offset, part->header, part->header_size, error) : EITP_OK;
@@ -232,7 +232,7 @@ static eitp_status eitp__pytorch_read_part(eitp__safetensors *collection, eitp__
         status = eitp__pytorch_read_pickle(&file, error);
     eitp__zip_close(&file.zip);
     if (status != EITP_ERROR_FORMAT && status != EITP_ERROR_UNSUPPORTED)
-        return status; /* a failure to read names the file */
+        return status; /* a failure to read already names the file */
     return eitp__fail_prefix(error, status, "%s", part->file.path);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Reading the files that torch.save makes of state dicts, pytorch_model.bin: zip archives with the tensors' bytes and a
- * pickle that describes them. Nothing in the pickle is executed; see io/pickle.h for what it may have.
+ * Reads pytorch_model.bin, the files that torch.save writes for state dicts: zip archives with the tensors' bytes and a
+ * pickle that describes them. Nothing in the pickle is executed; io/pickle.h lists its permitted contents.
  */
 #ifndef EITP_PYTORCH_H
 #define EITP_PYTORCH_H
@@ -8,10 +8,10 @@
 #include "io/safetensors.h"
 
 /*
- * Opens a file and checks its archive and pickle: each tensor lies within its storage, and each storage in the file.
- * Tensors may share a storage, and may be transposed matrices; other strides are EITP_ERROR_UNSUPPORTED, as are files
- * in the format of torch before 1.6, compressed ones, big-endian ones, and objects other than tensors. Invalid files
- * are EITP_ERROR_FORMAT. Checksums in the archive are not compared.
+ * Opens a file and checks its archive and pickle: each tensor must lie within its storage, and each storage within the
+ * file. Tensors may share a storage, and may be transposed matrices. Other strides are EITP_ERROR_UNSUPPORTED, as are
+ * files in the format of torch before 1.6, compressed files, big-endian files, and objects other than tensors. Invalid
+ * files are EITP_ERROR_FORMAT. Checksums in the archive are not compared.
  */
 EITP__PRIVATE eitp_status eitp__pytorch_open(const eitp_host *host, const char *path, eitp__safetensors **collection,
                                              eitp_error *error);

@@ -33,7 +33,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, c
         return status;
     if (part->data_size >= EITP__SAFETENSORS_LARGE_FILE && !collection->worker &&
         eitp__worker_create(&collection->host, 1, &collection->worker, NULL))
-        collection->worker = NULL; /* one thread does as well */
+        collection->worker = NULL; /* continue with one thread */
     return EITP_OK;
 }
 
@@ -96,7 +96,7 @@ EITP__PRIVATE const eitp__safetensors_entry *eitp__safetensors_lower(const eitp_
     return eitp__safetensors_find(collection->lower, name);
 }
 
-/* Checks each lower plane that the collection joins. */
+/* Checks each lower plane that the collection uses. */
 static eitp_status eitp__check_lower(const eitp__safetensors *collection, const char *path, eitp_error *error) {
     for (size_t i = 0; i < collection->entry_count; i++) {
         const eitp__safetensors_entry *entry = &collection->entries[i];
@@ -175,7 +175,7 @@ static eitp_status eitp__locate(const eitp__safetensors *collection, const eitp_
     return EITP_OK;
 }
 
-/* Bytes of a file that one thread reads. */
+/* A part of a file that one thread reads. */
 typedef struct eitp__read_range {
     eitp__file *file;
     uint64_t offset;
@@ -220,7 +220,7 @@ static eitp_status eitp__read_halves(eitp__worker *worker, eitp__read_range *ran
 
 /*
  * Reads elements [first, first + count) of a transposed matrix. Element (r, c) is number c * rows + r of the file, so
- * each column of the rows wanted is one run; the first and the last of these rows may be wanted in part only.
+ * each column of the requested rows is one contiguous range; the first and last of these rows may be partial.
  */
 static eitp_status eitp__read_transposed(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
                                          int64_t first, int64_t count, char *destination, eitp_error *error) {
@@ -281,7 +281,7 @@ static eitp_status eitp__read_remainders(const eitp__safetensors *collection, co
     return status;
 }
 
-/* Replaces values of F16 by those that they were rounded from. */
+/* Replaces values of F16 with the values they were rounded from. */
 static eitp_status eitp__read_master(const eitp__safetensors *collection, const eitp__safetensors_entry *lower,
                                      int64_t first, int64_t count, const unsigned char *upper, float *values,
                                      eitp_error *error) {
@@ -345,8 +345,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
 
 /* ---- The sum of the file ---- */
 
-/* A checksum is linear: that of a file is the exclusive or of those of its parts, each followed by zeros to the end of
-   the file. So tensors can be added in any order. */
+/* A checksum is linear: a file's checksum is the exclusive or of its parts' checksums, each extended by zeros to the
+   end of the file. So tensors can be added in any order. */
 EITP__PRIVATE void eitp__safetensors_add_sum(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
                                              uint32_t crc) {
     eitp__safetensors_part *part = collection->parts[entry->part];

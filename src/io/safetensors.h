@@ -1,33 +1,32 @@
-/* Reading safetensors: one file, or the files that a model.safetensors.index.json names, as one collection of
-   tensors. Files of PyTorch (io/pytorch.h) are read as such collections too. */
+/* Reading safetensors: one file, or the files named by a model.safetensors.index.json, as one collection of tensors.
+   PyTorch files (io/pytorch.h) are also read as such collections. */
 #ifndef EITP_SAFETENSORS_H
 #define EITP_SAFETENSORS_H
 
 #include "base/checksum.h"
 #include "base/files.h"
 
-/* Maximum size of a header, as in the reference implementation. */
+/* Maximum size of a header; the reference implementation has the same limit. */
 #define EITP__SAFETENSORS_MAX_HEADER ((uint64_t)100000000)
 
 typedef struct eitp__safetensors_entry {
     const char *name;    /* UTF-8 */
     char type[16];       /* as in the file: "F32", "BF16", "F8_E4M3", ... */
-    int dtype;           /* the eitp_dtype, or -1 if there is none (BOOL, U16, F8_E4M3, ...) */
+    int dtype;           /* the eitp_dtype, or -1 for a type without one (BOOL, U16, F8_E4M3, ...) */
     size_t element_size; /* bytes; 0 if elements cannot be read (unknown types, fractions of a byte) */
     int rank;            /* at most EITP_MAX_RANK */
     int64_t shape[EITP_MAX_RANK];
     int64_t count;     /* elements */
     uint64_t size;     /* bytes in the file */
     uint64_t offset;   /* of its data in the file */
-    int is_transposed; /* a matrix that the file has column by column; 0 in safetensors */
+    int is_transposed; /* a matrix stored column by column in the file; 0 in safetensors */
     size_t part;       /* index of the file */
 } eitp__safetensors_entry;
 
 typedef struct eitp__safetensors eitp__safetensors;
 typedef struct eitp__safetensors_part eitp__safetensors_part;
 
-/* A format of files: reads what an opened file says of its tensors, and adds their entries, sorted by name. Messages
-   name the file. */
+/* A file format: reads the tensor entries of an opened file, and adds them, sorted by name. Messages name the file. */
 typedef eitp_status (*eitp__tensor_format)(eitp__safetensors *collection, eitp__safetensors_part *part,
                                            eitp_error *error);
 
@@ -46,7 +45,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const ch
 EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, const char *path,
                                                        eitp__safetensors **collection, eitp_error *error);
 
-/* The same for files of another format. */
+/* Like eitp__safetensors_open_index, for files of another format. */
 EITP__PRIVATE eitp_status eitp__safetensors_open_as(const eitp_host *host, const char *path, eitp__tensor_format format,
                                                     eitp__safetensors **collection, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__safetensors_open_index_as(const eitp_host *host, const char *path,
@@ -57,34 +56,34 @@ EITP__PRIVATE eitp_status eitp__safetensors_open_index_as(const eitp_host *host,
 EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__tensor_format format,
                                                    eitp__safetensors **collection, eitp_error *error);
 
-/* Adds a file and its entries, sorted by name. On failure too, what it adds belongs to the collection. */
+/* Adds a file and its entries, sorted by name. They belong to the collection even after a failure. */
 EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, const char *path, eitp_error *error);
 
 /*
  * Opens the file with the lower planes of a collection's 16-bit tensors (io/weight_planes.h), which
- * eitp__safetensors_read_f32 joins from then on. Tensors of the file that are no lower planes, or those of other
- * weights, are ignored; one of another dtype or size than its upper plane needs is EITP_ERROR_FORMAT.
+ * eitp__safetensors_read_f32 uses from then on to restore exact values. Other tensors in the file, and lower planes of
+ * other weights, are ignored; a lower plane whose dtype or size does not match its upper plane is EITP_ERROR_FORMAT.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_attach(eitp__safetensors *collection, const char *path, eitp_error *error);
 
-/* The lower plane of an entry; NULL: the entry has its exact values. */
+/* Returns the lower plane of an entry; NULL: the entry has its exact values. */
 EITP__PRIVATE const eitp__safetensors_entry *eitp__safetensors_lower(const eitp__safetensors *collection,
                                                                      const eitp__safetensors_entry *entry);
 
 /* Closes the files and frees the entries and their names. NULL is harmless. */
 EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection);
 
-/* The entries, sorted by the bytes of their names. `at` and `find` return NULL if there is none. */
+/* Access the entries, sorted by the bytes of their names. `at` and `find` return NULL if there is no such entry. */
 EITP__PRIVATE size_t eitp__safetensors_count(const eitp__safetensors *collection);
 EITP__PRIVATE const eitp__safetensors_entry *eitp__safetensors_at(const eitp__safetensors *collection, size_t index);
 EITP__PRIVATE const eitp__safetensors_entry *eitp__safetensors_find(const eitp__safetensors *collection,
                                                                     const char *name);
 
-/* The file that an entry is in. */
+/* Returns the path of the file that an entry is in. */
 EITP__PRIVATE const char *eitp__safetensors_path(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry);
 
-/* A text of "__metadata__" in the first file that has it; NULL if none has. */
+/* Returns a string of "__metadata__" in the first file that has it; NULL if none has. */
 EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *collection, const char *key);
 
 /*
@@ -99,14 +98,14 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
                                                      const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                      float *destination, uint32_t *crc, eitp_error *error);
 
-/* Adds the checksum of all bytes of a tensor to that of its file. */
+/* Adds the checksum of all bytes of a tensor to its file's checksum. */
 EITP__PRIVATE void eitp__safetensors_add_sum(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
                                              uint32_t crc);
 
-/* The size and checksum of a collection's only file, once each of its tensors was added. */
+/* Returns the size and checksum of a collection's only file, once all of its tensors were added. */
 EITP__PRIVATE eitp__file_sum eitp__safetensors_sum(const eitp__safetensors *collection);
 
-/* The format's name of a dtype, such as "F32"; NULL if it is invalid. */
+/* Returns the format's name of a dtype, such as "F32"; NULL if it is invalid. */
 EITP__PRIVATE const char *eitp__safetensors_type(eitp_dtype dtype);
 
 #endif

@@ -11,8 +11,8 @@
 #error "eitp supports little-endian systems only"
 #endif
 
-/* Maximum number of values in one member of the header: far more than a tensor has, and enough for 20,000 metadata
-   texts. */
+/* Maximum number of values in a member of the header: far more than a tensor has, and enough for 20,000 metadata
+   strings. */
 #define EITP__SAFETENSORS_MEMBER_VALUES 65536
 
 static const struct {
@@ -126,7 +126,7 @@ static eitp_status eitp__read_entry(const eitp_json *value, uint64_t data_size, 
 
 /* ---- The header ---- */
 
-/* The header is parsed one member at a time: a tree of the whole would be many times the size of the file. */
+/* State of parsing the header, one member at a time: a tree of the whole header would be many times the file's size. */
 typedef struct eitp__header {
     eitp__safetensors_part *part;
     char *text; /* the part's header */
@@ -136,8 +136,8 @@ typedef struct eitp__header {
     size_t number; /* of the member, from 1 */
 } eitp__header;
 
-/* The index of the comma or bracket that ends the member at header->at, or the size of the text if there is none. The
-   member need not be valid JSON: the parser checks that. */
+/* Returns the index of the comma or bracket that ends the member at header->at, or the size of the text if there is
+   none. The member need not be valid JSON: the parser checks that. */
 static size_t eitp__header_member_end(const eitp__header *header, size_t *values) {
     size_t depth = 0, i = header->at;
     int in_text = 0;
@@ -175,7 +175,7 @@ static int eitp__is_blank(const char *text, size_t size) {
     return 1;
 }
 
-/* Moves a name to the start of the header's memory, where it lives as long as the part. Nothing that is yet to be
+/* Moves a name to the start of the header's memory, where it lives as long as the part. Nothing that remains to be
    parsed is overwritten, because a member is longer than its name. */
 static const char *eitp__header_keep_name(eitp__header *header, const eitp_json *member) {
     char *name = header->text + header->names;
@@ -255,7 +255,7 @@ static eitp_status eitp__header_read_member(eitp__safetensors *collection, eitp_
 static eitp_status eitp__header_read(eitp__safetensors *collection, eitp__header *header, eitp_error *error) {
     char closing = ',';
     if (header->text[0] != '{')
-        return eitp__fail(error, EITP_ERROR_FORMAT, "the header does not begin with '{'; not a safetensors file");
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the header does not start with '{'; not a safetensors file");
     for (header->at = 1, header->number = 1; closing == ','; header->number++) {
         size_t values, end = eitp__header_member_end(header, &values);
         eitp_status status;
@@ -377,7 +377,7 @@ static eitp_status eitp__load_header(const eitp_host *host, eitp__safetensors_pa
     part->data_start = sizeof bytes + header_size;
     part->data_size = file_size - part->data_start;
     status = eitp__file_read(&part->file, sizeof bytes, part->header, part->header_size, error);
-    if (!status) /* before it is parsed, which changes it */
+    if (!status) /* before parsing, which changes it */
         part->crc = eitp__crc32c_join(
             eitp__crc32c(eitp__crc32c(0, bytes, sizeof bytes), part->header, part->header_size), 0, part->data_size);
     return status;

@@ -9,11 +9,11 @@
 /* One file of a collection. */
 struct eitp__safetensors_part {
     eitp__file file;
-    char *header; /* once parsed, begins with the names of its entries; in a file of PyTorch its pickle */
+    char *header; /* once parsed, starts with the names of its entries; in a PyTorch file its pickle */
     size_t header_size;
     uint64_t data_start;
     uint64_t data_size;
-    uint32_t crc; /* of the header and of the tensors added so far, as if all others were zero: see safetensors.c */
+    uint32_t crc; /* of the header and the tensors added so far, as if all others were zero: see safetensors.c */
     eitp_json_document *metadata; /* {"__metadata__": {...}}, or NULL */
 };
 
@@ -30,14 +30,14 @@ struct eitp__safetensors {
     size_t entry_capacity;
 };
 
-/* The format of safetensors. */
+/* Reads the header of a safetensors file; an eitp__tensor_format. */
 EITP__PRIVATE eitp_status eitp__safetensors_read_header(eitp__safetensors *collection, eitp__safetensors_part *part,
                                                         eitp_error *error);
 
-/* Sets an entry's type, dtype and element_size, and returns the bits of an element; 0 if the type is unknown. */
+/* Sets an entry's type, dtype and element_size, and returns the bits per element; 0 if the type is unknown. */
 EITP__PRIVATE unsigned eitp__safetensors_set_type(eitp__safetensors_entry *entry, const char *type);
 
-/* Adds an entry of the last part. */
+/* Adds an entry of the last file. */
 EITP__PRIVATE eitp_status eitp__safetensors_add_entry(eitp__safetensors *collection, eitp__safetensors_entry entry,
                                                       eitp_error *error);
 

@@ -1,4 +1,5 @@
-/* model.safetensors.index.json, or that of another format: the files of a model in several, as one collection. */
+/* Reads model.safetensors.index.json, or the index of another format: the files of a sharded model, as one
+   collection. */
 #include "base/json.h"
 #include "base/sort.h"
 #include "io/safetensors_header.h"
@@ -17,7 +18,7 @@ static int eitp__compare_weights(const void *left, const void *right) {
     return order ? order : strcmp(a->name, b->name);
 }
 
-/* True if the name is that of a file in the same directory. */
+/* True if the name is a file name without a directory. */
 static int eitp__is_plain_name(const char *name) {
     return *name && !strchr(name, '/') && !strchr(name, '\\') && strcmp(name, ".") && strcmp(name, "..");
 }
@@ -40,7 +41,7 @@ static eitp_status eitp__read_weights(const eitp_json *map, eitp__weight *weight
     return EITP_OK;
 }
 
-/* Adds one file, with those of its entries that are listed in weights[0, count). */
+/* Adds one file, with its entries that are listed in weights[0, count). */
 static eitp_status eitp__add_weights(eitp__safetensors *collection, const char *directory, const eitp__weight *weights,
                                      size_t count, eitp_error *error) {
     size_t first = collection->entry_count, kept = first;
@@ -85,7 +86,7 @@ static eitp_status eitp__add_weight_map(eitp__safetensors *collection, const cha
     return status ? status : eitp__safetensors_sort(collection, 0, error);
 }
 
-/* The directory part of a path, with its slash; empty if it has none. */
+/* Returns the directory part of a path, with its slash; empty if it has none. */
 static char *eitp__copy_directory(const eitp_host *host, const char *path) {
     const char *slash = strrchr(path, '/');
     return eitp__copy_bytes(host, path, slash ? (size_t)(slash - path) + 1 : 0);

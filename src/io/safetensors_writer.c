@@ -15,14 +15,14 @@ typedef struct eitp__safetensors_slot {
     int64_t written; /* elements so far */
     uint64_t offset; /* from the start of the data; once the header is complete, of the file */
     size_t name;     /* offset in the writer's names */
-    size_t next;     /* index of the slot that follows in the file */
-    uint32_t crc;    /* of what is written */
+    size_t next;     /* index of the next slot in the file */
+    uint32_t crc;    /* of the data written */
 } eitp__safetensors_slot;
 
 struct eitp__safetensors_writer {
     eitp_host host;
     eitp__write_behind *queue;
-    int owns_queue; /* which is finished with the file */
+    int owns_queue; /* the queue belongs to the writer and is finished with the file */
     eitp__behind_file *file;
     char *path;
     eitp__buffer names;
@@ -44,7 +44,7 @@ static int eitp__compare_tensor_names(const void *left, const void *right) {
     return strcmp(a->tensor->name, b->tensor->name);
 }
 
-/* Wider elements first, otherwise the caller's order. */
+/* Sorts wider elements first, otherwise in the caller's order. */
 static int eitp__compare_tensor_widths(const void *left, const void *right) {
     const eitp__tensor_order *a = (const eitp__tensor_order *)left;
     const eitp__tensor_order *b = (const eitp__tensor_order *)right;
@@ -140,7 +140,7 @@ static void eitp__add_tensor(eitp__buffer *header, const eitp__safetensors_tenso
                         (unsigned long long)end);
 }
 
-/* The start of the file: the size of the header, and the header. */
+/* Builds the start of the file: the size of the header, and the header. */
 static eitp_status eitp__make_header(eitp__safetensors_writer *writer, const eitp__tensor_order *order,
                                      const eitp__safetensors_text *metadata, size_t metadata_count,
                                      eitp__buffer *header, eitp_error *error) {
@@ -195,7 +195,7 @@ static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp
     return status;
 }
 
-/* Releases the writer. A queue of its own removes a file that is not finished. */
+/* Releases the writer. Its own queue, if any, removes an unfinished file. */
 static void eitp__release_writer(eitp__safetensors_writer *writer) {
     eitp_host host = writer->host;
     if (writer->owns_queue)
@@ -241,7 +241,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const c
     return status;
 }
 
-/* Checks that a tensor has room for `count` more elements. */
+/* Checks that a tensor lacks at least `count` elements. */
 static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size_t index, int64_t count,
                                     eitp_error *error) {
     const eitp__safetensors_slot *slot;
@@ -352,7 +352,7 @@ static eitp_status eitp__check_whole(const eitp__safetensors_writer *writer, eit
     return EITP_OK;
 }
 
-/* The size and checksum of a complete file, from those of its parts. */
+/* Returns the size and checksum of a complete file, computed from its parts. */
 static eitp__file_sum eitp__sum_file(const eitp__safetensors_writer *writer) {
     eitp__file_sum sum = writer->head_sum;
     for (size_t i = 0, at = writer->first; i < writer->count; i++, at = writer->slots[at].next) {

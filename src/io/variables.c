@@ -1,4 +1,4 @@
-/* Variables to and from safetensors files, through a small buffer. */
+/* Reads and writes variables as safetensors files, through a small buffer. */
 #include "io/variables.h"
 #include "base/checksum.h"
 #include "base/convert.h"
@@ -9,9 +9,9 @@
 
 #define EITP__COPY_ELEMENTS ((int64_t)1 << 15) /* copied at a time */
 #define EITP__COPY_BYTES ((size_t)EITP__COPY_ELEMENTS * 8)
-#define EITP__DIRECT_ELEMENTS ((int64_t)1 << 20) /* read into a variable's memory between two polls */
+#define EITP__DIRECT_ELEMENTS ((int64_t)1 << 20) /* elements read into a variable's memory between two polls */
 
-/* True if the variable is read and written as f32. For a 16-bit parameter that includes its remainder. */
+/* True if the variable is read and written as f32. For a 16-bit parameter this includes its remainder. */
 static int eitp__is_copied_as_f32(const eitp_variable *variable) {
     return eitp__wide(variable->dtype) == EITP_F32;
 }
@@ -133,7 +133,7 @@ static int eitp__is_saved_whole(const eitp__selection *selection, const eitp_var
            eitp__lora_keeps(selection->config, selection->adapters->saved, &parameter);
 }
 
-/* True if the variable is of a model that the selection is of, and of none that it leaves out. */
+/* True if the variable belongs to the selected models, and not to an excluded one. */
 static int eitp__is_of_models(const eitp__selection *selection, const eitp_variable *variable) {
     eitp__parameter parameter;
     int is_of = !selection->only || eitp__parameter_find(selection->only, variable->name, &parameter);
@@ -149,7 +149,7 @@ static int eitp__is_selected(const eitp__selection *selection, const eitp_variab
             (selection->adapters && eitp__is_saved_whole(selection, variable)));
 }
 
-/* The tensors of a variable in the file. */
+/* Finds the tensors of a variable in the file. */
 static int eitp__selected_pieces(const eitp__selection *selection, const eitp_variable *variable,
                                  eitp__piece pieces[EITP__PIECES]) {
     return selection->adapters ? eitp__saved_pieces(variable, selection->config, selection->adapters->saved, pieces)
@@ -197,7 +197,7 @@ EITP__PRIVATE eitp_dtype eitp__selection_dtype(const eitp_context *context, cons
     return dtypes[most];
 }
 
-/* The dtype of a variable's tensors in a file, most of whose weights are `usual`. */
+/* Returns the dtype of a variable's tensors in a file, where `usual` is the most common dtype of its weights. */
 static eitp_dtype eitp__saved_dtype(const eitp__variable *variable, eitp_save_dtype dtype, eitp_dtype usual) {
     if (!eitp__is_copied_as_f32(&variable->info))
         return variable->info.dtype;
@@ -263,18 +263,18 @@ EITP__PRIVATE eitp_status eitp__selection_find_overflow(eitp_context *context, c
 
 /* ---- Writing ---- */
 
-/* A tensor of a file to be written. */
+/* A tensor of a file to write. */
 typedef struct eitp__file_tensor {
     size_t variable; /* its index */
-    int piece;       /* the index of the piece of that variable */
+    int piece;       /* index of the variable's piece */
     const eitp__file_part *part;
 } eitp__file_tensor;
 
-/* The tensors of a file to be written. */
+/* The tensors of a file to write. */
 typedef struct eitp__file_list {
     const eitp_host *host;
     eitp__file_tensor *sources;
-    eitp__safetensors_tensor *tensors; /* as the file has them, each with its source */
+    eitp__safetensors_tensor *tensors; /* in file form, each with its source */
     eitp__buffer names;                /* zero-terminated, one after the other */
     size_t count, capacity;
 } eitp__file_list;
@@ -285,7 +285,7 @@ static void eitp__file_list_release(eitp__file_list *list) {
     eitp__release(list->host, list->tensors, list->capacity * sizeof *list->tensors);
 }
 
-/* Adds the tensors of a variable that its file has as `saved`. */
+/* Adds the tensors of a variable, which its file stores as `saved`. */
 static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable,
                                 const eitp__file_part *part, eitp_dtype saved) {
     const eitp__selection *selection = part->selection;
@@ -320,7 +320,7 @@ static void eitp__file_list_add_part(eitp_context *context, const eitp__file_par
     }
 }
 
-/* The number of tensors that a part has at most. */
+/* Returns the maximum number of tensors of a part. */
 static size_t eitp__part_capacity(const eitp_context *context, const eitp__file_part *part) {
     const eitp__selection *selection = part->selection;
     const size_t pieces = selection->adapters || eitp__has_pieces(selection->config) ? EITP__PIECES : 1;
@@ -451,7 +451,7 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
 
 /* ---- Reading ---- */
 
-/* The tensor of a piece, or NULL. */
+/* Returns the tensor of a piece, or NULL. */
 static const eitp__safetensors_entry *eitp__piece_entry(const eitp__safetensors *collection,
                                                         const eitp_variable *variable, const eitp__piece *piece) {
     return eitp__safetensors_find(collection, *piece->name ? piece->name : variable->name);
@@ -463,7 +463,8 @@ static int eitp__is_lower_entry(const eitp_context *context, const eitp__safeten
     return eitp__lower_plane_owner(entry->name) && (index < 0 || context->variables[index].info.role != EITP_OPTIMIZER);
 }
 
-/* Reads the lower planes in a file for its sum: the weights were joined with them as another file was read. */
+/* Reads the lower planes in a file, only to compute its sum: they were already added to the weights when another file
+   was read. */
 static eitp_status eitp__sum_lower(eitp_context *context, const eitp__safetensors *collection, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     void *buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);

@@ -6,7 +6,7 @@
 #include "io/model_directory.h"
 #include "io/pytorch.h"
 
-/* The files that may have a directory's weights; the first of them that it has is read. */
+/* The files that may contain a directory's weights; the first existing one is read. */
 static const struct {
     const char *name;
     eitp_status (*open)(const eitp_host *host, const char *path, eitp__safetensors **collection, eitp_error *error);
@@ -38,7 +38,7 @@ EITP__PRIVATE eitp_status eitp__weights_open(const eitp_host *host, const char *
 
 /* ---- Exact values ---- */
 
-/* Sets *lower to the file with the lower planes of a file of weights, if a checkpoint has both as its manifest says. */
+/* Sets *lower to the file with the lower planes of a weight file, if both match a checkpoint's manifest. */
 static eitp_status eitp__find_lower_in(const eitp_host *host, const char *checkpoint, const char *name, char **lower,
                                        eitp_error *error) {
     const char *const names[2] = {EITP__OPTIMIZER_FILE, name};
@@ -60,8 +60,8 @@ static eitp_status eitp__find_lower_in(const eitp_host *host, const char *checkp
                   eitp__manifest_has_size(&manifest, names[1], infos[1].size);
     if (!status && exists && !is_same)
         eitp__log_line(host, EITP_LOG_WARNING,
-                       "'%s' was changed after the checkpoint was saved: its weights are used as they are in "
-                       "%s, without the rest of their precision",
+                       "'%s' was changed after the checkpoint was saved: its weights are read from %s alone, at "
+                       "reduced precision",
                        checkpoint, name);
     if (!status && is_same) {
         *lower = paths[0];
@@ -104,13 +104,13 @@ static int eitp__has_halves(const eitp__safetensors *collection) {
     return found;
 }
 
-/* Fails if a directory was removed after its weights were opened, so that nothing else of it was found. */
+/* Fails if a directory was removed after its weights were opened, so that its other files were not found. */
 static eitp_status eitp__check_present(const eitp_host *host, const char *directory, eitp_error *error) {
     eitp_path_info info;
     const eitp_status status = eitp__path_info(host, directory, &info, error);
     return status || info.kind != EITP_PATH_MISSING
                ? status
-               : eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' was removed while it was read", directory);
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' was removed while it was being read", directory);
 }
 
 EITP__PRIVATE eitp_status eitp__weights_open_exact(const eitp_host *host, const char *directory,

@@ -1,4 +1,4 @@
-/* The files with the weights of a model directory. */
+/* Opens the weight files of a model directory. */
 #ifndef EITP_WEIGHT_FILES_H
 #define EITP_WEIGHT_FILES_H
 
@@ -8,12 +8,12 @@
 EITP__PRIVATE eitp_status eitp__weights_open(const eitp_host *host, const char *directory,
                                              eitp__safetensors **collection, eitp_error *error);
 
-/* The same, with the lower planes of a checkpoint's weights attached, so that they are read exactly. */
+/* Like eitp__weights_open, with the lower planes of a checkpoint's weights attached, so that they are read exactly. */
 EITP__PRIVATE eitp_status eitp__weights_open_exact(const eitp_host *host, const char *directory,
                                                    eitp__safetensors **collection, eitp_error *error);
 
-/* Finds the file with the lower planes of a file of weights in a directory: that of the checkpoint which the directory
-   is, or whose decoder or encoder it is. *lower, which the caller releases, is NULL if there is none. */
+/* Finds the file with the lower planes for a weight file in a directory that is a checkpoint, or the decoder or encoder
+   of one. *lower, which the caller releases, is NULL if the file does not exist. */
 EITP__PRIVATE eitp_status eitp__weights_find_lower(const eitp_host *host, const char *directory, const char *name,
                                                    char **lower, eitp_error *error);
 

@@ -16,17 +16,17 @@
 #define EITP__ZIP64_END_SIGNATURE 0x06064b50u
 
 #define EITP__ZIP64_NUMBERS 1u            /* id of the extra field with numbers of 64 bits */
-#define EITP__ZIP_IN_ZIP64 0xffffffffu    /* a number of 32 bits that is in a zip64 record instead */
-#define EITP__ZIP_COUNT_IN_ZIP64 0xffffu  /* the same of 16 bits */
+#define EITP__ZIP_IN_ZIP64 0xffffffffu    /* a 32-bit number that is in a zip64 record instead */
+#define EITP__ZIP_COUNT_IN_ZIP64 0xffffu  /* the same for 16 bits */
 #define EITP__ZIP_MAX_DIRECTORY 16777216u /* 160,000 entries */
 
-/* Where the central directory is. */
+/* The location of the central directory. */
 typedef struct eitp__zip_span {
     uint64_t offset, size, count;
     uint64_t limit; /* offset of the record after it, or of a later one */
 } eitp__zip_span;
 
-/* Replaces the numbers of the end record by those of zip64's, whose locator is in front of it. */
+/* Replaces the numbers of the end record with those in the zip64 record, whose locator is in front of it. */
 static eitp_status eitp__zip_read_end64(eitp__file *file, const unsigned char *locator, eitp__zip_span *span,
                                         eitp_error *error) {
     unsigned char end[EITP__ZIP64_END] = {0};
@@ -82,8 +82,8 @@ static eitp_status eitp__zip_read_end(eitp__file *file, eitp__zip_span *span, ei
     return EITP_OK;
 }
 
-/* Replaces the numbers that 32 bits do not hold by those of the zip64 extra field, which has only them, in this order.
-   Returns 0 if it lacks one. */
+/* Replaces the numbers that 32 bits cannot hold with those in the zip64 extra field, which contains only these, in this
+   order. Returns 0 if it lacks one. */
 static int eitp__zip_widen(const unsigned char *extra, size_t size, uint64_t *const numbers[3]) {
     size_t left = 0;
     while (size >= 4 && !left) {
@@ -107,7 +107,7 @@ static int eitp__zip_widen(const unsigned char *extra, size_t size, uint64_t *co
     return 1;
 }
 
-/* Reads the central header at `at`, which is moved on. */
+/* Reads the central header at `at`, and moves `at` to the next one. */
 static eitp_status eitp__zip_read_central(const eitp__zip *zip, size_t *at, eitp__zip_entry *entry, eitp_error *error) {
     unsigned char *header = (unsigned char *)zip->directory + *at;
     const size_t left = zip->directory_size - *at;
@@ -115,7 +115,7 @@ static eitp_status eitp__zip_read_central(const eitp__zip *zip, size_t *at, eitp
     uint64_t whole;
     uint64_t *const numbers[3] = {&whole, &entry->size, &entry->header};
     if (left < EITP__ZIP_CENTRAL_HEADER || eitp__get_number(header, 4) != EITP__ZIP_CENTRAL_SIGNATURE)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "byte %zu of the zip directory does not begin an entry", *at);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "byte %zu of the zip directory does not start an entry", *at);
     name_size = (size_t)eitp__get_number(header + 28, 2);
     extra_size = (size_t)eitp__get_number(header + 30, 2);
     size = EITP__ZIP_CENTRAL_HEADER + name_size + extra_size + (size_t)eitp__get_number(header + 32, 2);
@@ -129,7 +129,7 @@ static eitp_status eitp__zip_read_central(const eitp__zip *zip, size_t *at, eitp
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "byte %zu of the zip directory: %llu bytes are stored for an entry of %llu", *at,
                           (unsigned long long)entry->size, (unsigned long long)whole);
-    /* A name becomes a string by moving over the last byte of the header, which has been read. */
+    /* The name moves over the last byte of the header, which has been read, to make room for its zero byte. */
     entry->name = (char *)header + EITP__ZIP_CENTRAL_HEADER - 1;
     memmove(header + EITP__ZIP_CENTRAL_HEADER - 1, header + EITP__ZIP_CENTRAL_HEADER, name_size);
     header[EITP__ZIP_CENTRAL_HEADER - 1 + name_size] = 0;
@@ -168,7 +168,7 @@ static int eitp__zip_compare_names(const void *left, const void *right) {
     return strcmp(a->name, b->name);
 }
 
-/* Reads the local header of an entry, which must lie in front of `end` with its bytes. */
+/* Reads the local header of an entry. The header and the entry's bytes must lie before `end`. */
 static eitp_status eitp__zip_locate(eitp__file *file, eitp__zip_entry *entry, uint64_t end, eitp_error *error) {
     unsigned char header[EITP__ZIP_LOCAL_HEADER] = {0};
     const int fits = end >= sizeof header && entry->header <= end - sizeof header;

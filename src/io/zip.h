@@ -1,4 +1,4 @@
-/* The central directory of a zip archive (PKWARE, APPNOTE.TXT 6.3.10), with zip64. Entries are read where they lie. */
+/* The central directory of a zip archive (PKWARE, APPNOTE.TXT 6.3.10), with zip64. Entries are read in place. */
 #ifndef EITP_ZIP_H
 #define EITP_ZIP_H
 
@@ -22,16 +22,16 @@ typedef struct eitp__zip {
 
 /*
  * Reads the central directory of an archive that ends with it, without a comment, and the local header of each entry.
- * The entries are in front of the directory, do not overlap, and have different names; anything else is
- * EITP_ERROR_FORMAT, without the file's name. Checksums are not compared: that would read the whole file. Needs memory
- * of about the directory's size, at most 16 MB. `zip` is to be closed on failure too.
+ * The entries must precede the directory, not overlap, and have different names; anything else is EITP_ERROR_FORMAT,
+ * without the file's name. Checksums are not compared: that would read the whole file. Needs about as much memory as
+ * the directory's size, at most 16 MB. Close `zip` even after a failure.
  */
 EITP__PRIVATE eitp_status eitp__zip_open(eitp__file *file, eitp__zip *zip, eitp_error *error);
 
-/* Releases the entries; harmless on a zeroed or closed archive. */
+/* Releases the entries. Harmless if zeroed or closed. */
 EITP__PRIVATE void eitp__zip_close(eitp__zip *zip);
 
-/* The entry with this name, or NULL. */
+/* Returns the entry with this name, or NULL. */
 EITP__PRIVATE const eitp__zip_entry *eitp__zip_find(const eitp__zip *zip, const char *name);
 
 #endif

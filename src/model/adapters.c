@@ -1,4 +1,4 @@
-/* Adding adapters to a model, initializing and merging them. */
+/* Adding adapters to a model; initializing and merging them. */
 #include "model/lora.h"
 #include "model/transformer.h"
 #include "tensor/variable.h"
@@ -8,7 +8,7 @@ eitp_lora_config eitp_model_lora_config(const eitp_model *model) {
     return model ? model->lora : none;
 }
 
-/* Declares the adapters' parameters, all or none. */
+/* Declares all parameters of the adapters, or none on failure. */
 static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
     eitp_context *context = model->context;
     size_t before = eitp_variable_count(context);
@@ -22,7 +22,7 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
     return status;
 }
 
-/* Freezes all parameters but those that are trained whole, as PEFT does. */
+/* Freezes all parameters except those trained in full, as PEFT does. */
 static eitp_status eitp__lora_freeze_base(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
@@ -65,7 +65,7 @@ eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_er
         return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
-        /* Kaiming uniform with a = sqrt(5), as PEFT. */
+        /* Kaiming uniform with a = sqrt(5), as in PEFT. */
         double bound = 1 / sqrt((double)parameter.shape[1]);
         status = i % 2 ? eitp_variable_fill(model->context, parameter.name, 0, error)
                        : eitp_variable_fill_uniform(model->context, parameter.name, -bound, bound, seed, error);
@@ -78,7 +78,7 @@ eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_er
 /* An adapter in memory, and one row of the weight that it is merged into. */
 typedef struct eitp__lora_merge {
     const eitp_host *host;
-    const char *weight;     /* its name */
+    const char *weight;     /* name of the weight */
     int64_t stride, column; /* of the weight */
     int64_t rank, in, out;
     double scale;
@@ -95,7 +95,7 @@ static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
     }
 }
 
-/* Adds scale * (B A)^T to the columns of the weight [in, stride] that an adapter is for, and zeroes B. */
+/* Adds scale * (B A)^T to the adapter's columns of the weight [in, stride], and zeroes B. */
 static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
                                           const char *name_b, eitp_error *error) {
     eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);

@@ -145,7 +145,7 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
     }
 }
 
-/* The prefix of parameter names. As in transformers, a model without a head has none. */
+/* Returns the prefix of parameter names. As in transformers, a model without a head has none. */
 static const char *eitp__prefix_of(const eitp_transformer_config *config) {
     return config->head == EITP_HEAD_NONE ? "" : eitp__architecture_of(config)->prefix;
 }
@@ -173,12 +173,12 @@ EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config 
     return parameter;
 }
 
-/* How many times a model has the rows of a place. */
+/* Returns the number of times that a model has the rows of a place. */
 static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
     return place == EITP__IN_BLOCK ? config->layers : 1;
 }
 
-/* The number of rows of a place that a model has; with `row` not NULL, *row becomes the nth of them. */
+/* Returns the number of rows of a place in a model. If `row` is not NULL, sets *row to the nth of them. */
 static int64_t eitp__rows_of_place(const eitp_transformer_config *config, eitp__parameter_place place, int64_t nth,
                                    const eitp__parameter_row **row) {
     const eitp_architecture *architecture = eitp__architecture_of(config);

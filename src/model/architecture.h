@@ -23,17 +23,17 @@
 /* The role of a parameter in the model. Linear layers of blocks come first: slot i is bit i of
    eitp_lora_config.targets. */
 typedef enum eitp__model_slot {
-    EITP__ATTENTION_INPUT, /* q, k and v side by side */
+    EITP__ATTENTION_INPUT, /* q, k and v concatenated by columns */
     EITP__ATTENTION_OUTPUT,
     EITP__MLP_INPUT,
     EITP__MLP_OUTPUT,
     EITP__LINEAR_SLOTS,
     EITP__ATTENTION_NORM = EITP__LINEAR_SLOTS,
     EITP__MLP_NORM,
-    EITP__MLP_GATE,              /* a linear layer, whose activation multiplies the output of MLP_INPUT */
-    EITP__QUERY_NORM,            /* of each head of the queries, */
-    EITP__KEY_NORM,              /* and of the keys */
-    EITP__ATTENTION_OUTPUT_NORM, /* of what attention and MLP add to the hidden states */
+    EITP__MLP_GATE,              /* a linear layer whose activation multiplies the output of MLP_INPUT */
+    EITP__QUERY_NORM,            /* norm of each query head */
+    EITP__KEY_NORM,              /* norm of each key head */
+    EITP__ATTENTION_OUTPUT_NORM, /* norm of the attention output before the residual sum; MLP_OUTPUT_NORM likewise */
     EITP__MLP_OUTPUT_NORM,
     EITP__TOKEN_EMBEDDING,
     EITP__POSITION_EMBEDDING,
@@ -48,10 +48,10 @@ typedef enum eitp__model_slot {
     EITP__CLASSIFIER
 } eitp__model_slot;
 
-/* The matrix of a slot, or the gain of a norm; or its bias. */
+/* EITP__WEIGHT is the matrix of a slot, or the gain of a norm. */
 typedef enum eitp__part { EITP__WEIGHT, EITP__BIAS } eitp__part;
 
-/* Where a parameter is. The rows of an architecture are in this order. */
+/* Position of a parameter in the model. The rows of an architecture are in this order. */
 typedef enum eitp__parameter_place {
     EITP__BEFORE_BLOCKS,
     EITP__IN_BLOCK,
@@ -60,10 +60,10 @@ typedef enum eitp__parameter_place {
     EITP__PLACES
 } eitp__parameter_place;
 
-/* What a configuration adds to the blocks, as bits: a row says with which of them it exists. */
+/* Heads and poolers that a row exists with, as bits. */
 enum {
-    EITP__WITH_TIED_HEAD = 1, /* a language head that shares the token embedding, */
-    EITP__WITH_OWN_HEAD = 2,  /* or has a matrix of its own */
+    EITP__WITH_TIED_HEAD = 1, /* language head that shares the token embedding */
+    EITP__WITH_OWN_HEAD = 2,  /* language head with its own matrix */
     EITP__WITH_CLASSIFIER = 4,
     EITP__WITH_POOLER = 8,   /* no head, with a pooler */
     EITP__WITH_NOTHING = 16, /* no head, without a pooler */
@@ -72,7 +72,7 @@ enum {
     EITP__ALWAYS = 63
 };
 
-/* The switch of a configuration that a row depends on besides the head. */
+/* The switch of a configuration that a row depends on in addition to the head. */
 typedef enum eitp__row_switch { EITP__NO_SWITCH, EITP__IF_ATTENTION_BIAS, EITP__IF_MLP_BIAS } eitp__row_switch;
 
 /* A dimension of a parameter. */
@@ -108,15 +108,14 @@ typedef struct eitp__parameter_row {
     eitp__extent extents[2];
     eitp__fill_kind fill;
     int is_transposed;                /* [out, in] in files */
-    const char *pieces[EITP__PIECES]; /* tensors of a file that, side by side by columns, make up the parameter; NULL:
-                                         one tensor of the row's name */
+    const char *pieces[EITP__PIECES]; /* tensors of a file whose columns are concatenated to form the parameter; NULL:
+                                         one tensor, named by `name` */
     unsigned with;                    /* the configurations that have it: a sum of EITP__WITH_... */
-    const char
-        *copy; /* a second name, under which files have the whole parameter once more, but need not; NULL: none */
+    const char *copy;                 /* name of an optional second copy of the whole parameter in files; NULL: none */
     eitp__row_switch depends;
 } eitp__parameter_row;
 
-/* A row of a table. */
+/* Initializers of a table's rows. */
 #define EITP__ROW(slot, part, place, name, rows, columns, fill, is_transposed, with)                                   \
     EITP__ROW_AND_COPY(slot, part, place, name, rows, columns, fill, is_transposed, with, NULL)
 #define EITP__ROW_AND_COPY(slot, part, place, name, rows, columns, fill, is_transposed, with, copy)                    \
@@ -125,7 +124,7 @@ typedef struct eitp__parameter_row {
             is_transposed, {NULL, NULL, NULL}, with, copy, EITP__NO_SWITCH                                             \
     }
 
-/* A matrix or bias that is three tensors of a file. */
+/* A matrix or bias stored as three tensors in a file. */
 #define EITP__ROW_OF_THREE(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                       \
     EITP__ROW_OF_THREE_IF(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c, NO_SWITCH)
 #define EITP__ROW_OF_THREE_IF(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c, depends)           \
@@ -134,7 +133,7 @@ typedef struct eitp__parameter_row {
             is_transposed, {a, b, c}, EITP__ALWAYS, NULL, EITP__##depends                                              \
     }
 
-/* A bias of blocks that a configuration may have. */
+/* A bias in blocks that the configuration can switch on. */
 #define EITP__BIAS_IF(slot, name, extent, depends)                                                                     \
     EITP__ROW_OF_THREE_IF(slot, BIAS, IN_BLOCK, name, extent, NONE, ZERO, 0, NULL, NULL, NULL, depends)
 
@@ -163,7 +162,7 @@ typedef enum eitp__field {
     EITP__FIELD_HEAD_WIDTH,
     EITP__FIELD_ATTENTION_SCALAR,
     EITP__FIELD_SLIDING,
-    EITP__FIELD_SLIDING_SWITCH, /* true if there is a window; false, also if missing: none, whatever another key says */
+    EITP__FIELD_SLIDING_SWITCH, /* true: layers have a window; false or missing: none, regardless of other keys */
     EITP__FIELD_SLIDING_FIRST,
     EITP__FIELD_SLIDING_PERIOD,
     EITP__FIELD_ROTARY_THETA,
@@ -174,27 +173,27 @@ typedef enum eitp__field {
     EITP__NO_FIELD = EITP__FIELDS
 } eitp__field;
 
-/* How a key is read and written. */
+/* Rules for reading and writing a key. */
 typedef enum eitp__key_form {
     EITP__KEY,          /* null is an error, as in transformers */
-    EITP__KEY_OR_NULL,  /* null stands for the default; of a size that may be 0, for 0 */
+    EITP__KEY_OR_NULL,  /* null stands for the default, or for 0 if the size may be 0 */
     EITP__KEY_ALIAS,    /* another name of a field, which takes precedence over its key; not written */
     EITP__KEY_IF_SET,   /* written only if it differs from the architecture's default: transformers lacks it */
     EITP__KEY_COMPOUND, /* read and written by labels, decoder_config or transformer_config, with other keys */
-    EITP__KEY_UNUSED    /* does not change what a model computes */
+    EITP__KEY_UNUSED    /* does not affect a model's outputs */
 } eitp__key_form;
 
 /*
  * A key of config.json. Keys are read and written in this order. An architecture has a row for every key of its
- * configuration class in transformers, which tools/peers/config_keys.py checks, and for keys that transformers reads in
- * other ways. Keys without a row are unknown. Saving a model keeps unknown and unused ones, and those with `only`.
+ * configuration class in transformers (checked by tools/peers/config_keys.py), and for keys that transformers reads
+ * elsewhere. Keys without a row are unknown. Saving a model keeps unknown and unused keys, and those with `only`.
  */
 typedef struct eitp__config_key {
     const char *name;
     eitp__field field; /* EITP__NO_FIELD: none */
     eitp__key_form form;
-    const char *only; /* the only supported value: "true", "false", "null", "{}", a number or a string; NULL: any. Of a
-                         switch, the size that is switched on if its key is missing */
+    const char *only; /* the only supported value: "true", "false", "null", "{}", a number or a string; NULL: any. For a
+                         switch: the size to use if it is on and the size's key is missing */
 } eitp__config_key;
 
 /* Keys that all architectures have. */
@@ -229,7 +228,7 @@ typedef struct eitp__config_key {
 /* A key of architectures with causal attention. */
 #define EITP__CAUSAL_KEY {"is_causal", EITP__NO_FIELD, EITP__KEY, "true"},
 
-/* A member of a configuration that has this value. */
+/* A member of a configuration and its value. */
 typedef struct eitp__field_value {
     eitp__field field;
     double value;
@@ -239,13 +238,13 @@ typedef struct eitp__named_shape {
     const char *name;
     int64_t width, heads, layers, positions, segments;
     double epsilon;
-    const eitp__field_value *others; /* NULL: as in the architecture, with an MLP four times as wide */
+    const eitp__field_value *others; /* NULL: the architecture's defaults, with an MLP four times as wide */
     size_t other_count;
-    eitp_rotary_scaling scaling; /* of rotary positions, */
-    double factor;               /* by this factor */
+    eitp_rotary_scaling scaling; /* scaling of rotary positions */
+    double factor;               /* scaling factor */
 } eitp__named_shape;
 
-/* A shape without such members. */
+/* A shape with no other members. */
 #define EITP__SHAPE(name, width, heads, layers, positions, segments, epsilon)                                          \
     { name, width, heads, layers, positions, segments, epsilon, NULL, 0, EITP_ROTARY_UNSCALED, 1 }
 
@@ -255,22 +254,22 @@ typedef struct eitp__model_class {
     eitp_head head;
 } eitp__model_class;
 
-/* How a classifier goes from hidden states to scores: pooling, the pooler if there is one, CLASSIFIER_TRANSFORM if
-   there is one, dropout, CLASSIFIER. One of tokens: dropout, CLASSIFIER. */
+/* Steps from hidden states to scores. Sequences: pooling, the pooler and CLASSIFIER_TRANSFORM if present, dropout,
+   CLASSIFIER. Tokens: dropout, CLASSIFIER. */
 typedef struct eitp__classifier_rule {
     eitp_pooling pooling;
     eitp_activation activation; /* after CLASSIFIER_TRANSFORM */
     int drops_first;            /* dropout before CLASSIFIER_TRANSFORM too */
-    int tokens_drop_as_blocks;  /* a classifier of tokens has residual_dropout instead of classifier_dropout */
+    int tokens_drop_as_blocks;  /* a token classifier uses residual_dropout instead of classifier_dropout */
 } eitp__classifier_rule;
 
-/* The members of a configuration that GPT-2 and BERT do not have. */
+/* Values of the members that GPT-2 and BERT do not use. */
 #define EITP__NO_DECODER_MEMBERS                                                                                       \
     0, 0, 0, 0, 0, 0, {0, 0, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, 0, 0, 0, {                                          \
         0                                                                                                              \
     }
 
-/* How hidden states are normalized. */
+/* Normalization of hidden states. */
 typedef enum eitp__norm_kind {
     EITP__NORM_LAYER,
     EITP__NORM_RMS,
@@ -279,14 +278,15 @@ typedef enum eitp__norm_kind {
 
 struct eitp_architecture {
     const char *model_type;
-    const char *prefix;               /* of parameter names; optional in files, where models without a head lack it */
-    const char *block_prefix;         /* between it and the number of a block */
-    const eitp__model_class *classes; /* the first with a head is written */
+    const char *prefix;               /* prefix of parameter names; optional in files, where models without a head lack
+                                         it */
+    const char *block_prefix;         /* part of the name between prefix and block number */
+    const eitp__model_class *classes; /* config.json gets the first class with the model's head */
     size_t class_count;
     eitp__classifier_rule classifier;
     eitp_activation head_activation; /* after HEAD_TRANSFORM; EITP_NO_ACTIVATION: the configuration's */
     unsigned lora_targets;           /* PEFT's default */
-    int pads_positions; /* max_position_embeddings of config.json includes the rows up to pad_token_id, as in RoBERTa */
+    int pads_positions; /* max_position_embeddings of config.json counts the rows up to pad_token_id (RoBERTa) */
     const eitp_transformer_config *defaults;
     const eitp__named_shape *shapes;
     size_t shape_count;
@@ -296,7 +296,7 @@ struct eitp_architecture {
     size_t row_count;
     eitp__norm_kind norm;
     int scales_embedding; /* token embeddings are multiplied by sqrt(width) */
-    int whole_heads;      /* heads must divide the width even if they have another one, as transformers demands */
+    int whole_heads;      /* heads must divide the width even if head_width is set, as transformers requires */
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void), *eitp__architecture_bert(void),
@@ -304,27 +304,27 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void), *eitp__arc
     *eitp__architecture_qwen2(void), *eitp__architecture_qwen3(void), *eitp__architecture_gemma3(void),
     *eitp__architecture_mistral(void);
 
-/* Entry `index` of the table; NULL past the end. */
+/* Returns entry `index` of the table, or NULL past the end. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
 
-/* The dropout of a classifier's input; 0 without a classifier. */
+/* Returns the dropout probability of a classifier's input, or 0 without a classifier. */
 EITP__PRIVATE double eitp__head_dropout(const eitp_transformer_config *config);
 
-/* The key of an architecture with this name, of `size` bytes; NULL: it has none. */
+/* Returns the architecture's key with this name, of `size` bytes, or NULL if not found. */
 EITP__PRIVATE const eitp__config_key *eitp__config_key_find(const eitp_architecture *architecture, const char *name,
                                                             size_t size);
 
-/* The architecture of a configuration, never NULL. */
+/* Returns the architecture of a configuration, never NULL. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);
 
-/* The configuration that an empty config.json means. `inner` may be 0, which stands for 4 * width, and
+/* Returns the configuration that an empty config.json means. `inner` may be 0, which stands for 4 * width, and
    classifier_dropout below 0, which stands for residual_dropout. */
 EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture);
 
 /* True if a model of the configuration has the row. */
 EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row);
 
-/* The row of a slot in a model of the configuration, else in one with another head; NULL if there is none. */
+/* Returns the row of a slot in a model of the configuration, else in one with another head, or NULL. */
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
                                                         eitp__part part);
 
@@ -334,63 +334,63 @@ EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__mo
 /* True if the language head shares the token embedding. */
 EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config);
 
-/* The heads of keys and values, and the width of a head. */
+/* Return the number of key and value heads, and the width of a head. */
 EITP__PRIVATE int64_t eitp__key_value_heads(const eitp_transformer_config *config);
 EITP__PRIVATE int64_t eitp__head_width(const eitp_transformer_config *config);
 
-/* True if the configuration says of each layer whether it has the window. */
+/* True if sliding_layers lists the layers with the window. */
 EITP__PRIVATE int eitp__lists_sliding(const eitp_transformer_config *config);
 
-/* The tokens that a token of a layer attends to at most; 0: all before it. */
+/* Returns the maximum number of tokens that a token attends to in a layer, or 0 if unlimited. */
 EITP__PRIVATE int64_t eitp__layer_sliding_window(const eitp_transformer_config *config, int64_t layer);
 
 /* ---- Parameters ---- */
 
-/* Size of a parameter's name with its terminating zero, and of a block's, which leaves room for row names and the
+/* Sizes of a parameter's name and of a block's, with the terminating zero. A block's leaves room for row names and the
    suffixes of adapters. */
 enum { EITP__NAME_SIZE = 160, EITP__BLOCK_NAME_SIZE = 96 };
 
-/* One parameter of a model: a row, in a block or outside. */
+/* One parameter of a model: a row, inside or outside a block. */
 typedef struct eitp__parameter {
     char name[EITP__NAME_SIZE];     /* full name */
     const eitp__parameter_row *row; /* NULL for adapters */
     int64_t layer;                  /* -1 outside blocks */
     int rank;
     int64_t shape[2];
-    int is_f32; /* in any precision of the context */
+    int is_f32; /* F32 regardless of the context's precision */
     eitp__fill_kind fill;
 } eitp__parameter;
 
 EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent);
 
-/* The name of a block, a prefix of its parameters' names. */
+/* Writes the name of a block, a prefix of its parameters' names. */
 EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size);
 
-/* The parameter of a row; `block` is the name of its block, NULL outside blocks. Its `layer` is -1. */
+/* Returns the parameter of a row, with `layer` -1. `block` is the name of its block, or NULL outside blocks. */
 EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
                                                   const char *block);
 
-/* All parameters in a fixed order. */
+/* Number of parameters, and parameter `index`, in a fixed order. */
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config);
 EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index);
 
-/* Finds the parameter with a full name; 0 for an unknown name. */
+/* Finds a parameter by its full name. Returns 0 if not found. */
 EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
                                        eitp__parameter *parameter);
 
 EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter);
 
-/* A name without the architecture's prefix, if it has it. */
+/* Returns a name without the architecture's prefix, if it has it. */
 EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name);
 
-/* The columns of a matrix, or elements of a vector, that make up one of the tensors of a row in files, and how many are
-   before them. */
+/* Return the number of columns of a matrix, or elements of a vector, in one tensor of a row in files, and the number
+   before it. */
 EITP__PRIVATE int64_t eitp__piece_columns(const eitp_transformer_config *config, const eitp__parameter_row *row,
                                           int piece);
 EITP__PRIVATE int64_t eitp__piece_start(const eitp_transformer_config *config, const eitp__parameter_row *row,
                                         int piece);
 
-/* The number of tensors that make up a parameter in files, and the name of one. */
+/* Returns the number of tensors that make up a parameter in files; writes the name of one. */
 EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter);
 EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size);
 

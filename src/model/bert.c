@@ -41,8 +41,8 @@ static const eitp__named_shape eitp__bert_shapes[] = {
 
 static const eitp__config_key eitp__bert_keys[] = {EITP__BERT_KEYS};
 
-/* The bias of the language head has another name if the head is not tied. transformers then wants a tensor of the first
-   name too, which it does not use. */
+/* The bias of the language head has another name if the head is not tied. In that case transformers also expects a
+   tensor with the first name, which it does not use. */
 static const eitp__parameter_row eitp__bert_rows[] = {
     EITP__BERT_ENCODER_ROWS,
     EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER | EITP__WITH_POOLER),

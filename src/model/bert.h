@@ -1,4 +1,4 @@
-/* What BERT and RoBERTa have in common: the keys of config.json, and the encoder's parameters. */
+/* Shared by BERT and RoBERTa: the keys of config.json, and the encoder's parameters. */
 #ifndef EITP_BERT_H
 #define EITP_BERT_H
 
@@ -25,7 +25,7 @@
         {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, EITP__KEY, NULL},                                         \
         {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},
 
-/* A linear layer, whose matrix is [out, in] in files; a norm; an embedding. */
+/* Rows of a linear layer, whose matrix is [out, in] in files, of a norm, and of an embedding. */
 #define EITP__BERT_LINEAR(slot, place, name, rows, columns, with)                                                      \
     EITP__ROW(slot, WEIGHT, place, name ".weight", rows, columns, NORMAL, 1, with),                                    \
         EITP__ROW(slot, BIAS, place, name ".bias", columns, NONE, ZERO, 0, with)

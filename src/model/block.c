@@ -6,7 +6,7 @@
 #include "tensor/graph.h"
 #include "tensor/op_rules.h"
 
-/* The keys or values of a layer's cache, [max_length, heads of keys times their width]. */
+/* Returns the keys or values of a layer's cache, [max_length, key heads * head width]. */
 static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_config *config, int64_t layer,
                                       const char *kind, const eitp_block_inputs *inputs) {
     const eitp_dtype dtype = graph->context->precision;
@@ -19,7 +19,7 @@ static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_
                              : eitp_variable_tensor(graph, name, EITP_CACHE, dtype, 2, shape);
 }
 
-/* The heads in columns [begin, end) of qkv, each normalized. */
+/* Returns the heads in columns [begin, end) of qkv, each normalized. */
 static eitp_tensor *eitp__block_heads(eitp_tensor *qkv, const eitp_transformer_config *config, const char *name,
                                       eitp__model_slot norm, int64_t begin, int64_t end) {
     const int64_t width = eitp__head_width(config);
@@ -34,7 +34,7 @@ static eitp_tensor *eitp__block_heads(eitp_tensor *qkv, const eitp_transformer_c
     return eitp_reshape(eitp__slot_norm(eitp_reshape(heads, 3, shape), config, name, norm), 2, whole);
 }
 
-/* Sets q, k and v: side by side, or apart if heads of q and k are normalized. */
+/* Sets q, k and v: concatenated in q, or separate tensors if heads of q and k are normalized. */
 static void eitp__block_queries(eitp_tensor *qkv, const eitp_transformer_config *config, const char *name,
                                 eitp_attention_inputs *operands) {
     const int64_t keys = eitp__extent_of(config, EITP__ATTENTION_WIDTH);
@@ -47,7 +47,7 @@ static void eitp__block_queries(eitp_tensor *qkv, const eitp_transformer_config 
     operands->v = eitp_slice(qkv, 1, values, eitp_tensor_dimension(qkv, 1));
 }
 
-/* Notes queries and keys as attention compares them. */
+/* Registers a tap of the queries and keys that attention compares. */
 static void eitp__tap_queries_keys(const eitp_attention_inputs *operands, const eitp_transformer_config *config,
                                    int64_t layer) {
     const int64_t queries = eitp__extent_of(config, EITP__ATTENTION_WIDTH);
@@ -61,7 +61,7 @@ static void eitp__tap_queries_keys(const eitp_attention_inputs *operands, const 
     eitp__graph_tap(x, config, EITP_TAP_QUERIES_KEYS, layer);
 }
 
-/* The attention of all heads, side by side. */
+/* Returns the attention of all heads, concatenated by columns. */
 static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
                                           int64_t layer, const eitp_block_inputs *inputs) {
     eitp_tensor *qkv = eitp__slot_linear(x, config, name, layer, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
@@ -92,7 +92,7 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
     return eitp_attention(&operands, &attention);
 }
 
-/* The MLP: its hidden layer is activation(x W), or activation(x V) * x W with a gate V. */
+/* Returns the MLP's output. Its hidden layer is activation(x W), or activation(x V) * x W with a gate V. */
 static eitp_tensor *eitp__block_mlp(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
                                     int64_t layer, const eitp_block_inputs *inputs) {
     const int is_gated = eitp__row_find(config, EITP__MLP_GATE, EITP__WEIGHT) != NULL;
@@ -105,14 +105,14 @@ static eitp_tensor *eitp__block_mlp(eitp_tensor *x, const eitp_transformer_confi
     return eitp__slot_linear(hidden, config, name, layer, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
 }
 
-/* The residual sum x + added, normalized if norms come after. */
+/* Returns the residual sum x + added, normalized if the norms come after. */
 static eitp_tensor *eitp__block_residual(eitp_tensor *x, eitp_tensor *added, const eitp_transformer_config *config,
                                          const char *name, eitp__model_slot norm, const eitp_block_inputs *inputs) {
     x = eitp_add(x, eitp__dropout_with(added, inputs->key, config->residual_dropout));
     return config->post_norm ? eitp__slot_norm(x, config, name, norm) : x;
 }
 
-/* Checks what the ops of a block do not check. */
+/* Checks the arguments that the ops of a block do not check. */
 static eitp_status eitp__block_check(const eitp_transformer_config *config, const char *name, int64_t layer,
                                      const eitp_block_inputs *inputs, eitp_error *error) {
     const size_t max_length = 64;
@@ -124,7 +124,7 @@ static eitp_status eitp__block_check(const eitp_transformer_config *config, cons
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a block with a cache needs causal attention and sequences without padding");
     if (layer < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block layer is %lld; it must be 0 or more", (long long)layer);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block layer must be 0 or more (got %lld)", (long long)layer);
     if (inputs && inputs->lora && inputs->lora->rank)
         status = eitp__lora_config_check(inputs->lora, error);
     return status ? status : eitp__transformer_config_check(config, error);

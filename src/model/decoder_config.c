@@ -21,7 +21,7 @@ EITP__PRIVATE eitp_status eitp__config_check_rotary(const eitp_transformer_confi
     eitp_status status;
     if (!eitp__has_rotary(architecture))
         return config->rotary.theta > 0
-                   ? eitp__fail(error, EITP_ERROR_FORMAT, "%s has no rotary positions; their theta is %g",
+                   ? eitp__fail(error, EITP_ERROR_FORMAT, "%s has no rotary positions, but theta is %g",
                                 architecture->model_type, config->rotary.theta)
                    : EITP_OK;
     status = eitp__rotary_check(&rotary, error);
@@ -36,13 +36,13 @@ EITP__PRIVATE eitp_status eitp__config_check_rotary(const eitp_transformer_confi
 /* Values of rope_type, in the order of eitp_rotary_scaling. */
 static const char *const eitp__rotary_types[] = {"default", "linear", "llama3"};
 
-/* The objects that describe the rotary positions of layers. A member of the first one that has it counts; either may be
-   NULL. */
+/* The objects that describe the rotary positions of layers. The first one that has a member takes precedence. Either
+   may be NULL. */
 typedef struct eitp__rotary_objects {
     const eitp_json *first, *second;
 } eitp__rotary_objects;
 
-/* The object whose member counts; NULL: none has it. */
+/* Returns the object whose member takes precedence, or NULL if neither has it. */
 static const eitp_json *eitp__rotary_object(const eitp__rotary_objects *objects, const char *name) {
     if (eitp_json_member(objects->first, name))
         return objects->first;
@@ -56,7 +56,7 @@ static uint64_t eitp__rotary_line(const eitp__rotary_objects *objects) {
 
 static eitp_status eitp__read_rotary_type(const eitp__rotary_objects *objects, eitp_rotary_config *rotary,
                                           eitp_error *error) {
-    const char *key = eitp__rotary_object(objects, "rope_type") ? "rope_type" : "type"; /* the older name */
+    const char *key = eitp__rotary_object(objects, "rope_type") ? "rope_type" : "type"; /* older name of the key */
     const eitp_json *object = eitp__rotary_object(objects, key);
     const eitp_json *type = eitp_json_member(object, key);
     if (!type)
@@ -83,8 +83,8 @@ static eitp_status eitp__read_rotary_number(const eitp__rotary_objects *objects,
     return eitp__json_get_number(object, name, 0, most, number, error);
 }
 
-/* Reads the positions that the angles of Llama 3 were trained for. A member of `root` overrides that of the objects;
-   without either they are all positions. */
+/* Reads the number of positions that the angles of Llama 3 were trained for. A member of `root` overrides the objects'
+   member. Without either, it is the model's number of positions. */
 static eitp_status eitp__read_original_positions(const eitp__rotary_objects *objects, const eitp_json *root,
                                                  int64_t positions, eitp_rotary_config *rotary, eitp_error *error) {
     const char *name = "original_max_position_embeddings";
@@ -111,7 +111,7 @@ static eitp_status eitp__read_rotary_scaling(const eitp__rotary_objects *objects
     return status ? status : eitp__read_original_positions(objects, root, positions, rotary, error);
 }
 
-/* Reads objects that describe rotary positions. `theta` remains if they have none. */
+/* Reads the objects that describe rotary positions. `theta` is unchanged if they have none. */
 static eitp_status eitp__read_rotary(const eitp__rotary_objects *objects, const eitp_json *root, int64_t positions,
                                      double *theta, eitp_rotary_config *rotary, eitp_error *error) {
     const double most = 1e12;
@@ -128,7 +128,7 @@ static eitp_status eitp__read_rotary(const eitp__rotary_objects *objects, const 
                                             (unsigned long long)eitp__rotary_line(objects), part);
 }
 
-/* The member called `name` if it is an object. Null and missing ones are NULL; others fail. */
+/* Finds the member called `name` if it is an object. *member is NULL if it is missing or null; other types fail. */
 static eitp_status eitp__object_member(const eitp_json *object, const char *name, const eitp_json **member,
                                        eitp_error *error) {
     const eitp_json *found = eitp_json_member(object, name);
@@ -142,8 +142,7 @@ static eitp_status eitp__object_member(const eitp_json *object, const char *name
     return EITP_OK;
 }
 
-/* Reads rotary positions that all layers share: a rope_scaling that is not empty takes precedence over
-   rope_parameters. */
+/* Reads rotary positions that all layers share. A non-empty rope_scaling takes precedence over rope_parameters. */
 static eitp_status eitp__read_one_rotary(const eitp_json *scaling, const eitp_json *parameters, const eitp_json *root,
                                          eitp_transformer_config *config, eitp_error *error) {
     static const char *const nested[] = {"full_attention", "sliding_attention"};
@@ -152,14 +151,14 @@ static eitp_status eitp__read_one_rotary(const eitp_json *scaling, const eitp_js
     for (size_t i = 0; i < EITP__COUNT(nested); i++) {
         if (eitp_json_member(objects.first, nested[i]))
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "line %llu: unsupported '%s' in rotary parameters: %s has the same in all layers",
+                              "line %llu: unsupported '%s' in rotary parameters: all layers of %s share one set",
                               (unsigned long long)objects.first->line, nested[i],
                               eitp_architecture_name(config->architecture));
     }
     return eitp__read_rotary(&objects, root, config->positions, &config->rotary.theta, &config->rotary, error);
 }
 
-/* Reads those of layers with a window, which must not be scaled. */
+/* Reads the rotary positions of layers with a window, which must not be scaled. */
 static eitp_status eitp__read_local_rotary(const eitp_json *object, eitp_transformer_config *config,
                                            eitp_error *error) {
     eitp_rotary_config local = eitp_rotary_config_default();
@@ -174,8 +173,8 @@ static eitp_status eitp__read_local_rotary(const eitp_json *object, eitp_transfo
                             (unsigned long long)object->line);
 }
 
-/* Reads rotary positions of layers without a window and with one. Members of rope_scaling override those of layers
-   without; rope_parameters that are not by kind of layer count for nothing, as in transformers. */
+/* Reads the rotary positions of layers without a window and of those with one. Members of rope_scaling override those
+   of layers without a window. As in transformers, rope_parameters that are not nested by type of layer are ignored. */
 static eitp_status eitp__read_two_rotaries(const eitp_json *scaling, const eitp_json *parameters,
                                            eitp_transformer_config *config, eitp_error *error) {
     const eitp_json *full, *local;
@@ -227,7 +226,7 @@ static void eitp__write_rotary(eitp__buffer *text, const eitp_rotary_config *rot
 
 /* ---- Layers with a window ---- */
 
-/* True if a type of a list is that of layers with a window; `is_known` becomes 0 for an unsupported type. As in
+/* True if a type in the list means layers with a window. Sets `is_known` to 0 for an unsupported type. As in
    transformers, "attention" stands for full_attention. */
 static int eitp__is_sliding(const eitp_json *type, int *is_known) {
     const char *name = type->kind == EITP_JSON_STRING ? type->text : "";
@@ -252,7 +251,7 @@ static eitp_status eitp__check_layer_type(const eitp_json *type, int64_t layer, 
                             (unsigned long long)type->line, (long long)layer);
 }
 
-/* Sets the layers with a window to those of the list. */
+/* Sets the layers with a window to those in the list. */
 static void eitp__set_sliding_layers(const eitp_json *list, eitp_transformer_config *config) {
     int64_t layer = 0, windows = 0;
     for (const eitp_json *type = list->first_child; type; type = type->next, layer++) {
@@ -279,7 +278,7 @@ static eitp_status eitp__read_layer_types(const eitp_json *root, eitp_transforme
     if (status)
         return status;
     if (count != config->layers)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'layer_types' has %lld layers, the model %lld",
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'layer_types' has %lld layers, the model has %lld",
                           (unsigned long long)list->line, (long long)count, (long long)config->layers);
     if (count > EITP_MAX_SLIDING_LAYERS)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,

@@ -1,8 +1,8 @@
-/* Where in a model a parameter is, for learning rates by layer. */
+/* Depth of a parameter in a model, for layer-wise learning rates. */
 #include "model/lora.h"
 #include "model/transformer.h"
 
-/* Finds a parameter or an adapter; 0 if the model has none of this name. */
+/* Finds a parameter or an adapter by name. Returns 0 if the model has none. */
 static int eitp__find_in_model(const eitp_model *model, const char *name, eitp__parameter *parameter) {
     const int64_t adapters = eitp__lora_parameter_count(&model->config, &model->lora);
     if (eitp__parameter_find(&model->config, name, parameter))

@@ -35,8 +35,8 @@ static const eitp_transformer_config eitp__distilbert_defaults = {
 
 static const eitp__named_shape eitp__distilbert_shapes[] = {EITP__SHAPE("distilbert-base", 768, 12, 6, 512, 0, 1e-12)};
 
-/* sinusoidal_pos_embds says how the positions were initialized: they are in the weights. transformers maps the general
-   names of sizes to those of DistilBERT. */
+/* sinusoidal_pos_embds only tells how the positions were initialized; the weights contain them. transformers maps the
+   general names of sizes to DistilBERT's. */
 static const eitp__config_key eitp__distilbert_keys[] = {
     EITP__COMMON_KEYS{"activation", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},
     {"vocab_size", EITP__FIELD_VOCABULARY, EITP__KEY, NULL},

@@ -25,7 +25,7 @@ static int eitp__pattern_matches(const char *pattern, size_t size, const char *n
     return at == size;
 }
 
-/* N of a "layers:N" item; -1 if it is not one. */
+/* Returns N of a "layers:N" item, or -1 if it is not one. */
 static int64_t eitp__parse_layers(const char *item, size_t size) {
     static const char prefix[] = "layers:";
     const size_t length = sizeof prefix - 1;
@@ -44,8 +44,8 @@ static int eitp__freeze_is(const char *item, size_t size, const char *word) {
     return size == strlen(word) && !strncmp(item, word, size);
 }
 
-/* True if an item of eitp_model_freeze matches the parameter. `whole` is the item that stands for the whole model;
-   NULL: none does. */
+/* True if an item of eitp_model_freeze matches the parameter. `whole` is the item that stands for the whole model, or
+   NULL if none does. */
 static int eitp__freeze_matches(const eitp_model *model, const char *item, size_t size, const char *whole,
                                 const eitp__parameter *parameter) {
     const char *short_name = eitp__without_prefix(&model->config, parameter->name);
@@ -74,7 +74,7 @@ static eitp_status eitp__freeze_item(eitp_model *model, const char *item, size_t
     return status;
 }
 
-/* The same in a model and its encoder, if it has one. Layers and embeddings are those of the model. */
+/* Applies eitp__freeze_item to a model and its encoder, if any. Layers and embeddings are the model's. */
 static eitp_status eitp__freeze_parts(eitp_model *model, const char *item, size_t size, int freezes, int64_t *count,
                                       eitp_error *error) {
     eitp_model *encoder = eitp_model_encoder(model);

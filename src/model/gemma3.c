@@ -50,7 +50,7 @@ static const eitp__named_shape eitp__gemma3_shapes[] = {
      1},
 };
 
-/* hidden_act is another model's: transformers does not read it here. */
+/* transformers ignores hidden_act here. */
 static const eitp__config_key eitp__gemma3_keys[] = {
     EITP__LLAMA_KEYS("hidden_activation", KEY, KEY)
         EITP__ATTENTION_BIAS_KEY EITP__LAYER_TYPES_KEY{"attn_logit_softcapping", EITP__NO_FIELD, EITP__KEY, "null"},

@@ -14,11 +14,11 @@ struct eitp_generator {
     eitp_graph *graph;
     eitp_plan *plan;
     eitp_tensor *tokens, *positions, *position, *last, *logits;
-    eitp_tensor *latent, *seers; /* F32 [1, size]; I32 [n]: 0 in rows that see it, else -1; NULL: the model has none */
+    eitp_tensor *latent, *seers; /* F32 [1, size]; I32 [n]: 0 in rows that get the latent variable, else -1; or NULL */
     int64_t capacity, chunk, fed;
-    int32_t *history; /* [capacity]: the tokens that were fed */
+    int32_t *history; /* [capacity]: the tokens fed so far */
     int32_t *chunk_positions;
-    int32_t *chunk_seers; /* the next two: NULL without a latent variable */
+    int32_t *chunk_seers; /* this and z are NULL without a latent variable */
     float *z;             /* [size] */
     float *row;           /* logits of the last token */
     int32_t *order;       /* tokens, most likely first, for sampling */
@@ -35,7 +35,7 @@ static const eitp_setting eitp__sampling_settings[] = {
     EITP__SAMPLING_SETTING(top_p, NUMBER, 1, 0, 1,
                            "draw from the most likely tokens that add up to this probability; 1: from all"),
     EITP__SAMPLING_SETTING(min_p, NUMBER, 0, 0, 1,
-                           "draw from the tokens with at least this part of the largest probability; 0: from all"),
+                           "draw from the tokens with at least this fraction of the largest probability; 0: from all"),
     EITP__SAMPLING_SETTING(vocabulary, INTEGER, 0, 0, INT32_MAX, "draw token ids below this; 0: all"),
     EITP__SAMPLING_SETTING(seed, UNSIGNED, 0, 0, EITP__UNBOUNDED, "seed of the draws"),
 };
@@ -52,7 +52,7 @@ eitp_sampling eitp_sampling_default(void) {
     return sampling;
 }
 
-/* What the latent variable adds to the embeddings of the rows that see it. */
+/* Returns the projection of the latent variable that is added to the embeddings of the rows that get it. */
 static eitp_tensor *eitp__generator_latent(eitp_generator *generator) {
     const eitp_model *model = generator->model;
     int64_t shape[2] = {1, 0};
@@ -64,7 +64,7 @@ static eitp_tensor *eitp__generator_latent(eitp_generator *generator) {
     return eitp_embedding(eitp__model_latent_embedding(model, generator->latent), generator->seers);
 }
 
-/* Builds the graph: hidden states of all tokens fed, logits of the last one. */
+/* Builds the graph: hidden states of all tokens fed, and logits of the last one. */
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
     eitp_model_inputs inputs = EITP__ZERO;
@@ -99,8 +99,8 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
                           "a model with bidirectional attention cannot generate; use a causal model");
     if (capacity < 0 || capacity > model->config.positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "capacity is %lld tokens; it must be 0 to the model's %lld positions", (long long)capacity,
-                          (long long)model->config.positions);
+                          "capacity of %lld tokens is out of range (0 to the model's %lld positions)",
+                          (long long)capacity, (long long)model->config.positions);
     created = (eitp_generator *)eitp__allocate(&model->host, sizeof *created);
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a generator");
@@ -200,7 +200,7 @@ eitp_status eitp_generator_set_latent(eitp_generator *generator, const float *z,
     return EITP_OK;
 }
 
-/* Writes the latent variable, and which of the next `count` rows see it. */
+/* Writes the latent variable, and marks which of the next `count` rows get it. */
 static eitp_status eitp__feed_latent(eitp_generator *generator, int64_t count, eitp_error *error) {
     const eitp__latent *latent = generator->model->latent;
     eitp_status status;
@@ -268,7 +268,7 @@ const float *eitp_generator_logits(const eitp_generator *generator) {
     return generator ? generator->row : NULL;
 }
 
-/* The number of tokens to choose from. */
+/* Returns the number of tokens to choose from. */
 static int64_t eitp__sampled_tokens(const eitp_generator *generator, const eitp_sampling *sampling) {
     int64_t vocabulary = generator->model->config.vocabulary;
     return sampling->vocabulary > 0 && sampling->vocabulary < vocabulary ? sampling->vocabulary : vocabulary;
@@ -283,7 +283,7 @@ static int32_t eitp__most_likely(const float *logits, int64_t count) {
     return best;
 }
 
-/* True if token a is more likely than b; of equal ones the lower id comes first. */
+/* True if token a is more likely than b. Ties go to the lower id. */
 static int eitp__more_likely(const float *logits, int32_t a, int32_t b) {
     if (logits[a] != logits[b])
         return logits[a] > logits[b];
@@ -306,8 +306,8 @@ static void eitp__sift_most_likely(const float *logits, int32_t *heap, int64_t r
     }
 }
 
-/* Pops tokens from a heap, most likely first, up to top_k of them, the probability top_p, or one below min_p; draws
-   from those. */
+/* Pops tokens from a heap, most likely first, until top_k tokens, the probability top_p, or a token below min_p is
+   reached. Draws from the popped tokens. */
 static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_sampling *sampling, double uniform,
                                    double total) {
     int64_t count = eitp__sampled_tokens(generator, sampling), left = count, popped = 0;
@@ -324,7 +324,7 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
         int32_t top = heap[0];
         kept += generator->weights[top];
         popped++;
-        /* Popped tokens are stored behind the shrinking heap, the most likely last. */
+        /* Popped tokens are stored behind the shrinking heap, with the most likely last. */
         heap[0] = heap[--left];
         heap[left] = top;
         eitp__sift_most_likely(logits, heap, 0, left);

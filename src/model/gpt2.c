@@ -40,7 +40,7 @@ static const eitp__named_shape eitp__gpt2_shapes[] = {
     EITP__SHAPE("distilgpt2", 768, 12, 6, 1024, 0, 1e-5),   EITP__SHAPE("tiny", 128, 4, 4, 256, 0, 1e-5),
 };
 
-/* transformers maps the general names of sizes to those of GPT-2. */
+/* transformers maps the general names of sizes to GPT-2's. */
 static const eitp__config_key eitp__gpt2_keys[] = {
     EITP__COMMON_KEYS EITP__CAUSAL_KEY{"add_cross_attention", EITP__NO_FIELD, EITP__KEY, "false"},
     {"activation_function", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},
@@ -74,7 +74,7 @@ static const eitp__config_key eitp__gpt2_keys[] = {
     {"hidden_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},
 };
 
-/* GPT-2's matrices have the same layout in files. */
+/* GPT-2's matrices have the same layout in files as in memory. */
 #define EITP__GPT2_ROW(slot, part, place, name, rows, columns, fill)                                                   \
     EITP__ROW(slot, part, place, name, rows, columns, fill, 0, EITP__ALWAYS)
 
@@ -105,10 +105,10 @@ static const eitp__model_class eitp__gpt2_classes[] = {
     {"GPT2LMHeadModel", EITP_HEAD_LANGUAGE},
     {"GPT2ForSequenceClassification", EITP_HEAD_CLASSIFIER},
     {"GPT2ForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER},
-    {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_model_head */
+    {"GPT2Model", EITP_HEAD_NONE}, /* read as a language model: see eitp__read_model_head */
 };
 
-/* Before a classifier of tokens transformers drops 0.1, the default of resid_pdrop, whatever that is set to. */
+/* The dropout before a token classifier is 0.1 in transformers, the default of resid_pdrop, regardless of its value. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
     static const eitp_architecture gpt2 = {
         "gpt2",

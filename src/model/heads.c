@@ -1,4 +1,4 @@
-/* What models compute from hidden states: logits and losses of tokens, and scores of sequences. */
+/* Outputs computed from hidden states: logits and losses of tokens, and scores of samples. */
 #include "model/layers.h"
 #include "model/transformer.h"
 #include "tensor/graph.h"
@@ -18,7 +18,7 @@ static eitp_tensor *eitp__head_part(const eitp_model *model, eitp_graph *graph, 
                                                       : NULL;
 }
 
-/* x through the matrix of a slot outside blocks, its adapter, bias and activation. */
+/* Applies the matrix of a slot outside blocks to x, with its adapter, bias and activation. */
 static eitp_tensor *eitp__head_product(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot, eitp_tensor *key,
                                        eitp_activation activation) {
     eitp_graph *graph = eitp_tensor_graph(x);
@@ -29,7 +29,7 @@ static eitp_tensor *eitp__head_product(const eitp_model *model, eitp_tensor *x, 
                    : eitp_linear(x, weight, bias, activation);
 }
 
-/* A linear layer outside blocks. `key` is that of its adapter's dropout; NULL: none. */
+/* Applies a linear layer outside blocks. `key` is for the dropout of its adapter; NULL: no dropout. */
 static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot, eitp_tensor *key,
                                       eitp_activation activation) {
     eitp_graph *graph = eitp_tensor_graph(x);
@@ -39,7 +39,7 @@ static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, e
     return x;
 }
 
-/* x times a matrix of a head, in the wide dtype, and a bias if it has one. */
+/* Returns x times a matrix of a head, in the wide dtype, plus the bias if there is one. */
 static eitp_tensor *eitp__head_scores(eitp_tensor *x, eitp_tensor *weight, int transposed, eitp_tensor *bias) {
     eitp_graph *graph = eitp_tensor_graph(x);
     const eitp_component component = eitp__graph_set_component(graph, EITP_COMPONENT_HEAD);
@@ -51,14 +51,14 @@ static eitp_tensor *eitp__head_scores(eitp_tensor *x, eitp_tensor *weight, int t
 
 /* ---- The language head ---- */
 
-/* The matrix [vocabulary, width]; NULL if the model has no language head. */
+/* Returns the matrix [vocabulary, width], or NULL if the model has no language head. */
 static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph) {
     const eitp__model_slot slot = eitp__is_tied(&model->config) ? EITP__TOKEN_EMBEDDING : EITP__HEAD;
     return eitp__require_slot(model, graph, slot, "language head") ? eitp__head_part(model, graph, slot, EITP__WEIGHT)
                                                                    : NULL;
 }
 
-/* What the head's matrix multiplies. */
+/* Returns the input of the head's matrix. */
 static eitp_tensor *eitp__head_input(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key) {
     const eitp_transformer_config *config = &model->config;
     const eitp_activation own = eitp__architecture_of(config)->head_activation;
@@ -79,7 +79,7 @@ eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
     return model && hidden ? eitp__model_logits(model, hidden, NULL) : NULL;
 }
 
-/* The losses of a head with a bias, through its logits. */
+/* Returns the losses of a head with a bias, computed from its logits. */
 static eitp_tensor *eitp__biased_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
                                         eitp_tensor *targets, int32_t ignored) {
     eitp_tensor *logits = eitp__model_logits(model, hidden, key);
@@ -96,7 +96,8 @@ EITP__PRIVATE eitp_tensor *eitp__model_row_losses(const eitp_model *model, eitp_
         return eitp__biased_losses(model, hidden, key, targets, ignored);
     losses = eitp_linear_cross_entropy(eitp__head_input(model, hidden, key),
                                        eitp__head_tensor(model, eitp_tensor_graph(hidden)), targets, ignored);
-    if (losses && losses->node->outputs[2]->dtype == EITP_F32) /* in 16 bits it is not the logits that are stored */
+    /* In 16-bit precision the output does not hold the logits. */
+    if (losses && losses->node->outputs[2]->dtype == EITP_F32)
         eitp__graph_tap(losses->node->outputs[2], &model->config, EITP__TAP_LOGITS, 0);
     return losses;
 }
@@ -116,12 +117,12 @@ eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const
 
 /* ---- Samples ---- */
 
-/* The pooled rows through the pooler. */
+/* Applies the pooler to the pooled rows. */
 static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows, const eitp_model_inputs *inputs) {
     return eitp__head_linear(model, rows, EITP__POOLER, inputs->sample_key, EITP_TANH);
 }
 
-/* One row of hidden states for each sample. */
+/* Returns one row of hidden states for each sample. */
 static eitp_tensor *eitp__sample_rows(eitp_tensor *hidden, const eitp_model_inputs *inputs, eitp_pooling pooling) {
     return eitp_pool(hidden, inputs->bounds ? inputs->bounds : inputs->offsets, eitp_tensor_dimension(hidden, 0),
                      pooling);
@@ -133,7 +134,7 @@ eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, con
     return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST), inputs);
 }
 
-/* The last layer of a classifier. */
+/* Applies the last layer of a classifier. */
 static eitp_tensor *eitp__label_scores(const eitp_model *model, eitp_tensor *x) {
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *bias = eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__BIAS);
@@ -146,7 +147,7 @@ static eitp_tensor *eitp__tapped_scores(const eitp_model *model, eitp_tensor *x)
     return scores;
 }
 
-/* Fails the graph unless the model has this head, a classifier; `what` names it. */
+/* Fails the graph unless the model has this classifier head; `what` names it. */
 static int eitp__require_head(const eitp_model *model, eitp_graph *graph, eitp_head head, const char *what) {
     if (model->config.head == head)
         return eitp__require_slot(model, graph, EITP__CLASSIFIER, what);

@@ -83,7 +83,7 @@ EITP__PRIVATE int eitp__labels_are_numbers(const eitp__labels *labels) {
 
 /* ---- config.json ---- */
 
-/* The object id2label; NULL if it is missing, null or empty. */
+/* Finds the object id2label. *member is NULL if it is missing, null or empty. */
 static eitp_status eitp__labels_member(const eitp_json *root, const eitp_json **member, eitp_error *error) {
     *member = eitp_json_member(root, "id2label");
     if (*member && (*member)->kind == EITP_JSON_NULL)
@@ -105,7 +105,7 @@ EITP__PRIVATE eitp_status eitp__labels_count(const eitp_json *root, int64_t *cou
     return status ? status : eitp__json_get_integer(root, "num_labels", 1, EITP__MAX_LABELS, count, error);
 }
 
-/* The number of a label, its name in id2label; -1 if it is not one below `count`. */
+/* Returns the number of a label, its key in id2label, or -1 if it is not a number below `count`. */
 static int64_t eitp__label_number(const eitp_json *label, int64_t count) {
     int64_t number = 0;
     for (size_t i = 0; i < label->name_size; i++) {
@@ -116,7 +116,7 @@ static int64_t eitp__label_number(const eitp_json *label, int64_t count) {
     return label->name_size && number < count ? number : -1;
 }
 
-/* Finds the names of labels in the document. */
+/* Collects the names of labels from the document. */
 static eitp_status eitp__labels_collect(const eitp_json *member, const char **names, eitp_error *error) {
     for (const eitp_json *label = member->first_child; label; label = label->next) {
         int64_t number = eitp__label_number(label, (int64_t)member->count);
@@ -126,7 +126,7 @@ static eitp_status eitp__labels_collect(const eitp_json *member, const char **na
                               label->line, label->name, member->count - 1);
         if (label->kind != EITP_JSON_STRING || strlen(label->text) != label->text_size)
             return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "line %zu: label %s in id2label must be text without zero bytes", label->line,
+                              "line %zu: label %s in id2label must be a string without zero bytes", label->line,
                               label->name);
         names[number] = label->text;
     }

@@ -1,4 +1,4 @@
-/* The latent variable of a model: its encoder, its projections, and what a graph computes with them. */
+/* The latent variable of a model: its encoder, its projections, and its values in a graph. */
 #include "base/random.h"
 #include "model/latent_state.h"
 #include "model/transformer.h"
@@ -105,7 +105,7 @@ void eitp_model_draw_latent(const eitp_model *model, uint64_t seed, float *z) {
 
 /* ---- The graph ---- */
 
-/* A projection of the latent variable, without its bias. */
+/* Applies a projection of the latent variable, without its bias. */
 static eitp_tensor *eitp__latent_project(const eitp_model *model, eitp_tensor *x, int index) {
     const eitp__latent_parameter parameter = eitp__latent_parameter_at(model, index);
     eitp_tensor *weight = eitp_parameter(eitp_tensor_graph(x), parameter.name, parameter.rank, parameter.shape);
@@ -142,7 +142,7 @@ EITP__PRIVATE eitp_tensor *eitp__posterior_divergence(const eitp__posterior *pos
     eitp_tensor *squares, *logarithm;
     if (!posterior)
         return NULL;
-    logarithm = eitp_affine(posterior->log_deviation, 2, 0); /* of the variance */
+    logarithm = eitp_affine(posterior->log_deviation, 2, 0); /* log of the variance */
     squares = eitp_add(eitp_multiply(posterior->mean, posterior->mean), eitp_exp(logarithm));
     return eitp_affine(eitp_subtract(squares, eitp_affine(logarithm, 1, 1)), 0.5, 0);
 }

@@ -1,4 +1,4 @@
-/* The parameters of a latent variable: names, shapes and first values. */
+/* Parameters of a latent variable: names, shapes and initial values. */
 #include "model/latent_state.h"
 #include "model/transformer.h"
 

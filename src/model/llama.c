@@ -1,5 +1,5 @@
 /* Llama (Touvron et al., arXiv 2307.09288; Grattafiori et al., arXiv 2407.21783), with the names and layout of Hugging
-   Face's files. SmolLM and TinyLlama are Llamas too. */
+   Face's files. SmolLM and TinyLlama have the same architecture. */
 #include "model/llama.h"
 
 static const eitp_transformer_config eitp__llama_defaults = {

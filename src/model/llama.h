@@ -1,12 +1,12 @@
-/* What Llama and the architectures after it share: keys of config.json, and rows. Their matrices are [out, in] in
+/* Shared by Llama and the architectures derived from it: keys of config.json, and rows. Matrices are [out, in] in
    files. */
 #ifndef EITP_LLAMA_H
 #define EITP_LLAMA_H
 
 #include "model/architecture.h"
 
-/* Keys of all of them. Dropout that only training has is kept under GPT-2's names. Rows differ in whether the number of
-   heads of keys and the width of a head may be null. */
+/* Keys shared by all. Dropout, which only training uses, is stored under GPT-2's names. Architectures differ in whether
+   the number of key heads and the width of a head may be null. */
 #define EITP__LLAMA_KEYS(activation, key_heads_form, head_width_form)                                                  \
     EITP__COMMON_KEYS                                                                                                  \
     EITP__CAUSAL_KEY{activation, EITP__FIELD_ACTIVATION, EITP__KEY, NULL},                                             \
@@ -33,13 +33,13 @@
         {"hidden_dropout", EITP__NO_FIELD, EITP__KEY_UNUSED, NULL},                                                    \
         {"partial_rotary_factor", EITP__NO_FIELD, EITP__KEY_OR_NULL, "1"},
 
-/* The biases of all linear layers of attention. */
+/* Biases of all linear layers of attention. */
 #define EITP__ATTENTION_BIAS_KEY {"attention_bias", EITP__FIELD_ATTENTION_BIAS, EITP__KEY, NULL},
 
-/* Which layers have a window. */
+/* Type of each layer: with a window or without. */
 #define EITP__LAYER_TYPES_KEY {"layer_types", EITP__NO_FIELD, EITP__KEY_COMPOUND, NULL},
 
-/* The members of the configuration from epsilon to pooler, which are the same in all of them but for `tied`. */
+/* Members of the configuration from epsilon to pooler. They are the same in all these architectures except `tied`. */
 #define EITP__LLAMA_COMMON_DEFAULTS(tied)                                                                              \
     1e-6,                        /* epsilon */                                                                         \
         0, 0, 0,                 /* embedding_dropout, attention_dropout, residual_dropout */                          \
@@ -51,13 +51,13 @@
         EITP_PROBLEM_UNKNOWN, 0, /* classifier_dropout */                                                              \
         0                        /* pooler */
 
-/* A linear layer without a bias, and a norm. */
+/* Rows of a linear layer without a bias, and of a norm. */
 #define EITP__LLAMA_LINEAR(slot, place, name, rows, columns, with)                                                     \
     EITP__ROW(slot, WEIGHT, place, name ".weight", rows, columns, NORMAL, 1, with)
 #define EITP__LLAMA_NORM(slot, place, name, extent, fill)                                                              \
     EITP__ROW(slot, WEIGHT, place, name ".weight", extent, NONE, fill, 0, EITP__ALWAYS)
 
-/* The rows before the blocks; of attention; of the MLP; and after the blocks. */
+/* Rows before the blocks, of attention, of the MLP, and after the blocks. */
 #define EITP__LLAMA_EMBEDDING                                                                                          \
     EITP__ROW(TOKEN_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "embed_tokens.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__ALWAYS)
 #define EITP__LLAMA_ATTENTION_INPUT                                                                                    \
@@ -66,7 +66,7 @@
 #define EITP__LLAMA_ATTENTION_BIAS                                                                                     \
     EITP__ROW_OF_THREE(ATTENTION_INPUT, BIAS, IN_BLOCK, "self_attn.qkv.bias", QKV, NONE, ZERO, 0,                      \
                        "self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias")
-/* Biases that config.json chooses. */
+/* Biases that config.json can switch on. */
 #define EITP__LLAMA_ATTENTION_BIASES                                                                                   \
     EITP__ROW_OF_THREE_IF(ATTENTION_INPUT, BIAS, IN_BLOCK, "self_attn.qkv.bias", QKV, NONE, ZERO, 0,                   \
                           "self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias",                   \
@@ -92,11 +92,11 @@
                            EITP__WITH_CLASSIFIER | EITP__WITH_TOKEN_CLASSIFIER),                                       \
         EITP__ROW(CLASSIFIER, BIAS, IN_HEAD, "score.bias", LABELS, NONE, ZERO, 0, EITP__WITH_TOKEN_CLASSIFIER)
 
-/* Blocks with two norms. */
+/* The norms of blocks with two of them. */
 #define EITP__LLAMA_ATTENTION_NORM EITP__LLAMA_NORM(ATTENTION_NORM, IN_BLOCK, "input_layernorm", WIDTH, ONE)
 #define EITP__LLAMA_MLP_NORM EITP__LLAMA_NORM(MLP_NORM, IN_BLOCK, "post_attention_layernorm", WIDTH, ONE)
 
-/* The classes of a family, "<name>ForCausalLM" and so on. */
+/* Class names of a family: "<name>ForCausalLM" and so on. */
 #define EITP__LLAMA_CLASSES(name)                                                                                      \
     {name "ForCausalLM", EITP_HEAD_LANGUAGE}, {name "ForSequenceClassification", EITP_HEAD_CLASSIFIER},                \
         {name "ForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER}, {                                                 \

@@ -1,11 +1,11 @@
 #include "base/setting_table.h"
 #include "model/lora.h"
 
-/* Maximum rank and alpha: far beyond use, and no product of them overflows. */
+/* Maximum rank and alpha: far beyond practical use, and small enough that no product of them overflows. */
 #define EITP__LORA_MAX_RANK (1 << 16)
 #define EITP__LORA_MAX_ALPHA 1e9
 
-/* Linear layers of blocks that are whole, then the pieces of each, and the layers outside blocks. */
+/* Whole linear layers of blocks, then the pieces of each, then the layers outside blocks. */
 #define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1 + EITP__LORA_OUTSIDE)
 
 /* ---- Configurations ---- */
@@ -65,7 +65,7 @@ EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
 
 /* ---- Parameters ---- */
 
-/* The parameter A [rank, in] or B [out, rank] of a layer's adapter. */
+/* Returns the parameter A [rank, in] or B [out, rank] of a layer's adapter. */
 static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const eitp__lora_layer *layer, const char *block, int is_b) {
     const eitp__parameter weight = eitp__row_parameter(model, layer->row, block);
@@ -83,7 +83,7 @@ static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config 
     return parameter;
 }
 
-/* Adapted layer `index` of a block, or of those outside blocks (-1); 0 past the end. */
+/* Finds adapted layer `index` of a block, or outside blocks (-1). Returns 0 past the end. */
 static int eitp__lora_adapted(const eitp_transformer_config *model, const eitp_lora_config *config, int64_t block,
                               int64_t index, eitp__lora_layer *layer) {
     const unsigned targets = config->rank ? eitp__lora_block_targets(config, block) : 0;
@@ -95,7 +95,7 @@ static int eitp__lora_adapted(const eitp_transformer_config *model, const eitp_l
     return 0;
 }
 
-/* The number of adapted layers of a block, or outside blocks. */
+/* Returns the number of adapted layers of a block, or outside blocks. */
 static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config,
                                       int64_t block) {
     eitp__lora_layer layer;
@@ -112,10 +112,10 @@ EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *
     return 2 * count;
 }
 
-/* Finds the layer of parameter `index`, and the number of its block, -1 outside blocks. Those are the last ones. */
+/* Finds the layer of parameter `index`. Returns the number of its block, or -1 outside blocks, which come last. */
 static int64_t eitp__lora_find(const eitp_transformer_config *model, const eitp_lora_config *config, int64_t index,
                                eitp__lora_layer *layer) {
-    int64_t block = 0, first = 0, count; /* adapted layers of the blocks before, and of this one */
+    int64_t block = 0, first = 0, count; /* adapted layers before this block, and in it */
     while (block < model->layers && index / 2 >= first + (count = eitp__lora_layer_count(model, config, block))) {
         first += count;
         block++;
@@ -156,7 +156,7 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
 
 /* ---- The graph ---- */
 
-/* The adapter's output for x. */
+/* Returns the adapter's output for x. */
 static eitp_tensor *eitp__lora_apply_layer(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
                                            const eitp__lora_layer *layer, const eitp_lora_config *config,
                                            eitp_tensor *key) {
@@ -164,15 +164,15 @@ static eitp_tensor *eitp__lora_apply_layer(eitp_tensor *x, const eitp_transforme
     const eitp__parameter b = eitp__lora_layer_parameter(model, config, layer, block, 1);
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_dtype dtype = eitp_tensor_dtype(x);
-    /* A and B are F32; products take the dtype of x. */
+    /* A and B are F32; products have the dtype of x. */
     eitp_tensor *low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
     low = eitp_matmul_wide(key ? eitp_dropout(x, key, config->dropout) : x, low, 0, 1);
-    /* Scaled before it is rounded, so that it is rounded once. */
+    /* Scale before rounding, so that the value is rounded only once. */
     low = eitp_cast(eitp_affine(low, eitp__lora_scale(config), 0), dtype);
     return eitp_matmul_transposed(low, eitp_cast(eitp__parameter_tensor(graph, &b), dtype), 0, 1);
 }
 
-/* The product of an adapter's matrices, [in, out]. */
+/* Returns the product of an adapter's matrices, [in, out]. */
 static eitp_tensor *eitp__lora_product_layer(eitp_graph *graph, const eitp_transformer_config *model, const char *block,
                                              const eitp__lora_layer *layer, const eitp_lora_config *config) {
     const eitp__parameter a = eitp__lora_layer_parameter(model, config, layer, block, 0);
@@ -182,7 +182,8 @@ static eitp_tensor *eitp__lora_product_layer(eitp_graph *graph, const eitp_trans
     return eitp_affine(product, eitp__lora_scale(config), 0);
 }
 
-/* The outputs for x of the adapters of a layer's pieces, side by side; without x, their products. */
+/* Returns the outputs for x of the adapters of a layer's pieces, concatenated by columns. Without x, returns their
+   products. */
 static eitp_tensor *eitp__lora_join(eitp_graph *graph, eitp_tensor *x, const eitp_transformer_config *model,
                                     const char *block, int64_t number, eitp__model_slot slot,
                                     const eitp_lora_config *config, eitp_tensor *key) {
@@ -190,7 +191,7 @@ static eitp_tensor *eitp__lora_join(eitp_graph *graph, eitp_tensor *x, const eit
     const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
     const int pieces = row ? eitp__lora_pieces(row) : 0;
     eitp_tensor *parts[EITP__PIECES];
-    int64_t missing = 0; /* columns of layers without an adapter, not yet padded */
+    int64_t missing = 0; /* columns of layers without an adapter, still to be padded */
     int count = 0;
     for (int i = 0; i < pieces && targets; i++) {
         const eitp__lora_layer layer = eitp__lora_layer_of(row, i);

@@ -1,16 +1,16 @@
 #include "model/lora_saved.h"
 
-/* A module that can be trained whole. */
+/* A module that can be trained in full. */
 static const struct {
     unsigned bit;
     eitp__model_slot slot;
     const char *what;
 } eitp__lora_saved_modules[] = {
     {EITP_LORA_SAVES_EMBEDDING, EITP__TOKEN_EMBEDDING, "token embedding"},
-    {EITP_LORA_SAVES_HEAD, EITP__HEAD, "language head of its own"},
+    {EITP_LORA_SAVES_HEAD, EITP__HEAD, "separate language head"},
 };
 
-/* The row of a module's weight, or NULL. Unless `model` is NULL, the model must have it. */
+/* Returns the row of a module's weight, or NULL. Unless `model` is NULL, the model must have it. */
 static const eitp__parameter_row *eitp__lora_saved_row(const eitp_architecture *architecture,
                                                        const eitp_transformer_config *model, eitp__model_slot slot) {
     for (size_t i = 0; i < architecture->row_count; i++) {
@@ -21,7 +21,8 @@ static const eitp__parameter_row *eitp__lora_saved_row(const eitp_architecture *
     return NULL;
 }
 
-/* Writes the full name of a module, such as "model.embed_tokens". Returns its length, 0 if there is none. */
+/* Writes the full name of a module, such as "model.embed_tokens". Returns its length, or 0 if the architecture lacks
+   it. */
 static size_t eitp__lora_saved_name(const eitp_architecture *architecture, size_t module, char name[EITP__NAME_SIZE]) {
     const eitp__parameter_row *row = eitp__lora_saved_row(architecture, NULL, eitp__lora_saved_modules[module].slot);
     return row ? (size_t)snprintf(name, EITP__NAME_SIZE, "%s%.*s",
@@ -30,7 +31,7 @@ static size_t eitp__lora_saved_name(const eitp_architecture *architecture, size_
                : 0;
 }
 
-/* The module that a word names, or 0. */
+/* Returns the module that a word names, or 0. */
 static unsigned eitp__lora_saved_named(const eitp_architecture *architecture, const char *word, size_t size) {
     char name[EITP__NAME_SIZE];
     for (size_t i = 0; i < EITP__COUNT(eitp__lora_saved_modules); i++) {
@@ -98,23 +99,26 @@ EITP__PRIVATE eitp_status eitp__lora_saved_check(const eitp_transformer_config *
     const eitp_architecture *architecture = eitp__architecture_of(model);
     char name[64];
     if (saved && model->bidirectional)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "beside adapters, embeddings and head can be trained whole in decoders, not in %s models",
-                          architecture->model_type);
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "embeddings and head can be trained in full alongside adapters only in decoders, not in %s models",
+            architecture->model_type);
     for (size_t i = 0; i < EITP__COUNT(eitp__lora_saved_modules); i++) {
         if ((saved & eitp__lora_saved_modules[i].bit) &&
             !eitp__lora_saved_row(architecture, model, eitp__lora_saved_modules[i].slot))
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "this %s model has no %s to train whole%s",
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "this %s model has no %s to train in full%s",
                               architecture->model_type, eitp__lora_saved_modules[i].what,
-                              eitp__is_tied(model) ? "; its head is its token embedding, name that" : "");
+                              eitp__is_tied(model) ? "; its head is tied to the token embedding, name that instead"
+                                                   : "");
     }
-    /* PEFT keeps the two tied if it knows the embedding by this name, and otherwise trains a copy of one. */
+    /* PEFT keeps the weights tied if it recognizes the embedding by this name. Otherwise it trains a copy of one of
+       them. */
     eitp_lora_saved_format(architecture, saved & EITP_LORA_SAVES_EMBEDDING, name, sizeof name);
     if (*name && eitp__is_tied(model) && strcmp(name, "embed_tokens"))
         return eitp__fail(
             error, EITP_ERROR_UNSUPPORTED,
-            "%s of this %s model is also its head, and cannot be trained whole beside adapters: PEFT would "
-            "take it for two",
+            "%s of this %s model is tied to its head and cannot be trained in full alongside adapters: PEFT would "
+            "treat it as two modules",
             name, architecture->model_type);
     return EITP_OK;
 }

@@ -22,7 +22,7 @@ EITP__PRIVATE int eitp__lora_targets_equal(const eitp_lora_config *a, const eitp
 
 /* ---- Layers ---- */
 
-/* The bit of a row's weight; 0 if it is not a layer that can have an adapter. */
+/* Returns the bit of a row's weight, or 0 if it is not a layer that can have an adapter. */
 static unsigned eitp__lora_row_target(const eitp__parameter_row *row) {
     if (row->part != EITP__WEIGHT)
         return 0;
@@ -73,8 +73,8 @@ EITP__PRIVATE int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer
     return (targets & (layer->target | layer->whole)) != 0;
 }
 
-/* The layers of an architecture that the targets stand for, as bits of their own: EITP_LORA_ATTENTION_INPUT stands for
-   q, k and v where they are separate layers. */
+/* Returns the layers of an architecture selected by the targets, one bit each. EITP_LORA_ATTENTION_INPUT selects q, k
+   and v where they are separate layers. */
 static unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets) {
     eitp__lora_layer layer;
     unsigned layers = 0;
@@ -83,7 +83,7 @@ static unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigne
     return layers;
 }
 
-/* The same, without those that the model lacks. */
+/* Like eitp__lora_layers, without the layers that the model lacks. */
 static unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsigned targets) {
     eitp__lora_layer layer;
     unsigned layers = 0;
@@ -99,7 +99,7 @@ EITP__PRIVATE int eitp__lora_is_end(const char *word, size_t size, const char *n
            (length == size || name[length - size - 1] == '.');
 }
 
-/* True if `word` matches the layer, in blocks in every one of them. */
+/* True if `word` matches the layer; for a layer of blocks, in every block. */
 static int eitp__lora_word_matches(const eitp_architecture *architecture, const char *word, size_t size,
                                    const eitp__lora_layer *layer) {
     char name[EITP__NAME_SIZE];
@@ -110,7 +110,8 @@ static int eitp__lora_word_matches(const eitp_architecture *architecture, const 
     return eitp__lora_is_end(word, size, name, (size_t)length);
 }
 
-/* The number of the block in which `word` matches the layer, such as 0 in "h.0.attn.c_proj"; -1 if it does not. */
+/* Returns the number of the block in which `word` matches the layer, such as 0 for "h.0.attn.c_proj", or -1 if it does
+   not match. */
 static int eitp__lora_word_block(const eitp_architecture *architecture, const char *word, size_t size,
                                  const eitp__lora_layer *layer) {
     char name[EITP__NAME_SIZE];
@@ -140,7 +141,7 @@ EITP__PRIVATE int eitp__lora_is_of_classifier(const eitp_architecture *architect
     return 0;
 }
 
-/* The layers of an architecture that a word matches in every block, or outside them. */
+/* Returns the layers of an architecture that a word matches in every block, or outside blocks. */
 static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, const char *word, size_t size) {
     int is_all = size == strlen("all-linear") && !strncmp(word, "all-linear", size);
     eitp__lora_layer layer;
@@ -152,7 +153,7 @@ static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, c
     return found;
 }
 
-/* Adds the layer that a word names in a single block. Returns 0 if the word names no such layer. */
+/* Adds the layer that a word names in a single block. Returns 0 if not found. */
 static int eitp__lora_add_block(const eitp_architecture *architecture, const char *word, size_t size,
                                 eitp_lora_config *config) {
     eitp__lora_layer layer;
@@ -184,7 +185,7 @@ static const char *eitp__lora_list_targets(const eitp_architecture *architecture
     }
 }
 
-/* Fails because a word matches no layer of the architecture, or of any. */
+/* Fails because a word matches no layer of the architecture, or of any if it is NULL. */
 static eitp_status eitp__lora_fail_unknown(const eitp_architecture *architecture, const char *word, eitp_error *error) {
     const int size = (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60);
     const eitp_architecture *each;
@@ -210,7 +211,7 @@ eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const
     const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
     eitp_lora_config found = *config;
     const char *unknown = eitp__lora_list_targets(named, names, &found), *furthest = unknown;
-    /* The message is about the architecture that has most of the names. */
+    /* Report the architecture that matches the most names. */
     for (size_t i = 1; unknown && !architecture && eitp__architecture_at(i); i++) {
         unknown = eitp__lora_list_targets(eitp__architecture_at(i), names, &found);
         furthest = unknown && unknown > furthest ? unknown : furthest;
@@ -225,7 +226,7 @@ unsigned eitp_lora_targets_default(const eitp_architecture *architecture) {
     return (architecture ? architecture : eitp__architecture_at(0))->lora_targets;
 }
 
-/* The last part of a layer's name. */
+/* Returns the last part of a layer's name. */
 static const char *eitp__lora_last_word(const eitp__lora_layer *layer, size_t *size) {
     size_t begin = layer->length;
     while (begin && layer->name[begin - 1] != '.')
@@ -234,13 +235,13 @@ static const char *eitp__lora_last_word(const eitp__lora_layer *layer, size_t *s
     return layer->name + begin;
 }
 
-/* A text of names, of which a buffer holds the beginning. */
+/* A list of names, truncated to the size of a buffer. */
 typedef struct eitp__lora_names {
     char *text;
-    size_t size, length; /* of the buffer; of the whole text */
+    size_t size, length; /* size of the buffer, and length of the whole list */
 } eitp__lora_names;
 
-/* Appends a name: that of a layer, or its end, in block `block`; -1: in every block, or outside blocks. */
+/* Appends the name of a layer, or its last part, in block `block`; -1: in every block, or outside blocks. */
 static void eitp__lora_add_name(eitp__lora_names *names, const eitp_architecture *architecture, int64_t block,
                                 const char *name, size_t length) {
     const size_t room = names->size > names->length ? names->size - names->length : 0;
@@ -251,10 +252,8 @@ static void eitp__lora_add_name(eitp__lora_names *names, const eitp_architecture
                                       names->length ? "," : "", number, (int)length, name);
 }
 
-/*
- * Appends words for the targets whose last part is unique among the layers (is_shared 0), or for the others. A word is
- * the last part if it matches targets only, otherwise the full name.
- */
+/* Appends words for the targets whose last part is unique among the layers (is_shared 0), or for the others. The word
+   is the last part if it matches only targets, otherwise the full name. */
 static void eitp__lora_format_layers(const eitp_architecture *architecture, unsigned targets, int is_shared,
                                      eitp__lora_names *names) {
     eitp__lora_layer layer;
@@ -314,7 +313,7 @@ EITP__PRIVATE char *eitp__lora_targets_text(const eitp_host *host, const eitp_ar
 
 /* ---- Layers of a model ---- */
 
-/* True if the words that stand for the targets of every block match no other layers. */
+/* True if the words for the targets of every block match no other layers. */
 static int eitp__lora_has_words(const eitp_architecture *architecture, const eitp_lora_config *config) {
     eitp_lora_config every = *config, named = *config;
     char names[400];
@@ -324,8 +323,8 @@ static int eitp__lora_has_words(const eitp_architecture *architecture, const eit
             (!eitp_lora_targets_parse(architecture, names, &named, NULL) && eitp__lora_targets_equal(&named, &every)));
 }
 
-/* Replaces the targets by layers that the model has. Words are what files have of them, so layers that are in all
-   blocks are in block_targets too if words for them match others as well. */
+/* Replaces the targets with layers that the model has. Files store the targets as words. If the words for layers that
+   are in all blocks match other layers as well, those layers are stored in block_targets instead. */
 static void eitp__lora_set_layers(const eitp_transformer_config *model, eitp_lora_config *config) {
     const int64_t most = EITP_LORA_BLOCKS, blocks = model->layers < most ? model->layers : most;
     const unsigned outside = eitp__lora_layers_of(model, eitp__lora_block_targets(config, -1));
@@ -352,7 +351,7 @@ EITP__PRIVATE eitp_status eitp__lora_find_layers(const eitp_transformer_config *
     while (blocks && !config->block_targets[blocks - 1])
         blocks--;
     if (targets & ~known)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; %s has layers %u only", targets,
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "invalid adapter targets %u for %s (allowed mask %u)", targets,
                           architecture->model_type, eitp__lora_layers(architecture, rows) | (rows & 15));
     if (blocks > model->layers)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -361,6 +360,7 @@ EITP__PRIVATE eitp_status eitp__lora_find_layers(const eitp_transformer_config *
     eitp__lora_set_layers(model, config);
     return eitp__lora_all_targets(config)
                ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; this %s model has layers %u only",
-                            targets, architecture->model_type, eitp__lora_layers_of(model, rows));
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "invalid adapter targets %u for this %s model (allowed mask %u)", targets,
+                            architecture->model_type, eitp__lora_layers_of(model, rows));
 }

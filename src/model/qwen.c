@@ -2,7 +2,7 @@
    layout of Hugging Face's files. */
 #include "model/llama.h"
 
-/* With use_sliding_window, layers from max_window_layers on have a window, unless layer_types says which ones have. */
+/* With use_sliding_window, layers from max_window_layers on have a window, unless layer_types lists the types. */
 #define EITP__QWEN_KEYS(head_width_form)                                                                               \
     EITP__LLAMA_KEYS("hidden_act", KEY_OR_NULL, head_width_form){"sliding_window", EITP__FIELD_SLIDING,                \
                                                                  EITP__KEY_OR_NULL, NULL},                             \

@@ -4,7 +4,7 @@
 static const eitp_transformer_config eitp__roberta_defaults = {
     NULL,           /* architecture: set by eitp__architecture_defaults */
     50265,          /* vocabulary */
-    512,            /* positions, which in config.json include those before first_position */
+    512,            /* positions; in config.json they include those before first_position */
     2,              /* first_position */
     768,            /* width */
     12,             /* heads */
@@ -40,7 +40,7 @@ static const eitp__named_shape eitp__roberta_shapes[] = {
 
 static const eitp__config_key eitp__roberta_keys[] = {EITP__BERT_KEYS};
 
-/* The bias of the language head is as in BERT. */
+/* The bias of the language head is named as in BERT. */
 static const eitp__parameter_row eitp__roberta_rows[] = {
     EITP__BERT_ENCODER_ROWS,
     EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_POOLER),

@@ -1,4 +1,4 @@
-/* A model in several contexts that read the same weights. */
+/* Sharing a model's weights between several contexts. */
 #include "model/lora.h"
 #include "model/transformer.h"
 #include "tensor/borrow.h"
@@ -8,25 +8,25 @@ static eitp_status eitp__share_check(const eitp_context *lender, const eitp_cont
     const eitp__backend_interface *device = lender->backend->interface, *other = context->backend->interface;
     if (lender == context)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the model is in this context already; several generators and predictors can use it there");
+                          "the model is already in this context; several generators and predictors can use it there");
     if (!device->is_host_memory || strcmp(device->name, other->name) != 0)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "a context on device '%s' cannot use weights on device '%s'; create both on 'cpu'",
                           other->name, device->name);
     if (lender->precision != context->precision)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the context has precision %s, and the model's context %s; create both with the same",
+                          "the context has precision %s, the model's context %s; create both with the same precision",
                           eitp_context_precision_name(context), eitp_context_precision_name(lender));
     return EITP_OK;
 }
 
-/* Copies a text that may be NULL. */
+/* Copies a string that may be NULL. */
 static eitp_status eitp__share_text(const eitp_model *copy, const char *text, char **shared, eitp_error *error) {
     *shared = text ? eitp__copy_text(&copy->host, text) : NULL;
     return *shared || !text ? EITP_OK : eitp__fail_memory(error, strlen(text) + 1, "a model");
 }
 
-/* A copy of the model, without its weights, in another context. Destroy it even after a failure. */
+/* Copies the model, without its weights, into another context. Destroy the copy even after a failure. */
 static eitp_status eitp__share_copy(const eitp_model *model, eitp_context *context, eitp_model *copy,
                                     eitp_error *error) {
     eitp_status status = eitp__share_text(copy, model->source, &copy->source, error);
@@ -45,7 +45,7 @@ static eitp_status eitp__share_copy(const eitp_model *model, eitp_context *conte
                : EITP_OK;
 }
 
-/* The same with the encoder, if the model has one. */
+/* Copies the model and its encoder, if any. */
 static eitp_status eitp__share_copy_all(const eitp_model *model, eitp_context *context, eitp_model *copy,
                                         eitp_error *error) {
     const eitp__latent *latent = model->latent;
@@ -63,7 +63,7 @@ static eitp_status eitp__share_copy_all(const eitp_model *model, eitp_context *c
     return eitp__share_copy(latent->encoder, context, copy->latent->encoder, error);
 }
 
-/* Borrows the parameters of a model but its encoder. */
+/* Borrows the parameters of a model, excluding its encoder. */
 static eitp_status eitp__share_own_parameters(const eitp_model *model, eitp_context *context, eitp_error *error) {
     const int64_t base = eitp__parameter_count(&model->config);
     const int64_t count = base + eitp__lora_parameter_count(&model->config, &model->lora);
@@ -78,7 +78,7 @@ static eitp_status eitp__share_own_parameters(const eitp_model *model, eitp_cont
     return status;
 }
 
-/* Borrows all parameters, or none. */
+/* Borrows all parameters, or none on failure. */
 static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context *context, eitp_error *error) {
     const size_t variables = context->variable_count, segments = context->segments->count;
     eitp_status status = eitp__share_own_parameters(model, context, error);

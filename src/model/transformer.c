@@ -67,8 +67,8 @@ eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, i
     if (!model || !names)
         return eitp__fail_null(error, "eitp_model_set_labels", "model and names");
     if (!model->labels || count != model->labels->count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld names for the %lld labels of the model", (long long)count,
-                          model->labels ? (long long)model->labels->count : 0LL);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "got %lld label names, the model has %lld labels",
+                          (long long)count, model->labels ? (long long)model->labels->count : 0LL);
     for (int64_t i = 0; i < count; i++) {
         if (!names[i])
             return eitp__fail_null(error, "eitp_model_set_labels", "each name");
@@ -87,7 +87,7 @@ eitp_status eitp_model_check_head(const eitp_model *model, eitp_error *error) {
         return eitp__fail_null(error, "eitp_model_check_head", "model");
     return model->lacks_head
                ? eitp__fail(error, EITP_ERROR_FORMAT,
-                            "'%s': config.json has a %s, but the weights lack parameters of it, so that it is random; "
+                            "'%s': config.json has a %s, but the weights lack its parameters, so it is random; "
                             "train it first",
                             model->source, names[model->config.head])
                : EITP_OK;
@@ -175,17 +175,18 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
     return eitp__is_tied(&model->config) && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }
 
-/* A weight outside blocks. */
+/* Returns a weight outside blocks. */
 static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot) {
     return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
-/* scale * x + shift for whole numbers. There are no integer additions; F64 holds the numbers exactly. */
+/* Returns scale * x + shift for whole numbers. Integer additions are not supported; F64 represents these numbers
+   exactly. */
 static eitp_tensor *eitp__affine_ids(eitp_tensor *ids, double scale, double shift) {
     return eitp_cast(eitp_affine(eitp_cast(ids, EITP_F64), scale, shift), EITP_I32);
 }
 
-/* The rows of the position embedding. */
+/* Returns the rows of the position embedding. */
 static eitp_tensor *eitp__model_position_rows(const eitp_model *model, eitp_graph *graph,
                                               const eitp_model_inputs *inputs) {
     const int64_t first = model->config.first_position;
@@ -193,13 +194,13 @@ static eitp_tensor *eitp__model_position_rows(const eitp_model *model, eitp_grap
                           first ? eitp__affine_ids(inputs->positions, 1, (double)first) : inputs->positions);
 }
 
-/* The embedding of each token's segment, 0 for all without inputs->segments. */
+/* Returns the embedding of each token's segment: segment 0 for all without inputs->segments. */
 static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     return eitp_embedding(eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING),
                           inputs->segments ? inputs->segments : eitp__affine_ids(inputs->positions, 0, 0));
 }
 
-/* The sum of token, position and segment embeddings, and of what is added to them. */
+/* Returns the sum of token, position and segment embeddings, and of inputs->added. */
 static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
     eitp_tensor *positions = NULL, *table, *x;
@@ -259,8 +260,8 @@ EITP__PRIVATE eitp_tensor *eitp__model_blocks(const eitp_model *model, eitp_tens
         return NULL;
     if (first < 0 || count < 0 || first > model->config.layers || count > model->config.layers - first) {
         eitp__graph_fail(eitp_tensor_graph(x), EITP_ERROR_ARGUMENT,
-                         "the model has %lld blocks, not %lld from block %lld on", (long long)model->config.layers,
-                         (long long)count, (long long)first);
+                         "the model has %lld blocks; %lld from block %lld on are out of range",
+                         (long long)model->config.layers, (long long)count, (long long)first);
         return NULL;
     }
     attention = *inputs;

@@ -10,14 +10,14 @@
 typedef enum eitp__field_kind {
     EITP__FIELD_IS_ACTIVATION,
     EITP__FIELD_IS_SIZE,
-    EITP__FIELD_IS_COUNT,         /* may be 0, */
-    EITP__FIELD_IS_OPTIONAL_SIZE, /* for which null stands here */
-    EITP__FIELD_IS_SWITCH,        /* of a size: false stands for 0 */
+    EITP__FIELD_IS_COUNT,         /* may be 0 */
+    EITP__FIELD_IS_OPTIONAL_SIZE, /* may be 0, written as null */
+    EITP__FIELD_IS_SWITCH,        /* size stored as a boolean: false stands for 0 */
     EITP__FIELD_IS_NUMBER,
     EITP__FIELD_IS_BOOLEAN
 } eitp__field_kind;
 
-/* A member of eitp_transformer_config. Sizes are at least 1, but segments 0 if the architecture has none. */
+/* A member of eitp_transformer_config. Sizes are at least 1, except segments: 0 if the architecture has none. */
 typedef struct eitp__field_entry {
     const char *name;
     eitp__field_kind kind;
@@ -70,7 +70,7 @@ static void *eitp__field_in(eitp_transformer_config *config, size_t field) {
     return (char *)config + eitp__fields[field].offset;
 }
 
-/* The key of a member in the architecture's config.json, or NULL. */
+/* Returns the key of a member in the architecture's config.json, or NULL. */
 static const char *eitp__field_key(const eitp_architecture *architecture, size_t field) {
     for (size_t i = 0; i < architecture->key_count; i++) {
         if ((size_t)architecture->keys[i].field == field && architecture->keys[i].form != EITP__KEY_ALIAS)
@@ -79,7 +79,7 @@ static const char *eitp__field_key(const eitp_architecture *architecture, size_t
     return NULL;
 }
 
-/* The name of a member in messages: its key, which users know. */
+/* Returns the name of a member in messages: its key, which users know. */
 static const char *eitp__field_name(const eitp_transformer_config *config, size_t field) {
     const char *key = eitp__field_key(eitp__architecture_of(config), field);
     return key ? key : eitp__fields[field].name;
@@ -144,7 +144,7 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
             config->layers = shape->layers;
             config->positions = shape->positions;
             config->segments = shape->segments;
-            config->inner = 0; /* 4 * width, also of a width that is set later */
+            config->inner = 0; /* 4 * width, even if the width is set later */
             config->epsilon = shape->epsilon;
             config->rotary.scaling = shape->scaling;
             config->rotary.factor = shape->factor;
@@ -170,7 +170,7 @@ static eitp_status eitp__check_size(const eitp_transformer_config *config, size_
                       (long long)size, (long long)min, (long long)max);
 }
 
-/* Checks the head, and that positions start where the architecture's do. */
+/* Checks the head, the problem and labels, and the range of first_position. */
 static eitp_status eitp__check_head_config(const eitp_transformer_config *config, eitp_error *error) {
     const int pads = eitp__architecture_of(config)->pads_positions;
     const int64_t max_first = pads ? 1 << 24 : 0;
@@ -214,7 +214,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
     return status ? status : eitp__check_head_config(config, error);
 }
 
-/* Hugging Face's names of activations. Of several for one activation the first is written. */
+/* Hugging Face's names of activations. If an activation has several, the first is written. */
 static const struct {
     const char *name;
     eitp_activation activation;
@@ -268,7 +268,7 @@ EITP__PRIVATE void eitp__token_ids_add(eitp_token_ids *ids, int32_t id) {
         ids->ids[ids->count++] = id;
 }
 
-/* The distinct ids below `vocabulary`: transformers writes GPT-2's 50256 into configurations of any vocabulary. */
+/* Returns the distinct ids below `vocabulary`: transformers writes GPT-2's 50256 into any configuration. */
 static eitp_token_ids eitp__known_token_ids(const eitp_token_ids *ids, int64_t vocabulary) {
     eitp_token_ids known = EITP__ZERO;
     for (int32_t i = 0; i < ids->count; i++) {
@@ -288,7 +288,7 @@ EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp_json *root
     return status;
 }
 
-/* Writes null for an empty list: transformers assumes GPT-2's 50256 for a missing bos_token_id or eos_token_id. */
+/* Writes null for an empty list: transformers assumes GPT-2's 50256 if bos_token_id or eos_token_id is missing. */
 static void eitp__write_token_ids(eitp__buffer *text, const char *name, const eitp_token_ids *ids, int64_t vocabulary) {
     const eitp_token_ids known = eitp__known_token_ids(ids, vocabulary);
     eitp__buffer_format(text, "  \"%s\": %s", name, known.count > 1 ? "[" : known.count ? "" : "null");
@@ -339,7 +339,7 @@ static eitp_status eitp__read_activation(const eitp_json *root, const char *key,
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s '%s'", key, name);
 }
 
-/* True if a value is the one that is supported. */
+/* True if a value is the only supported one. */
 static int eitp__is_only(const eitp_json *value, const char *only) {
     double number;
     switch (value->kind) {
@@ -360,7 +360,7 @@ static int eitp__is_only(const eitp_json *value, const char *only) {
     }
 }
 
-/* A value for a message; of an object that describes a quantization its method. */
+/* Returns a value as text for a message. For an object that describes a quantization, returns its method. */
 static const char *eitp__value_text(const eitp_json *value) {
     const eitp_json *method = eitp_json_member(value, "quant_method");
     if (value->text || (method && method->text))
@@ -371,7 +371,7 @@ static const char *eitp__value_text(const eitp_json *value) {
                                               : "false";
 }
 
-/* Checks a key of which only one value is supported. */
+/* Checks a key for which only one value is supported. */
 static eitp_status eitp__check_only(const eitp_json *value, const eitp__config_key *key, eitp_error *error) {
     const char *text = eitp__value_text(value);
     if (eitp__is_only(value, key->only))
@@ -380,7 +380,7 @@ static eitp_status eitp__check_only(const eitp_json *value, const eitp__config_k
                       (unsigned long long)value->line, key->name, *text ? " " : "", text, key->only);
 }
 
-/* A boolean that says whether layers have a window. Switched on without a size, it stands for the size of the row. */
+/* Reads a boolean that switches the window on or off. If it is on without a size in the file, the row's applies. */
 static eitp_status eitp__read_sliding_switch(const eitp_json *root, const eitp__config_key *key,
                                              eitp_transformer_config *config, eitp_error *error) {
     const char *size_key = eitp__field_key(eitp__architecture_of(config), EITP__FIELD_SLIDING);
@@ -435,8 +435,8 @@ static eitp_status eitp__read_key(const eitp_json *root, const eitp__config_key 
     return eitp__read_field(root, key, config, error);
 }
 
-/* The head of the first class of "architectures" that is known. Weights of a bare GPT2Model make up a language model
-   too, as its head is tied, so a class without a head gives the architecture's own. */
+/* Reads the head from the first known class of "architectures". Weights of a bare GPT2Model also make up a language
+   model, because its head is tied; so a class without a head means the architecture's own head. */
 static void eitp__read_model_head(const eitp_json *root, eitp_transformer_config *config) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     const eitp_json *list = eitp_json_member(root, "architectures");
@@ -452,7 +452,7 @@ static void eitp__read_model_head(const eitp_json *root, eitp_transformer_config
     }
 }
 
-/* Values of problem_type, in the order of eitp_problem; a classifier of tokens has none. */
+/* Values of problem_type, in the order of eitp_problem. A token classifier has none. */
 static const char *const eitp__problems[] = {NULL, "single_label_classification", "multi_label_classification",
                                              "regression", NULL};
 
@@ -470,7 +470,7 @@ static eitp_status eitp__read_problem(const eitp_json *root, eitp_problem *probl
     return status;
 }
 
-/* Positions of config.json that begin after the padding token's. */
+/* Converts positions of config.json, which count those up to the padding token's. */
 static eitp_status eitp__read_first_position(eitp_transformer_config *config, eitp_error *error) {
     if (!eitp__architecture_of(config)->pads_positions)
         return EITP_OK;
@@ -518,7 +518,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp_json *root, 
     return status;
 }
 
-/* The architecture of a config.json; without a model_type it is GPT-2. */
+/* Finds the architecture of a config.json. Without a model_type it is GPT-2. */
 static eitp_status eitp__read_architecture(const eitp_json *root, const eitp_architecture **architecture,
                                            eitp_error *error) {
     const char *type = eitp_architecture_name(NULL);
@@ -570,7 +570,7 @@ static const char *eitp__activation_name(eitp_activation activation) {
     return eitp__activations[0].name;
 }
 
-/* True if an earlier entry has the same key, which stands for several members. */
+/* True if an earlier entry has the same key, because the key stands for several members. */
 static int eitp__is_repeated(const eitp_architecture *architecture, const eitp__config_key *key) {
     for (const eitp__config_key *earlier = architecture->keys; earlier < key; earlier++) {
         if (!strcmp(earlier->name, key->name))
@@ -579,7 +579,7 @@ static int eitp__is_repeated(const eitp_architecture *architecture, const eitp__
     return 0;
 }
 
-/* True if a member has a value other than the architecture's. Sizes always have keys, or are checked elsewhere. */
+/* True if a member differs from the architecture's value. Sizes always have keys, or are checked elsewhere. */
 static int eitp__differs(const eitp_transformer_config *config, size_t field) {
     const eitp_transformer_config *defaults = eitp__architecture_of(config)->defaults;
     const void *value = eitp__field_of(config, field), *own = eitp__field_of(defaults, field);
@@ -652,7 +652,7 @@ static const char *eitp__class_name(const eitp_transformer_config *config) {
     return architecture->classes[i].name;
 }
 
-/* The configuration with positions and padding as config.json has them. */
+/* Returns the configuration with positions and padding as stored in config.json. */
 static eitp_transformer_config eitp__positions_as_in_files(const eitp_transformer_config *config) {
     eitp_transformer_config written = *config;
     if (eitp__architecture_of(config)->pads_positions) {

@@ -3,10 +3,10 @@
 
 #include "tensor/op_rules.h"
 
-/* The score of rows that are not visible: their probability is 0. */
+/* The score of rows that are not visible; their probability is 0. */
 #define EITP__ATTENTION_NEVER (-1e30)
 
-/* Columns [begin, end) of x, the heads of q or k: [groups, heads, rows, d]. */
+/* Returns columns [begin, end) of x, the heads of q or k: [groups, heads, rows, d]. */
 static eitp_tensor *eitp__attention_heads(eitp_tensor *x, int64_t begin, int64_t end, int64_t heads) {
     static const int order[] = {0, 2, 1, 3};
     int64_t shape[4];
@@ -17,7 +17,7 @@ static eitp_tensor *eitp__attention_heads(eitp_tensor *x, int64_t begin, int64_t
     return eitp_permute(eitp_reshape(eitp_slice(x, 2, begin, end), 4, shape), order);
 }
 
-/* The scores [groups, heads, rows, rows]: queries that share keys become rows of one product. */
+/* Returns the scores [groups, heads, rows, rows]. Queries that share keys become rows of one product. */
 static eitp_tensor *eitp__attention_scores_of(eitp_tensor *x, const eitp__attention_shape *shape) {
     const int64_t width = eitp_tensor_dimension(x, 2) / (shape->heads + shape->key_heads);
     const int64_t queries = shape->heads * width, rows = eitp_tensor_dimension(x, 1);
@@ -34,7 +34,7 @@ static eitp_tensor *eitp__attention_scores_of(eitp_tensor *x, const eitp__attent
     return eitp_affine(eitp_reshape(q, 4, grouped), shape->scale, 0);
 }
 
-/* 1 where row i sees row j, else 0: [groups, 1, rows, rows]. */
+/* Returns 1 where row i sees row j, otherwise 0: [groups, 1, rows, rows]. */
 static eitp_tensor *eitp__attention_visible(eitp_tensor *mask, const eitp__attention_shape *shape) {
     const int64_t rows = eitp_tensor_dimension(mask, 1);
     eitp_tensor *places, *visible;
@@ -48,16 +48,16 @@ static eitp_tensor *eitp__attention_visible(eitp_tensor *mask, const eitp__atten
     column[0] = rows;
     column[1] = 1;
     places = eitp_arange(mask->graph, mask->dtype, rows);
-    visible = eitp_less(eitp_reshape(places, 2, column), places); /* rows after it are not */
+    visible = eitp_less(eitp_reshape(places, 2, column), places); /* later rows are not visible */
     visible = eitp_where(visible, eitp__scalar_like(mask, shape->bidirectional ? 1 : 0), eitp__scalar_like(mask, 1));
-    if (shape->sliding_window) { /* nor those before its window */
+    if (shape->sliding_window) { /* nor are rows before its window */
         eitp_tensor *before = eitp_reshape(eitp_affine(places, 1, (double)(1 - shape->sliding_window)), 2, column);
         visible = eitp_where(eitp_less(places, before), eitp__scalar_like(mask, 0), visible);
     }
     return eitp_multiply(visible, eitp_reshape(mask, 4, keys));
 }
 
-/* The entropy of the softmax of each row of x, with the rank of x. */
+/* Returns the entropy of the softmax of each row of x, with the rank of x. */
 static eitp_tensor *eitp__attention_row_entropy(eitp_tensor *x) {
     int64_t shape[4];
     for (int i = 0; i < 3; i++)
@@ -66,7 +66,7 @@ static eitp_tensor *eitp__attention_row_entropy(eitp_tensor *x) {
     return eitp_reshape(eitp_softmax_entropy(x), 4, shape);
 }
 
-/* The mean of values [groups, heads, rows, 1] with weights [groups, 1, rows, 1]: [groups]. */
+/* Returns the mean of values [groups, heads, rows, 1] with weights [groups, 1, rows, 1]: [groups]. */
 static eitp_tensor *eitp__attention_mean(eitp_tensor *values, eitp_tensor *weights) {
     const unsigned inner = EITP_ALL_DIMENSIONS & 14u;
     const double heads = (double)eitp_tensor_dimension(values, 1);

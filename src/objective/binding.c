@@ -42,7 +42,7 @@ EITP__PRIVATE int eitp__objective_probes(const eitp__objective *objective, eitp_
 
 /* ---- Checks ---- */
 
-/* What a regularizer needs that not every task has. */
+/* Checks requirements of a regularizer that not every task meets. */
 static eitp_status eitp__regularizer_check(const eitp_objective_config *config, eitp_regularizer regularizer,
                                            const eitp_task *task, eitp_error *error) {
     const char *name = eitp__regularizer_name(regularizer);
@@ -53,15 +53,13 @@ static eitp_status eitp__regularizer_check(const eitp_objective_config *config, 
     if (config->terms[regularizer].mode == EITP_TERM_OFF || regularizer == EITP_ENERGY)
         return EITP_OK;
     if (!task->model || model.layers < 1)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s needs a task with a model of eitp that has blocks", name);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s needs a task with an eitp model that has blocks", name);
     if (needs_predictions && (model.head == EITP_HEAD_NONE || model.problem == EITP_PROBLEM_REGRESSION))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s is a statistic of predicted classes; a model that predicts numbers, or nothing, has none",
-                          name);
+                          "%s is a statistic of predicted classes, but the model does not predict classes", name);
     if (needs_predictions && model.problem == EITP_PROBLEM_MULTI_LABEL)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s is a statistic of classes of which one is true; a model of several labels has none",
-                          name);
+                          "%s requires exactly one true class, but the model predicts several labels", name);
     if (regularizer == EITP_SELF_REPAIR && model.head != EITP_HEAD_LANGUAGE)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is for models that predict tokens", name);
     if (is_by_sample && config->group == EITP_GROUP_MICRO_BATCH)
@@ -93,13 +91,13 @@ static eitp_term_schedule eitp__regularizer_timing(const eitp_regularizer_config
     return timing;
 }
 
-/* The metric that was added last is reported, without a term, when the term would be. */
+/* Reports the last added metric when its term would be due, without a term. */
 static void eitp__time_measure(eitp_pass *pass, const eitp_regularizer_config *term) {
     if (pass->scalar_count && pass->trains && term->mode == EITP_TERM_METRIC)
         pass->scalars[pass->scalar_count - 1].timing = eitp__regularizer_timing(term);
 }
 
-/* Notes which regularizer the term that was added last belongs to. */
+/* Marks the last added term as the term of a regularizer. */
 static void eitp__note_regularizer(eitp_pass *pass, eitp_regularizer regularizer) {
     if (pass->scalar_count && pass->scalars[pass->scalar_count - 1].is_term)
         pass->scalars[pass->scalar_count - 1].controlled = 1 + (int)regularizer;
@@ -123,18 +121,18 @@ static void eitp__add_path_norm(const eitp__objective *objective, eitp_pass *pas
     eitp__note_regularizer(pass, EITP_PATH_NORM);
 }
 
-/* Checks that a task of a program's own has told what a statistic is computed of. 0 after an error. */
+/* Checks that a program's own task has declared the inputs of a statistic. Returns 0 after an error. */
 static int eitp__pass_has_parts(const eitp__objective *objective, const eitp_pass *pass, eitp_regularizer regularizer) {
     const int repairs = regularizer == EITP_SELF_REPAIR;
     const int needs_targets =
         regularizer == EITP_BRIER || (repairs && objective->config.self_repair_form == EITP_SELF_REPAIR_DENOISE);
     const char *name = eitp__regularizer_name(regularizer), *missing = NULL;
     if (!eitp_model_tap(objective->model, pass->graph, EITP_TAP_FINAL, 0))
-        missing = "the hidden states of the task's model: compute them by eitp_model_hidden";
+        missing = "the hidden states of the task's model: compute them with eitp_model_hidden";
     else if (needs_targets && !pass->targets)
-        missing = "the targets of the predictions: name them by eitp_pass_set_targets";
+        missing = "the targets of the predictions: set them with eitp_pass_set_targets";
     else if (repairs && pass->positions_of != objective->model)
-        missing = "the model's tokens: declare them by eitp_pass_model_inputs";
+        missing = "the model's tokens: declare them with eitp_pass_model_inputs";
     if (missing)
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "%s needs %s", name, missing);
     return !missing;
@@ -159,7 +157,7 @@ static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pas
         eitp_pass_step_metric(pass, statistic.further_name, statistic.further, EITP_DIRECTION_UNKNOWN);
 }
 
-/* The term of the task is one of several: it is named after what it is. */
+/* Renames the task's term, now one of several, from "loss" to the name of its function. */
 static void eitp__name_task_term(const eitp__objective *objective, eitp_pass *pass) {
     const eitp_transformer_config model = eitp_model_config(objective->model);
     eitp__scalar *term = &pass->scalars[0];
@@ -167,7 +165,7 @@ static void eitp__name_task_term(const eitp__objective *objective, eitp_pass *pa
         snprintf(term->name, sizeof term->name, "%s", model.problem == EITP_PROBLEM_REGRESSION ? "mse" : "ce");
 }
 
-/* Of the library, or of the program's own. */
+/* True if there are regularizers of the library or of the program. */
 static int eitp__has_regularizers(const eitp__objective *objective, const eitp_pass *pass) {
     int has = 0;
     for (int q = 0; q < pass->scalar_count; q++)

@@ -3,16 +3,16 @@
 
 #include "tensor/op_rules.h"
 
-/* Squared norms up to this count as 0: a row without a direction has cosine 0 to all rows. */
+/* Squared norms up to this count as 0. A row without a direction has cosine 0 with all rows. */
 #define EITP__CONTRAST_NOTHING 1e-20
 
-/* How far away a row must be to be a candidate besides the one to predict. */
+/* Minimum distance, exclusive, of a candidate from the row, except for the row to predict. */
 enum { EITP__CONTRAST_DISTANCE = 8 };
 
-/* The score of what is no candidate: its exponential is 0 in any dtype. */
+/* The score of a row that is not a candidate; its exponential is 0 in any dtype. */
 #define EITP__CONTRAST_NEVER (-1e30)
 
-/* Each row divided by its norm; rows without a direction, or not in use, are 0. */
+/* Returns each row divided by its norm. Rows without a direction, or not in use, are 0. */
 static eitp_tensor *eitp__contrast_directions(eitp_tensor *x, eitp_tensor *mask) {
     eitp_tensor *squares, *has_direction, *safe;
     x = eitp_multiply(eitp__group_wide(x, mask), eitp__group_column(mask));
@@ -22,7 +22,7 @@ static eitp_tensor *eitp__contrast_directions(eitp_tensor *x, eitp_tensor *mask)
     return eitp_multiply(x, eitp_where(has_direction, eitp_rsqrt(safe), eitp__scalar_like(squares, 0)));
 }
 
-/* Rows [from, from + count) of each group. */
+/* Returns rows [from, from + count) of each group. */
 static eitp_tensor *eitp__contrast_rows(eitp_tensor *x, int64_t from, int64_t count) {
     return eitp_slice(x, 1, from, from + count);
 }
@@ -37,14 +37,14 @@ EITP__PRIVATE eitp_tensor *eitp__stat_coherence(eitp_tensor *x, eitp_tensor *mas
     near = eitp__group_total(
         eitp_multiply(eitp__contrast_rows(unit, 0, rows - 1), eitp__contrast_rows(unit, 1, rows - 1)));
     near = eitp_divide(near, eitp_affine(count, 1, -1));
-    /* The sum over all pairs of different rows is the square of the sum, less the squares. */
+    /* The sum over all pairs of different rows is the square of the sum minus the squares. */
     sum = eitp_sum(unit, EITP__OVER_ROWS, 1);
     all = eitp_subtract(eitp__group_total(eitp_multiply(sum, sum)), eitp__group_total(eitp_multiply(unit, unit)));
     all = eitp_divide(all, eitp_multiply(count, eitp_affine(count, 1, -1)));
     return eitp__group_result(has_two, eitp_subtract(near, all));
 }
 
-/* 1 where a row is far from a key and the key is in use: U8 [groups, rows, rows]. */
+/* Returns 1 where a row is far from a key and the key is in use: U8 [groups, rows, rows]. */
 static eitp_tensor *eitp__contrast_far(eitp_tensor *mask) {
     const int64_t rows = eitp_tensor_dimension(mask, 1);
     eitp_tensor *places, *distances, *far;
@@ -63,14 +63,14 @@ static eitp_tensor *eitp__contrast_far(eitp_tensor *mask) {
     return eitp_less(eitp__scalar_like(mask, 0.5), far);
 }
 
-/* ln(1 + e^x), with the gradient 1/2 at 0. */
+/* Returns ln(1 + e^x), with the gradient 1/2 at 0. */
 static eitp_tensor *eitp__contrast_softplus(eitp_tensor *x) {
     eitp_tensor *tail = eitp_log(eitp_affine(eitp_exp(eitp_negate(eitp_abs(x))), 1, 1));
     return eitp_add(eitp_maximum(x, eitp__scalar_like(x, 0)), tail);
 }
 
-/* The logarithm of the sum of the exponentials of a row's candidates that are far away, [groups, rows, 1];
-   EITP__CONTRAST_NEVER if there are none. */
+/* Returns the logarithm of the sum of the exponentials of a row's far candidates, [groups, rows, 1];
+   EITP__CONTRAST_NEVER without such candidates. */
 static eitp_tensor *eitp__contrast_far_scores(eitp_tensor *scores, eitp_tensor *far) {
     eitp_tensor *candidates = eitp_where(far, scores, eitp__scalar_like(scores, EITP__CONTRAST_NEVER));
     eitp_tensor *largest = eitp_stop_gradient(eitp_max(candidates, EITP__OVER_CHANNELS, 1));
@@ -78,7 +78,7 @@ static eitp_tensor *eitp__contrast_far_scores(eitp_tensor *scores, eitp_tensor *
     return eitp_add(largest, eitp_log(sum));
 }
 
-/* For each row the places of the rows to predict, I32 [groups, rows, offsets]; some are past the end. */
+/* Returns the indices of the rows to predict from each row, I32 [groups, rows, offsets]; some are past the end. */
 static eitp_tensor *eitp__contrast_targets(eitp_tensor *mask) {
     static const int offsets[] = {1, 2, 4};
     eitp_tensor *places, *parts[EITP__COUNT(offsets)];
@@ -106,7 +106,7 @@ EITP__PRIVATE eitp_tensor *eitp__stat_contrast(eitp_tensor *x, eitp_tensor *keys
     has_far = eitp_less(eitp__scalar_like(far_scores, EITP__CONTRAST_NEVER / 2), far_scores);
     has_far = eitp_where(has_far, column, eitp__scalar_like(mask, 0));
     losses = eitp__contrast_softplus(eitp_subtract(far_scores, eitp_gather(scores, targets, 2)));
-    /* 1 for rows that have candidates, and a row to predict. */
+    /* 1 for rows that have candidates and a row to predict. */
     counted = eitp_gather(eitp_matmul_transposed(has_far, column, 0, 1), targets, 2);
     pairs = eitp__group_total(counted);
     pairs = eitp_maximum(pairs, eitp__scalar_like(pairs, 1));

@@ -5,22 +5,22 @@
 
 #include <math.h>
 
-/* Sums of squares up to this are taken for 0: smaller ones have gradients whose squares overflow F32. */
+/* Sums of squares up to this count as 0: smaller ones have gradients whose squares overflow F32. */
 #define EITP__GROUP_NOTHING 1e-30
 
-/* The part of the trace that eigenvalues must have to be told from the rounding of F32: see
-   eitp__stat_coding_rate. */
+/* The fraction of the trace that separates eigenvalues from the rounding errors of F32: see eitp__stat_coding_rate. */
 #define EITP__GROUP_RESOLUTION 5e-7
 
-/* The variance that balance takes at least, so that equal rows have a logarithm. */
+/* The minimum variance for balance, which keeps the logarithm finite for equal rows. */
 #define EITP__GROUP_LEAST_VARIANCE 1e-12
 
-/* What VICReg adds to variances, so that their square root can be differentiated at 0. */
+/* Added to variances by VICReg, so that their square root is differentiable at 0. */
 #define EITP__GROUP_VARIANCE_SHIFT 1e-4
 
 /*
- * The rows less their mean, those not in use 0. The first row is subtracted before, as a constant: that changes neither
- * the result nor its gradient, makes equal rows exactly 0, and saves the bits of what rows have in common.
+ * Subtracts the mean from the rows; rows not in use are 0. The first row is subtracted beforehand, as a constant. That
+ * changes neither the result nor its gradient, makes equal rows exactly 0, and preserves bits that the common part of
+ * the rows would take.
  */
 static eitp_tensor *eitp__group_centred(eitp_tensor *x, eitp_tensor *mask) {
     eitp_tensor *column = eitp__group_column(mask), *mean;
@@ -31,34 +31,32 @@ static eitp_tensor *eitp__group_centred(eitp_tensor *x, eitp_tensor *mask) {
     return eitp_multiply(eitp_subtract(x, mean), column);
 }
 
-/* The sum of squares of each group, [groups, 1, 1]. */
+/* Returns the sum of squares of each group, [groups, 1, 1]. */
 static eitp_tensor *eitp__group_squares(eitp_tensor *x) {
     return eitp__group_total(eitp_multiply(x, x));
 }
 
-/* x x^T or x^T x of each group, whichever is smaller. Both have the same norm, and the same determinant with 1 added to
-   the eigenvalues. */
+/* Returns x x^T or x^T x of each group, whichever is smaller. Both have the same norm, and the same determinant after 1
+   is added to the eigenvalues. */
 static eitp_tensor *eitp__group_gram(eitp_tensor *x) {
     const int is_by_row = eitp_tensor_dimension(x, 1) < eitp_tensor_dimension(x, 2);
     return eitp_matmul_transposed(x, x, !is_by_row, is_by_row);
 }
 
-/* 1 where the rows of a group differ, U8 [groups, 1, 1]. */
+/* Returns 1 where the rows of a group differ, U8 [groups, 1, 1]. */
 static eitp_tensor *eitp__group_varies(eitp_tensor *squares) {
     return eitp_less(eitp__scalar_like(squares, EITP__GROUP_NOTHING), squares);
 }
 
-/*
- * Centred rows scaled to a sum of squares near 1, for statistics that no scale changes: the factor is a constant, so
- * their gradient is that by the rows before. Rows that do not vary stay as they are.
- */
+/* Scales centred rows to a sum of squares near 1, for statistics that do not depend on the scale. The factor is a
+   constant, so their gradient is with respect to the unscaled rows. Rows that do not vary are unchanged. */
 static eitp_tensor *eitp__group_scaled(eitp_tensor *centred, eitp_tensor *varies) {
     eitp_tensor *squares = eitp__group_squares(centred);
     eitp_tensor *safe = eitp_where(varies, squares, eitp__scalar_like(squares, 1));
     return eitp_multiply(centred, eitp_stop_gradient(eitp_rsqrt(safe)));
 }
 
-/* a / b where the condition holds, else 0, without dividing by 0 there. */
+/* Returns a / b where the condition holds, otherwise 0, without dividing by 0 there. */
 static eitp_tensor *eitp__group_quotient(eitp_tensor *condition, eitp_tensor *a, eitp_tensor *b) {
     b = eitp_where(condition, b, eitp__scalar_like(b, 1));
     return eitp__group_result(condition, eitp_divide(a, b));
@@ -72,7 +70,7 @@ EITP__PRIVATE eitp_tensor *eitp__stat_participation_ratio(eitp_tensor *x, eitp_t
     return eitp__group_quotient(varies, eitp_multiply(trace, trace), eitp__group_squares(eitp__group_gram(centred)));
 }
 
-/* The identity matrix with the extent of the last dimension of x. */
+/* Returns the identity matrix with the size of the last dimension of x. */
 static eitp_tensor *eitp__group_identity(eitp_tensor *x) {
     const int64_t extent = eitp_tensor_dimension(x, -1);
     eitp_tensor *row, *column, *is_diagonal;
@@ -106,7 +104,8 @@ EITP__PRIVATE eitp_tensor *eitp__stat_variance(eitp_tensor *x, eitp_tensor *mask
     eitp_tensor *variances = eitp_sum(eitp_multiply(scaled, scaled), EITP__OVER_ROWS, 1);
     eitp_tensor *deviations = eitp_sqrt(eitp_affine(variances, 1, EITP__GROUP_VARIANCE_SHIFT));
     eitp_tensor *missing = eitp_mean(eitp_relu(eitp_affine(deviations, -1, target)), EITP__OVER_CHANNELS, 1);
-    /* The squares off the diagonal are the norm's less those on it: with few rows, C itself is never computed. */
+    /* The squares off the diagonal are the squared norm minus the squares on it. With few rows, C itself is never
+       computed. */
     eitp_tensor *off = eitp_subtract(eitp__group_squares(eitp__group_gram(scaled)), eitp__group_squares(variances));
     off = eitp_affine(off, 1 / (double)(channels ? channels : 1), 0);
     return eitp__group_result(eitp__group_has(mask, 2), eitp_add(missing, off));

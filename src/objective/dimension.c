@@ -65,7 +65,7 @@ static int eitp__compare_distances(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Least squares of y on x. */
+/* Fits y over x by least squares. */
 static eitp__correlation_dimension eitp__fit_slope(const double *x, const double *y, int count) {
     eitp__correlation_dimension fit;
     double mean_x = 0, mean_y = 0, xx = 0, xy = 0, yy = 0;
@@ -137,7 +137,7 @@ EITP__PRIVATE double eitp__points_coding_rate(const double *products, int64_t n,
                                               double *work) {
     const double scale = (double)width / ((double)n * epsilon2);
     double rate = 0;
-    /* Cholesky's factor L of 1 + scale * products: half of the logarithm of the determinant is that of L's. */
+    /* Cholesky factor L of 1 + scale * products: half the logarithm of the determinant is the logarithm of L's. */
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j <= i; j++) {
             double sum = scale * products[i * n + j] + (i == j ? 1 : 0);
@@ -172,7 +172,7 @@ EITP__PRIVATE double eitp__points_neighbour_cosine(const float *rows, int64_t n,
             sum[c] += (double)row[c] / norm;
         before = norm;
     }
-    /* |sum of unit vectors|^2 has each pair twice, and each point once. */
+    /* |sum of unit vectors|^2 counts each pair twice, and each point once. */
     for (int64_t c = 0; c < width; c++)
         squares += sum[c] * sum[c];
     return neighbours / (double)(n - 1) - (squares - (double)n) / pairs;

@@ -7,7 +7,8 @@
     EITP__SETTING(eitp_emergence_config, , member, #member, kind, value, min, max, 0, ACCEPTED, NULL, help)
 
 static const eitp_setting eitp__emergence_rows[] = {
-    EITP__EMERGENCE_SETTING(sequences, INTEGER, 64, 1, 1 << 20, "samples whose predictions are measured, at most"),
+    EITP__EMERGENCE_SETTING(sequences, INTEGER, 64, 1, 1 << 20,
+                            "maximum number of samples whose predictions are measured"),
     EITP__EMERGENCE_SETTING(probes, INTEGER, 16, 0, 1 << 20,
                             "of these, samples for hidden states, attention and robustness; 0: none"),
     EITP__EMERGENCE_SETTING(probe_tokens, INTEGER, 256, 0, 4096,
@@ -16,18 +17,19 @@ static const eitp_setting eitp__emergence_rows[] = {
                             "rounds of power iteration, and vectors of random signs, for a probe; 0: none"),
     EITP__EMERGENCE_SETTING(retrieval_trials, INTEGER, 16, 0, 1 << 19,
                             "sequences for each distance of the retrieval task; 0: none"),
-    EITP__EMERGENCE_SETTING(texts, INTEGER, 8, 0, 1 << 20, "texts to generate; 0: none"),
-    EITP__EMERGENCE_SETTING(prompt_tokens, INTEGER, 16, 1, 1 << 20, "first tokens of a sample that are a prompt"),
-    EITP__EMERGENCE_SETTING(text_tokens, INTEGER, 64, 1, 4096, "tokens to generate for a text"),
+    EITP__EMERGENCE_SETTING(texts, INTEGER, 8, 0, 1 << 20, "samples to generate; 0: none"),
+    EITP__EMERGENCE_SETTING(prompt_tokens, INTEGER, 16, 1, 1 << 20,
+                            "first tokens of a data sample that are the prompt"),
+    EITP__EMERGENCE_SETTING(text_tokens, INTEGER, 64, 1, 4096, "tokens to generate for each"),
     EITP__EMERGENCE_SETTING(temperature, NUMBER, 1, 0, EITP__UNBOUNDED,
-                            "of the generated texts; 0: the most likely tokens"),
+                            "sampling temperature; 0: the most likely tokens"),
     EITP__EMERGENCE_SETTING(coding_rate_epsilon2, NUMBER, 0.5, 1e-6, EITP__UNBOUNDED,
-                            "the distortion of the coding rate, squared"),
+                            "squared distortion of the coding rate"),
     EITP__EMERGENCE_SETTING(matrix_side, INTEGER, 1024, 0, 1 << 14,
-                            "matrices whose smaller side is larger have no spectrum"),
+                            "maximum smaller side of matrices whose spectrum is computed"),
     EITP__EMERGENCE_SETTING(changes_weights, FLAG, 1, 0, 1,
                             "measure robustness to noise in the weights, which are restored"),
-    EITP__EMERGENCE_SETTING(seed, UNSIGNED, 0, 0, EITP__UNBOUNDED, "of samples, corruption, noise and texts"),
+    EITP__EMERGENCE_SETTING(seed, UNSIGNED, 0, 0, EITP__UNBOUNDED, "seed of samples, corruption, noise and generation"),
 };
 
 EITP__PRIVATE const eitp_setting *eitp__emergence_setting_table(size_t *count) {
@@ -44,13 +46,13 @@ eitp_emergence_config eitp_emergence_config_default(void) {
 
 /* ---- Parts ---- */
 
-/* What a part needs of a model. */
+/* A part's requirement on the model. */
 typedef enum eitp__emergence_need { EITP__NEEDS_NOTHING, EITP__NEEDS_HEAD, EITP__NEEDS_CAUSAL } eitp__emergence_need;
 
 typedef struct eitp__emergence_part {
     eitp_status (*measure)(eitp__emergence *e, eitp_error *error);
     eitp__emergence_need need;
-    const char *names; /* of its numbers, separated by spaces: the omissions where the need is not met */
+    const char *names; /* names of its numbers, separated by spaces, for the omissions if the requirement is not met */
 } eitp__emergence_part;
 
 static const eitp__emergence_part eitp__emergence_parts[] = {
@@ -67,11 +69,11 @@ static const eitp__emergence_part eitp__emergence_parts[] = {
     {eitp__emergence_resources, EITP__NEEDS_HEAD, "tokens_per_second mfu joules_per_token peak_bytes"},
 };
 
-/* What takes more than an evaluation. */
+/* The reason why recovery is omitted: an evaluation alone cannot measure it. */
 static const char eitp__no_recovery[] = "needs training: change the weights, train for k steps, and measure the loss "
                                         "before, between and after: (between - after) / (between - before)";
 
-/* Adds an omission for each of the names. */
+/* Adds an omission for each name. */
 static eitp_status eitp__omit_all(const eitp__emergence *e, const char *names, const char *reason, eitp_error *error) {
     char name[EITP_EMERGENCE_NAME_SIZE];
     eitp_status status = EITP_OK;
@@ -108,7 +110,7 @@ static uint64_t eitp__hash_number(uint64_t hash, double number) {
     return eitp__fnv1a(eitp__fnv1a(hash, text, length), ",", 1);
 }
 
-/* Of the settings, of the model's shape, and of the samples. */
+/* Hashes the settings, the shape of the model, and the number of samples. */
 static eitp_status eitp__hash_config(const eitp__emergence *e, uint64_t *hash, eitp_error *error) {
     const eitp_transformer_config *shape = &e->model->config;
     const double numbers[] = {
@@ -130,7 +132,7 @@ static eitp_status eitp__hash_config(const eitp__emergence *e, uint64_t *hash, e
     return failed ? eitp__fail_memory(error, 1000, "a configuration") : EITP_OK;
 }
 
-/* A reference predicts the next token of its tokenizer. */
+/* Checks that a reference predicts the next token of its tokenizer. */
 static eitp_status eitp__check_reference(const eitp_emergence_config *config, eitp_error *error) {
     const eitp_transformer_config *shape = config->reference ? &config->reference->config : NULL;
     if (!shape)
@@ -166,7 +168,7 @@ static eitp_status eitp__emergence_check(const eitp_task *task, eitp_split split
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "unknown split %d (choose from EITP_TRAINING and EITP_VALIDATION)", (int)split);
     return task->samples[split] ? EITP_OK
-                                : eitp__fail(error, EITP_ERROR_ARGUMENT, "the split of the task has no samples");
+                                : eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples in this split");
 }
 
 eitp_status eitp_emergence_measure(const eitp_task *task, eitp_split split, const eitp_emergence_config *config,

@@ -1,4 +1,4 @@
-/* Robustness to wrong tokens in the text: what changes where the text is right. */
+/* Robustness to wrong tokens in the text: changes of the predictions where the text is correct. */
 #include "objective/emergence_state.h"
 
 static const double eitp__corruption_rates[] = {0.05, 0.1, 0.2};
@@ -12,7 +12,7 @@ typedef struct eitp__corrupting {
     eitp__sampled loss[EITP__CORRUPTIONS], divergence[EITP__CORRUPTIONS];
 } eitp__corrupting;
 
-/* Copies the tokens of the sample to e->tokens with some of them replaced by others. */
+/* Copies the tokens of the sample to e->tokens and replaces some of them. */
 static void eitp__corrupt(eitp__emergence *e, int64_t probe, int rate, int64_t count) {
     const int32_t *tokens = eitp__emergence_sample_tokens(e);
     const uint64_t stream = ((uint64_t)probe << 8) | (uint64_t)rate;
@@ -24,7 +24,7 @@ static void eitp__corrupt(eitp__emergence *e, int64_t probe, int rate, int64_t c
     }
 }
 
-/* Of the probe that was read and predicted, at one rate: of rows whose token and target are as they were. */
+/* Measures the probe that was read and predicted, at one rate: rows whose token and target are unchanged. */
 static eitp_status eitp__measure_corruption(eitp__emergence *e, eitp__corrupting *c, int64_t probe, int rate,
                                             int64_t count, eitp_error *error) {
     const int32_t *tokens = eitp__emergence_sample_tokens(e);
@@ -52,7 +52,7 @@ static eitp_status eitp__measure_corruption(eitp__emergence *e, eitp__corrupting
 }
 
 static eitp_status eitp__report_corruption(const eitp__emergence *e, const eitp__corrupting *c, eitp_error *error) {
-    static const char reason[] = "no position is clean, or the model's predictions are not finite";
+    static const char reason[] = "no position is unchanged, or the model's predictions are not finite";
     char name[EITP_EMERGENCE_NAME_SIZE];
     eitp_status status = EITP_OK;
     for (int rate = 0; rate < EITP__CORRUPTIONS && !status; rate++) {
@@ -72,7 +72,7 @@ EITP__PRIVATE eitp_status eitp__emergence_corruption(eitp__emergence *e, eitp_er
     eitp_status status = EITP_OK;
     if (!e->probes || e->vocabulary < 2)
         return eitp__report_omission(e->report, "corruption",
-                                     e->probes ? "the vocabulary has a single token" : "no probes were asked for",
+                                     e->probes ? "the vocabulary has a single token" : "no probes were requested",
                                      error);
     c.corrupt = (float *)eitp__allocate(&e->host, bytes);
     c.compared = (eitp__prediction *)eitp__allocate(&e->host, rows * sizeof *c.compared);

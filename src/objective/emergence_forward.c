@@ -8,7 +8,7 @@ EITP__PRIVATE int64_t eitp__middle_layer(const eitp_model *model) {
     return model->config.layers - model->config.layers / 2;
 }
 
-/* An output of a tap in F32. */
+/* Returns an output of a tap in F32. */
 static eitp_tensor *eitp__tap_output(const eitp__hidden_pass *pass, eitp_tap tap, int64_t layer, const char *name) {
     eitp_tensor *value = eitp_model_tap(pass->model, pass->graph, tap, layer);
     return eitp_tensor_set_name(eitp_output(eitp_cast(value, EITP_F32)), name);
@@ -98,7 +98,8 @@ enum { EITP__NO_TARGET = -100 };
 /* The order of eitp__head_pass.outputs. */
 enum { EITP__OUT_LOSS, EITP__OUT_ENTROPY, EITP__OUT_CONFIDENCE, EITP__OUT_DIVERGENCE, EITP__OUT_PREDICTED };
 
-/* Logits of rows of hidden states that are an input, in the context's precision, which the model had them in. */
+/* Returns the logits of rows of hidden states that are an input, computed in the context's precision, as in the
+   model. */
 static eitp_tensor *eitp__head_logits(const eitp__head_pass *pass, eitp_tensor *hidden) {
     return eitp_model_logits(pass->model, eitp_cast(hidden, eitp_context_precision(pass->model->context)));
 }

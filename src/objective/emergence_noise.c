@@ -3,12 +3,12 @@
 #include "base/random.h"
 #include "objective/emergence_state.h"
 
-/* The deviation of the noise, as parts of the root mean square of a tensor. */
+/* Deviations of the noise, as fractions of the root mean square of a tensor. */
 static const double eitp__noise_levels[] = {0.01, 0.05};
 
 enum { EITP__NOISE_LEVELS = 2, EITP__NOISE_VALUES = 1024 };
 
-/* The values of the parameters, and of their remainders, one after another in the order of the variables. */
+/* The values of the parameters, and of their remainders, in the order of the variables. */
 typedef struct eitp__weight_copy {
     unsigned char *bytes;
     size_t size;
@@ -35,16 +35,16 @@ static eitp_status eitp__weights_transfer(const eitp__emergence *e, eitp__weight
     return status;
 }
 
-/* Stores the size of a copy, and the reason why noise is not measured: NULL if it is. */
+/* Stores the size of a copy, and the reason why noise is not measured, or NULL if it is. */
 static eitp_status eitp__noise_obstacle(const eitp__emergence *e, size_t *size, const char **reason,
                                         eitp_error *error) {
     eitp_context *context = e->model->context;
     eitp_memory_info memory;
     const eitp_status status = eitp_memory_info_read(&e->host, &memory, error);
     *size = 0;
-    *reason = e->probes ? NULL : "no probes were asked for";
+    *reason = e->probes ? NULL : "no probes were requested";
     if (!e->config->changes_weights)
-        *reason = "the weights are not to be changed";
+        *reason = "changing the weights is not allowed";
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         const eitp_variable variable = eitp_variable_at(context, i);
         if (eitp__is_weight(&variable) && variable.borrowed)
@@ -56,7 +56,7 @@ static eitp_status eitp__noise_obstacle(const eitp__emergence *e, size_t *size, 
     return status;
 }
 
-/* Adds noise to `count` values from element `first` of variable `index` on. */
+/* Adds noise to `count` values of variable `index` from element `first` on. */
 static void eitp__add_noise(const eitp__emergence *e, uint64_t index, double deviation, int64_t first, int64_t count,
                             float *values) {
     for (int64_t i = 0; i < count; i += 2) {
@@ -93,7 +93,7 @@ static eitp_status eitp__perturb(const eitp__emergence *e, size_t index, double 
     return status;
 }
 
-/* The loss of each probe; `weights` are their numbers of predictions. */
+/* Computes the loss of each probe; `weights` are their numbers of predictions. */
 static eitp_status eitp__probe_losses(eitp__emergence *e, double *losses, double *weights, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int64_t probe = 0; probe < e->probes && !status; probe++) {
@@ -128,7 +128,7 @@ static eitp_status eitp__measure_noise(eitp__emergence *e, eitp__weight_copy *co
     if (restored && status && error)
         *error = trouble;
     if (restored)
-        return eitp__fail_advice(error, restored, "the model's weights have noise now: load them again");
+        return eitp__fail_advice(error, restored, "the model's weights now contain noise; load them again");
     if (status)
         return status;
     for (int64_t probe = 0; probe < e->probes; probe++)

@@ -1,17 +1,17 @@
-/* Predictions of samples: loss, calibration, the gain from context; and what computing them takes: time and energy. */
+/* Predictions of samples: loss, calibration, and gain from context; and the time and energy of computing them. */
 #include "base/clock.h"
 #include "base/system_use.h"
 #include "objective/emergence_state.h"
 #include "objective/judged.h"
 
 typedef struct eitp__predicting {
-    eitp__judged *judged; /* of all predictions */
+    eitp__judged *judged; /* all predictions */
     int64_t count, room;
-    int is_finite; /* all confidences are */
+    int is_finite; /* all confidences are finite */
     eitp__sampled loss, right, entropy, bits, gain;
 } eitp__predicting;
 
-/* Adds the bits of the loss per byte of the text of the targets. */
+/* Adds the loss in bits per byte of the targets' text. */
 static eitp_status eitp__add_bits(const eitp__emergence *e, eitp__predicting *p, int64_t count, double loss,
                                   eitp_error *error) {
     size_t bytes = 0;
@@ -24,7 +24,7 @@ static eitp_status eitp__add_bits(const eitp__emergence *e, eitp__predicting *p,
     return status;
 }
 
-/* The mean loss of the last quarter of a sequence, less that of the first. */
+/* Adds the mean loss of the last quarter of a sequence minus the mean loss of the first quarter. */
 static void eitp__add_gain(const eitp__emergence *e, eitp__predicting *p, int64_t count) {
     const int64_t quarter = count / 4;
     double gain = 0;
@@ -110,7 +110,7 @@ static eitp_status eitp__report_predictions(const eitp__emergence *e, const eitp
     if (!status)
         status =
             eitp__report_number(r, group, "error_auroc", p->is_finite ? area.value : (double)NAN, p->count, area.error,
-                                p->is_finite ? "all predictions are right, or none" : not_finite, error);
+                                p->is_finite ? "all predictions are correct, or none" : not_finite, error);
     return status ? status : eitp__report_sampled(r, group, "entropy", &p->entropy, not_finite, error);
 }
 
@@ -137,7 +137,7 @@ EITP__PRIVATE eitp_status eitp__emergence_predictions(eitp__emergence *e, eitp_e
     return status;
 }
 
-/* The share of the peak rate of products that the predictions had, in percent; NaN: unknown. */
+/* Returns the fraction of the peak rate of products that the predictions reached, in percent; NaN: unknown. */
 static double eitp__utilization(const eitp__emergence *e) {
     const eitp__backend *backend = e->model->context->backend;
     const double peak =
@@ -164,5 +164,5 @@ EITP__PRIVATE eitp_status eitp__emergence_resources(eitp__emergence *e, eitp_err
                                      e->predicted_tokens, 0, "unavailable: no energy counter can be read", error);
     return status ? status
                   : eitp__report_number(r, group, "peak_bytes", memory.peak ? (double)memory.peak : (double)NAN, 1, 0,
-                                        "unavailable: the system does not tell it", error);
+                                        "unavailable: the system does not report it", error);
 }

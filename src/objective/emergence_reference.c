@@ -32,14 +32,14 @@ static eitp_status eitp__reference_reserve(eitp__reference *r, int64_t count, ei
     r->hidden = (float *)eitp__allocate(&r->e->host, eitp__reference_hidden_bytes(r));
     r->predictions = (eitp__prediction *)eitp__allocate(&r->e->host, (size_t)count * sizeof *r->predictions);
     if (!r->hidden || !r->predictions)
-        return eitp__fail_memory(error, eitp__reference_hidden_bytes(r), "judging a text");
+        return eitp__fail_memory(error, eitp__reference_hidden_bytes(r), "scoring a generated sample");
     status = eitp__hidden_pass_create(&r->hidden_pass, r->model, count, 0, 0, error);
     return status ? status : eitp__head_pass_create(&r->head_pass, r->model, count, 0, error);
 }
 
 /* ---- Tokens ---- */
 
-/* A sequence of the reference's tokens, of which those from `judged` on are judged. */
+/* A sequence of the reference's tokens. The tokens from `judged` on are scored. */
 typedef struct eitp__judged_sequence {
     int32_t *ids;
     size_t room, count, judged;
@@ -55,7 +55,7 @@ static eitp_status eitp__judged_sequence_add_bytes(const eitp__reference *r, eit
     return status;
 }
 
-/* Adds tokens of the measured model: their text, in tokens of the reference, at most 4 for a byte. */
+/* Adds tokens of the measured model: their text in tokens of the reference, at most 4 per byte. */
 static eitp_status eitp__judged_sequence_add(const eitp__reference *r, eitp__judged_sequence *s, const int32_t *tokens,
                                              int64_t count, eitp_error *error) {
     const eitp_tokenizer *tokenizer = r->e->config->tokenizer;
@@ -76,7 +76,7 @@ static eitp_status eitp__judged_sequence_add(const eitp__reference *r, eitp__jud
     return status;
 }
 
-/* End-of-text, the prompt, and the text, each in tokens of its own. */
+/* Builds end-of-text, the prompt and the generated text, each tokenized separately. */
 static eitp_status eitp__judged_sequence_build(const eitp__reference *r, eitp__judged_sequence *s,
                                                const int32_t *prompt, int64_t prompt_count, const int32_t *text,
                                                int64_t count, eitp_error *error) {
@@ -91,7 +91,8 @@ static eitp_status eitp__judged_sequence_build(const eitp__reference *r, eitp__j
     return status ? status : eitp__judged_sequence_add(r, s, text, count, error);
 }
 
-/* Cuts it to the positions of the reference: the beginning of what is before the text, else the end of the text. */
+/* Cuts the sequence to the positions of the reference: the start of the prompt first, then the end of the generated
+   text. */
 static void eitp__judged_sequence_cut(eitp__judged_sequence *s, size_t positions) {
     const size_t context = s->judged, text = s->count - context;
     const size_t kept_text = text < positions ? text : positions - (context > 0);
@@ -101,10 +102,10 @@ static void eitp__judged_sequence_cut(eitp__judged_sequence *s, size_t positions
     s->count = kept_context + kept_text;
 }
 
-/* ---- Judging ---- */
+/* ---- Scoring ---- */
 
 static eitp_status eitp__judged_sequence_judge(eitp__reference *r, const eitp__judged_sequence *s, eitp_error *error) {
-    /* The first token has nothing before it to be predicted from. */
+    /* Nothing precedes the first token, so it cannot be predicted. */
     const int64_t first = s->judged ? (int64_t)s->judged - 1 : 0, rows = (int64_t)s->count - 1, judged = rows - first;
     const int64_t width = r->model->config.width;
     double loss = 0;
@@ -142,5 +143,5 @@ EITP__PRIVATE eitp_status eitp__reference_report(const eitp__reference *r, eitp_
     const double perplexity = exp(eitp__sampled_mean(&r->loss));
     return eitp__report_number(r->e->report, "text", "reference_perplexity", perplexity, r->loss.items,
                                perplexity * eitp__sampled_error(&r->loss),
-                               "the texts are empty, or the reference's predictions are not finite", error);
+                               "the generated samples are empty, or the reference's predictions are not finite", error);
 }

@@ -1,4 +1,4 @@
-/* Another model, which judges generated texts by how likely they are to it. */
+/* A reference model, which scores generated samples by their likelihood. */
 #ifndef EITP_EMERGENCE_REFERENCE_H
 #define EITP_EMERGENCE_REFERENCE_H
 
@@ -12,14 +12,14 @@ typedef struct eitp__reference {
     eitp__head_pass head_pass;
     float *hidden;                 /* [capacity, width] */
     eitp__prediction *predictions; /* [capacity] */
-    eitp__sampled loss;            /* of the texts, per token of the reference */
+    eitp__sampled loss;            /* loss of the samples, per token of the reference */
 } eitp__reference;
 
-/* Without a model nothing may be judged. Release it in any case. */
+/* Opens a reference. Without a model, eitp__reference_judge must not be called. Release it in any case. */
 EITP__PRIVATE void eitp__reference_open(eitp__reference *r, const eitp__emergence *e, const eitp_model *model);
 EITP__PRIVATE void eitp__reference_release(eitp__reference *r);
 
-/* Judges a text of the measured model, which was generated after a prompt. */
+/* Scores a sample that the measured model generated after a prompt. */
 EITP__PRIVATE eitp_status eitp__reference_judge(eitp__reference *r, const int32_t *prompt, int64_t prompt_count,
                                                 const int32_t *text, int64_t count, eitp_error *error);
 

@@ -1,4 +1,4 @@
-/* Retrieval over distances: a pair of tokens A B in random text, and A again later: is B predicted? */
+/* Retrieval over distances: in random text with a pair of tokens A B, and A again later, B should be predicted. */
 #include "objective/emergence_state.h"
 
 static const char eitp__long_range[] = "long range";
@@ -18,7 +18,7 @@ EITP__PRIVATE int64_t eitp__emergence_make_retrieval(eitp__emergence *e, int64_t
     return count;
 }
 
-/* Of one distance. The last rows of the trials are predicted together. */
+/* Measures one distance. The last rows of the trials are predicted together. */
 static eitp_status eitp__retrieve(eitp__emergence *e, int64_t distance, float *last, eitp_error *error) {
     const int64_t trials = e->config->retrieval_trials;
     eitp__sampled right = EITP__ZERO, loss = EITP__ZERO;
@@ -56,7 +56,7 @@ EITP__PRIVATE eitp_status eitp__emergence_retrieval(eitp__emergence *e, eitp_err
     eitp_status status = EITP_OK;
     float *last;
     if (!e->config->retrieval_trials)
-        return eitp__report_omission(e->report, "retrieval", "no trials were asked for", error);
+        return eitp__report_omission(e->report, "retrieval", "no trials were requested", error);
     if (e->rows < 3 || e->vocabulary < fewest_ids)
         return eitp__report_omission(e->report, "retrieval", "samples or the vocabulary have fewer than 3 tokens",
                                      error);

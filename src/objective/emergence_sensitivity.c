@@ -2,7 +2,7 @@
 #include "objective/emergence_state.h"
 #include "objective/jacobian.h"
 
-/* Of one sequence of up to `rows` tokens. */
+/* The plan and buffers for one sequence of up to `rows` tokens. */
 typedef struct eitp__sensing {
     eitp__hidden_pass pass;
     eitp_graph *graph;
@@ -62,12 +62,12 @@ static void eitp__sensing_close(const eitp__emergence *e, eitp__sensing *s) {
     eitp__release(&e->host, s->values, 3 * eitp__sensing_bytes(e));
 }
 
-/* What one execution finds. */
+/* The results of one execution. */
 typedef struct eitp__sensed {
     float squares, exponent, relative, max;
 } eitp__sensed;
 
-/* Executes the plan, and replaces the start of power iteration by the vector that it found. */
+/* Executes the plan, and replaces the start of power iteration by the vector found. */
 static eitp_status eitp__sense_once(const eitp__emergence *e, eitp__sensing *s, int32_t count, eitp__sensed *sensed,
                                     eitp_error *error) {
     const size_t bytes = eitp__sensing_bytes(e), elements = bytes / sizeof(float);
@@ -86,14 +86,14 @@ static eitp_status eitp__sense_once(const eitp__emergence *e, eitp__sensing *s, 
     return status ? status : eitp_plan_read(s->plan, s->vector, s->values + 2 * elements, bytes, error);
 }
 
-/* Random signs, others in each round; power iteration starts from those of round 0. */
+/* Draws random signs, different in each round. Power iteration starts from the signs of round 0. */
 static void eitp__draw_signs(const eitp__emergence *e, int64_t probe, int64_t round, float *signs) {
     const uint64_t stream = ((uint64_t)probe << 20) | (uint64_t)round;
     for (int64_t i = 0; i < e->probe_rows * e->width; i++)
         signs[i] = eitp__emergence_uniform(e, EITP__DRAW_SIGNS, stream, (uint64_t)i) < 0.5 ? -1.0f : 1.0f;
 }
 
-/* A probe of `count` tokens whose states are in s->values. */
+/* Measures a probe of `count` tokens whose states are in s->values. */
 static eitp_status eitp__sense(const eitp__emergence *e, eitp__sensing *s, int64_t probe, int64_t count,
                                eitp_error *error) {
     const size_t elements = (size_t)(e->probe_rows * e->width);
@@ -117,7 +117,7 @@ static eitp_status eitp__sense(const eitp__emergence *e, eitp__sensing *s, int64
     return EITP_OK;
 }
 
-/* Reads what the first block reads of a probe, into s->values, with zeros after its rows. */
+/* Reads the input of the first block for a probe into s->values, with zeros after its rows. */
 static eitp_status eitp__sensing_read(eitp__emergence *e, eitp__sensing *s, int64_t probe, int64_t *count,
                                       eitp_error *error) {
     eitp_status status = eitp__emergence_read_probe(e, probe, count, error);
@@ -135,7 +135,7 @@ EITP__PRIVATE eitp_status eitp__emergence_sensitivity(eitp__emergence *e, eitp_e
     eitp__sensing s;
     eitp_status status;
     if (!e->probes || !e->probe_rows || !e->config->sensitivity_rounds)
-        return eitp__report_omission(e->report, "sensitivity", "no probes or rounds were asked for", error);
+        return eitp__report_omission(e->report, "sensitivity", "no probes or rounds were requested", error);
     status = eitp__sensing_open(e, &s, error);
     for (int64_t probe = 0; probe < e->probes && !status; probe++) {
         int64_t count;

@@ -2,9 +2,9 @@
 #include "objective/emergence_state.h"
 #include "objective/spectrum.h"
 
-/* Memory for one matrix: its values, [side, side] products, and what eigenvalues need. */
+/* Memory for one matrix: its values, [side, side] products, and scratch memory for eigenvalues. */
 typedef struct eitp__spectral {
-    int64_t elements, side; /* the largest of those that are measured */
+    int64_t elements, side; /* the largest among the measured matrices */
     float *values;          /* [elements] */
     double *column;         /* [side] */
     double *products;       /* [side, side] */
@@ -56,7 +56,7 @@ static void eitp__spectral_close(const eitp__emergence *e, eitp__spectral *s) {
     eitp__release(&e->host, s->work, 3 * (size_t)s->side * sizeof *s->work);
 }
 
-/* W^T W, or W W^T if that is smaller: the lower triangle of s->products. */
+/* Computes W^T W, or W W^T if that is smaller: the lower triangle of s->products. */
 static void eitp__spectral_products(eitp__spectral *s, const eitp__parameter *matrix) {
     const int64_t side = eitp__smaller_side(matrix), columns = matrix->shape[1];
     const int64_t length = matrix->shape[0] * columns / side, is_wide = side < columns;

@@ -4,12 +4,12 @@
 
 /* ---- Samples ---- */
 
-/* The values of an input for a sample. */
+/* Returns the bytes of an input's values for a sample. */
 static size_t eitp__emergence_input_bytes(const eitp__emergence *e, const eitp__pass_input *input) {
     return (size_t)(input->is_per_row ? e->rows : 1) * input->value_size;
 }
 
-/* The input of token ids with this name, or -1. */
+/* Returns the index of the input of token ids with this name, or -1. */
 static int eitp__find_input(const eitp_pass *pass, const char *name) {
     for (int i = 0; i < pass->input_count; i++) {
         const eitp__pass_input *input = &pass->inputs[i];
@@ -47,7 +47,7 @@ static eitp_status eitp__emergence_open_inputs(eitp__emergence *e, eitp_error *e
     return EITP_OK;
 }
 
-/* The passes and their results, for models with a language head. */
+/* Creates the passes and buffers for models with a language head. */
 static eitp_status eitp__emergence_open_passes(eitp__emergence *e, eitp_error *error) {
     const size_t rows = (size_t)e->rows, hidden = rows * (size_t)e->width * sizeof *e->hidden;
     eitp_status status;

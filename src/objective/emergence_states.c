@@ -36,7 +36,7 @@ typedef struct eitp__probe_buffer {
 
 enum { EITP__PROBE_BUFFERS = 8 };
 
-/* Columns of the queries and keys of a layer. */
+/* Returns the number of columns of the queries and keys of a layer. */
 static size_t eitp__compared_width(const eitp__emergence *e) {
     const eitp_transformer_config *config = &e->model->config;
     return (size_t)((config->heads + eitp__key_value_heads(config)) * eitp__head_width(config));
@@ -123,7 +123,8 @@ static eitp_status eitp__probe_states(const eitp__emergence *e, eitp__probing *p
 
 /* ---- Attention ---- */
 
-/* The entropy of exp(scores) over its sum, divided by that of `count` equal parts. Changes the scores. */
+/* Returns the entropy of exp(scores) over its sum, divided by the entropy of `count` equal parts. Changes the
+   scores. */
 static double eitp__normalized_entropy(double *scores, int64_t count) {
     double largest = scores[0], sum = 0, product = 0;
     for (int64_t j = 1; j < count; j++)
@@ -136,7 +137,7 @@ static double eitp__normalized_entropy(double *scores, int64_t count) {
     return (log(sum) - product / sum) / log((double)count);
 }
 
-/* Adds the entropies of a layer's attention: of each head and each row that attends to more than itself. */
+/* Adds the entropies of a layer's attention, for each head and each row that attends to more than itself. */
 static void eitp__add_attention(const eitp__emergence *e, eitp__probing *p, int64_t layer, int64_t count, double *all,
                                 double *items) {
     const eitp_transformer_config *config = &e->model->config;
@@ -187,11 +188,11 @@ static eitp_status eitp__report_states(const eitp__emergence *e, const eitp__pro
         "participation_ratio", "coding_rate", "two_nn", "correlation_dimension", "correlation_r2", "neighbour_cosine"};
     static const char *const layers[EITP__STATE_LAYERS] = {"final", "middle"};
     static const char *const reasons[EITP__STATE_STATISTICS] = {
-        "the hidden states of a sequence are all the same",
+        "the hidden states of a sequence are all equal",
         "the hidden states are not finite",
         "the hidden states of a sequence have no two distinct neighbours",
-        "sequences are too short, or their hidden states are all the same",
-        "sequences are too short, or their hidden states are all the same",
+        "sequences are too short, or their hidden states are all equal",
+        "sequences are too short, or their hidden states are all equal",
         "sequences have fewer than 3 tokens, or hidden states are 0"};
     char name[EITP_EMERGENCE_NAME_SIZE];
     eitp_status status = EITP_OK;
@@ -201,12 +202,11 @@ static eitp_status eitp__report_states(const eitp__emergence *e, const eitp__pro
             status = eitp__report_sampled(e->report, "states", name, &p->states[layer][i], reasons[i], error);
         }
     }
-    return status
-               ? status
-               : eitp__report_sampled(e->report, "states", "alignment_middle_last", &p->alignment,
-                                      e->model->config.layers > 1 ? "the hidden states of a sequence are all the same"
-                                                                  : "the model has a single layer",
-                                      error);
+    return status ? status
+                  : eitp__report_sampled(e->report, "states", "alignment_middle_last", &p->alignment,
+                                         e->model->config.layers > 1 ? "the hidden states of a sequence are all equal"
+                                                                     : "the model has a single layer",
+                                         error);
 }
 
 static eitp_status eitp__report_attention(const eitp__emergence *e, const eitp__probing *p, eitp_error *error) {
@@ -225,7 +225,7 @@ EITP__PRIVATE eitp_status eitp__emergence_states(eitp__emergence *e, eitp_error 
     eitp__probing p;
     eitp_status status;
     if (!e->probes || !e->probe_rows)
-        return eitp__report_omission(e->report, "states", "no probes were asked for", error);
+        return eitp__report_omission(e->report, "states", "no probes were requested", error);
     status = eitp__probing_open(e, &p, error);
     for (int64_t i = 0; i < e->probes && !status; i++) {
         int64_t count;

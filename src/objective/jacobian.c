@@ -3,18 +3,18 @@
 #include "model/transformer.h"
 #include "tensor/op_rules.h"
 
-/* Squares of norms below this count as this: logarithms and quotients stay finite. */
+/* Squared norms below this are raised to it, so that logarithms and quotients stay finite. */
 #define EITP__LEAST_SQUARE 1e-60
 
-/* The point at which a Jacobian is taken. Numbers of sequences are F64 [sequences]. */
+/* The point at which a Jacobian is computed. Numbers of sequences are F64 [sequences]. */
 typedef struct eitp__jacobian_point {
     const eitp__jacobian_config *config;
     eitp_tensor *in_use; /* U8 [sequences, rows, 1]: rows in use */
-    eitp_tensor *moved;  /* U8 [sequences, rows, 1]: the rows that J differentiates by */
-    eitp_tensor *size;   /* how many elements these have, at least 1 */
-    eitp_tensor *states; /* those in use, F32 or F64 */
+    eitp_tensor *moved;  /* U8 [sequences, rows, 1]: rows that J differentiates by */
+    eitp_tensor *size;   /* number of elements of these rows, at least 1 */
+    eitp_tensor *states; /* states in use, F32 or F64 */
     eitp_tensor *x;      /* the same in the dtype of the function */
-    eitp__phase phase;   /* of the graph before */
+    eitp__phase phase;   /* previous phase of the graph */
 } eitp__jacobian_point;
 
 /* ---- Numbers of sequences ---- */
@@ -23,7 +23,7 @@ static eitp_tensor *eitp__zero_unless(eitp_tensor *condition, eitp_tensor *x) {
     return x ? eitp_where(condition, x, eitp__scalar_like(x, 0)) : NULL;
 }
 
-/* The inner products of sequences of a and b. */
+/* Returns the inner products of sequences of a and b. */
 static eitp_tensor *eitp__sequence_dot(eitp_tensor *a, eitp_tensor *b) {
     const int64_t flat[2] = {a ? a->shape[0] : 1, -1};
     a = eitp_cast(a, EITP_F64);
@@ -35,12 +35,12 @@ static eitp_tensor *eitp__sequence_norm(eitp_tensor *x) {
     return eitp_sqrt(eitp_clamp(eitp__sequence_dot(x, x), EITP__LEAST_SQUARE, (double)INFINITY));
 }
 
-/* 1 / x of numbers. */
+/* Returns 1 / x. */
 static eitp_tensor *eitp__sequence_reciprocal(eitp_tensor *x) {
     return x ? eitp_divide(eitp__scalar_like(x, 1), x) : NULL;
 }
 
-/* The sequences of x, each times its number. */
+/* Returns the sequences of x, each multiplied by its factor. */
 static eitp_tensor *eitp__sequence_scale(eitp_tensor *x, eitp_tensor *factors) {
     const int64_t each[3] = {-1, 1, 1};
     return x ? eitp_multiply(x, eitp_cast(eitp_reshape(factors, 3, each), x->dtype)) : NULL;
@@ -50,12 +50,12 @@ static eitp_tensor *eitp__sequence_unit(eitp_tensor *x) {
     return eitp__sequence_scale(x, eitp__sequence_reciprocal(eitp__sequence_norm(x)));
 }
 
-/* `value` with the gradient of `differentiated`, whose own value may be another. */
+/* Returns `value` with the gradient of `differentiated`, whose value may differ. */
 static eitp_tensor *eitp__with_gradient_of(eitp_tensor *value, eitp_tensor *differentiated) {
     return eitp_add(eitp_stop_gradient(value), eitp_subtract(differentiated, eitp_stop_gradient(differentiated)));
 }
 
-/* Numbers of sequences as results: 0 for sequences without rows. */
+/* Turns numbers of sequences into results: 0 for sequences without rows. */
 static eitp_tensor *eitp__sequence_results(const eitp__jacobian_point *point, eitp_tensor *numbers) {
     eitp_tensor *lengths = eitp_cast(point->config->lengths, EITP_F64);
     if (!numbers || !lengths)
@@ -73,7 +73,7 @@ static eitp_status eitp__jacobian_check(const eitp__jacobian_config *config, eit
                                        "sensitivity: the function must have 1 part or more");
     if (!status)
         status = eitp__require(states->rank == 3 && eitp__is_floating(states->dtype) && !states->rows, error,
-                               "sensitivity: the states must be floating-point [sequences, rows, width]");
+                               "sensitivity: expected floating-point states [sequences, rows, width]");
     return status ? status
                   : eitp__require(lengths && lengths->dtype == EITP_I32 && lengths->rank == 1 &&
                                       lengths->shape[0] == states->shape[0],
@@ -85,7 +85,7 @@ static void eitp__jacobian_end(const eitp__jacobian_point *point) {
     point->config->states->graph->origin.phase = point->phase;
 }
 
-/* Returns 0, and sets the graph's error, if the configuration is invalid. */
+/* Initializes the point. Returns 0 and sets the graph's error if the configuration is invalid. */
 static int eitp__jacobian_begin(eitp__jacobian_point *point, const eitp__jacobian_config *config) {
     const int64_t each[3] = {-1, 1, 1}, column[2] = {-1, 1};
     eitp_tensor *position, *lengths, *states = config->states;
@@ -96,7 +96,7 @@ static int eitp__jacobian_begin(eitp__jacobian_point *point, const eitp__jacobia
             eitp__graph_fail(states->graph, error.status, "%s", error.message);
         return 0;
     }
-    /* Passes of their own are not what is observed of the forward pass. */
+    /* These operations must not be observed as part of the forward pass. */
     point->phase = states->graph->origin.phase;
     states->graph->origin.phase = EITP__PHASE_BACKWARD;
     point->config = config;
@@ -116,10 +116,11 @@ static int eitp__jacobian_begin(eitp__jacobian_point *point, const eitp__jacobia
     return point->x != NULL;
 }
 
-/* A direction like the states, in F32 or F64, of some rows. */
+/* Returns a direction in F32 or F64, restricted to some rows. */
 static eitp_tensor *eitp__direction_of(const eitp__jacobian_point *point, eitp_tensor *rows, eitp_tensor *direction) {
     if (direction && !eitp__same_shape(direction, point->states)) {
-        eitp__graph_fail(point->states->graph, EITP_ERROR_ARGUMENT, "sensitivity: a direction must be like the states");
+        eitp__graph_fail(point->states->graph, EITP_ERROR_ARGUMENT,
+                         "sensitivity: a direction must have the shape of the states");
         return NULL;
     }
     return eitp_stop_gradient(eitp__zero_unless(rows, eitp_cast(direction, point->states->dtype)));
@@ -127,14 +128,14 @@ static eitp_tensor *eitp__direction_of(const eitp__jacobian_point *point, eitp_t
 
 /* ---- The function and its derivatives ---- */
 
-/* Parts of the function; rows that are not in use become 0. */
+/* Applies parts of the function. Rows that are not in use become 0. */
 static eitp_tensor *eitp__apply_parts(const eitp__jacobian_point *point, eitp_tensor *x, int64_t first, int64_t count) {
     const eitp__state_function *function = &point->config->function;
     return eitp__zero_unless(point->in_use,
                              x ? function->apply(function->user, x, point->config->lengths, first, count) : NULL);
 }
 
-/* J^T p, of the rows that J differentiates by. */
+/* Returns J^T p for the rows that J differentiates by. */
 static eitp_tensor *eitp__pull_back(const eitp__jacobian_point *point, eitp_tensor *y, eitp_tensor *p) {
     eitp_tensor *x = point->x, *gradient = NULL;
     eitp_error error;
@@ -154,14 +155,16 @@ typedef struct eitp__two_sides {
 } eitp__two_sides;
 
 /*
- * The step, in norms of what is moved. Rounding disturbs a difference by about the spacing of numbers over the step,
- * the curvature of the function by the square of the step times a factor that is large in Transformers.
+ * Returns the step relative to the norm of the perturbed rows. The error of a difference from rounding is about the
+ * spacing of numbers divided by the step; from curvature it is the square of the step times a factor that is large in
+ * Transformers.
  */
 static double eitp__relative_step(eitp_dtype dtype) {
     return dtype == EITP_F64 ? 6e-6 : dtype == EITP_F32 ? 2e-3 : dtype == EITP_F16 ? 0.02 : 0.05;
 }
 
-/* The sequences of a and of b in turn, so that the order of rows does not depend on their number: [2 sequences, ..]. */
+/* Returns the sequences of a and b alternating, so that the order of rows does not depend on their number: [2
+   sequences, ..]. */
 static eitp_tensor *eitp__sequences_in_turn(eitp_tensor *a, eitp_tensor *b) {
     int64_t shape[EITP_MAX_RANK];
     eitp_tensor *both[2];
@@ -178,14 +181,14 @@ static eitp_tensor *eitp__sequences_in_turn(eitp_tensor *a, eitp_tensor *b) {
     return eitp_reshape(a, b->rank, shape);
 }
 
-/* How many rows of 0 each sequence needs, so that a sum over rows can be split between sequences without changing its
-   bits. */
+/* Returns the number of zero rows that each sequence needs, so that a sum over rows can be split between sequences
+   without changing its bits. */
 static int64_t eitp__rows_to_group(const eitp_tensor *states) {
     const int64_t group = eitp__context_sum_group(states->graph->context), rest = states->shape[1] % group;
     return rest ? group - rest : 0;
 }
 
-/* The sequences with an even (side 0) or odd number of y, F32 or F64. */
+/* Returns the sequences of y with an even (side 0) or odd index, F32 or F64. */
 static eitp_tensor *eitp__side_of(const eitp__jacobian_point *point, eitp_tensor *y, int side) {
     const eitp_tensor *like = point->states;
     int64_t shape[4];
@@ -197,10 +200,8 @@ static eitp_tensor *eitp__side_of(const eitp__jacobian_point *point, eitp_tensor
     return eitp__zero_unless(point->in_use, eitp_cast(eitp_reshape(y, 3, like->shape), like->dtype));
 }
 
-/*
- * Parts of the function on two sides of `states`. The direction has the norm 1. States that are nearly 0 are moved as
- * far as those whose elements have a mean square of 1e-6.
- */
+/* Applies parts of the function on both sides of `states`. The direction has norm 1. States near 0 are perturbed as
+   much as states whose elements have a mean square of 1e-6. */
 static eitp__two_sides eitp__apply_sides(const eitp__jacobian_point *point, eitp_tensor *states, eitp_tensor *direction,
                                          int64_t first, int64_t count) {
     const eitp__jacobian_config *config = point->config;
@@ -222,13 +223,13 @@ static eitp__two_sides eitp__apply_sides(const eitp__jacobian_point *point, eitp
     return sides;
 }
 
-/* (after - before) / (2 step) */
+/* Returns (after - before) / (2 step). */
 static eitp_tensor *eitp__slope_of_sides(const eitp__two_sides *sides) {
     return eitp__sequence_scale(eitp_subtract(sides->after, sides->before),
                                 eitp__sequence_reciprocal(eitp_affine(sides->step, 2, 0)));
 }
 
-/* J q of parts of the function, y their result at x. q has the norm 1. Without a gradient. */
+/* Returns J q of parts of the function, where y is their result at x. q has norm 1. Without a gradient. */
 static eitp_tensor *eitp__push_forward(const eitp__jacobian_point *point, eitp_tensor *y, eitp_tensor *x,
                                        eitp_tensor *q, int64_t first, int64_t count) {
     eitp__two_sides sides;
@@ -240,14 +241,14 @@ static eitp_tensor *eitp__push_forward(const eitp__jacobian_point *point, eitp_t
     return eitp_stop_gradient(eitp__slope_of_sides(&sides));
 }
 
-/* True if gradients of results are those of differences. */
+/* True if gradients of results are computed from differences. */
 static int eitp__uses_differences(const eitp__jacobian_point *point) {
     return point->config->has_gradient && point->config->method == EITP__JACOBIAN_DIFFERENCE;
 }
 
 /* ---- Estimates from random signs ---- */
 
-/* ln(|y| / |x|) / parts, of the rows that J differentiates by. */
+/* Returns ln(|y| / |x|) / parts, for the rows that J differentiates by. */
 static eitp_tensor *eitp__state_growth(const eitp__jacobian_point *point, eitp_tensor *y, eitp_tensor *x) {
     y = eitp__sequence_norm(eitp__zero_unless(point->moved, eitp_cast(y, point->states->dtype)));
     x = eitp__sequence_norm(eitp__zero_unless(point->moved, eitp_cast(x, point->states->dtype)));
@@ -318,7 +319,7 @@ EITP__PRIVATE eitp__largest_exponent eitp__jacobian_largest(const eitp__jacobian
 
 /* ---- Directions carried through the parts ---- */
 
-/* Makes the directions orthogonal and of norm 1 (modified Gram-Schmidt); adds the logarithms of their norms. */
+/* Makes the directions orthogonal with norm 1 (modified Gram-Schmidt), and adds the logarithms of their norms. */
 static void eitp__orthonormalize(eitp_tensor **directions, eitp_tensor **logarithms, int count) {
     for (int i = 0; i < count; i++) {
         eitp_tensor *norm;
@@ -332,7 +333,7 @@ static void eitp__orthonormalize(eitp_tensor **directions, eitp_tensor **logarit
     }
 }
 
-/* The sums over the parts of the logarithms of the norms, in `logarithms`. */
+/* Sums the logarithms of the norms over the parts into `logarithms`. */
 static void eitp__carry_directions(const eitp__jacobian_point *point, eitp_tensor **directions,
                                    eitp_tensor **logarithms, int count) {
     eitp_tensor *x = point->x;

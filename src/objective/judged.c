@@ -11,7 +11,7 @@ EITP__PRIVATE void eitp__judged_sort(eitp__judged *all, int64_t count) {
     eitp__sort(all, (size_t)count, sizeof *all, eitp__compare_judged);
 }
 
-/* A statistic of all but the predictions of one group; group -1: of all. */
+/* A statistic of all predictions except one group's; group -1: of all. */
 typedef double (*eitp__judged_statistic)(const eitp__judged *all, int64_t count, int left_out);
 
 static double eitp__calibration_without(const eitp__judged *all, int64_t count, int left_out) {

@@ -1,11 +1,11 @@
-/* The table of regularizers, and what a configuration leaves to it. */
+/* The table of regularizers, and the resolution of configurations by it. */
 #include "objective/objective.h"
 
 #include "base/platform.h"
 #include "objective/objective_settings.h"
 #include "objective/resolve.h"
 
-/* Steps between two computations of a regularizer that has passes of its own, as a metric and as a loss. */
+/* Steps between two computations of a regularizer with separate passes, as a metric and as a loss. */
 #define EITP__METRIC_EVERY 50
 #define EITP__LOSS_EVERY 10
 
@@ -82,7 +82,7 @@ static eitp_status eitp__resolve_term(const eitp__regularizer_info *info, eitp_o
     term->mode = eitp__resolve_mode(term, of_preset);
     if (term->mode == EITP_TERM_LOSS && info->kind == EITP__TERM_MACHINE)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s is measured, not trained on: it has no gradient; set it to metric or off", info->name);
+                          "%s has no gradient and cannot be a loss; set it to metric or off", info->name);
     if (term->weight < 0)
         term->weight = of_preset->weight < 0 ? info->weight : of_preset->weight;
     if (!term->every)

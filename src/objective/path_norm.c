@@ -5,16 +5,16 @@
 #include "tensor/internal_ops.h"
 #include "tensor/op_rules.h"
 
-/* The least sum of paths that has a logarithm: see eitp__path_norm_layers. */
+/* The smallest sum of paths that has a logarithm: see eitp__path_norm_layers. */
 #define EITP__PATH_LEAST 1e-30
 
-/* The sums of paths up to a layer: a [c], and the logarithm of the factor by which they are larger than that. */
+/* The sums of paths up to a layer: a [c] times exp(log). */
 typedef struct eitp__paths {
     eitp_tensor *a, *log;
     int power;
 } eitp__paths;
 
-/* One path into each channel. */
+/* Starts with one path into each channel. */
 static eitp__paths eitp__paths_begin(eitp_graph *graph, eitp_dtype dtype, int64_t channels, int power) {
     const int64_t one = 1;
     eitp__paths paths;
@@ -24,17 +24,17 @@ static eitp__paths eitp__paths_begin(eitp_graph *graph, eitp_dtype dtype, int64_
     return paths;
 }
 
-/* Through a matrix [in, out], or [out, in] if it is transposed; without one a stays as it is. */
+/* Passes through a matrix [in, out], or [out, in] if it is transposed. Without a matrix, a is unchanged. */
 static eitp_tensor *eitp__paths_multiply(eitp_tensor *a, eitp_tensor *matrix, int power, int is_transposed) {
     return matrix ? eitp__path_product(a, matrix, power, is_transposed) : a;
 }
 
-/* Through the gain of a norm. */
+/* Passes through the gain of a norm. */
 static eitp_tensor *eitp__paths_scale(eitp_tensor *a, eitp_tensor *gain, int power) {
     return gain ? eitp_multiply(a, power == 1 ? eitp_abs(gain) : eitp_multiply(gain, gain)) : a;
 }
 
-/* Divides the sums by their sum, so that no depth makes them overflow. */
+/* Divides the sums by their total, so that no depth makes them overflow. */
 static void eitp__paths_renormalize(eitp__paths *paths) {
     eitp_tensor *sum = eitp_sum(paths->a, EITP_ALL_DIMENSIONS, 0);
     sum = eitp_maximum(sum, eitp__scalar_like(sum, EITP__PATH_LEAST));
@@ -57,12 +57,12 @@ EITP__PRIVATE eitp_tensor *eitp__path_norm_layers(eitp_tensor *const *weights, i
 
 /* ---- Models ---- */
 
-/* A model in a graph; `block` is the name of a block, NULL outside. */
+/* A model in a graph; `block` is the name of a block, NULL outside blocks. */
 typedef struct eitp__path_model {
     const eitp_model *model;
     eitp_graph *graph;
     const char *block;
-    int64_t layer; /* -1 outside */
+    int64_t layer; /* -1 outside blocks */
 } eitp__path_model;
 
 static eitp_tensor *eitp__path_model_matrix(const eitp__path_model *m, eitp__model_slot slot) {
@@ -76,7 +76,7 @@ static eitp_tensor *eitp__path_model_gain(const eitp__path_model *m, eitp_tensor
     return eitp__paths_scale(a, gain && adds_one ? eitp_affine(gain, 1, 1) : gain, power);
 }
 
-/* The values of all heads of queries, from what all of q, k and v have. */
+/* Returns the values of all heads of queries from the sums of q, k and v. */
 static eitp_tensor *eitp__path_values(const eitp_transformer_config *config, eitp_tensor *a) {
     const int64_t width = eitp__head_width(config), key_heads = eitp__key_value_heads(config);
     const int64_t end = (config->heads + 2 * key_heads) * width;
@@ -92,15 +92,15 @@ static eitp_tensor *eitp__path_values(const eitp_transformer_config *config, eit
     return eitp_reshape(eitp_broadcast(a, 3, shape), 1, flat);
 }
 
-/* Through the first matrix of a residual sum. Of queries, keys and values paths pass the values, and of a gated MLP
-   what the gate multiplies. */
+/* Passes through the first matrix of a residual sum. Of queries, keys and values, paths pass through the values; of a
+   gated MLP, through the part that the gate multiplies. */
 static eitp_tensor *eitp__path_model_input(const eitp__path_model *m, eitp_tensor *a, eitp__model_slot slot,
                                            int power) {
     a = eitp__paths_multiply(a, eitp__path_model_matrix(m, slot), power, 0);
     return slot == EITP__ATTENTION_INPUT ? eitp__path_values(&m->model->config, a) : a;
 }
 
-/* A residual sum around two matrices, with the norm where the model has it. */
+/* Passes through a residual sum around two matrices, with the norm where the model has it. */
 static void eitp__path_sublayer(const eitp__path_model *m, eitp__paths *paths, eitp__model_slot norm,
                                 eitp__model_slot input, eitp__model_slot output, eitp__model_slot output_norm) {
     const int post_norm = m->model->config.post_norm;
@@ -124,7 +124,7 @@ static void eitp__path_block(eitp__path_model *m, eitp__paths *paths, int64_t la
     m->layer = -1;
 }
 
-/* From the last block to the model's outputs. */
+/* Passes from the last block to the model's outputs. */
 static void eitp__path_head(const eitp__path_model *m, eitp__paths *paths) {
     static const eitp__model_slot transforms[] = {EITP__POOLER, EITP__HEAD_TRANSFORM, EITP__CLASSIFIER_TRANSFORM};
     const eitp_transformer_config *config = &m->model->config;
@@ -152,7 +152,7 @@ static eitp_tensor *eitp__path_norm_of_paths(eitp__path_model *m, int power) {
     return eitp_affine(paths.log, 1.0 / (power * (double)config->layers), 0);
 }
 
-/* The mean of |w|^power over the elements of all matrices. */
+/* Returns the mean of |w|^power over the elements of all matrices. */
 static eitp_tensor *eitp__path_norm_of_elements(eitp__path_model *m, int power) {
     const eitp_transformer_config *config = &m->model->config;
     eitp_tensor *sum = NULL;

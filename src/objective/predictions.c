@@ -1,9 +1,9 @@
-/* Values by row of logits: scores of predictions, and their divergence. */
+/* Values per row of logits: scores of predictions, and their divergence. */
 #include "objective/statistics.h"
 
 #include "tensor/op_rules.h"
 
-/* Logits in F32 at least. */
+/* Converts logits to at least F32. */
 static eitp_tensor *eitp__logits_wide(eitp_tensor *logits) {
     return logits ? eitp_cast(logits, eitp__wide(logits->dtype)) : NULL;
 }
@@ -13,7 +13,7 @@ EITP__PRIVATE eitp_tensor *eitp__stat_brier(eitp_tensor *logits, eitp_tensor *ta
     int64_t column[2];
     column[0] = eitp_tensor_dimension(targets, 0);
     column[1] = 1;
-    /* The probability of the target; 0 for one that is no class. */
+    /* The probability of the target; 0 for a target that is not a class. */
     own = eitp_sum(eitp_gather(p, eitp_reshape(targets, 2, column), 1), 2, 0);
     score = eitp_affine(eitp_subtract(eitp_sum(eitp_multiply(p, p), 2, 0), eitp_affine(own, 2, 0)), 1, 1);
     is_ignored = eitp_equal(targets, eitp__scalar_like(targets, ignored));

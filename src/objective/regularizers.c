@@ -15,9 +15,9 @@ typedef struct eitp__regularizer_scope {
     int trains;
 } eitp__regularizer_scope;
 
-/* ---- What a pass has ---- */
+/* ---- Inputs of statistics ---- */
 
-/* The hidden states that the head reads, by group or by sample, in F32: one copy for all statistics. */
+/* Returns the hidden states that the head reads, by group or by sample, in F32. All statistics share one copy. */
 static eitp_tensor *eitp__hidden_by(const eitp__regularizer_scope *scope, int is_by_sample) {
     eitp_pass *pass = scope->pass;
     eitp_tensor *states, *mask = is_by_sample ? eitp__pass_sample_mask(pass) : eitp_pass_group_mask(pass);
@@ -35,7 +35,7 @@ static eitp_tensor *eitp__hidden_by_group(const eitp__regularizer_scope *scope) 
     return eitp__hidden_by(scope, 0);
 }
 
-/* The logits F32 [n, classes] of rows, or [samples, classes] of a classifier of samples. */
+/* Returns the logits F32 [n, classes] of rows, or [samples, classes] of a classifier of samples. */
 static eitp_tensor *eitp__pass_logits(const eitp__regularizer_scope *scope) {
     const eitp_transformer_config *config = &scope->model->config;
     eitp_tensor *logits = eitp_model_tap(scope->model, scope->graph, EITP_TAP_SCORES, 0);
@@ -48,7 +48,7 @@ static eitp_tensor *eitp__pass_logits(const eitp__regularizer_scope *scope) {
     return logits;
 }
 
-/* 1 in places of samples that are in use, 0 in others: F32 [samples]. */
+/* Returns 1 for elements of samples in use, and 0 for others: F32 [samples]. */
 static eitp_tensor *eitp__sample_mask(eitp_pass *pass) {
     const int64_t all = -1;
     eitp_tensor *first = eitp_reshape(eitp_slice(eitp_pass_bounds(pass), 1, 0, 1), 1, &all);
@@ -56,7 +56,8 @@ static eitp_tensor *eitp__sample_mask(eitp_pass *pass) {
     return eitp_where(eitp_less(first, eitp__scalar_like(first, 0)), zero, ones);
 }
 
-/* The mean over the counted rows of each group, of values and weights [n]; or values of samples, times `counted`. */
+/* Returns the mean over the counted rows of each group, for values and weights [n]; or values of samples, times
+   `counted`. */
 static eitp_tensor *eitp__mean_of_rows(const eitp__regularizer_scope *scope, eitp_tensor *values,
                                        eitp_tensor *counted) {
     static const int64_t column[2] = {-1, 1};
@@ -71,12 +72,12 @@ static eitp_tensor *eitp__mean_of_rows(const eitp__regularizer_scope *scope, eit
     return eitp_divide(eitp_sum(sum, 6u, 0), eitp_maximum(count, eitp__scalar_like(count, 1)));
 }
 
-/* 1 for each row or sample of `like`. */
+/* Returns 1 for each row or sample of `like`. */
 static eitp_tensor *eitp__all_rows(eitp_tensor *like) {
     return eitp__fill_like(like, 1);
 }
 
-/* 1 for rows or samples with a target, 0 for others: F32. */
+/* Returns 1 for rows or samples with a target, 0 for others: F32. */
 static eitp_tensor *eitp__rows_with_target(const eitp__regularizer_scope *scope) {
     eitp_tensor *targets = scope->pass->targets;
     eitp_tensor *ones = eitp__fill_like(eitp_cast(targets, EITP_F32), 1);
@@ -93,7 +94,7 @@ static eitp__statistic eitp__add_coding_rate(const eitp__regularizer_scope *scop
     return result;
 }
 
-/* Of samples, whatever the group: states of two samples are no neighbours. */
+/* Always by sample, regardless of the group: states of two samples are not neighbours. */
 static eitp__statistic eitp__add_coherence(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
     eitp_tensor *x = eitp__hidden_by(scope, 1), *mask = eitp__pass_sample_mask(scope->pass);
@@ -110,7 +111,7 @@ static eitp__statistic eitp__add_variance(const eitp__regularizer_scope *scope) 
     return result;
 }
 
-/* The loss is the part of the largest ratio that is missing. */
+/* The loss is the missing fraction of the maximum ratio. */
 static eitp__statistic eitp__add_participation_ratio(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
     eitp_tensor *x = eitp__hidden_by_group(scope), *mask = eitp_pass_group_mask(scope->pass), *largest, *one;
@@ -131,7 +132,7 @@ static eitp__statistic eitp__add_balance(const eitp__regularizer_scope *scope) {
     return result;
 }
 
-/* The mean over layers. */
+/* Averages the entropy and its penalty over layers. */
 static eitp__statistic eitp__add_attention_entropy(const eitp__regularizer_scope *scope) {
     const eitp_transformer_config *config = &scope->model->config;
     eitp_tensor *mask = eitp_pass_group_mask(scope->pass);
@@ -166,7 +167,7 @@ static eitp__statistic eitp__add_entropy(const eitp__regularizer_scope *scope) {
     if (!scope->trains)
         return result;
     band = eitp__stat_band(result.metric, scope->config->entropy_low, scope->config->entropy_high);
-    /* The value 0 of places without a sample, or groups without rows, is not outside the band. */
+    /* Elements without a sample, or groups without rows, have the value 0, which must not count as outside the band. */
     result.loss = entropy->rows ? eitp_multiply(band, eitp_max(eitp_pass_group_mask(scope->pass), 2u, 0))
                                 : eitp_multiply(band, eitp__sample_mask(scope->pass));
     return result;
@@ -180,7 +181,7 @@ static eitp__statistic eitp__add_brier(const eitp__regularizer_scope *scope) {
     return result;
 }
 
-/* ---- Statistics with a pass of their own ---- */
+/* ---- Statistics with a separate pass ---- */
 
 static eitp_tensor *eitp__probe_key(eitp_pass *pass) {
     const int64_t three = 3;
@@ -189,7 +190,7 @@ static eitp_tensor *eitp__probe_key(eitp_pass *pass) {
     return pass->probe_key;
 }
 
-/* Rows in use of each group: I32 [groups]. */
+/* Returns the number of rows in use of each group: I32 [groups]. */
 static eitp_tensor *eitp__group_lengths(eitp_pass *pass) {
     eitp_tensor *lengths = eitp_sum(eitp_pass_group_mask(pass), EITP__OVER_ROWS, 0);
     return eitp_cast(lengths, EITP_I32);
@@ -220,7 +221,7 @@ static eitp__statistic eitp__add_chaos(const eitp__regularizer_scope *scope) {
     return result;
 }
 
-/* Half the squared Frobenius norm, by element that the Jacobian differentiates by. */
+/* Half the squared Frobenius norm, per element that the Jacobian differentiates by. */
 static eitp__statistic eitp__add_jacobian_norm(const eitp__regularizer_scope *scope) {
     const double width = (double)scope->model->config.width;
     eitp_tensor *mask = eitp_pass_group_mask(scope->pass), *rows = eitp_sum(mask, EITP__OVER_ROWS, 0);
@@ -233,7 +234,7 @@ static eitp__statistic eitp__add_jacobian_norm(const eitp__regularizer_scope *sc
     return result;
 }
 
-/* The model's predictions from corrupted tokens. */
+/* Returns the model's final hidden states from corrupted tokens. */
 static eitp_tensor *eitp__corrupted_hidden(const eitp__regularizer_scope *scope) {
     eitp_pass *pass = scope->pass;
     const int64_t rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
@@ -247,7 +248,7 @@ static eitp_tensor *eitp__corrupted_hidden(const eitp__regularizer_scope *scope)
     return eitp_model_hidden(scope->model, pass->graph, &inputs, eitp_pass_max_length(pass));
 }
 
-/* 1 for rows whose token was not replaced. */
+/* Returns 1 for rows whose token was not replaced. */
 static eitp_tensor *eitp__intact_rows(const eitp_pass *pass) {
     eitp_tensor *tokens = pass->inputs[pass->positions_from].tensor;
     eitp_tensor *ones = eitp__fill_like(eitp_cast(tokens, EITP_F32), 1);
@@ -285,7 +286,7 @@ EITP__PRIVATE eitp__statistic eitp__regularizer_statistic(const eitp__objective 
         eitp__add_balance,
         eitp__add_attention_entropy,
         eitp__add_self_repair,
-        NULL, /* energy: the records of a run have it */
+        NULL, /* energy: reported by the records of a run */
     };
     const eitp__statistic none = EITP__ZERO;
     eitp__regularizer_scope scope;

@@ -1,4 +1,4 @@
-/* The regularizers of the library in a pass: what each measures and lowers. */
+/* The library's regularizers in a pass: their metrics and losses. */
 #ifndef EITP_REGULARIZERS_H
 #define EITP_REGULARIZERS_H
 
@@ -6,14 +6,14 @@
 
 /* A statistic of each group, or of each sample: [groups] or [samples]. */
 typedef struct eitp__statistic {
-    eitp_tensor *metric;  /* what is reported */
-    eitp_tensor *loss;    /* what a term lowers */
-    eitp_tensor *further; /* a second metric, and its name; NULL: none */
+    eitp_tensor *metric;  /* the reported value */
+    eitp_tensor *loss;    /* the value that a loss term minimizes */
+    eitp_tensor *further; /* a second metric, with its name; NULL: none */
     const char *further_name;
 } eitp__statistic;
 
-/* The statistic of a regularizer in a pass. `trains`: the loss is needed, with its gradient. Members are NULL after an
-   error, which the graph has. */
+/* Returns the statistic of a regularizer in a pass. `trains`: the loss is needed, with its gradient. Members are NULL
+   after an error, which is stored in the graph. */
 EITP__PRIVATE eitp__statistic eitp__regularizer_statistic(const eitp__objective *objective, eitp_pass *pass,
                                                           eitp_regularizer regularizer, int trains);
 

@@ -6,8 +6,8 @@
 
 /* ---- Tridiagonal form ---- */
 
-/* Reflects the column below diagonal element k onto its first element. Stores the vector of the reflection, whose
-   first element is that of row k + 1, and returns the factor 2 / (v . v); 0: nothing is to be done. */
+/* Reflects the column below diagonal element k onto its first element. Stores the vector of the reflection, whose first
+   element belongs to row k + 1. Returns the factor 2 / (v . v), or 0 if no reflection is needed. */
 static double eitp__reflection(const double *matrix, int64_t n, int64_t k, double *vector, double *element) {
     const int64_t size = n - k - 1;
     double largest = 0, squares = 0, norm;
@@ -24,7 +24,7 @@ static double eitp__reflection(const double *matrix, int64_t n, int64_t k, doubl
     }
     norm = vector[0] > 0 ? -sqrt(squares) : sqrt(squares);
     *element = norm * largest;
-    squares -= norm * vector[0]; /* half of the squares of the vector below */
+    squares -= norm * vector[0]; /* half the squared norm of the vector below */
     vector[0] -= norm;
     return 1 / squares;
 }
@@ -73,7 +73,7 @@ static void eitp__tridiagonalize(double *matrix, int64_t n, double *diagonal, do
 
 /* ---- Implicit QR ---- */
 
-/* One step with a shift on the block [first, last], none of whose elements below the diagonal is 0. */
+/* Performs one step with a shift on the block [first, last], whose elements below the diagonal are all nonzero. */
 static void eitp__qr_step(double *diagonal, double *below, int64_t first, int64_t last) {
     const double half = (diagonal[last - 1] - diagonal[last]) / 2, off = below[last - 1];
     const double root = half < 0 ? half - hypot(half, off) : half + hypot(half, off);
@@ -137,7 +137,7 @@ EITP__PRIVATE int eitp__symmetric_eigenvalues(double *matrix, int64_t n, double 
 
 /* ---- Power laws ---- */
 
-/* The distance between the distribution of the values and that of the law, F(x) = 1 - (x / smallest)^(1 - alpha). */
+/* Returns the distance between the distribution of the values and the law, F(x) = 1 - (x / smallest)^(1 - alpha). */
 static double eitp__power_law_distance(const double *tail, int64_t count, double alpha) {
     double distance = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -149,7 +149,7 @@ static double eitp__power_law_distance(const double *tail, int64_t count, double
 }
 
 EITP__PRIVATE int eitp__power_law_fit(const double *values, int64_t count, eitp__power_law *law) {
-    double logarithms = 0; /* the sum over the tail */
+    double logarithms = 0; /* sum over the tail */
     memset(law, 0, sizeof *law);
     law->distance = INFINITY;
     for (int64_t first = count - 1; first >= 0 && values[first] > 0; first--) {

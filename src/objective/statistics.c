@@ -1,4 +1,4 @@
-/* What statistics of groups share, and penalties of single values. */
+/* Helpers of group statistics, and penalties of single values. */
 #include "objective/statistics.h"
 
 #include "tensor/op_rules.h"

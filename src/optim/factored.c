@@ -1,11 +1,11 @@
 /*
  * The factored update. Its second moment is the row and column means of the squared gradient (Shazeer and Stern,
- * "Adafactor", arXiv 1804.04235), without relative step sizes; its first moment has rank EITP__DIRECTIONS. Without a
- * first moment a gradient changes a weight by as much as in AdamW in total, but in one step. In most directions that
- * works as well, but in the few steepest ones, where the first moment of AdamW damps the steps, it overshoots. So the
- * steepest directions of a matrix's rows are tracked by subspace iteration, and the gradient along them is replaced by
- * its running mean. Products with the directions are computed together with the squares for the norm, so that the
- * gradient of a piece is needed no more often than for AdamW.
+ * "Adafactor", arXiv 1804.04235), without relative step sizes. Its first moment has rank EITP__DIRECTIONS. Without a
+ * first moment a gradient changes a weight by the same total amount as in AdamW, but in a single step. That works
+ * equally well in most directions. In the few steepest ones, where the first moment of AdamW damps the steps, it
+ * overshoots. So the steepest directions of a matrix's rows are tracked by subspace iteration, and the gradient along
+ * them is replaced by its running mean. Products with the directions are computed together with the squares for the
+ * norm, so that a piece's gradient is needed only as often as for AdamW.
  */
 #include "optim/optimizers.h"
 
@@ -23,7 +23,7 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
     piece->row_products = eitp__append_blocks(before ? before->row_products : NULL, products);
 }
 
-/* Updates the means. `piece` is the last one of a parameter and has the squares of all. */
+/* Updates the means. `piece` is the last one of a parameter and has the squares of all pieces. */
 static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config, const eitp_update *update,
                                              const eitp__update_piece *piece) {
     eitp__attributes attributes = EITP__ZERO;
@@ -38,7 +38,7 @@ static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config
     return eitp__node_create(piece->parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
 
-/* Updates the directions and the first moment along them. `piece` is as above. */
+/* Updates the directions and the first moment along them. `piece` is the last one of a parameter. */
 static eitp__node *eitp__factored_momentum_node(const eitp_optimizer_config *config, const eitp_update *update,
                                                 const eitp__update_piece *piece) {
     eitp__attributes attributes = EITP__ZERO;
@@ -54,8 +54,8 @@ static eitp__node *eitp__factored_momentum_node(const eitp_optimizer_config *con
     return eitp__node_create(piece->parameter->graph, EITP__OP_FACTORED_MOMENTUM, inputs, 7, &attributes);
 }
 
-/* The updates read roots of the second moment in place of its means, and the first moment's correction of the gradient,
- * which is corrections [rows, k] times the directions before the step, [k, columns]. */
+/* Makes the updates read the roots of the second moment instead of its means, and the first moment's correction of the
+   gradient: corrections [rows, k] times the directions before the step, [k, columns]. */
 EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, const eitp_update *update,
                                           eitp__update_piece *pieces, size_t count) {
     eitp__node *means = eitp__factored_means_node(config, update, &pieces[count - 1]);

@@ -14,7 +14,8 @@ eitp_optimizer_config eitp_optimizer_config_default(void) {
     return config;
 }
 
-/* Rows of a parameter in a piece. Pieces end at the end of a block of sums, so that norms have the same bits. */
+/* Returns the rows of a parameter in a piece. Pieces end at the end of a block of sums, so that norms are
+   bit-identical. */
 static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
     int64_t elements = eitp__elements(parameter), rows = parameter->rank ? parameter->shape[0] : 1;
     int64_t columns = elements / rows, unit = EITP__SUM_BLOCK, wanted;
@@ -34,19 +35,19 @@ typedef struct eitp__update_pieces {
 /* A parameter and its gradient. */
 typedef struct eitp__gradient_of {
     eitp_tensor *parameter, *gradient;
-    eitp_tensor *regularizer; /* the accumulated gradient of the regularizers whose norm is capped; NULL: none */
-    eitp_tensor *penalty;     /* the gradient of config.penalty; NULL: none */
-    int update;               /* the index of its update */
+    eitp_tensor *regularizer; /* accumulated gradient of the regularizers whose norm is capped; NULL: none */
+    eitp_tensor *penalty;     /* gradient of config.penalty; NULL: none */
+    int update;               /* index of the parameter's update */
 } eitp__gradient_of;
 
-/* a + b, in the memory of a if it is a variable. */
+/* Returns a + b, in the memory of a if it is a variable. */
 static eitp_tensor *eitp__gradient_plus(eitp_tensor *a, eitp_tensor *b) {
     if (!a || !b)
         return a ? a : b;
     return a->storage->leaf == EITP__VARIABLE ? eitp_accumulate(a, b, NULL) : eitp__add_unfused(a, b);
 }
 
-/* Sets the gradient of a piece. The penalty belongs to what is capped, if there is a cap. */
+/* Sets the gradient of a piece. If there is a cap, the penalty's gradient is part of the capped gradient. */
 static void eitp__set_piece_gradient(eitp__update_piece *piece, const eitp__gradient_of *of, int64_t rows,
                                      int is_capped) {
     const int is_whole = piece->begin == 0 && piece->end == rows;
@@ -84,7 +85,7 @@ static int eitp__is_last_piece(const eitp__update_pieces *list, size_t i) {
     return i + 1 == list->count || list->pieces[i + 1].parameter != list->pieces[i].parameter;
 }
 
-/* The sum of squares of all gradients, summed for each parameter first. */
+/* Returns the sum of squares of all gradients, summed for each parameter first. */
 static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
     eitp_tensor *sum = NULL;
     for (size_t i = 0; i < list->count; i++) {
@@ -100,7 +101,7 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
 
 /* ---- The cap of the regularizers' gradient ---- */
 
-/* The norm of the task's gradient, or of the regularizers', F64 [1]; NULL if there is none. */
+/* Returns the norm of the task's gradient or of the regularizers', F64 [1]. NULL if there is no such gradient. */
 static eitp_tensor *eitp__part_norm(const eitp__update_pieces *list, int is_regularizer) {
     eitp_tensor *sum = NULL, *blocks = NULL;
     for (size_t i = 0; i < list->count; i++) {
@@ -116,7 +117,7 @@ static eitp_tensor *eitp__part_norm(const eitp__update_pieces *list, int is_regu
     return eitp_sqrt(sum);
 }
 
-/* Scales the regularizers' gradient down to the cap, and adds it to that of the task. */
+/* Scales the regularizers' gradient down to the cap, and adds it to the task's gradient. */
 static void eitp__cap_regularizers(const eitp_optimizer_config *config, eitp__update_pieces *list,
                                    eitp_update *update) {
     eitp_tensor *parts[3], *scale, *least;
@@ -124,7 +125,7 @@ static void eitp__cap_regularizers(const eitp_optimizer_config *config, eitp__up
     parts[1] = eitp__part_norm(list, 1);
     if (!parts[0] || !parts[1])
         return;
-    least = eitp__scalar_like(parts[1], 1e-300); /* a norm of 0 gives a factor of 1 or 0, not 0 / 0 */
+    least = eitp__scalar_like(parts[1], 1e-300); /* with a norm of 0 the factor is 1 or 0, not 0 / 0 */
     parts[2] = eitp_divide(eitp_affine(parts[0], config->regularizer_cap, 0), eitp_maximum(parts[1], least));
     parts[2] = eitp_minimum(parts[2], eitp__scalar_like(parts[2], 1));
     scale = eitp_cast(parts[2], EITP_F32);
@@ -185,7 +186,7 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
 
 /* ---- Learning rates ---- */
 
-/* [rate, step] with the rate times `factor`. */
+/* Returns [rate, step] with the rate multiplied by `factor`. */
 static eitp_tensor *eitp__scaled_rate(eitp_tensor *rate_and_step, double factor) {
     const int64_t one = 1;
     eitp_tensor *factors[2];
@@ -300,7 +301,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     return eitp_graph_status(graph, error);
 }
 
-/* Parameters and their gradients; `parameters` and `found` are as eitp_gradients has them. */
+/* Parameters and their gradients. `parameters` and `found` are for eitp_gradients. */
 typedef struct eitp__gradient_list {
     const eitp_host *host;
     eitp__gradient_of *of;
@@ -343,13 +344,13 @@ static eitp_status eitp__find_penalty_gradients(eitp__gradient_list *list, eitp_
     return status;
 }
 
-/* Nodes created from now on are part of the update. */
+/* Marks nodes created from now on as part of the update. */
 static void eitp__begin_update(eitp_graph *graph) {
     graph->origin.phase = EITP__PHASE_UPDATE;
     graph->origin.component = EITP_COMPONENT_OPTIMIZER;
 }
 
-/* Adds one of the updates, for its parameters of the list. */
+/* Adds one of the updates, for its parameters in the list. */
 static eitp_status eitp__update_step(eitp_graph *graph, const eitp__gradient_list *gradients, int index,
                                      const eitp_optimizer_config *config, eitp_update *update, eitp_error *error) {
     eitp__update_pieces list = EITP__ZERO;
@@ -378,7 +379,7 @@ static eitp_status eitp__update_steps(eitp_graph *graph, eitp__gradient_list *li
     return status;
 }
 
-/* The index of a parameter's update. */
+/* Returns the index of a parameter's update. */
 static int eitp__update_of(const eitp__updates *updates, const eitp_tensor *parameter) {
     return updates->choose ? updates->choose(updates->user, eitp__variable_name(parameter)) : 0;
 }
@@ -459,8 +460,8 @@ static eitp_tensor *eitp__sum_accumulated_terms(const eitp_tensor *parameter, ei
     return sum;
 }
 
-/* The accumulated gradient of a parameter, including rows that were accumulated separately; NULL if there is none, and
-   after an error. */
+/* Returns the accumulated gradient of a parameter, including rows that were accumulated separately. NULL if there is
+   none, and after an error. */
 static eitp_tensor *eitp__accumulated_gradient(const eitp_tensor *parameter, eitp__gradient_set set,
                                                eitp_tensor *unique) {
     eitp_tensor *sum = eitp__sum_accumulated_terms(parameter, set), *rows;
@@ -477,7 +478,7 @@ static eitp_tensor *eitp__accumulated_gradient(const eitp_tensor *parameter, eit
     return NULL;
 }
 
-/* Adds the gradient of regularizers that was accumulated apart: to be capped, or else to that of the task. */
+/* Adds the regularizers' separately accumulated gradient: to the gradient to cap, or else to the task's gradient. */
 static void eitp__gradient_of_regularizers(eitp__gradient_of *of, const eitp__updates *updates) {
     eitp_tensor *apart;
     if (!of->parameter || !(updates->configs[0].regularizer_cap > 0))

@@ -6,15 +6,13 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The default of eitp_optimizer_config.piece_bytes. */
+/* Default of eitp_optimizer_config.piece_bytes. */
 #define EITP_PIECE_BYTES ((size_t)16 << 20)
 
 /* ---- Optimizers ---- */
 
-/*
- * How weights are updated, and what is stored for that. In 16-bit precision weights are stored in the optimizer's
- * eitp_parameter_form. Except with SGD, vectors have two moments in F32.
- */
+/* Rules for updating weights, and the state stored for them. In 16-bit precision weights are stored in the optimizer's
+   eitp_parameter_form. Except with SGD, vectors have two moments in F32. */
 typedef enum eitp_optimizer {
     /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101): F32 weights (in 16-bit
      * precision two planes), F32 moments. */
@@ -23,20 +21,24 @@ typedef enum eitp_optimizer {
      * (FlashOptim, arXiv 2602.23349). */
     EITP_ADAMW8 = 1,
     EITP_ADAMW8_SR = 2, /* BF16 weights with stochastic rounding, 8-bit moments */
-    /* BF16 weights with stochastic rounding; the second moment as row and column means, the first moment along 4
-     * directions that track the gradient's steepest ones, and updates whose root mean square is at most the learning
-     * rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates mean what they
-     * mean for AdamW. */
+    /*
+     * BF16 weights with stochastic rounding. The second moment is stored as row and column means, the first moment
+     * along 4 directions that track the steepest directions of the gradient. The root mean square of updates is at most
+     * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
+     * have the same meaning as for AdamW.
+     */
     EITP_FACTORED = 3,
-    /* SGD with momentum, as torch.optim.SGD without dampening and Nesterov momentum: weights as EITP_ADAMW and one F32
-     * velocity, velocity = beta1 * velocity + gradient, multiplied by the learning rate. beta2 and epsilon are not
+    /*
+     * SGD with momentum, like torch.optim.SGD without dampening and Nesterov momentum: weights as in EITP_ADAMW and one
+     * F32 velocity, velocity = beta1 * velocity + gradient, multiplied by the learning rate. beta2 and epsilon are not
      * used. Weight decay is decoupled, as in AdamW. Learning rates are orders of magnitude larger than AdamW's, because
-     * the gradient is not divided by the root of its mean square. */
+     * the gradient is not divided by the root of its mean square.
+     */
     EITP_SGD = 4,
     EITP_OPTIMIZER_COUNT = 5
 } eitp_optimizer;
 
-/* How close a run is to the same run with EITP_ADAMW. */
+/* Closeness of a run to the same run with EITP_ADAMW. */
 typedef enum eitp_fidelity {
     EITP_SAME_BITS = 0,  /* identical */
     EITP_SEED_NOISE = 1, /* differs as much as a run with another seed */
@@ -46,15 +48,15 @@ typedef enum eitp_fidelity {
 
 typedef struct eitp_optimizer_info {
     const char *name;    /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
-    const char *aliases; /* its names in other programs, separated by spaces; may be "" */
+    const char *aliases; /* names in other programs, separated by spaces; may be "" */
     const char *state;   /* weights and state in words, such as "f32 weights and moments" */
     eitp_fidelity fidelity;
-    eitp_parameter_form parameters; /* that 16-bit weights have: set eitp_context_config.parameters to it */
-    double rate, fine_tuning_rate;  /* usual peak learning rates: from random weights, and from trained ones */
-    double weight_decay;            /* the usual one */
+    eitp_parameter_form parameters; /* form of 16-bit weights: set eitp_context_config.parameters to it */
+    double rate, fine_tuning_rate;  /* usual peak learning rates for training from random and from trained weights */
+    double weight_decay;            /* usual weight decay */
 } eitp_optimizer_info;
 
-/* A constant; NULL if the optimizer is unknown. */
+/* Returns information about an optimizer, a constant, or NULL if it is unknown. */
 EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
 
 /* ---- A step ---- */
@@ -62,60 +64,63 @@ EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer)
 /* Start from eitp_optimizer_config_default(). */
 typedef struct eitp_optimizer_config {
     eitp_optimizer optimizer;
-    double beta1, beta2; /* 0 or more, below 1 */
+    double beta1, beta2; /* at least 0 and below 1 */
     double epsilon;      /* above 0 */
-    double weight_decay; /* 0 or more; for variables whose decay flag is set */
-    size_t piece_bytes; /* larger gradients are computed and used in pieces of about this size; the bits are the same */
-    /* The factor of the loss, F32 [1] of the same graph, which the update divides out (Micikevicius et al., "Mixed
-     * Precision Training", arXiv 1710.03740). NULL: 1. */
+    double weight_decay; /* 0 or more; applies to variables whose decay flag is set */
+    size_t piece_bytes;  /* larger gradients are computed and applied in pieces of about this size; same bits */
+    /* Factor of the loss, F32 [1] of the same graph. The update divides it out (Micikevicius et al., "Mixed Precision
+       Training", arXiv 1710.03740). NULL: 1. */
     eitp_tensor *loss_scale;
     int skips; /* 1: the update has the input eitp_update.skip_norm */
-    /* The factor of the learning rate for a parameter, above 0 and finite; NULL: 1 for all. Called while the graph is
-     * built. `user` is rate_user. */
+    /* Returns the factor of the learning rate for a parameter, above 0 and finite. NULL: 1 for all. Called while the
+       graph is built, with rate_user as `user`. */
     double (*rate_factor)(void *user, const char *parameter);
     void *rate_user;
-    /* Called for each parameter while the graph is built, with the sum of squares of its gradient, times the square of
-     * the loss scale, and those of its update and of itself, [2]. eitp_output makes them readable. NULL: not called. */
+    /* Called for each parameter while the graph is built. `gradient` is the sum of squares of its gradient, times the
+       square of the loss scale; `update` [2] holds the sums of squares of its update and of the parameter. eitp_output
+       makes them readable. NULL: not called. */
     void (*observe)(void *observe_user, const eitp_tensor *parameter, eitp_tensor *gradient, eitp_tensor *update);
     void *observe_user;
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
-     * same graph. NULL: they were not. */
+       same graph. Otherwise NULL. */
     eitp_tensor *unique;
-    /* A loss on parameters, F32 [1] of the same graph, whose gradient is added to that of each parameter last, so that
-       it is the same for accumulated gradients. NULL: none. */
+    /* A loss on parameters, F32 [1] of the same graph. Its gradient is added last to each parameter's, so that the
+       result is the same with accumulated gradients. NULL: none. */
     eitp_tensor *penalty;
-    /* For eitp_apply_gradients, above 0: the gradients that regularizers have accumulated apart, and that of the
-       penalty, are scaled down together: their norm is at most this factor times that of the other gradients. */
+    /* For eitp_apply_gradients, above 0: scales down the sum of the penalty's gradient and the separately accumulated
+       gradients of regularizers, so that its norm is at most this factor times the norm of the other gradients. 0: no
+       cap. */
     double regularizer_cap;
 } eitp_optimizer_config;
 
-/* EITP_ADAMW, betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, EITP_PIECE_BYTES, no loss scale, the same rate for
-   all parameters, no observer, no unique ids. */
+/* Returns EITP_ADAMW, betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, EITP_PIECE_BYTES, no loss scale, the same
+   rate for all parameters, no observer, no unique ids. */
 EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
-/* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
+/* Inputs of an update, to write before each execution of its plan, and outputs, to read afterwards. */
 typedef struct eitp_update {
     eitp_tensor *rate_and_step; /* input F32 [2]: learning rate, 0 or more; step number, from 1 */
-    eitp_tensor *key;       /* input I64 [3]: seed, step number, 0. NULL if no parameter is rounded stochastically */
-    eitp_tensor *max_norm;  /* input F32 [1]: maximum norm of the whole gradient; 0: no clipping */
-    eitp_tensor *skip_norm; /* input F32 [1]: steps with a larger norm are not applied; 0: any are. NULL: no `skips` */
-    eitp_tensor *commit;    /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
-    eitp_tensor *norm;      /* output F32 [1]: norm of the whole gradient before clipping */
-    /* With regularizer_cap, output F64 [3]: norms of the task's gradient and of the regularizers', times the loss
-       scale, and the factor of the latter. NULL: no regularizer has a gradient, or there is no cap. */
+    eitp_tensor *key;           /* input I64 [3]: seed, step number, 0. NULL if no parameter uses stochastic rounding */
+    eitp_tensor *max_norm;      /* input F32 [1]: maximum norm of the whole gradient; 0: no clipping */
+    eitp_tensor *skip_norm;     /* input F32 [1]: steps with a larger norm are not applied; 0: no limit. NULL without
+                                   `skips` */
+    eitp_tensor *commit;        /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
+    eitp_tensor *norm;          /* output F32 [1]: norm of the whole gradient before clipping */
+    /* With regularizer_cap, output F64 [3]: the norm of the task's gradient and the norm of the regularizers', both
+       times the loss scale, and the factor of the latter. NULL if no regularizer has a gradient, or without a cap. */
     eitp_tensor *regularizers;
     eitp_tensor *norms; /* output F64 [2]: norms of the whole update, and of all parameters after it */
 } eitp_update;
 
 /*
- * Adds one optimizer step to the graph of `loss`, a scalar: it computes the gradients of all parameters in the graph
- * that are not frozen, and updates them. The gradient is scaled by min(1, limit / (norm + 1e-6)), as
- * torch.nn.utils.clip_grad_norm_ does. A step whose norm is not finite, or above skip_norm, is not applied: parameters
- * and state are unchanged. EITP_ERROR_ARGUMENT if an argument is NULL, a member of the configuration is out of range,
- * or the graph has no trained parameter.
+ * Adds one optimizer step to the graph of `loss`, a scalar: computes the gradients of all parameters in the graph that
+ * are not frozen, and updates them. The gradient is scaled by min(1, limit / (norm + 1e-6)), like
+ * torch.nn.utils.clip_grad_norm_. A step whose norm is not finite, or above skip_norm, is not applied: parameters and
+ * state are unchanged. EITP_ERROR_ARGUMENT if an argument is NULL, a member of the configuration is out of range, or
+ * the graph has no trained parameter.
  *
- * State is kept in variables of role EITP_OPTIMIZER, named after the parameter:
- *     AdamW      adamw.m.<name>, adamw.v.<name>; of 8-bit moments also adamw.m_scale.<name>, adamw.v_scale.<name>
+ * State is stored in variables of role EITP_OPTIMIZER, named after the parameter:
+ *     AdamW      adamw.m.<name>, adamw.v.<name>; with 8-bit moments also adamw.m_scale.<name>, adamw.v_scale.<name>
  *     factored   factored.rows.<name> and factored.columns.<name>, the means; factored.directions.<name> and
  *                factored.m.<name>, the first moment along them, by rows; vectors as with AdamW
  *     SGD        sgd.velocity.<name>
@@ -124,8 +129,8 @@ typedef struct eitp_update {
 EITP_API eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config, eitp_update *update,
                                    eitp_error *error);
 
-/* The same step from the gradients that eitp_accumulate_gradients accumulated, for all parameters of the context that
-   have one and are not frozen. */
+/* Adds the same step, with the gradients accumulated by eitp_accumulate_gradients. Updates all parameters of the
+   context that have one and are not frozen. */
 EITP_API eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
                                           eitp_error *error);
 
@@ -135,33 +140,35 @@ typedef enum eitp_schedule_kind {
     EITP_SCHEDULE_CONSTANT = 0,
     EITP_SCHEDULE_LINEAR = 1,
     EITP_SCHEDULE_COSINE = 2,               /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
-    EITP_SCHEDULE_COSINE_WITH_RESTARTS = 3, /* the same with restarts, in cycles of equal length */
-    EITP_SCHEDULE_PLATEAU = 4, /* reduced when the validation loss has stopped improving: see eitp_plateau_config */
+    EITP_SCHEDULE_COSINE_WITH_RESTARTS = 3, /* with restarts, in cycles of equal length */
+    EITP_SCHEDULE_PLATEAU = 4, /* reduced when the validation loss stops improving: see eitp_plateau_config */
     EITP_SCHEDULE_CYCLICAL = 5 /* for weights of loss terms: Fu et al., arXiv 1903.10145 */
 } eitp_schedule_kind;
 
 /*
  * The learning rate of step s, counted from 1. In the first `warmup` steps it is peak * s / warmup, or with
- * `warmup_from_zero` peak * (s - 1) / warmup, as in transformers. Then, with p = (s - 1 - warmup) / (steps - warmup),
- * at most 1, it is: constant, peak; linear, peak + (final - peak) p; cosine, final +
- * (peak - final) (1 + cos(pi p)) / 2; cosine with restarts, the cosine of the fractional part of cycles * p, and
- * `final` once p is 1; cyclical, with f the same fractional part, final + (peak - final) min(1, 2 f), and the peak once
- * p is 1. The rate of EITP_SCHEDULE_PLATEAU depends on evaluations, which a trainer counts: here it is
- * the peak, from which the trainer reduces it, and `final` is the lowest rate that it reduces to. Start
- * from eitp_schedule_default().
+ * `warmup_from_zero` peak * (s - 1) / warmup, as in transformers. After that, with
+ * p = (s - 1 - warmup) / (steps - warmup), at most 1, it is:
+ *     constant               peak
+ *     linear                 peak + (final - peak) p
+ *     cosine                 final + (peak - final) (1 + cos(pi p)) / 2
+ *     cosine with restarts   the cosine of the fractional part of cycles * p, and `final` once p is 1
+ *     cyclical               final + (peak - final) min(1, 2 f) with that fractional part f, and the peak once p is 1
+ * The rate of EITP_SCHEDULE_PLATEAU depends on evaluations. The schedule returns the peak; the trainer reduces it, down
+ * to `final` at the lowest. Start from eitp_schedule_default().
  */
 typedef struct eitp_schedule {
     eitp_schedule_kind kind;
     double peak, final;
     int64_t warmup, steps;
-    int64_t cycles; /* of those that have them; below 1: 1 */
+    int64_t cycles; /* for schedules that have them; below 1: 1 */
     int warmup_from_zero;
 } eitp_schedule;
 
-/* Constant, at 5e-5, without warm-up; one cycle. */
+/* Returns a constant rate of 5e-5, without warm-up; one cycle. */
 EITP_API eitp_schedule eitp_schedule_default(void);
 
-/* The learning rate of a step; 0 if the schedule is NULL. */
+/* Returns the learning rate of a step, or 0 if the schedule is NULL. */
 EITP_API double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step);
 
 EITP_END_DECLARATIONS

@@ -1,4 +1,4 @@
-/* The settings of an optimizer, for the tables of its configuration and of those that have it as a member. */
+/* Settings of an optimizer, for the tables of its configuration and of structs that contain it. */
 #ifndef EITP_OPTIM_SETTINGS_H
 #define EITP_OPTIM_SETTINGS_H
 

@@ -1,4 +1,4 @@
-/* The table of optimizers: public information, and how they update matrices and vectors. */
+/* The table of optimizers: public information, and update methods for matrices and vectors. */
 #include "optim/optimizers.h"
 
 static const eitp__update_method eitp__adamw_method = {
@@ -29,10 +29,10 @@ static const eitp__update_method eitp__sgd_method = {
 
 typedef struct eitp__optimizer {
     eitp_optimizer_info info;
-    const eitp__update_method *matrices, *vectors; /* of parameters with two or more dimensions, and with fewer */
+    const eitp__update_method *matrices, *vectors; /* for parameters with two or more dimensions, and with fewer */
 } eitp__optimizer;
 
-/* In the order in which the planner tries them, but for those that are a different algorithm. */
+/* In the order in which the planner tries them, except optimizers that are a different algorithm. */
 static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
     {{"adamw", "adamw-torch adamw-torch-fused", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, 3e-4,
       5e-5, 0.01},

@@ -1,4 +1,5 @@
-/* The table of optimizers. A new optimizer is an entry of it, and a rule of the slot UPDATE if none computes it. */
+/* The table of optimizers. A new optimizer is an entry of it, plus a rule of the slot UPDATE if no existing rule
+   computes it. */
 #ifndef EITP_OPTIMIZERS_H
 #define EITP_OPTIMIZERS_H
 
@@ -9,13 +10,14 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
 EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, const eitp_update *update,
                                           eitp__update_piece *pieces, size_t count);
 
-/* optimizers.c: fails with EITP_ERROR_ARGUMENT for an unknown optimizer. */
+/* optimizers.c: fails with EITP_ERROR_ARGUMENT if the optimizer is unknown. */
 EITP__PRIVATE eitp_status eitp__optimizer_check(eitp_optimizer optimizer, eitp_error *error);
 
-/* How the optimizer updates parameters of this rank. */
+/* Returns the update method of the optimizer for parameters of this rank. */
 EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank);
 
-/* The first state of a method with this content and form, or any form with EITP__FORM_NONE; NULL if none matches. */
+/* Returns the method's first state with this content and form, or any form with EITP__FORM_NONE. NULL if none
+   matches. */
 EITP__PRIVATE const eitp__state_info *eitp__find_state(const eitp__update_method *method, eitp__state_content content,
                                                        eitp__state_form form);
 

@@ -1,7 +1,7 @@
 #include "optim/update.h"
 #include "tensor/variable.h"
 
-/* The variable of a state. */
+/* Returns the variable of a state. */
 static eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const eitp__state_info *state) {
     const eitp_tensor like = eitp__state_like(parameter, state->form);
     eitp__child_info child = EITP__ZERO;
@@ -20,7 +20,7 @@ EITP__PRIVATE eitp_tensor *eitp__state_of_form(const eitp__update_piece *piece, 
     return eitp__state_tensor(piece->parameter, state);
 }
 
-/* The remainder of a 16-bit parameter; NULL if it has none. */
+/* Returns the remainder of a 16-bit parameter, or NULL if it has none. */
 static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
     const eitp_context *context = parameter->graph->context;
     const eitp_variable variable = eitp_variable_at(context, (size_t)parameter->variable);
@@ -37,7 +37,7 @@ static double eitp__weight_decay(const eitp_optimizer_config *config, const eitp
     return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
 }
 
-/* The piece's rows of a variable with the parameter's shape; NULL if it is NULL. */
+/* Returns the piece's rows of a variable with the parameter's shape, or NULL if the variable is NULL. */
 static eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
     return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
 }
@@ -54,13 +54,14 @@ EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp
     piece->squares = eitp__append_blocks(before ? before->squares : NULL, sums);
 }
 
-/* The rng stream of a parameter's update, from its name. It is in the upper half, which graphs do not assign. */
+/* Returns the rng stream of a parameter's update, derived from its name. It is in the upper half, which graphs do not
+   assign. */
 static int64_t eitp__update_rng_stream(const eitp_tensor *parameter) {
     uint64_t key = eitp__name_key(eitp__variable_name(parameter));
     return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
 }
 
-/* The piece's part of a state. */
+/* Returns the piece's part of a state. */
 static eitp_tensor *eitp__piece_of_state(const eitp__update_piece *piece, eitp_tensor *state, eitp__state_form form) {
     const eitp_tensor *parameter = piece->parameter;
     int64_t rows = parameter->rank ? parameter->shape[0] : 1, columns = eitp__elements(parameter) / rows, each;

@@ -7,30 +7,30 @@
 
 typedef struct eitp__update_piece eitp__update_piece;
 
-/* What a state is, for runs that switch optimizers. */
+/* Content of a state. Runs that switch optimizers use it to carry state over. */
 typedef enum eitp__state_content {
-    EITP__STATE_OWN,    /* nothing that other optimizers have: it starts at zero */
+    EITP__STATE_OWN,    /* specific to the optimizer: starts at zero after a switch */
     EITP__STATE_MEAN,   /* the running mean of the gradient */
     EITP__STATE_SUM,    /* the sum of gradients that decay by beta1: the mean times 1 / (1 - beta1) */
     EITP__STATE_SQUARES /* the running mean of the gradient's square */
 } eitp__state_content;
 
-/* A state of a parameter. Scales have the content of the codes that they belong to. */
+/* A state of a parameter. Scales have the same content as their codes. */
 typedef struct eitp__state_info {
-    const char *kind; /* of the child variable, and the prefix of its name in files; NULL ends the list */
+    const char *kind; /* kind of the child variable, and prefix of its name in files; NULL ends the list */
     eitp__state_form form;
     eitp__state_content content;
 } eitp__state_info;
 
-/* How an optimizer updates a parameter. */
+/* An optimizer's method of updating a parameter. */
 typedef struct eitp__update_method {
     eitp__update_rule rule;
     eitp__state_info states[EITP__UPDATE_STATES];
     /* Sets the piece's sums of squares, from which the norm of the gradient is computed. `before` is the previous
-     * piece, NULL for the first. */
+       piece, or NULL for the first. */
     void (*squares)(eitp__update_piece *piece, const eitp__update_piece *before);
-    /* Adds nodes that the updates of all pieces of a parameter share, after the norm, and sets the states that the
-     * updates read. NULL: these are the variables. */
+    /* Adds nodes shared by the updates of all pieces of a parameter, after the norm, and sets the states that the
+       updates read. NULL: the updates read the variables. */
     void (*prepare)(const eitp_optimizer_config *config, const eitp_update *update, eitp__update_piece *pieces,
                     size_t count);
 } eitp__update_method;
@@ -39,29 +39,31 @@ typedef struct eitp__update_method {
 struct eitp__update_piece {
     const eitp__update_method *method;
     eitp_tensor *parameter, *gradient;
-    eitp_tensor *regularizer; /* the gradient of regularizers, which is capped before it is added; NULL: none */
+    eitp_tensor *regularizer; /* gradient of regularizers, which is capped before it is added; NULL: none */
     int64_t begin, end;
     double rate_factor;
-    eitp_tensor *rate_and_step; /* those of the step, the rate times rate_factor */
-    /* Sums of squares of the gradient of this and earlier pieces: by blocks, or by rows of a factored update. */
+    eitp_tensor *rate_and_step; /* the step's, with the rate times rate_factor */
+    /* Sums of squares of the gradient in this and earlier pieces: by blocks, or by rows in a factored update. */
     eitp_tensor *squares;
-    eitp_tensor *sum; /* of `squares`, in the last piece of a parameter */
-    /* Factored updates only, of this and earlier pieces: the squares of the gradient by columns, and its products with
-     * the directions of the first moment. */
+    eitp_tensor *sum; /* sum of `squares`, in the last piece of a parameter */
+    /* Factored updates only, for this and earlier pieces: squares of the gradient by columns, and its products with the
+       directions of the first moment. */
     eitp_tensor *column_squares, *row_products, *column_products;
-    eitp_tensor *states[EITP__UPDATE_STATES]; /* of the whole parameter, that `prepare` computed; NULL: the variables */
+    eitp_tensor *states[EITP__UPDATE_STATES]; /* states of the whole parameter, computed by `prepare`; NULL: the
+                                                 variables */
 };
 
-/* The variable of the method's state that has this form, which no other has. */
+/* Returns the variable of the method's only state in this form. */
 EITP__PRIVATE eitp_tensor *eitp__state_of_form(const eitp__update_piece *piece, eitp__state_form form);
 
-/* Appends the blocks of a piece to those of earlier pieces, which may be NULL. */
+/* Appends a piece's blocks to the blocks of earlier pieces, which may be NULL. */
 EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more);
 
-/* Sums the squares of a piece's gradient by blocks. `before` is the previous piece, NULL for the first. */
+/* Sums the squares of a piece's gradient by blocks. `before` is the previous piece, or NULL for the first. */
 EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp__update_piece *before);
 
-/* Adds the update of a piece. Returns the sums of squares of update and parameter, one row for each block. */
+/* Adds the update of a piece. Returns the sums of squares of the update and of the parameter, one row for each
+   block. */
 EITP__PRIVATE eitp_tensor *eitp__update_node(const eitp_optimizer_config *config, const eitp_update *update,
                                              const eitp__update_piece *piece);
 

@@ -8,16 +8,16 @@
 typedef struct eitp__input_copy {
     eitp__partial_file copy;
     char *piece;
-    uint64_t size, at; /* of the copy, and of what is read next */
+    uint64_t size, at; /* size of the copy, and offset of the next read */
 } eitp__input_copy;
 
-/* Copies the input up to its end to "<path>.partial", and makes *input a source that reads the copy. Release it, which
-   removes the file, even after a failure; a zeroed one needs no release. */
+/* Copies the input up to its end to "<path>.partial", and makes *input a source that reads the copy. Release it to
+   remove the file, even after a failure; a zeroed copy needs no release. */
 EITP__PRIVATE eitp_status eitp__input_copy_open(eitp__input_copy *copy, const eitp_host *host, const char *path,
                                                 eitp_text_source *input, eitp_error *error);
 EITP__PRIVATE void eitp__input_copy_release(eitp__input_copy *copy);
 
-/* The input begins again. */
+/* Restarts the input from its first byte. */
 EITP__PRIVATE void eitp__input_copy_rewind(eitp__input_copy *copy);
 
 #endif

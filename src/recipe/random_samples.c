@@ -1,10 +1,10 @@
-/* Random data: what trainings that are only planned have as samples. */
+/* Random data: the samples of trainings that are only planned. */
 #include "recipe/training.h"
 
-/* More than a benchmark trains on. */
+/* Enough for any benchmark. */
 enum { EITP__RANDOM_SAMPLES = 1 << 20 };
 
-/* A random number below `limit`, the same for the same place (SplitMix64: Steele and others, OOPSLA 2014). */
+/* Returns a random number below `limit` that depends only on `place` (SplitMix64: Steele and others, OOPSLA 2014). */
 static int32_t eitp__random_below(uint64_t place, int64_t limit) {
     uint64_t z = (place + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -38,7 +38,7 @@ EITP__PRIVATE eitp_token_source eitp__random_tokens(const eitp_training *trainin
 
 /* ---- Samples ---- */
 
-/* Tokens of a sample in the tokenizer of the encoder; 0: it has none of its own. */
+/* Returns the tokens of a sample in the encoder's tokenizer, or 0 if it has no separate one. */
 static int64_t eitp__random_second(const eitp_training *training) {
     return training->encoder_tokenizer ? eitp_transformer_config_positions(&training->latent.encoder) : 0;
 }
@@ -80,7 +80,7 @@ static eitp_status eitp__read_random_sample(void *user, uint64_t number, eitp_la
                        : EITP_OK;
 }
 
-/* Conversations, whose models have no labels, are samples of which some tokens are trained on. */
+/* Conversations, whose models have no labels, are samples with some tokens to train on. */
 static eitp_problem eitp__random_problem(const eitp_training *training) {
     if (training->chat)
         return EITP_PROBLEM_TOKENS;

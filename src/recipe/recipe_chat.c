@@ -1,18 +1,18 @@
-/* Conversations of a recipe: how they are recognised, and what their samples are. */
+/* Conversations of a recipe: detecting them, and creating their samples. */
 #include "data/row_reader.h"
 #include "recipe/training.h"
 #include "text/conversation.h"
 
-/* ---- Recognising them ---- */
+/* ---- Detection ---- */
 
-/* What the first row of the data is. */
+/* Kind of the first row of the data. */
 typedef struct eitp__first_row {
     int is_conversation;
-    int has_weight; /* it is a text with a member "weight" */
-    eitp_error why; /* with EITP_ERROR_ARGUMENT: it is neither a conversation nor a text */
+    int has_weight; /* text with a member "weight" */
+    eitp_error why; /* EITP_ERROR_ARGUMENT: neither a conversation nor text */
 } eitp__first_row;
 
-/* Looks at the first row. A table, unlike JSON, has conversations only if none of its columns is the text. */
+/* Classifies the first row. A table, unlike JSON, contains conversations only if none of its columns is the text. */
 static void eitp__judge_first_row(const eitp_host *host, const eitp_example *example, eitp__first_row *row) {
     const eitp_text *text = &example->text;
     const int is_json = eitp__format_of_name(example->path, EITP_FORMAT_JSONL) == EITP_FORMAT_JSONL;
@@ -29,7 +29,7 @@ static void eitp__judge_first_row(const eitp_host *host, const eitp_example *exa
     if (!has_text && is_json && !row->why.status && !row->is_conversation &&
         !eitp__find_usual_member(root, EITP__COLUMN_TEXT))
         eitp__fail_advice(&row->why, eitp__fail_form(host, root, "text", &row->why),
-                          "set text_column to the member that has the text, or format to text if this is not a table");
+                          "set text_column to the member with the text, or format to text if this is not a table");
     if (row->why.status)
         eitp__fail_prefix(&row->why, row->why.status, "%s: line %llu", example->path,
                           (unsigned long long)example->line);
@@ -56,8 +56,8 @@ static eitp_status eitp__read_first_row(const eitp_training *training, eitp__fir
     return status;
 }
 
-/* True if the first path is JSON or a table by its name, or a directory and there are settings of conversations; and no
-   column says what of the rows is the text. */
+/* True if the first path is JSON or a table by name, or a directory and there are settings for conversations, and no
+   setting names a text column. */
 static int eitp__may_be_conversations(const eitp_training *training) {
     const eitp_data_recipe *data = &training->recipe.data;
     const eitp_text_list *paths = training->parts[EITP_TRAINING].paths;
@@ -71,8 +71,8 @@ static int eitp__may_be_conversations(const eitp_training *training) {
            format == EITP_FORMAT_TSV;
 }
 
-/* What cannot be read now is reported when it is packed; of a resumed run it may have gone missing. A run that has
-   packed its rows as text continues with that. */
+/* Ignores read errors, which are reported when the data are packed; the files of a resumed run may be missing. A run
+   that has packed its rows as text continues with that. */
 EITP__PRIVATE eitp_status eitp__find_conversations(eitp_training *training, eitp_error *error) {
     eitp__first_row row = EITP__ZERO;
     if (!eitp__may_be_conversations(training))
@@ -85,7 +85,7 @@ EITP__PRIVATE eitp_status eitp__find_conversations(eitp_training *training, eitp
         training->recipe.data.format = EITP_FORMAT_CHAT;
     if (row.has_weight && !training->trained)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "'weight' of the rows of '%s' is not used: texts are cut into windows, which have no weight",
+                       "'weight' in the rows of '%s' is ignored: the text is cut into windows, which have no weight",
                        training->parts[EITP_TRAINING].paths->texts[0]);
     if (!row.why.status || training->recipe.data.skip_bad)
         return EITP_OK;
@@ -101,7 +101,7 @@ EITP__PRIVATE eitp_status eitp__find_conversations(eitp_training *training, eitp
 EITP__PRIVATE eitp_status eitp__open_chat(eitp_training *training, eitp_error *error) {
     (void)training;
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                      "the data are conversations, and this program was built with EITP_WITHOUT_TEMPLATES");
+                      "the data are conversations, but this program was built with EITP_WITHOUT_TEMPLATES");
 }
 
 EITP__PRIVATE eitp_status eitp__open_conversations(eitp_training *training, eitp_error *error) {
@@ -128,7 +128,7 @@ EITP__PRIVATE eitp_status eitp__open_chat(eitp_training *training, eitp_error *e
     if (status != EITP_ERROR_ARGUMENT || eitp_tokenizer_chat_template(training->tokenizer, NULL))
         return status;
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "the data are conversations, and the tokenizer has no chat template to write them with; name a "
+                      "the data are conversations, but the tokenizer has no chat template; name a "
                       "file, or chatml, as chat_template");
 }
 

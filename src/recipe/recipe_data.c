@@ -1,4 +1,4 @@
-/* Texts of a recipe as token files. */
+/* Token files of a recipe, packed from its text. */
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "data/path_walk.h"
@@ -8,7 +8,7 @@
 
 /* ---- Fingerprints ---- */
 
-/* Adds name, size and time of each file of a path. The order of the files does not matter. */
+/* Returns a hash of the name, size and time of each file of a path, regardless of their order. */
 static uint64_t eitp__path_fingerprint(const eitp_host *host, const char *path) {
     char *absolute = eitp__absolute_path(host, path);
     const char *const paths[1] = {absolute ? absolute : path};
@@ -27,7 +27,7 @@ static uint64_t eitp__path_fingerprint(const eitp_host *host, const char *path) 
     return sum;
 }
 
-/* The hash of a text that is a setting, told apart from others by `index`. */
+/* Adds a string setting to a hash, unless it is NULL; `index` distinguishes it from others. */
 static uint64_t eitp__add_setting(uint64_t hash, size_t index, const char *text) {
     return text ? eitp__fnv1a(eitp__fnv1a(hash, &index, sizeof index), text, strlen(text) + 1) : hash;
 }
@@ -64,7 +64,8 @@ static int eitp__has_json_rows(const eitp_text_files_config *texts, const eitp_h
     return has_one;
 }
 
-/* The same of a token file, whose .json files were once packed as they are. */
+/* Returns the fingerprint for a token file. It marks .json files that are read as rows, because earlier versions packed
+   them as plain text. */
 static uint64_t eitp__tokens_fingerprint(const eitp_training *training, eitp_split split) {
     const eitp_text_files_config texts = eitp__part_texts(training, split);
     const uint64_t hash = eitp__part_fingerprint(training, split);
@@ -111,7 +112,7 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
     return status;
 }
 
-/* Finds or makes the file that the texts are packed into. */
+/* Finds or creates the packed file. */
 static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     char *path = eitp__packed_path(training, eitp__tokens_fingerprint(training, split), "tokens");
@@ -126,7 +127,7 @@ static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split 
     return part->is_verified ? EITP_OK : eitp__pack_tokens(training, split, error);
 }
 
-/* The vocabulary of a token file that has no tokenizer becomes that of random weights. */
+/* Gives random weights the vocabulary of a token file that has no tokenizer. */
 EITP__PRIVATE eitp_status eitp__take_file_vocabulary(eitp_training *training, const char *path, eitp_error *error) {
     eitp_sample_file *file;
     const eitp_status status = eitp_sample_file_open(&training->host, path, 0, &file, error);
@@ -159,7 +160,7 @@ EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_s
         status =
             eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->file, error);
     eitp__sample_file_set_poll(part->file, eitp__training_is_stopped, training);
-    /* All of it is read now, so that a damaged file does not end the run halfway. */
+    /* The whole file is read now, so that damage does not end the run halfway. */
     if (!status && !part->is_made && !part->is_verified)
         status = eitp_sample_file_verify(part->file, error);
     return status;

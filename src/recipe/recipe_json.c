@@ -4,12 +4,12 @@
 #include "base/setting_table.h"
 #include "recipe/recipe_settings.h"
 
-/* A recipe is written by hand. */
+/* Maximum file size: recipes are written by hand. */
 #define EITP__RECIPE_LIMIT ((size_t)1 << 24)
 
 /* ---- Reading ---- */
 
-/* True if the names are equal; '-' is '_'. */
+/* True if the names are equal, with '-' for '_'. */
 static int eitp__setting_names_equal(const char *a, const char *b, size_t size) {
     size_t i = 0;
     while (a[i] && i < size && a[i] == (b[i] == '-' ? '_' : b[i]))
@@ -26,7 +26,7 @@ static int eitp__recipe_find(const eitp_json *value, eitp__recipe_walk *walk) {
     return 0;
 }
 
-/* "lr must be a number (got 'much')" */
+/* Fails with, for example, "lr must be a number (got 'much')". */
 static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expected, const eitp_json *value,
                                    eitp_error *error) {
     const int is_list = value->kind == EITP_JSON_ARRAY, is_boolean = value->kind == EITP_JSON_BOOLEAN;
@@ -46,7 +46,7 @@ static eitp_status eitp__fail_unknown_setting(const char *name, eitp_error *erro
     return eitp__fail(error, EITP_ERROR_FORMAT, "unknown setting '%.80s'; eitp_recipe_group lists the settings", name);
 }
 
-/* Settings are C strings, which a zero byte would cut. */
+/* True if a string contains a zero byte, which would truncate a C string. */
 static int eitp__has_zero_byte(const eitp_json *value) {
     return memchr(value->text, 0, value->text_size) != NULL;
 }
@@ -58,7 +58,7 @@ static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *s
     const eitp_json *item = is_list ? value->first_child : value;
     const char **texts = (const char **)eitp__recipe_allocate(host, recipe, (count + 1) * sizeof *texts);
     if (!texts)
-        return eitp__fail_memory(error, count * sizeof *texts, "the texts of a recipe");
+        return eitp__fail_memory(error, count * sizeof *texts, "the strings of a recipe");
     for (size_t i = 0; i < count; i++, item = item->next) {
         if (item->kind != EITP_JSON_STRING)
             return eitp__fail_type(setting, "a string or a list of strings", item, error);
@@ -66,12 +66,12 @@ static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *s
             return eitp__fail_type(setting, "strings without zero bytes", item, error);
         texts[i] = eitp__recipe_keep(host, recipe, item->text, item->text_size);
         if (!texts[i])
-            return eitp__fail_memory(error, item->text_size, "a text of a recipe");
+            return eitp__fail_memory(error, item->text_size, "a string of a recipe");
     }
     return eitp_setting_set_texts(setting, texts, count, values, error);
 }
 
-/* The JSON types that a setting is written in, as bits of 1 << eitp_json_kind; *name describes them. */
+/* Returns the JSON types that a setting may have, as bits of 1 << eitp_json_kind; *name describes them. */
 static unsigned eitp__setting_json_kinds(const eitp_setting *setting, const char **name) {
     const unsigned boolean = 1u << EITP_JSON_BOOLEAN, number = 1u << EITP_JSON_NUMBER, text = 1u << EITP_JSON_STRING;
     const int is_text = setting->kind == EITP_SETTING_TEXT || setting->kind == EITP_SETTING_CHOICE;
@@ -105,7 +105,7 @@ static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_
     if (setting->kind == EITP_SETTING_TEXT)
         text = eitp__recipe_keep(host, recipe, value->text, value->text_size);
     return text ? eitp_setting_set_text(setting, text, values, error)
-                : eitp__fail_memory(error, value->text_size, "a text of a recipe");
+                : eitp__fail_memory(error, value->text_size, "a string of a recipe");
 }
 
 EITP__PRIVATE eitp_status eitp__recipe_read_member(const eitp_host *host, const eitp_json *object,
@@ -117,7 +117,7 @@ EITP__PRIVATE eitp_status eitp__recipe_read_member(const eitp_host *host, const 
     return value && value->kind != EITP_JSON_NULL ? eitp__read_setting(host, walk, value, recipe, error) : EITP_OK;
 }
 
-/* Objects only group, however deep they are. */
+/* Objects are only for grouping, at any depth. */
 static eitp_status eitp__read_members(const eitp_host *host, const eitp_json *object, eitp_recipe *recipe,
                                       eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -168,7 +168,7 @@ eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *
 
 /* ---- Writing ---- */
 
-/* True if the setting is open: it has no text, or the default of a recipe that stands for no value. */
+/* True if the setting has no value: it is NULL, or has the recipe's default for "not set". */
 static int eitp__setting_is_open(const eitp__recipe_walk *walk, const eitp_recipe *recipe,
                                  const eitp_recipe *defaults) {
     const eitp_setting *setting = walk->setting;

@@ -1,4 +1,4 @@
-/* The tasks of labelled texts: labels of texts, labels of their words, and numbers. */
+/* The tasks with labels: labels of text, labels of words, and numbers. */
 #include "base/json.h"
 #include "data/label_counts.h"
 #include "data/table.h"
@@ -10,16 +10,16 @@
 
 /* ---- Names of labels ---- */
 
-/* The labels of a classifier, from its config.json: a model without memory for its weights. */
+/* Labels of a classifier from its config.json, read as a model without memory for its weights. */
 typedef struct eitp__label_names {
     const eitp_host *host;
     eitp_context *context;
     eitp_model *model;  /* NULL: the training starts without a classifier */
-    const char **names; /* `count` of them, which belong to the model; NULL: they have no names */
+    const char **names; /* `count` names, owned by the model; NULL: the labels have no names */
     int64_t count;
 } eitp__label_names;
 
-/* True if the weights that the training starts from have a classifier of the task's kind, whose labels it keeps. */
+/* True if the initial weights have a classifier of the task's kind, whose labels are kept. */
 static int eitp__starts_with_labels(const eitp_training *training) {
     return training->stored.head == training->kind->head;
 }
@@ -83,7 +83,7 @@ static eitp_status eitp__set_labels_shape(eitp_training *training, eitp_error *e
 
 /* ---- Data ---- */
 
-/* Lists the columns of the training data, as " (columns: text, topic)"; nothing if they have none. */
+/* Formats the columns of the training data, such as " (columns: text, topic)"; nothing if they have none. */
 static const char *eitp__training_columns(const eitp_training *training, char *text, size_t size) {
     const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
     char list[300];
@@ -101,7 +101,7 @@ static const char *eitp__training_columns(const eitp_training *training, char *t
     return text;
 }
 
-/* Labels that the task is for. */
+/* Checks that the labels fit the task. */
 static eitp_status eitp__check_problem(const eitp_training *training, eitp_problem problem, eitp_error *error) {
     const char *path = training->parts[EITP_TRAINING].paths->texts[0];
     char columns[320];
@@ -111,15 +111,14 @@ static eitp_status eitp__check_problem(const eitp_training *training, eitp_probl
                           training->trained ? ", or predict them with eitp_predict" : ", or set task to lm or mlm");
     if (problem == EITP_PROBLEM_REGRESSION && training->kind->kind == EITP_TASK_CLASSIFICATION)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the labels of '%s' are numbers that are not whole; set task to regress to predict them",
-                          path);
+                          "the labels of '%s' are fractional numbers; set task to regress to predict them", path);
     if (problem == EITP_PROBLEM_TOKENS && training->kind->kind != EITP_TASK_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' has a label for each word; set task to tokens to predict them", path);
     return EITP_OK;
 }
 
-/* "a, b and 3 others" */
+/* Formats labels, such as "a, b and 3 others". */
 static const char *eitp__some_labels(const char *const *names, int64_t count, char *text, size_t size) {
     enum { SHOWN = 6 };
     size_t used = 0;
@@ -137,21 +136,23 @@ static eitp_status eitp__fail_labels(const eitp__label_names *names, const eitp_
     const char *labels[7] = {NULL};
     if (!source->labels)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' has %lld numbers for each text, but the model predicts %lld; use data with as many, or "
+                          "'%s' has %lld numbers per sample, but the model predicts %lld; use data with as many, or "
                           "the model without its classifier",
                           path, (long long)source->label_count, (long long)names->count);
     for (int64_t i = 0; i < names->count && i < 7; i++)
         labels[i] = eitp_model_label(names->model, i);
     eitp__some_labels(labels, names->count, own, sizeof own);
-    return eitp__fail(
-        error, EITP_ERROR_ARGUMENT,
-        "'%s' has %lld label%s (%s) that do not fit the %lld of the model's classifier (%s); use data with its labels, "
-        "name them in id2label of its config.json, or use the model without its classifier",
-        path, (long long)source->label_count, source->label_count == 1 ? "" : "s",
-        eitp__some_labels(source->labels, source->label_count, theirs, sizeof theirs), (long long)names->count, own);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "'%s' has %lld label%s (%s) that do not match the %lld of the model's classifier (%s); use data "
+                      "with its labels, name them in id2label of its config.json, or use the model without its "
+                      "classifier",
+                      path, (long long)source->label_count, source->label_count == 1 ? "" : "s",
+                      eitp__some_labels(source->labels, source->label_count, theirs, sizeof theirs),
+                      (long long)names->count, own);
 }
 
-/* Fails if the labels of a part are not those of the classifier; sets *lacks_some if it has more of them. */
+/* Fails if the labels of a part do not match the classifier's. Sets *lacks_some if the classifier has additional
+   ones. */
 static eitp_status eitp__match_part(const eitp_training *training, const eitp__label_names *names, eitp_split split,
                                     int *lacks_some, eitp_error *error) {
     const eitp__data_part *part = &training->parts[split];
@@ -168,8 +169,8 @@ static eitp_status eitp__match_part(const eitp_training *training, const eitp__l
     return status;
 }
 
-/* Warns of labels that nothing can be learned from: a single one, and those that occur once, as of a header that was
-   read as a row. */
+/* Warns of labels from which nothing can be learned: a single one, or labels that occur once, for example because a
+   header was read as a row. */
 static void eitp__report_counts(const eitp_training *training, const eitp_labelled_source *source,
                                 const uint64_t *counts) {
     const char *path = training->parts[EITP_TRAINING].paths->texts[0];
@@ -185,7 +186,7 @@ static void eitp__report_counts(const eitp_training *training, const eitp_labell
     eitp__some_labels(once, count, text, sizeof text);
     if (used == 1 && source->problem != EITP_PROBLEM_MULTI_LABEL)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "all rows of '%s' have the label %.60s: there is nothing to tell apart; is label_column the "
+                       "all rows of '%s' have the label %.60s, so there is nothing to learn; is label_column the "
                        "column of the labels?",
                        path, source->labels[last]);
     else if (count == source->label_count && count > 1)
@@ -194,8 +195,8 @@ static void eitp__report_counts(const eitp_training *training, const eitp_labell
                        (long long)count, path, text);
     else if (count)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "%lld of the %lld labels of '%s' occur%s once (%s), which is too little to learn; is the header "
-                       "of a table among the rows?",
+                       "%lld of the %lld labels of '%s' occur%s once (%s), too rarely to learn; was the header "
+                       "of a table read as a row?",
                        (long long)count, (long long)source->label_count, path, count == 1 ? "s" : "", text);
 }
 
@@ -210,7 +211,7 @@ static void eitp__report_labels(const eitp_training *training) {
     eitp__release(&training->host, counts, size);
 }
 
-/* The shape follows the labels of the data, unless the model has a classifier already. */
+/* Sets the shape's labels from the data, unless the model already has a classifier. */
 static eitp_status eitp__follow_labels(eitp_training *training, const eitp__label_names *names, int *lacks_some,
                                        eitp_error *error) {
     const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].file);
@@ -225,7 +226,7 @@ static eitp_status eitp__follow_labels(eitp_training *training, const eitp__labe
     return status;
 }
 
-/* Validation data has the labels of the training data, or of a model that has more of them. */
+/* Opens the validation data. Its labels must match the training data, or a model with additional labels. */
 static eitp_status eitp__open_labelled_validation(eitp_training *training, eitp__sample_config config,
                                                   const eitp__label_names *names, int lacks_some, eitp_error *error) {
     const eitp_labelled_source kept = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].file);
@@ -254,7 +255,7 @@ static eitp_status eitp__open_labelled_parts(eitp_training *training, const eitp
     return status ? status : eitp__open_labelled_validation(training, config, names, lacks_some, error);
 }
 
-/* A model with random weights can learn from bytes; one that has weights needs its own tokenizer. */
+/* A model with random weights can learn from bytes; a pretrained one needs its own tokenizer. */
 static eitp_status eitp__open_labels(eitp_training *training, eitp_error *error) {
     const int has_weights = training->is_resumed || training->model_directory;
     eitp__label_names names = EITP__ZERO;
@@ -282,7 +283,7 @@ static eitp_status eitp__open_labels(eitp_training *training, eitp_error *error)
 
 /* ---- Weights of labels ---- */
 
-/* By how often the samples have them. */
+/* Weights labels inversely to their frequency in the samples. */
 static eitp_status eitp__balance_labels(const eitp_training *training, const eitp_model *model,
                                         const eitp_labelled_source *source, float *weights, eitp_error *error) {
     const eitp_host *host = &training->host;
@@ -305,7 +306,7 @@ static eitp_status eitp__balance_labels(const eitp_training *training, const eit
     return status;
 }
 
-/* "balanced", or numbers in the order of the model's labels. */
+/* Sets the weights of labels: "balanced", or numbers in the order of the model's labels. */
 static eitp_status eitp__weigh_labels(const eitp_training *training, const eitp_model *model,
                                       const eitp_labelled_source *source, float *weights, eitp_error *error) {
     const char *text = training->recipe.task.class_weights;

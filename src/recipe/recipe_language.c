@@ -1,4 +1,4 @@
-/* The tasks of windows of text: next tokens, and hidden tokens, which rows of tables may have too. */
+/* The tasks on windows of text: next tokens, and masked tokens, which also work with the rows of tables. */
 #include "data/sample_bytes.h"
 #include "recipe/training.h"
 
@@ -23,7 +23,8 @@ static eitp_status eitp__set_language_shape(eitp_training *training, eitp_error 
     return EITP_OK;
 }
 
-/* A token file whose tokenizer is not named may have bytes. Otherwise the model is saved without a tokenizer. */
+/* Recognizes the tokenizer of bytes if no tokenizer is named for a token file. Any other tokenizer is unknown, and the
+   model is saved without one. */
 static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error *error) {
     const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].file);
     eitp_status status = eitp_tokenizer_create_bytes(&training->host, &training->tokenizer, error);
@@ -38,7 +39,7 @@ static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error
     return EITP_OK;
 }
 
-/* Keeps the tokens of the checkpoint of a token file that has grown. */
+/* If a token file has grown, keeps the tokens that the checkpoint knows. */
 static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error) {
     const eitp_sample_file *file = training->parts[EITP_TRAINING].file;
     const eitp_sample_file_info info = eitp_sample_file_get_info(file);
@@ -50,11 +51,12 @@ static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error)
         return EITP_OK;
     status = eitp__sample_file_find_prefix(file, hash, &training->kept_tokens, error);
     if (!status && training->kept_tokens && !training->trained)
-        eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "the data has grown from %llu to %llu tokens since '%s' was written; the run continues with the "
-                       "first %llu; to train on all of them start a new run from the weights",
-                       (unsigned long long)training->kept_tokens, (unsigned long long)info.token_count,
-                       eitp__training_checkpoint(training), (unsigned long long)training->kept_tokens);
+        eitp__log_line(
+            &training->host, EITP_LOG_WARNING,
+            "the data have grown from %llu to %llu tokens since '%s' was written; the run continues with the "
+            "first %llu; to train on all of them start a new run from the weights",
+            (unsigned long long)training->kept_tokens, (unsigned long long)info.token_count,
+            eitp__training_checkpoint(training), (unsigned long long)training->kept_tokens);
     return status;
 }
 
@@ -102,7 +104,7 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     return status;
 }
 
-/* Conversations are samples, other texts windows. */
+/* Conversations become samples; other text is cut into windows. */
 static eitp_status eitp__open_language(eitp_training *training, eitp_error *error) {
     const eitp_status status = eitp__find_conversations(training, error);
     if (status)
@@ -139,7 +141,7 @@ EITP__PRIVATE const eitp__recipe_task *eitp__language_recipe(void) {
     return &task;
 }
 
-/* ---- Hidden tokens ---- */
+/* ---- Masked tokens ---- */
 
 static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *error) {
     if (!training->shape.bidirectional)
@@ -150,16 +152,16 @@ static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *e
     return EITP_OK;
 }
 
-/* Hidden tokens become the tokenizer's mask token. */
+/* Checks that the tokenizer has a mask token, which replaces masked tokens. */
 static eitp_status eitp__check_mask_token(const eitp_training *training, eitp_error *error) {
     if (!training->tokenizer && training->trained)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' predicts masked tokens and has no tokenizer, which has the mask token; name one as "
+                          "'%s' predicts masked tokens, which requires a tokenizer with a mask token; name one as "
                           "tokenizer",
                           training->trained);
     if (!training->tokenizer)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' has no tokenizer, and task mlm, the default of a %s model for data without labels, "
+                          "'%s' has no tokenizer, and task mlm, the default for a %s model and data without labels, "
                           "needs one with a mask token; name one as tokenizer",
                           eitp__training_source(training), eitp_architecture_name(training->shape.architecture));
     if (eitp_tokenizer_special(training->tokenizer, EITP_MASK) < 0)
@@ -183,7 +185,7 @@ static eitp_status eitp__open_masked_rows(eitp_training *training, eitp_error *e
     return status;
 }
 
-/* Texts may be learned from; tokens have a tokenizer, which must be named. */
+/* Text can train a tokenizer; a token file already has one, which must be named. */
 static eitp_status eitp__find_mask_token(eitp_training *training, int has_rows, eitp_error *error) {
     int is_token_file = 0;
     eitp_status status = EITP_OK;
@@ -202,7 +204,7 @@ static eitp_status eitp__open_masked(eitp_training *training, eitp_error *error)
     return has_rows ? eitp__open_masked_rows(training, error) : eitp__open_windows(training, error);
 }
 
-/* The samples of a part: its rows, or windows of its tokens. */
+/* Returns the samples of a part: its rows, or windows of its tokens. */
 static eitp_status eitp__masked_source(eitp_training *training, eitp_split split, eitp_labelled_source *source,
                                        eitp_error *error) {
     eitp_text_windows *windows = &training->parts[split].windows;

@@ -43,13 +43,13 @@ static eitp_status eitp__read_stored_config(eitp_training *training, void *user,
     const char *directory = checkpoint ? checkpoint : training->model_directory;
     const eitp_status status = eitp_model_config_read(&training->host, directory, &training->stored, error);
     (void)user;
-    /* Weights that cannot be opened are an error when they are loaded. */
+    /* Weights that cannot be opened cause an error when they are loaded. */
     if (!status && eitp_model_dtype_read(&training->host, directory, &training->stored_dtype, NULL))
         training->stored_dtype = EITP_F32;
     return status;
 }
 
-/* A resumed run keeps its model, which init must still describe, if it can be read. */
+/* A resumed run keeps its model. If `init` can be read, it must still describe it. */
 static eitp_status eitp__compare_named_shape(eitp_training *training, eitp_error *error) {
     const eitp_transformer_config *was = &training->stored, *is = &training->shape;
     if (eitp__read_named_shape(training, NULL) ||
@@ -65,7 +65,8 @@ static eitp_status eitp__compare_named_shape(eitp_training *training, eitp_error
         (long long)is->heads, (long long)is->width);
 }
 
-/* Sizes change random weights; those of a directory are as they are, and a resumed run keeps its own. */
+/* Checks the sizes in the recipe: they apply to random weights only; a directory has its own, and a resumed run keeps
+   its own. */
 static eitp_status eitp__check_asked_sizes(const eitp_training *training, eitp_error *error) {
     static const char *const names[] = {"vocab_size", "layers", "heads", "width", "positions"};
     const char *checkpoint = eitp__training_checkpoint(training);
@@ -112,7 +113,7 @@ EITP__PRIVATE const eitp__recipe_task *eitp__task_of_shape(const eitp_transforme
     return shape->bidirectional ? eitp__masked_recipe() : eitp__language_recipe();
 }
 
-/* A decoder learns the text of a table, unless it is told to learn the labels. */
+/* A decoder learns the text of a table, unless the task is to learn the labels. */
 static void eitp__report_unused_labels(const eitp_training *training) {
     static const char *const tasks[] = {"", "classify", "tokens"}; /* by eitp__labels_found */
     eitp__labels_found found = EITP__LABELS_NONE;
@@ -125,7 +126,7 @@ static void eitp__report_unused_labels(const eitp_training *training) {
             tasks[found]);
 }
 
-/* For EITP_TASK_AUTO what model and data say: labels, where one of them has any. */
+/* For EITP_TASK_AUTO: infers the task from model and data. If either has labels, it is to predict them. */
 static eitp_status eitp__choose_task(eitp_training *training, eitp_error *error) {
     const eitp_transformer_config *shape = &training->shape;
     const eitp__recipe_task *const kinds[] = {
@@ -230,8 +231,8 @@ EITP__PRIVATE eitp_status eitp__training_create_model(const eitp_training *train
     return status ? status : eitp__adapt_model(&training->recipe.model, *model, error);
 }
 
-/* What the directory lacks is random by the seed; with adapters, whose checkpoints do not have it, always the same. A
-   classifier of another kind may have the same names there. */
+/* Parameters missing from the directory are initialized from the seed; with adapters, whose checkpoints lack them,
+   always in the same way. A classifier of another kind may have the same names there. */
 static eitp_status eitp__load_start(eitp_training *training, void *user, eitp_error *error) {
     const char *directory = training->base ? training->base : training->model_directory;
     eitp_load_config config = EITP__ZERO;
@@ -244,7 +245,7 @@ static eitp_status eitp__load_start(eitp_training *training, void *user, eitp_er
     return status ? status : eitp_model_load_weights_with(training->model, directory, &config, error);
 }
 
-/* Adapters on top of a random language head would have to find it again: it must be trained and saved with them. */
+/* Refuses adapters on a random language head that is not trained with them: it would not be saved. */
 static eitp_status eitp__check_adapted_head(const eitp_training *training, eitp_error *error) {
     const eitp_lora_config lora = eitp_model_lora_config(training->model);
     if (!lora.rank || eitp_head_has_labels(training->shape.head) || (lora.saved & EITP_LORA_SAVES_HEAD) ||
@@ -255,7 +256,7 @@ static eitp_status eitp__check_adapted_head(const eitp_training *training, eitp_
                       "lora_modules_to_save to lm_head), or train without adapters first");
 }
 
-/* Loads the weights that the adapters of a checkpoint belong to: of the directory that the recipe names, or they. */
+/* Loads the base weights of the adapters in a checkpoint, from the directory named by the recipe or by the adapters. */
 static eitp_status eitp__load_base(eitp_training *training, const char *checkpoint, eitp_error *error) {
     char named[4096];
     eitp_lora_config lora;
@@ -269,7 +270,7 @@ static eitp_status eitp__load_base(eitp_training *training, const char *checkpoi
     return status ? status : eitp__read_directory(training, path, &training->base, eitp__load_start, NULL, error);
 }
 
-/* Random weights of a shape. A file with it may have keys that eitp does not use, which are kept. */
+/* Initializes a shape with random weights. Keys of its file that eitp does not use are kept. */
 static eitp_status eitp__initialize_shape(eitp_training *training, eitp_error *error) {
     const char *shape = training->recipe.model.shape;
     eitp_status status = eitp_model_initialize(training->model, training->recipe.trainer.seed, error);
@@ -279,7 +280,7 @@ static eitp_status eitp__initialize_shape(eitp_training *training, eitp_error *e
                                          &training->model->other_keys, error);
 }
 
-/* A resume loads the weights with the rest of its state, except those that adapters belong to. */
+/* A resume loads the weights with the rest of its state, except the base weights of adapters. */
 EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *recipe = &training->recipe.model;
     const char *checkpoint = eitp__training_checkpoint(training);
@@ -306,7 +307,7 @@ EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eit
 static eitp_status eitp__read_unopened_shape(const eitp_recipe *recipe, eitp_training *training, eitp_error *error) {
     eitp_status status;
     training->host = recipe->context.host;
-    training->host.log.write = NULL; /* opening says what there is to say */
+    training->host.log.write = NULL; /* opening logs all messages */
     training->recipe = *recipe;
     training->parts[EITP_TRAINING].paths = &training->recipe.data.training;
     training->is_resumed = recipe->run.resume == EITP_RESUME_NAMED && recipe->run.checkpoint;

@@ -1,4 +1,4 @@
-/* The tokenizer that a new run of random weights trains on its text. */
+/* The tokenizer that a new run with random weights trains on its text. */
 #include "recipe/training.h"
 
 /* ---- Its size ---- */
@@ -7,7 +7,7 @@ static eitp_tokenizer_family eitp__new_family(const eitp_training *training) {
     return training->shape.bidirectional ? EITP_TOKENIZER_ROBERTA : EITP_TOKENIZER_GPT2;
 }
 
-/* No more than the model's vocabulary, if that is fixed. */
+/* Returns the size of the vocabulary, at most the model's if that is fixed. */
 static int64_t eitp__new_vocabulary(const eitp_training *training, uint64_t text_bytes) {
     const eitp_model_recipe *recipe = &training->recipe.model;
     const int64_t size = eitp_tokenizer_train_size(eitp__new_family(training), text_bytes);
@@ -15,22 +15,22 @@ static int64_t eitp__new_vocabulary(const eitp_training *training, uint64_t text
     return is_fixed && training->shape.vocabulary < size ? training->shape.vocabulary : size;
 }
 
-/* That of a tokenizer which has learned nothing: bytes and special tokens. */
+/* Returns the size of a tokenizer that has learned nothing: bytes and special tokens. */
 static int64_t eitp__least_vocabulary(const eitp_training *training) {
     return eitp_tokenizer_train_size(eitp__new_family(training), 0);
 }
 
 /* ---- Its text ---- */
 
-/* The text of the training data, piece by piece: of files, or of the rows of a table. */
+/* The text of the training data, in pieces: from files, or from the rows of a table. */
 typedef struct eitp__training_text {
     eitp_training *training;
     eitp_text_files *files;
     eitp_text_source source;
     eitp_table *table;
     eitp_example_source rows;
-    eitp_text parts[2]; /* of the row that is read: its text and its second text; bytes NULL: it was passed on */
-    int is_between;     /* the last piece ended a text */
+    eitp_text parts[2]; /* text and second text of the current row; bytes NULL: already returned */
+    int is_between;     /* the last piece ended a document */
     uint64_t bytes, all_bytes;
 } eitp__training_text;
 
@@ -43,7 +43,7 @@ static eitp_status eitp__read_next_row(eitp__training_text *text, int *is_end, e
     return status;
 }
 
-/* Each text of a row is a piece, and a text of its own. */
+/* Returns each text column of a row as a piece and a separate document. */
 static eitp_status eitp__read_row_text(eitp__training_text *text, const char **piece, size_t *size, eitp_error *error) {
     int is_end = 0;
     *piece = "";
@@ -86,7 +86,7 @@ static eitp_status eitp__read_training_text(void *user, const char **piece, size
     return text->table ? eitp__read_row_text(text, piece, size, error) : eitp__read_file_text(text, piece, size, error);
 }
 
-/* What is to be said of the text is said when it is packed. */
+/* Reports nothing about the text; packing does. */
 static eitp_status eitp__open_training_text(eitp_training *training, int has_rows, eitp__training_text *text,
                                             eitp_error *error) {
     const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
@@ -114,7 +114,7 @@ static void eitp__close_training_text(eitp__training_text *text) {
     eitp_text_files_close(text->files);
 }
 
-/* The input of the program can be read once: it is copied, for as long as the data are opened. */
+/* The input of the program can be read only once: it is copied while the data are open. */
 static eitp_status eitp__copy_input(eitp_training *training, eitp_error *error) {
     const char *directory = training->recipe.run.directory;
     eitp_text_source *input = &training->recipe.data.input;
@@ -139,7 +139,7 @@ EITP__PRIVATE void eitp__training_release_input(eitp_training *training) {
 
 /* ---- Training it ---- */
 
-/* A small part of what the run may have. */
+/* Returns a small part of the run's memory budget. */
 static uint64_t eitp__tokenizer_memory(const eitp_training *training) {
     const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)64 << 20;
     uint64_t budget = training->recipe.memory.budget;
@@ -175,7 +175,7 @@ static eitp_status eitp__count_new_tokens(void *user, const int32_t *ids, size_t
     return EITP_OK;
 }
 
-/* A text of fewer tokens may not fill a window of each part, where its bytes do. */
+/* Shorter text may not fill a window of each part with tokens, although it does with bytes. */
 enum { EITP__FEWEST_TOKENS = 4096 };
 
 static eitp_status eitp__has_enough_tokens(eitp_training *training, int has_rows, int *has_enough, eitp_error *error) {

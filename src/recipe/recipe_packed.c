@@ -1,12 +1,12 @@
-/* What the texts of a resumed run were packed into, whatever became of them. */
+/* The packed files of a resumed run, regardless of changes to the source files. */
 #include "recipe/training.h"
 
-/* What a part is in the run: the data that a trained model is evaluated on may be the validation data. */
+/* Returns the role of a part in the run: the data that a trained model is evaluated on may be its validation data. */
 static eitp_split eitp__run_split(const eitp_training *training, eitp_split split) {
     return split == EITP_TRAINING ? training->packed_as : split;
 }
 
-/* The checkpoint has the hash of the training part. */
+/* True if the checkpoint has the hash of the training part. */
 static int eitp__has_training_part(const eitp_training *training, const eitp_sample_file *file) {
     const double fraction = training->recipe.data.validation.count ? 0 : training->recipe.data.validation_fraction;
     eitp_labelled_part *kept = NULL, *held = NULL;
@@ -17,8 +17,8 @@ static int eitp__has_training_part(const eitp_training *training, const eitp_sam
     return is_it;
 }
 
-/* The checkpoint names the training data by their hash, and not the validation data: any other file of the same kind
-   and tokenizer is theirs. */
+/* True if a file can have the data of a part. The checkpoint identifies the training data by their hash, but not the
+   validation data: any other file of the same kind and tokenizer counts. */
 static int eitp__has_its_data(const eitp_training *training, eitp_split split, int is_labelled, const char *path) {
     eitp_sample_file_info info;
     eitp_sample_file *file;
@@ -39,8 +39,8 @@ static int eitp__has_its_data(const eitp_training *training, eitp_split split, i
     return is_it;
 }
 
-/* The path of a file in the directory of packed data that has the data of the run, in a new text; NULL: none. `except`
-   is not one; it may be NULL. */
+/* Returns the path of a file with the data of the run in the directory of packed data as a new string, or NULL. Skips
+   `except`, which may be NULL. */
 static char *eitp__search_packed(const eitp_training *training, eitp_split split, int is_labelled, const char *except) {
     const eitp_host *host = &training->host;
     char *directory = eitp__join_path(host, training->recipe.run.directory, "data"), *found = NULL;
@@ -68,8 +68,8 @@ EITP__PRIVATE int eitp__has_packed(const eitp_training *training, eitp_split spl
     return has_one;
 }
 
-/* The file of a part, or NULL. That of the validation data is another one than that of the training data, of which a
-   trained model that is evaluated on the validation data has none open. */
+/* Returns the file of a part, or NULL. The validation file must differ from the training file, which is not open if a
+   trained model is evaluated on validation data. */
 static char *eitp__find_packed(eitp_training *training, eitp_split split, int is_labelled) {
     char *found, *trained;
     if (split == EITP_VALIDATION || training->packed_as == EITP_TRAINING)
@@ -83,7 +83,7 @@ static char *eitp__find_packed(eitp_training *training, eitp_split split, int is
     return found;
 }
 
-/* True if the file that the texts would be packed into now has the data of the run. */
+/* True if the file that the source files would be packed into now has the data of the run. */
 static int eitp__is_expected(const eitp_training *training, eitp_split split, int is_labelled, const char *path) {
     const char *trained = training->parts[EITP_TRAINING].path;
     return !(split == EITP_VALIDATION && trained && !strcmp(trained, path)) &&
@@ -112,13 +112,13 @@ EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split
 static void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
                             const eitp_error *why) {
     if (status)
-        eitp__log_line(&training->host, EITP_LOG_WARNING, "%s; packing the texts again", why->message);
+        eitp__log_line(&training->host, EITP_LOG_WARNING, "%s; packing the data again", why->message);
     else
         eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", part->path);
 }
 
-/* Fails if an earlier version has packed the labels of a file, with the white space around them, or a conversation
-   without its weights. */
+/* Fails for files packed by earlier versions, in which labels include the white space around them, or conversations
+   lack their weights. */
 static eitp_status eitp__check_row_rules(const eitp_sample_file *file, const char *path, eitp_error *error) {
     const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     if (!info.problem || info.row_rules)
@@ -145,25 +145,24 @@ EITP__PRIVATE int eitp__part_is_packed(const eitp_training *training, const eitp
     return !status;
 }
 
-/* Logs what a resumed run continues with, or what a trained model is evaluated on. */
+/* Logs the packed data that a resumed run continues with, or that a trained model is evaluated on. */
 static void eitp__log_found(const eitp_training *training, eitp_split split, const char *path) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const int lacks_text = eitp__lacks_text(training, split) && !eitp__part_has_input(training, split);
     if (!training->trained)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "the text of %s %s since '%s' was written; the run continues with what it was packed into, "
+                       "the text of %s %s since '%s' was written; the run continues with the packed data "
                        "'%s'; to train on other text, start a new run from the weights of '%s'",
                        split == EITP_TRAINING ? "data" : "val_data",
                        eitp__lacks_text(training, split) ? "has gone missing" : "has changed or moved", checkpoint,
                        path, checkpoint);
     else if (lacks_text)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "the text of the run has gone missing since '%s' was written; what it was packed into is "
-                       "evaluated: '%s'",
+                       "the text of the run has gone missing since '%s' was written; evaluating "
+                       "the packed data: '%s'",
                        checkpoint, path);
     else
-        eitp__log_line(&training->host, EITP_LOG_INFO, "evaluating what the text of the run was packed into: '%s'",
-                       path);
+        eitp__log_line(&training->host, EITP_LOG_INFO, "evaluating the packed data of the run: '%s'", path);
 }
 
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, int is_labelled,

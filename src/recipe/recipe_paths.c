@@ -1,4 +1,4 @@
-/* The paths of a recipe, and those of the data that a run has packed. */
+/* The paths of a recipe, and of the data that a run has packed. */
 #include "recipe/training.h"
 
 /* ---- Models and tokenizers ---- */
@@ -41,8 +41,8 @@ EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char
 
 EITP__PRIVATE eitp_status eitp__fail_removed(const char *directory, eitp_error *error) {
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "'%s' was removed while it was read: a run that trains there keeps its newest checkpoints; name "
-                      "the output directory, or best_model or latest_model in it",
+                      "'%s' was removed while it was being read: a run training there keeps only its newest "
+                      "checkpoints; pass the output directory, or best_model or latest_model in it",
                       directory);
 }
 
@@ -58,7 +58,7 @@ EITP__PRIVATE eitp_status eitp__read_directory(eitp_training *training, const ch
         if (!status || !*directory || eitp__recipe_path_kind(&training->host, *directory, NULL, &kind, NULL) ||
             kind != EITP_PATH_MISSING)
             return status;
-        if (!strcmp(path, *directory)) /* it cannot mean another one now */
+        if (!strcmp(path, *directory)) /* it cannot refer to another one now */
             return eitp__fail_removed(path, error);
         eitp__release_text(&training->host, *directory);
         *directory = NULL;
@@ -91,8 +91,8 @@ EITP__PRIVATE eitp_status eitp__make_packed_directory(const eitp_training *train
         return EITP_OK;
     if (training->trained && !training->resumed.data.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' has no run whose directory texts could be packed into; set data.packed to a file for "
-                          "them, or name a token file",
+                          "'%s' has no run directory to pack the data into; set data.packed to a file "
+                          "or name a token file",
                           training->trained);
     path = eitp__join_path(&training->host, training->recipe.run.directory, "data");
     status = path ? eitp__make_directories(&training->host, path, error)
@@ -101,7 +101,7 @@ EITP__PRIVATE eitp_status eitp__make_packed_directory(const eitp_training *train
     return status;
 }
 
-/* True for the names that packed data gets, and for those of unfinished files. */
+/* True for the names of packed data and of unfinished files. */
 static int eitp__is_packed_name(const char *name) {
     static const char *const endings[] = {".tokens", ".tokens.partial", ".labelled", ".labelled.partial"};
     const size_t digits = strspn(name, "0123456789abcdef");

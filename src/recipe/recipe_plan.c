@@ -1,10 +1,10 @@
-/* From a recipe to a configuration that fits in memory. */
+/* Planning: finds a configuration of a recipe that fits in memory. */
 #include "io/model_directory.h"
 #include "recipe/training.h"
 #include "run/internal.h"
 
-/* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives the kernels avx512 and products of
-   openblas. Any other products are eitp's own. */
+/* Parses the numerics of a run. "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives the kernels
+   avx512 and products of openblas. All other products are eitp's own. */
 static void eitp__follow_numerics(const char *numerics, char isa[EITP__ISA_SIZE], eitp_context_config *config) {
     const char *first = strchr(numerics, '-'), *second = first ? strchr(first + 1, '-') : NULL;
     if (!second || strncmp(numerics, "cpu-", 4) || config->isa)
@@ -25,13 +25,13 @@ static int eitp__can_create(const eitp_context_config *config) {
     return can;
 }
 
-/* True if a variable of the environment has a value other than this. */
+/* True if an environment variable has a value other than this. */
 static int eitp__names_another(const char *variable, const char *value) {
     const char *named = getenv(variable);
     return named && *named && value && strcmp(named, value) != 0;
 }
 
-/* A resumed run keeps its kernels, where the machine has them and neither program nor environment names others. */
+/* A resumed run keeps its kernels, if the machine supports them and neither program nor environment sets others. */
 static void eitp__keep_kernels(eitp_training *training, eitp_context_config *config) {
     const eitp_context_config given = *config;
     if (!training->is_resumed)
@@ -63,7 +63,7 @@ static size_t eitp__record_bytes(const void *user, const eitp_task *task) {
     return eitp_run_record_bytes(&config, task);
 }
 
-/* The optimizer with a name that is a choice of the setting. */
+/* Returns the optimizer for a choice of the setting. */
 static eitp_optimizer eitp__find_optimizer(const char *name) {
     int found = 0;
     while (found < EITP_OPTIMIZER_COUNT && strcmp(eitp_optimizer_get((eitp_optimizer)found)->name, name) != 0)
@@ -75,7 +75,7 @@ static int eitp__is_auto(const char *text) {
     return !text || !strcmp(text, "auto");
 }
 
-/* A resumed run keeps its precision and optimizer where the recipe leaves them open. */
+/* A resumed run keeps its precision and optimizer if the recipe leaves them open. */
 static void eitp__describe_numbers(eitp_training *training) {
     const eitp_memory_recipe *memory = &training->recipe.memory;
     eitp_fit *fit = &training->fit;
@@ -90,7 +90,7 @@ static void eitp__describe_numbers(eitp_training *training) {
     fit->trainer.optimizer_config.optimizer = fit->any_optimizer ? EITP_ADAMW : eitp__find_optimizer(memory->optimizer);
 }
 
-/* The recipe's budget, or the free memory. */
+/* Returns the recipe's budget, or the free memory. */
 static eitp_status eitp__find_budget(const eitp_training *training, size_t *budget, eitp_error *error) {
     char text[16];
     eitp_memory_info info;
@@ -106,7 +106,7 @@ static eitp_status eitp__find_budget(const eitp_training *training, size_t *budg
     return status;
 }
 
-/* The same for a GPU's own memory. */
+/* Like eitp__find_budget, for a GPU's own memory. */
 static eitp_status eitp__find_device_budget(const eitp_training *training, eitp_fit *fit, eitp_error *error) {
     const eitp_memory_recipe *memory = &training->recipe.memory;
     eitp_device_memory found;
@@ -118,7 +118,7 @@ static eitp_status eitp__find_device_budget(const eitp_training *training, eitp_
     status = eitp_fit_device_memory(fit, &found, error);
     fit->device_budget = status ? 0 : (size_t)eitp_device_budget_default(&found, memory->gpu_mem_max);
     if (fit->device_budget)
-        eitp__log_line(&training->host, EITP_LOG_INFO, "GPU memory budget: %s, of %s that are free",
+        eitp__log_line(&training->host, EITP_LOG_INFO, "GPU memory budget: %s of %s free",
                        eitp_format_bytes(fit->device_budget, texts[0], sizeof texts[0]),
                        eitp_format_bytes(found.free, texts[1], sizeof texts[1]));
     return status;
@@ -150,7 +150,7 @@ EITP__PRIVATE eitp_status eitp__training_split(eitp_training *training, eitp_err
     if (!status && !training->validates && training->prompt_tokens)
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
-            "sample_prompt requires validation data, since texts are written at evaluations; set val_data "
+            "sample_prompt requires validation data, since samples are generated at evaluations; set val_data "
             "or val_fraction");
     return status;
 }
@@ -199,7 +199,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
 
 /* ---- The run ---- */
 
-/* Validation samples of a spot evaluation, by which a collapse of the posterior is noticed. */
+/* Validation samples of a spot evaluation, enough to detect a posterior collapse. */
 enum { EITP__VAE_SPOT_SAMPLES = 256 };
 
 /* True if a checkpoint is due before the last step. */

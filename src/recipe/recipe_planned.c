@@ -1,7 +1,8 @@
-/* A recipe whose data need not be there, or only in part: it is planned with random samples of the same shape. */
+/* A recipe whose data may be missing or incomplete: it is planned with random samples of the same shape. */
 #include "recipe/training.h"
 
-/* A new classifier has two labels, or one number; the data would tell, and memory hardly depends on it. */
+/* Assumes two labels, or one number, for a new classifier. The data would determine it, but memory hardly depends on
+   it. */
 static void eitp__presume_labels(eitp_training *training) {
     eitp_transformer_config *shape = &training->shape;
     if (!eitp_head_has_labels(shape->head))
@@ -11,7 +12,7 @@ static void eitp__presume_labels(eitp_training *training) {
         shape->labels = shape->problem == EITP_PROBLEM_REGRESSION ? 1 : 2;
 }
 
-/* The vocabulary that opening would give random weights, at most. */
+/* Sets the maximum vocabulary that opening would give random weights. */
 static eitp_status eitp__presume_vocabulary(eitp_training *training, int has_rows, eitp_error *error) {
     int is_token_file = 0;
     eitp_status status = EITP_OK;
@@ -56,7 +57,7 @@ EITP__PRIVATE eitp_status eitp__open_planned(eitp_training *training, eitp_error
     return status || !training->tokenizer ? status : eitp__sample_texts_check(training, error);
 }
 
-/* The length is the one that train would give its samples, at most. */
+/* Uses the maximum length that training would give its samples. */
 EITP__PRIVATE void eitp__training_split_random(eitp_training *training) {
     const eitp_data_recipe *data = &training->recipe.data;
     const int is_vae = training->kind->kind == EITP_TASK_VAE;

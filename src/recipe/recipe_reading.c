@@ -1,4 +1,4 @@
-/* How the texts of a recipe are read. */
+/* Reading the files of a recipe. */
 #include "data/row_reader.h"
 #include "data/sample_header.h"
 #include "recipe/training.h"
@@ -41,7 +41,7 @@ EITP__PRIVATE int eitp__part_has_rows(const eitp_training *training, eitp_split 
 
 /* ---- Token files ---- */
 
-/* A file that begins as one of either kind, whole or not. */
+/* Sets *is_one to 1 if a file starts like either kind of token file, complete or not. */
 static eitp_status eitp__starts_as_token_file(const eitp_host *host, const char *path, int *is_one, eitp_error *error) {
     eitp__file file = EITP__ZERO;
     unsigned char bytes[EITP__SAMPLE_MAGIC_SIZE];

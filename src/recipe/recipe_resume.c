@@ -1,4 +1,5 @@
-/* A resumed recipe beside what the run has recorded: what it must keep, and data that it reads otherwise. */
+/* Comparison of a resumed recipe with the record of its run: settings that it must keep, and changes in how the data
+   are read. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/setting_table.h"
@@ -15,10 +16,10 @@ static int eitp__values_equal(const eitp__recipe_walk *walk, const eitp_recipe *
     return eitp__setting_equal(walk->setting, eitp__recipe_values(a, walk), eitp__recipe_values(b, walk));
 }
 
-/* ---- What a resumed run keeps ---- */
+/* ---- Settings that a resumed run keeps ---- */
 
-/* True for a choice that the checkpoint itself does not have. Sizes, adapters and the tokenizer are compared with the
-   checkpoint; directories of weights may have been moved, and have no part in it. */
+/* True for a setting that the checkpoint itself does not contain. Sizes, adapters and the tokenizer are compared with
+   the checkpoint; directories of weights may have been moved and are not compared. */
 static int eitp__keeps_setting(const eitp__recipe_walk *walk) {
     static const char *const names[] = {"freeze", "latent_input"};
     for (size_t i = 0; i < EITP__COUNT(names); i++) {
@@ -52,9 +53,10 @@ static eitp_status eitp__check_kept_settings(const eitp_training *training, cons
     return EITP_OK;
 }
 
-/* ---- Data that are read otherwise ---- */
+/* ---- Changes in how the data are read ---- */
 
-/* Lists the settings that differ from the recorded ones. Those with their defaults are the run's. */
+/* Lists the settings that differ from the recorded ones. Settings with their default values do not count: the run's
+   are used. */
 static void eitp__list_differences(const eitp_training *training, const eitp_recipe *recorded, char *names,
                                    size_t size) {
     const eitp_recipe defaults = eitp_recipe_default();
@@ -70,7 +72,7 @@ static void eitp__list_differences(const eitp_training *training, const eitp_rec
     }
 }
 
-/* Reads what the run.json of the checkpoint records of them; *found is 0 without one that is understood. */
+/* Reads these settings from the run.json of the checkpoint. *found is 0 if it is missing or cannot be parsed. */
 static eitp_status eitp__read_recorded(const eitp_training *training, eitp_recipe *recorded, int *found,
                                        eitp_error *error) {
     const size_t limit = (size_t)1 << 24;
@@ -106,7 +108,7 @@ EITP__PRIVATE eitp_status eitp__training_compare_record(eitp_training *training,
     int found = 0;
     eitp_status status = EITP_OK;
     training->read_otherwise[0] = 0;
-    recorded.task.block_size = training->resumed.rows; /* of windows whose length was left open */
+    recorded.task.block_size = training->resumed.rows; /* for windows whose length was left open */
     if (!training->is_resumed || training->trained)
         return EITP_OK;
     status = eitp__read_recorded(training, &recorded, &found, error);

@@ -1,4 +1,4 @@
-/* Rows of a recipe's texts as labelled files, and their parts. */
+/* Labelled files of a recipe, packed from rows, and their parts. */
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "data/labelled_part.h"
@@ -18,14 +18,14 @@ EITP__PRIVATE void eitp__settle_block_size(eitp_training *training) {
     const int64_t given = training->recipe.task.block_size, used = eitp__training_max_length(training);
     if (given > used)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "block_size is above the model's %lld positions (got %lld): texts are cut at %lld tokens",
+                       "block_size is above the model's %lld positions (got %lld): samples are cut to %lld tokens",
                        (long long)used, (long long)given, (long long)used);
     training->recipe.task.block_size = used;
 }
 
 /* ---- Labels in the data ---- */
 
-/* A directory of texts without directories in it just has texts. */
+/* Sets *is_plain to 1 for a directory without subdirectories, whose files are just text. */
 static eitp_status eitp__is_plain_directory(const eitp_host *host, const char *path, int *is_plain, eitp_error *error) {
     eitp_path_kind kind;
     eitp__buffer names;
@@ -44,7 +44,7 @@ static eitp_status eitp__is_plain_directory(const eitp_host *host, const char *p
     return status;
 }
 
-/* Sets *is_text to 1 if the data have no labels by what they are: not a table, or not to be read twice. */
+/* Sets *is_text to 1 if the data are not searched for labels: they are not a table, or cannot be read twice. */
 static eitp_status eitp__is_only_text(const eitp_training *training, int *is_text, eitp_error *error) {
     const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
     eitp_status status = EITP_OK;
@@ -57,7 +57,7 @@ static eitp_status eitp__is_only_text(const eitp_training *training, int *is_tex
     return status;
 }
 
-/* True if it says nothing of the data, and the run must not depend on it. */
+/* True if the failure concerns the machine rather than the data, so that the run must not depend on it. */
 static int eitp__is_of_machine(eitp_status status) {
     return status == EITP_ERROR_IO || status == EITP_ERROR_MEMORY || status == EITP_ERROR_INTERRUPTED;
 }
@@ -164,14 +164,14 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
                        (long long)info.max_length, eitp__clock() - started, part->path);
     if (!status && eitp_table_get_statistics(packing.table).has_weights && eitp_head_has_labels(training->kind->head))
         eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "'%s' has a column of weights, which is not used, since it may be something else; name it as "
-                       "weight_column if it has the weight of each row in the loss",
+                       "'%s' has a column that may contain weights, which is ignored; name it as "
+                       "weight_column if it contains the weight of each row in the loss",
                        rows.texts.paths[0]);
     eitp_table_close(packing.table);
     return status;
 }
 
-/* What decides the samples, besides the files. */
+/* Returns a hash of everything that determines the samples, except the files. */
 static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_split split,
                                          const eitp__sample_config *config) {
     const eitp_data_recipe *data = &training->recipe.data;
@@ -195,23 +195,22 @@ static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_spl
     return hash;
 }
 
-/* What is worth knowing of the data: what was cut, left out or repeated. */
+/* Warns of samples that were cut, left out or repeated. */
 static void eitp__report_samples(const eitp_training *training, const eitp_sample_file_info *info) {
     const eitp_host *host = &training->host;
     const char *left_out = info->dedup ? "left them out" : "leaves them out";
     if (info->cut_samples)
         eitp__log_line(
             host, EITP_LOG_WARNING,
-            "%llu of %llu texts are longer than %lld tokens and lost %llu tokens; block_size sets the length",
+            "%llu of %llu samples exceed %lld tokens and lost %llu tokens in all; block_size sets the length",
             (unsigned long long)info->cut_samples, (unsigned long long)info->sample_count,
             (long long)info->sequence.max_length, (unsigned long long)info->cut_ids);
     if (info->cut_samples && info->second_vocabulary)
         eitp__log_line(host, EITP_LOG_WARNING,
-                       "the encoder reads at most %lld tokens of a text; what it does not read counts among them",
+                       "the encoder reads at most %lld tokens of a sample; tokens that it does not read are included",
                        (long long)info->second_sequence.max_length);
     if (info->cut_words)
-        eitp__log_line(host, EITP_LOG_WARNING,
-                       "%llu words are among what they lost: they and their labels are left out",
+        eitp__log_line(host, EITP_LOG_WARNING, "the cut removed %llu words and their labels",
                        (unsigned long long)info->cut_words);
     if (info->skipped)
         eitp__log_line(host, EITP_LOG_WARNING, "%llu bad rows were skipped", (unsigned long long)info->skipped);
@@ -219,11 +218,11 @@ static void eitp__report_samples(const eitp_training *training, const eitp_sampl
         eitp__log_line(host, EITP_LOG_WARNING, "%llu rows repeat an earlier one; dedup %s",
                        (unsigned long long)info->repeated, left_out);
     if (info->ambiguous)
-        eitp__log_line(host, EITP_LOG_WARNING, "%llu rows have texts that occur with different labels; dedup %s",
+        eitp__log_line(host, EITP_LOG_WARNING, "%llu rows have text that occurs with different labels; dedup %s",
                        (unsigned long long)info->ambiguous, left_out);
 }
 
-/* Where the texts are packed. A resumed run has packed its training data when their labels were not known yet. */
+/* Returns the path to pack to. A resumed run has packed its training data when their labels were not known yet. */
 static char *eitp__first_path(const eitp_training *training, eitp_split split, const eitp__sample_config *config) {
     eitp__sample_config first = *config;
     char *path;
@@ -269,7 +268,7 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
 
 /* ---- Parts ---- */
 
-/* Texts that are in both parts make the validation look better than it is. */
+/* Warns of samples that are in both parts, which make validation results too optimistic. */
 EITP__PRIVATE eitp_status eitp__report_overlap(eitp_training *training, eitp_error *error) {
     const eitp_labelled_part *held = training->parts[EITP_VALIDATION].samples;
     uint64_t count = 0;
@@ -277,12 +276,11 @@ EITP__PRIVATE eitp_status eitp__report_overlap(eitp_training *training, eitp_err
     if (training->validates && held)
         status = eitp__labelled_overlap(training->parts[EITP_TRAINING].samples, held, &count, error);
     if (!status && count)
-        eitp__log_line(
-            &training->host, EITP_LOG_WARNING,
-            "%llu of %llu validation texts %s also in the training data: the validation is optimistic; dedup removes "
-            "repeats within the data",
-            (unsigned long long)count, (unsigned long long)eitp_labelled_part_source(held).count,
-            count == 1 ? "is" : "are");
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "%llu of %llu validation samples %s also in the training data, so validation is too optimistic; "
+                       "dedup removes repeats within the data",
+                       (unsigned long long)count, (unsigned long long)eitp_labelled_part_source(held).count,
+                       count == 1 ? "is" : "are");
     return status;
 }
 

@@ -1,10 +1,10 @@
-/* The chat template of a recipe, and how conversations are encoded with it. */
+/* The chat template of a recipe, and the encoding of conversations with it. */
 #include "base/checksum.h"
 #include "base/files.h"
 #include "recipe/training.h"
 #include "text/template_file.h"
 
-/* Reads the template that the recipe names, a file or one that the library knows. */
+/* Reads the template that the recipe names: a file, or a built-in one. */
 EITP__PRIVATE eitp_status eitp__training_set_chat_template(eitp_training *training, eitp_error *error) {
     const char *name = training->recipe.model.chat_template, *known = eitp__chat_template_named(name);
     eitp__buffer text;

@@ -1,12 +1,12 @@
-/* The texts that a recipe owns. */
+/* The strings that a recipe owns. */
 #include "base/setting_table.h"
 #include "recipe/recipe_settings.h"
 
-/* Blocks of memory that are freed together; the first one is what eitp_recipe.texts points to. */
+/* Memory blocks that are freed together; eitp_recipe.texts points to the first. */
 typedef struct eitp__recipe_block {
     struct eitp__recipe_block *next;
     eitp_host host;
-    size_t size; /* with this header */
+    size_t size; /* including this header */
 } eitp__recipe_block;
 
 EITP__PRIVATE void *eitp__recipe_allocate(const eitp_host *host, eitp_recipe *recipe, size_t size) {
@@ -32,7 +32,7 @@ EITP__PRIVATE eitp_status eitp__recipe_set_text(const eitp_host *host, eitp_reci
                                                 const char *text, eitp_error *error) {
     const char *copy = text ? eitp__recipe_keep(host, recipe, text, strlen(text)) : NULL;
     if (text && !copy)
-        return eitp__fail_memory(error, strlen(text), "a text of a recipe");
+        return eitp__fail_memory(error, strlen(text), "a string of a recipe");
     *member = copy;
     return EITP_OK;
 }
@@ -43,11 +43,11 @@ static eitp_status eitp__recipe_copy_list(const eitp_host *host, eitp_recipe *co
     const eitp_text_list list = eitp__setting_texts(walk->setting, values);
     const char **texts = (const char **)eitp__recipe_allocate(host, copy, (list.count + 1) * sizeof *texts);
     if (!texts)
-        return eitp__fail_memory(error, list.count * sizeof *texts, "the texts of a recipe");
+        return eitp__fail_memory(error, list.count * sizeof *texts, "the strings of a recipe");
     for (size_t i = 0; i < list.count; i++) {
         texts[i] = eitp__recipe_keep(host, copy, list.texts[i], strlen(list.texts[i]));
         if (!texts[i])
-            return eitp__fail_memory(error, strlen(list.texts[i]), "a text of a recipe");
+            return eitp__fail_memory(error, strlen(list.texts[i]), "a string of a recipe");
     }
     return eitp_setting_set_texts(walk->setting, texts, list.count, values, error);
 }

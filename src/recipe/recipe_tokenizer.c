@@ -1,4 +1,4 @@
-/* The tokenizer of a recipe, and the vocabulary that follows from it. */
+/* The tokenizer of a recipe, and the vocabulary derived from it. */
 #include "io/latent_directory.h"
 #include "recipe/training.h"
 
@@ -23,7 +23,7 @@ static eitp_status eitp__load_tokenizer_at(eitp_training *training, eitp_error *
     return status;
 }
 
-/* A directory that is called so is "./bytes". */
+/* True for the built-in tokenizer; a directory of that name is "./bytes". */
 static int eitp__names_bytes(const char *name) {
     return !strcmp(name, "bytes");
 }
@@ -34,8 +34,8 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
                : eitp__load_tokenizer_at(training, error);
 }
 
-/* Loads the tokenizer of a directory, or of a part of it if it is that of a model with a latent variable. *tokenizer
-   stays NULL without one. */
+/* Loads the tokenizer of a directory, or of a part of it if it contains a model with a latent variable. Otherwise
+   *tokenizer stays NULL. */
 static eitp_status eitp__load_tokenizer_in(const eitp_training *training, const char *directory, const char *part,
                                            eitp_tokenizer **tokenizer, eitp_error *error) {
     char *found = NULL;
@@ -71,7 +71,7 @@ static eitp_status eitp__load_encoder_tokenizer_of(eitp_training *training, void
                      : EITP_OK;
 }
 
-/* The tokenizer that the encoder's directory has, unless it is the decoder's. A random encoder has none. */
+/* Loads the tokenizer of the encoder's directory, unless it is the decoder's. A random encoder has none. */
 static eitp_status eitp__load_encoder_tokenizer(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *recipe = &training->recipe.model;
     eitp_status status = EITP_OK;
@@ -100,15 +100,16 @@ static eitp_status eitp__check_named_tokenizer(eitp_training *training, eitp_err
     status = eitp__load_stored_tokenizer(training, NULL, error);
     if (!status && training->tokenizer &&
         eitp_tokenizer_fingerprint(training->tokenizer) != eitp_tokenizer_fingerprint(named))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "the tokenizer '%s' is not that of '%s', which a resumed run keeps; leave tokenizer out",
-                            training->recipe.model.tokenizer, eitp__training_checkpoint(training));
+        status = eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the tokenizer '%s' differs from the one in '%s', which a resumed run keeps; leave tokenizer out",
+            training->recipe.model.tokenizer, eitp__training_checkpoint(training));
     eitp_tokenizer_destroy(training->tokenizer);
     training->tokenizer = named;
     return status;
 }
 
-/* One that is named comes before the model's; to a resumed run it may have gone missing. */
+/* A named tokenizer takes precedence over the model's. For a resumed run it may be missing. */
 static eitp_status eitp__load_own_tokenizer(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *model = &training->recipe.model;
     eitp_path_kind kind = EITP_PATH_MISSING;
@@ -166,8 +167,8 @@ EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *tr
     if (info.end_of_text != eitp_tokenizer_end_of_text(training->tokenizer))
         eitp__log_line(
             &training->host, EITP_LOG_WARNING,
-            "the token file ends documents with token %d, and the tokenizer's end-of-text is %d (-1: none); pack "
-            "the texts again to use the tokenizer's",
+            "the token file ends documents with token %d, but the tokenizer's end-of-text is %d (-1: none); pack "
+            "the text again to use the tokenizer's",
             (int)info.end_of_text, (int)eitp_tokenizer_end_of_text(training->tokenizer));
     return EITP_OK;
 }

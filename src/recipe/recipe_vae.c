@@ -1,4 +1,4 @@
-/* Texts under a model with a latent variable: two models, and one tokenizer or two. */
+/* Models with a latent variable: two models, and one tokenizer or two. */
 #include "io/model_directory.h"
 #include "model/latent_state.h"
 #include "recipe/training.h"
@@ -34,7 +34,7 @@ static eitp_status eitp__read_encoder_config(eitp_training *training, void *user
     return eitp_model_config_read(&training->host, training->encoder_directory, &training->latent.encoder, error);
 }
 
-/* The encoder that the recipe names: a directory, or a shape. */
+/* Reads the encoder that the recipe names: a directory, or a shape. */
 static eitp_status eitp__read_named_encoder(eitp_training *training, eitp_error *error) {
     const char *name = training->recipe.model.encoder;
     eitp_path_kind kind;
@@ -60,11 +60,10 @@ EITP__PRIVATE eitp_status eitp__training_read_latent(eitp_training *training, ei
                               "latent_size is %lld, but '%s' has %lld latent units; leave it out to resume",
                               (long long)recipe->latent_size, directory, (long long)training->latent.size);
         if (!checkpoint && (recipe->encoder || (recipe->latent_size && recipe->latent_size != training->latent.size)))
-            return eitp__fail(
-                error, EITP_ERROR_ARGUMENT,
-                "'%s' has an encoder and %lld latent units of its own; leave out encoder and latent_size, "
-                "or start from its decoder directory",
-                directory, (long long)training->latent.size);
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' has its own encoder and %lld latent units; leave out encoder and latent_size, "
+                              "or start from its decoder directory",
+                              directory, (long long)training->latent.size);
         return EITP_OK;
     }
     if (!status && recipe->encoder && !checkpoint)
@@ -82,7 +81,7 @@ static eitp_status eitp__set_vae_shape(eitp_training *training, eitp_error *erro
     const eitp_model_recipe *recipe = &training->recipe.model;
     if (!training->latent.size)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "task vae needs an encoder: name a directory of one, or a shape such as minilm for random "
+                          "task vae needs an encoder: name a directory, or a shape such as minilm for random "
                           "weights, as encoder; or set init to vae-tiny or vae-small");
     if (training->shape.bidirectional || training->shape.head != EITP_HEAD_LANGUAGE)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
@@ -100,7 +99,7 @@ static eitp_status eitp__set_vae_shape(eitp_training *training, eitp_error *erro
 
 /* ---- Data ---- */
 
-/* The encoder's weights, if it has any, are of its own vocabulary. */
+/* Pretrained weights of an encoder come with their own vocabulary. */
 EITP__PRIVATE eitp_status eitp__settle_encoder_vocabulary(eitp_training *training, eitp_error *error) {
     const eitp_tokenizer *reads = training->encoder_tokenizer ? training->encoder_tokenizer : training->tokenizer;
     eitp_transformer_config *encoder = &training->latent.encoder;
@@ -112,7 +111,7 @@ EITP__PRIVATE eitp_status eitp__settle_encoder_vocabulary(eitp_training *trainin
     if (size <= encoder->vocabulary)
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "the encoder's vocabulary has %lld tokens, and the tokenizer whose tokens it reads has %lld; the "
+                      "the encoder's vocabulary has %lld tokens, but the tokenizer it uses has %lld; the "
                       "encoder's own tokenizer is missing from '%s'",
                       (long long)encoder->vocabulary, (long long)size,
                       training->encoder_directory ? training->encoder_directory : "its directory");
@@ -135,10 +134,10 @@ static eitp_status eitp__open_texts(eitp_training *training, eitp_error *error) 
     if (!status)
         status = eitp__settle_encoder_vocabulary(training, error);
     if (!status && eitp_tokenizer_end_of_text(training->tokenizer) < 0)
-        status =
-            eitp__fail(error, EITP_ERROR_ARGUMENT,
-                       "the decoder's tokenizer has no end-of-text, with which a text begins and ends; name one as "
-                       "eos_token in its tokenizer_config.json");
+        status = eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the decoder's tokenizer has no end-of-text token, which starts and ends each sample; name one as "
+            "eos_token in its tokenizer_config.json");
     config.max_length = eitp__vae_text_length(training) - 1;
     config.drops_labels = config.is_bare = 1;
     config.second_max_length = training->encoder_tokenizer ? reads : 0;
@@ -163,7 +162,7 @@ static eitp_status eitp__create_vae(eitp_training *training, eitp_model *model, 
     eitp_vae_config config = eitp_vae_config_default();
     (void)is_planned;
     if (training->is_plan && !training->tokenizer)
-        config.end_of_text = 0; /* that of a tokenizer that is not trained yet */
+        config.end_of_text = 0; /* the end-of-text of a tokenizer that is not trained yet */
     config.model = model;
     config.training = eitp__part_samples(training, EITP_TRAINING);
     if (training->validates)

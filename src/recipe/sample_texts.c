@@ -1,10 +1,10 @@
-/* Samples of text: at each evaluation of a run, the model continues the prompts of the recipe. */
+/* Generated samples: at each evaluation of a run, the model continues the prompts of the recipe. */
 #include "base/json.h"
 #include "model/generate.h"
 #include "recipe/training.h"
 #include "task/generate_text.h"
 
-/* Bytes of a generated text; further ones are left out. */
+/* Maximum size of a generated text in bytes; output beyond this is truncated. */
 enum { EITP__SAMPLE_TEXT_SIZE = 2048 };
 
 /* ---- Checking ---- */
@@ -22,18 +22,18 @@ static eitp_status eitp__check_sample_model(const eitp_training *training, eitp_
     return EITP_OK;
 }
 
-/* Counts the tokens of a prompt; an empty one is end-of-text. */
+/* Counts the tokens of a prompt. An empty one is end-of-text. */
 static eitp_status eitp__count_prompt(eitp_training *training, size_t number, const char *prompt, eitp_error *error) {
     const size_t size = strlen(prompt);
     size_t count = 0;
     eitp_status status;
     if (size > EITP_SAMPLE_PROMPT_SIZE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample_prompt: text %zu has %zu bytes; it may have %d",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample_prompt: prompt %zu has %zu bytes (maximum %d)",
                           number + 1, size, EITP_SAMPLE_PROMPT_SIZE);
     status = eitp_tokenizer_encode(training->tokenizer, prompt, size, NULL, 0, &count, error);
     if (!status && !count && eitp_tokenizer_end_of_text(training->tokenizer) < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "sample_prompt: text %zu has no tokens, and the tokenizer no end-of-text to start from",
+                          "sample_prompt: prompt %zu has no tokens, and the tokenizer has no end-of-text to start from",
                           number + 1);
     count = count ? count : 1;
     if (!status && (int64_t)count > training->prompt_tokens)
@@ -48,8 +48,8 @@ EITP__PRIVATE eitp_status eitp__sample_texts_check(eitp_training *training, eitp
     if (!prompts->count)
         return EITP_OK;
     if (prompts->count > EITP_MAX_SAMPLE_PROMPTS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample_prompt: %zu texts are given; at most %d are continued",
-                          prompts->count, EITP_MAX_SAMPLE_PROMPTS);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample_prompt: got %zu prompts (maximum %d)", prompts->count,
+                          EITP_MAX_SAMPLE_PROMPTS);
     status = eitp__check_sample_model(training, error);
     for (size_t i = 0; i < prompts->count && !status; i++)
         status = eitp__count_prompt(training, i, prompts->texts[i], error);
@@ -74,13 +74,13 @@ EITP__PRIVATE eitp_status eitp__sample_texts_plan(const void *user, const eitp_t
     return status;
 }
 
-/* A text that is being generated. */
+/* A generation in progress. */
 typedef struct eitp__sample_text {
     char text[EITP__SAMPLE_TEXT_SIZE];
     size_t size;
 } eitp__sample_text;
 
-/* Adds whole characters. */
+/* Appends complete characters. */
 static int eitp__add_sample_piece(void *user, const char *text, size_t size) {
     eitp__sample_text *sample = (eitp__sample_text *)user;
     if (size > sizeof sample->text - sample->size)
@@ -129,7 +129,7 @@ EITP__PRIVATE eitp_status eitp__sample_texts_describe(void *user, const char **t
     eitp__buffer_add_text(sampled, "]}");
     eitp_generator_destroy(generator);
     if (!status && sampled->failed)
-        status = eitp__fail_memory(error, sampled->size, "samples of text");
+        status = eitp__fail_memory(error, sampled->size, "generated samples");
     *text = status ? NULL : sampled->data;
     return status;
 }

@@ -1,4 +1,4 @@
-/* Which struct of a configuration has which table of settings. */
+/* The tables of settings of configuration structs, by name. */
 #include "base/base.h"
 #include "data/labelled_writer.h"
 #include "data/table.h"

@@ -1,4 +1,4 @@
-/* Trained models: opened from the output directory of their run, or their own, to be used or evaluated. */
+/* Trained models: opened from the output directory of their run, or from their own, for use or evaluation. */
 #include "io/model_directory.h"
 #include "recipe/training.h"
 
@@ -18,7 +18,7 @@ static int eitp__has_weights(const eitp_host *host, const char *directory) {
     return i < EITP__COUNT(names);
 }
 
-/* Finds the weights of adapters: in model.directory, or in the directory that the adapters name. */
+/* Finds the base weights of adapters: in model.directory, or in the directory that the adapters name. */
 static eitp_status eitp__find_base(eitp_training *training, eitp_error *error) {
     const eitp_host *host = &training->host;
     const char *path = training->recipe.model.directory;
@@ -44,7 +44,7 @@ static eitp_status eitp__find_base(eitp_training *training, eitp_error *error) {
     return status || training->base ? status : eitp__fail_memory(error, strlen(path), "the path of a model");
 }
 
-/* What the checkpoint knows of its run, if it is one. */
+/* Reads the checkpoint's information about its run, if it is a checkpoint. */
 static eitp_status eitp__read_trained_state(eitp_training *training, eitp_error *error) {
     const eitp_host *host = &training->host;
     char *parent;
@@ -75,7 +75,7 @@ static eitp_status eitp__find_trained(eitp_training *training, eitp_error *error
 
 /* ---- Shape ---- */
 
-/* The classifier that adapters were trained with, which their directory has. */
+/* Reads the classifier that the adapters were trained with from their directory, if it has one. */
 static void eitp__take_own_head(eitp_training *training) {
     char *path = eitp__join_path(&training->host, training->trained, "config.json");
     eitp_transformer_config own, *shape = &training->stored;
@@ -91,7 +91,7 @@ static void eitp__take_own_head(eitp_training *training) {
     shape->classifier_dropout = own.classifier_dropout;
 }
 
-/* A model with a latent variable has its own task. */
+/* Selects the task of a model with a latent variable. */
 static eitp_status eitp__read_trained_latent(eitp_training *training, eitp_error *error) {
     const eitp_status status = eitp__training_read_latent(training, error);
     if (!status && training->latent.size)
@@ -125,7 +125,7 @@ static eitp_status eitp__open_trained_data(eitp_training *training, eitp_error *
                           "a recipe needs data to evaluate a model on: set data, or open it with EITP_SAMPLES_NONE");
     training->parts[EITP_TRAINING].paths = &training->recipe.data.training;
     training->parts[EITP_VALIDATION].paths = &training->recipe.data.validation;
-    /* Without a head for masked tokens there is nothing that could be evaluated: the next token is refused. */
+    /* Without a head for masked tokens nothing can be evaluated: the next token is refused. */
     if (shape->bidirectional && shape->head != EITP_HEAD_LANGUAGE && !eitp_head_has_labels(shape->head))
         training->kind = eitp__language_recipe();
     training->recipe.task.kind = training->kind->kind;
@@ -171,9 +171,10 @@ static eitp_status eitp__create_trained_task(eitp_training *training, eitp_error
     return training->samples ? training->kind->create(training, training->model, 0, &training->task, error) : EITP_OK;
 }
 
-/* ---- Both ---- */
+/* ---- Both stages ---- */
 
-/* True if a run has removed a directory that `path` meant. Sets *removed to the path if it means no other one now. */
+/* True if a run has removed a directory that `path` referred to. Sets *removed to the path if it now refers to
+   nothing. */
 static int eitp__is_removed(const eitp_training *training, const char *directory, const char *path,
                             const char **removed) {
     const eitp_host *host = &training->host;

@@ -1,4 +1,5 @@
-/* The part of the data that a trained model is evaluated on: what its run was trained on, what it held out, or all. */
+/* The part of the data that a trained model is evaluated on: the part its run was trained on or held out, or all of
+   it. */
 #include "recipe/training.h"
 
 static eitp_status eitp__fail_division(const eitp_training *training, const char *why, eitp_error *error) {
@@ -10,7 +11,7 @@ static eitp_status eitp__check_division(const eitp_training *training, int is_sa
     if (!eitp__trained_divides(training))
         return EITP_OK;
     if (!training->resumed.data.count)
-        return eitp__fail_division(training, "a model is not a checkpoint, which knows its data", error);
+        return eitp__fail_division(training, "this model is not a checkpoint, so its data are unknown", error);
     if (!is_same)
         return eitp__fail_division(training, "the run was trained on other data", error);
     return holds_out || training->samples == EITP_SAMPLES_TRAINING
@@ -20,7 +21,7 @@ static eitp_status eitp__check_division(const eitp_training *training, int is_sa
 
 /* ---- Tokens ---- */
 
-/* Without a checkpoint's size: the usual positions, halved until the data have a window. */
+/* Without a checkpoint's window size: starts from the usual positions and halves until the data have a window. */
 static void eitp__find_window_size(eitp_training *training, uint64_t count) {
     if (training->recipe.task.block_size >= 0 || training->resumed.rows) {
         training->rows = eitp__training_window_size(training);
@@ -61,7 +62,7 @@ static eitp_status eitp__select_samples(eitp_training *training, eitp_error *err
     int is_same = 0;
     eitp_status status = eitp_labelled_part_create(part->file, NULL, 0, &part->samples, error);
     const uint64_t count = status ? 0 : eitp_labelled_part_source(part->samples).count;
-    /* A fraction that leaves no sample for a part is not that of the run. */
+    /* A fraction that leaves a part without samples is not the run's fraction. */
     if (!status && was->count &&
         !eitp_labelled_split(part->file, recipe->data.validation_fraction, recipe->trainer.seed, &kept, &held, NULL))
         is_same = eitp_labelled_part_source(kept).hash == was->hash;

@@ -16,12 +16,12 @@ static eitp_status eitp__check_data(eitp_training *training, eitp_error *error) 
                       "a recipe needs data: paths of text files, tables, directories of them, or a token file");
 }
 
-/* Creates the run, unless the program has, and looks at its checkpoint. */
+/* Creates the run, unless the program has, and examines its checkpoint. */
 static eitp_status eitp__open_directory(eitp_training *training, eitp_error *error) {
     eitp_run_config config = training->recipe.run;
     const char *checkpoint;
     eitp_status status = EITP_OK;
-    config.report_to = NULL; /* the rest follows when it is known: eitp__configure_run */
+    config.report_to = NULL; /* set later by eitp__configure_run, with the rest */
     config.sink_count = 0;
     if (!training->run)
         status = eitp_run_open(&training->host, &config, &training->run, error);
@@ -32,7 +32,7 @@ static eitp_status eitp__open_directory(eitp_training *training, eitp_error *err
     return eitp_checkpoint_read_info(&training->host, checkpoint, &training->resumed, error);
 }
 
-/* Adapters cannot be added to a run, or taken from it. */
+/* Adapters cannot be added to a run or removed from it. */
 static eitp_status eitp__check_adapters(eitp_training *training, eitp_error *error) {
     const int64_t had = training->resumed.lora.rank;
     if (!training->is_resumed || (had != 0) == (training->recipe.model.lora_rank != 0))
@@ -140,7 +140,7 @@ static eitp_status eitp__choose(eitp_training *training, eitp_error *error) {
 
 /* ---- The size of windows ---- */
 
-/* An epoch of windows longer than the shortest has at least so many steps. */
+/* Minimum number of steps in an epoch of windows longer than the shortest. */
 enum { EITP__EPOCH_STEPS = 64 };
 
 static int eitp__has_enough_windows(const eitp_training *training) {
@@ -150,15 +150,15 @@ static int eitp__has_enough_windows(const eitp_training *training) {
            training->parts[EITP_TRAINING].range.count / (uint64_t)training->rows / step >= EITP__EPOCH_STEPS;
 }
 
-/* True if neither the recipe nor a checkpoint sets the size of windows. Planning that has failed before may have left
-   its size in the recipe. */
+/* True if neither the recipe nor a checkpoint sets the window size. An earlier failed planning may have left its size
+   in the recipe. */
 static int eitp__is_window_open(const eitp_training *training) {
     const int64_t size = training->recipe.task.block_size;
     return (size < 0 || (size && size == training->chosen_window)) && !training->parts[EITP_TRAINING].is_labelled &&
            !training->resumed.rows;
 }
 
-/* Lists the sizes of which the data have enough windows, and the shortest. */
+/* Lists the window sizes for which the data have enough windows, and the shortest. */
 static void eitp__list_windows(eitp_training *training) {
     int64_t lengths[EITP_FIT_LENGTHS];
     const size_t count = eitp_fit_lengths(eitp_transformer_config_positions(&training->shape), lengths);
@@ -171,7 +171,7 @@ static void eitp__list_windows(eitp_training *training) {
     training->recipe.task.block_size = lengths[count - 1];
 }
 
-/* Says how long windows are, and what keeps them from being longer. */
+/* Logs the window size, and the reason why it is not larger. */
 static void eitp__log_window(const eitp_training *training) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
     const eitp_fit_candidate *longer = &training->price.longer;
@@ -182,10 +182,10 @@ static void eitp__log_window(const eitp_training *training) {
                  longer->device ? " of the GPU's memory" : " of memory");
     else
         snprintf(reason, sizeof reason, "%s",
-                 training->fit.least ? "they take the least memory"
+                 training->fit.least ? "this uses the least memory"
                  : training->rows < eitp__usual_positions(training)
                      ? "an epoch of longer windows has fewer than 64 steps"
-                     : "sequences are that long unless others are asked for");
+                     : "longer ones must be requested");
     if (training->rows == positions)
         eitp__log_line(&training->host, EITP_LOG_INFO,
                        "block size: %lld tokens, all positions of the model; override with block_size",
@@ -243,7 +243,7 @@ eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chos
 
 /* ---- Preparing ---- */
 
-/* The path of offloaded variables, to be released; NULL if they are not in a file, or memory is short. */
+/* Returns the path of offloaded variables as a new string, or NULL if they are not in a file or memory ran out. */
 static char *eitp__offload_path_of(const eitp_training *training) {
     const char *given = training->recipe.memory.offload_file;
     if (given)
@@ -277,20 +277,20 @@ static eitp_status eitp__create_recipe_task(eitp_training *training, eitp_error 
     return training->kind->create(training, training->model, 0, &training->task, error);
 }
 
-/* Leaves out a last step that the data fill only in part. */
+/* Omits a last step that the data fill only in part. */
 static eitp_status eitp__drop_last_step(const eitp__data_position *start, eitp_trainer_config *config,
                                         eitp_error *error) {
     const uint64_t step = (uint64_t)config->batch_size * (uint64_t)config->grad_accum;
     if (config->last_sample < step)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "drop_last: the data has %llu samples and a step takes %llu; leave it out, or lower "
+                          "drop_last: the data have %llu samples and a step needs %llu; leave it out, or lower "
                           "batch_size or grad_accum",
                           (unsigned long long)config->last_sample, (unsigned long long)step);
     config->schedule.steps -= config->last_sample > start->samples && (config->last_sample - start->samples) % step;
     return EITP_OK;
 }
 
-/* The steps of a number of epochs. A resumed run goes on after the samples that it has read. */
+/* Sets the steps for a number of epochs. A resumed run continues after the samples that it has read. */
 static eitp_status eitp__set_epochs(const eitp_training *training, eitp_trainer_config *config, eitp_error *error) {
     const eitp__data_position start = {training->resumed.step, (uint64_t)training->resumed.samples};
     const eitp_recipe *recipe = &training->recipe;
@@ -301,7 +301,7 @@ static eitp_status eitp__set_epochs(const eitp_training *training, eitp_trainer_
     return recipe->drop_last ? eitp__drop_last_step(&start, config, error) : EITP_OK;
 }
 
-/* How long to train, and the warm-up. */
+/* Sets the length of the training and the warm-up. */
 static eitp_status eitp__set_length(const eitp_training *training, eitp_trainer_config *config, eitp_error *error) {
     const eitp_recipe *recipe = &training->recipe;
     eitp_status status = EITP_OK;
@@ -313,7 +313,7 @@ static eitp_status eitp__set_length(const eitp_training *training, eitp_trainer_
     return status;
 }
 
-/* What was left open becomes part of the recipe, for run.json and the run. */
+/* Completes the recipe with the chosen values, for run.json and the run. */
 static eitp_status eitp__complete_recipe(eitp_training *training, const eitp_trainer_config *config,
                                          eitp_error *error) {
     eitp_recipe *recipe = &training->recipe;
@@ -346,13 +346,14 @@ static eitp_status eitp__configure_run(eitp_training *training, eitp_error *erro
     const eitp_run_config config = eitp__training_run_config(training);
     training->recipe.run.async_save_bytes = config.async_save_bytes;
     if (training->prompt_tokens && !eitp__reports_have(config.report_to, EITP__REPORT_JSONL))
-        eitp__log_line(&training->host, EITP_LOG_WARNING,
-                       "sample_prompt has no effect: its texts are written beside metrics.jsonl, and report_to does "
-                       "not have jsonl");
+        eitp__log_line(
+            &training->host, EITP_LOG_WARNING,
+            "sample_prompt has no effect: generated samples are written next to metrics.jsonl, and report_to does "
+            "not have jsonl");
     return eitp_run_set_config(training->run, &config, error);
 }
 
-/* The metric that the best checkpoint is chosen by must be one of the task. */
+/* Checks that the task has the metric that selects the best checkpoint. */
 static eitp_status eitp__check_metric(eitp_training *training, eitp_error *error) {
     const char *metric = training->recipe.run.keep_best;
     const eitp_task *task = &training->task;
@@ -376,13 +377,13 @@ static eitp_status eitp__resume(eitp_training *training, eitp_error *error) {
     return eitp__training_name_reading(training, status, error);
 }
 
-/* Until there is a checkpoint of other data, the run may resume from the one before, which has its own. */
+/* Until there is a checkpoint of other data, the run may resume from the previous one, which has its own data. */
 static eitp_status eitp__clean_data(eitp_training *training, eitp_error *error) {
     (void)error;
     if (!training->is_resumed || training->recipe.data.rereads[EITP_TRAINING] < 2)
         eitp__remove_unused_data(training);
     if (!training->is_resumed && !training->has_new_tokenizer)
-        eitp__remove_new_tokenizer(training); /* it belongs to an older run */
+        eitp__remove_new_tokenizer(training); /* left by an older run */
     return EITP_OK;
 }
 
@@ -432,7 +433,8 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
 
 /* ---- Training ---- */
 
-/* A damaged checkpoint was set aside, and the run resumes from an older one: all that was read from it is read anew. */
+/* A damaged checkpoint was set aside, and the run resumes from an older one: reads everything again that was read from
+   it. */
 static eitp_status eitp__start_over(eitp_training *training, eitp_error *error) {
     eitp_status status;
     eitp__training_release_stages(training);
@@ -468,7 +470,7 @@ eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, 
     return status;
 }
 
-/* ---- What it has ---- */
+/* ---- Accessors ---- */
 
 eitp_run *eitp_training_get_run(eitp_training *training) {
     return training ? training->run : NULL;

@@ -1,4 +1,4 @@
-/* What a training adds to run.json, and its lines in the log. */
+/* The members that a training adds to run.json, and its lines in the log. */
 #include "base/json.h"
 #include "data/label_counts.h"
 #include "recipe/training.h"
@@ -6,8 +6,8 @@
 
 /* ---- The log ---- */
 
-/* The number of samples of each label, one more than there are labels; NULL of numbers, of samples without labels, and
-   without memory. */
+/* Returns the number of samples of each label, plus one more element. NULL for numbers, for samples without labels, and
+   if out of memory. */
 static uint64_t *eitp__count_training_labels(const eitp_training *training, const eitp_labelled_source *source) {
     const size_t bytes = (size_t)(source->label_count + 1) * sizeof(uint64_t);
     uint64_t *counts = source->label_count && source->problem != EITP_PROBLEM_REGRESSION
@@ -19,8 +19,8 @@ static uint64_t *eitp__count_training_labels(const eitp_training *training, cons
     return NULL;
 }
 
-/* "; labels: neg 1480, pos 1400", at most some of them; "" of numbers and of samples without labels. Of conversations,
-   how many tokens are trained on. */
+/* Formats the labels, such as "; labels: neg 1480, pos 1400", up to a limit. For conversations, formats the number of
+   tokens trained on. "" for numbers and for samples without labels. */
 static void eitp__describe_labels(const eitp_training *training, char *text, size_t size) {
     enum { SHOWN = 10 };
     const eitp_labelled_source source = eitp__part_samples(training, EITP_TRAINING);
@@ -41,7 +41,7 @@ static void eitp__describe_labels(const eitp_training *training, char *text, siz
     eitp__release(&training->host, counts, (size_t)(source.label_count + 1) * sizeof *counts);
 }
 
-/* A part of the data that nobody named as validation data is not trained on. */
+/* Logs the part of the training data that is held out because no validation data was named. */
 static void eitp__log_held_out(const eitp_training *training) {
     const eitp__data_part *parts = training->parts;
     const uint64_t *samples = training->task.samples;
@@ -56,9 +56,8 @@ static void eitp__log_held_out(const eitp_training *training) {
         snprintf(held, sizeof held, "the last %llu of %llu tokens",
                  (unsigned long long)parts[EITP_VALIDATION].range.count,
                  (unsigned long long)(parts[EITP_TRAINING].range.count + parts[EITP_VALIDATION].range.count));
-    eitp__log_line(&training->host, EITP_LOG_INFO,
-                   "held out for validation, and not trained on: %s (val_fraction %g; 0 trains on all)", held,
-                   fraction);
+    eitp__log_line(&training->host, EITP_LOG_INFO, "held out for validation: %s (val_fraction %g; 0 trains on all)",
+                   held, fraction);
 }
 
 EITP__PRIVATE void eitp__training_log_data(const eitp_training *training) {
@@ -89,7 +88,7 @@ static void eitp__write_member(eitp__buffer *text, const char *name, const char 
     eitp__json_write_name(text, value);
 }
 
-/* Adds "labels": {"neg": 1480, "pos": 1400}. */
+/* Appends "labels": {"neg": 1480, "pos": 1400}. */
 static void eitp__write_label_counts(const eitp_training *training, eitp__buffer *text) {
     const eitp_labelled_source source = eitp__part_samples(training, EITP_TRAINING);
     uint64_t *counts = eitp__count_training_labels(training, &source);
@@ -111,7 +110,7 @@ static void eitp__write_count(eitp__buffer *text, const char *name, uint64_t cou
     eitp__buffer_format(text, ", \"%s\": %llu", name, (unsigned long long)count);
 }
 
-/* What packing has found in texts: of a file without that, nothing. */
+/* Appends the statistics found by packing; nothing for a file without them. */
 static void eitp__write_texts_found(const eitp_sample_file_info *info, eitp__buffer *text) {
     if (!info->text_bytes)
         return;
@@ -135,8 +134,8 @@ static void eitp__write_examples_found(const eitp_sample_file_info *info, eitp__
     eitp__write_count(text, "ambiguous", info->ambiguous);
 }
 
-/* The share of tokens that stand for words which the tokenizer does not know, of the first ones. Without such a token,
-   of two tokenizers, or if the file cannot be read, it is left out. */
+/* Appends the percentage of tokens that stand for words unknown to the tokenizer, among the first tokens. Omitted if
+   there is no such token, for two tokenizers, and if the file cannot be read. */
 static void eitp__write_unknown(const eitp_training *training, const eitp_sample_file *file, uint64_t count,
                                 eitp__buffer *text) {
     enum { AT_ONCE = 1024 };
@@ -158,7 +157,7 @@ static void eitp__write_unknown(const eitp_training *training, const eitp_sample
     eitp__json_write_number(text, 100.0 * (double)found / (double)most);
 }
 
-/* The data: its file, what packing has found, and how much each part has. */
+/* Appends the data: its file, the statistics of packing, and the size of each part. */
 static void eitp__write_data(const eitp_training *training, eitp__buffer *text) {
     const eitp__data_part *data = &training->parts[EITP_TRAINING];
     const eitp_sample_file_info info = eitp_sample_file_get_info(data->file);
@@ -192,7 +191,7 @@ static void eitp__write_model(const eitp_training *training, eitp__buffer *text)
     eitp__buffer_add_text(text, "}");
 }
 
-/* As it was completed. */
+/* Appends the configuration as completed by planning. */
 static void eitp__write_configuration(const eitp_training *training, eitp__buffer *text) {
     eitp__buffer_add_text(text, "{");
     eitp__recipe_write(&training->recipe, text);

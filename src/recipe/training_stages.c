@@ -2,7 +2,7 @@
 #include "base/setting_table.h"
 #include "recipe/training.h"
 
-/* Checks what the recipe itself has; settings of trainer and run are checked when these are created. */
+/* Checks the recipe's own members. Settings of trainer and run are checked when these are created. */
 static eitp_status eitp__check_recipe(const eitp_recipe *recipe, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
@@ -41,13 +41,13 @@ EITP__PRIVATE eitp_status eitp__run_stages(eitp_training *training, const eitp__
         if (!status)
             status = stages[i].run(training, error);
         if (status && eitp__training_poll(training, NULL))
-            status = eitp__training_poll(training, error); /* it failed because of that */
+            status = eitp__training_poll(training, error); /* the stage failed because of that */
     }
     training->discards_data = status && status != EITP_ERROR_MEMORY && status != EITP_ERROR_INTERRUPTED;
     return status;
 }
 
-/* Destroys what was prepared, in the order of its dependencies. */
+/* Destroys everything prepared, in the order of its dependencies. */
 EITP__PRIVATE void eitp__training_release_prepared(eitp_training *training) {
     eitp_trainer_destroy(training->trainer);
     eitp_task_release(&training->task);
@@ -63,7 +63,7 @@ EITP__PRIVATE void eitp__training_release_prepared(eitp_training *training) {
     training->is_prepared = 0;
 }
 
-/* The same, and what was opened, but not the run. */
+/* Destroys everything prepared and opened, except the run. */
 EITP__PRIVATE void eitp__training_release_stages(eitp_training *training) {
     eitp__training_release_prepared(training);
     for (int split = 0; split < 2; split++)
@@ -87,7 +87,7 @@ EITP__PRIVATE void eitp__training_release_stages(eitp_training *training) {
     training->is_planned = 0;
 }
 
-/* Removes what was created for a run without a step. */
+/* Removes everything created for a run without a step. */
 static void eitp__remove_created(eitp_training *training) {
     const eitp_host *host = &training->host;
     char *data = training->recipe.run.directory ? eitp__join_path(host, training->recipe.run.directory, "data") : NULL;
@@ -99,7 +99,7 @@ static void eitp__remove_created(eitp_training *training) {
     if (training->has_new_tokenizer)
         eitp__remove_new_tokenizer(training);
     if (data)
-        eitp__remove_directories(host, data, 1); /* if it is empty */
+        eitp__remove_directories(host, data, 1); /* removed only if empty */
     eitp__release_text(host, data);
 }
 

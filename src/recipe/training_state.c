@@ -1,4 +1,4 @@
-/* What all stages of a training ask of it. */
+/* State of a training that all stages use. */
 #include "recipe/training.h"
 
 EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error) {

@@ -1,15 +1,15 @@
 #include "records/record_file.h"
 
-/* Columns of every file, before and after those that the program chooses. */
+/* Columns of every file, before and after the ones chosen by the program. */
 #define EITP__CSV_FIRST "kind,step,time,elapsed,"
 #define EITP__CSV_LAST "other"
 
 typedef struct eitp__csv_file {
     eitp_record_file file;
-    eitp__buffer other;   /* the values without a column of the record being added */
-    eitp__buffer columns; /* names, each followed by a zero byte */
+    eitp__buffer other;   /* the values without a column, of the record being added */
+    eitp__buffer columns; /* names, each zero-terminated */
     size_t count;         /* number of columns */
-    int has_begun;        /* it is known where to append */
+    int has_begun;        /* the position to append at is known */
     int has_header;
     int has_lead; /* the queue knows the header */
 } eitp__csv_file;
@@ -62,7 +62,7 @@ EITP__PRIVATE eitp_status eitp__csv_set_columns(eitp_record_file *file, const ch
 
 /* ---- Resuming ---- */
 
-/* The row that begins at `row`, up to its line break, and its number of fields; NULL if it is incomplete or has
+/* Finds the end of the row at `row`, which is its line break, and its number of fields; NULL if it is incomplete or has
    characters that a power loss may leave. */
 static const char *eitp__csv_find_end(const char *row, const char *end, size_t *fields) {
     int is_quoted = 0;
@@ -80,7 +80,7 @@ static const char *eitp__csv_find_end(const char *row, const char *end, size_t *
     return NULL;
 }
 
-/* Takes the columns from the header of the file. Returns its bytes; 0 if there is no header. */
+/* Reads the columns from the header of the file. Returns the header's bytes, or 0 if the file has no header. */
 static size_t eitp__csv_read_header(eitp__csv_file *csv, const char *text, size_t size) {
     const size_t first = strlen(EITP__CSV_FIRST), last = strlen(EITP__CSV_LAST);
     size_t fields;
@@ -98,7 +98,7 @@ static size_t eitp__csv_read_header(eitp__csv_file *csv, const char *text, size_
     return (size_t)(end - text) + 1;
 }
 
-/* What a resume is told of a row of the checkpoint's step. */
+/* Returns the flags that a resume reports for a row of the checkpoint's step. */
 static int eitp__csv_recorded(const char *row) {
     static const char evaluation[] = "evaluation,", spot[] = "spot,";
     if (!strncmp(row, evaluation, sizeof evaluation - 1))
@@ -106,7 +106,7 @@ static int eitp__csv_recorded(const char *row) {
     return strncmp(row, spot, sizeof spot - 1) ? 0 : (int)EITP__RECORDED_SPOT;
 }
 
-/* The bytes of the whole rows in rows[0, size) up to the first one after `step`; *more is 0 if there is such a row. */
+/* Returns the size of the whole rows in rows[0, size) up to the first one after `step`; if there is one, *more is 0. */
 static size_t eitp__csv_keep_rows(const eitp__csv_file *csv, const char *rows, size_t size, int64_t step, int *more,
                                   int *evaluated) {
     size_t kept = 0;
@@ -138,7 +138,7 @@ static size_t eitp__csv_keep(eitp_record_file *file, const char *records, size_t
     return kept;
 }
 
-/* Finds where to append: after the rows of up to `step`. */
+/* Finds the position to append at: after the rows up to `step`. */
 static eitp_status eitp__csv_resume(eitp_record_file *file, int64_t step, int *evaluated, eitp_error *error) {
     eitp__csv_file *csv = (eitp__csv_file *)file;
     eitp_status status;
@@ -176,7 +176,7 @@ static void eitp__csv_add_value(eitp__buffer *row, const eitp_value *value) {
         eitp__record_write_value(row, value);
 }
 
-/* The values that have no column, as a JSON object. */
+/* Writes the values without a column as a JSON object. */
 static void eitp__csv_add_other(eitp__csv_file *csv, const eitp_record *record) {
     eitp__buffer_clear(&csv->other);
     for (size_t i = 0; i < record->count; i++) {
@@ -222,7 +222,7 @@ static void eitp__csv_add_row(eitp__csv_file *csv, const eitp_record *record) {
     eitp__buffer_add_text(row, "\n");
 }
 
-/* A file that is opened again, empty, needs the header too. */
+/* Sets the header as the lead: a file that is reopened empty needs it too. */
 static void eitp__csv_set_lead(eitp__csv_file *csv) {
     eitp__buffer_clear(&csv->file.text);
     eitp__csv_add_header(csv);

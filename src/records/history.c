@@ -5,15 +5,15 @@
 #include "records/summary.h"
 
 #define EITP__HISTORY_LIMIT ((size_t)1 << 26) /* bytes of a summary.jsonl */
-#define EITP__HISTORY_PIECE ((size_t)1 << 20) /* bytes of metrics.jsonl that are read at once */
+#define EITP__HISTORY_PIECE ((size_t)1 << 20) /* bytes of metrics.jsonl read at a time */
 
 struct eitp_history {
     eitp_host host;
     eitp__summary summary;
     char *summary_path, *records_path;
     char *piece;     /* EITP__HISTORY_PIECE bytes, and a zero byte */
-    uint64_t at;     /* bytes of metrics.jsonl that have been read, all of whole lines */
-    char before[64]; /* the bytes before `at`, by which a file that was cut and has grown again is found out */
+    uint64_t at;     /* bytes of metrics.jsonl read so far, in whole lines */
+    char before[64]; /* the bytes before `at`, to detect a file that was truncated and has grown again */
     size_t before_size;
 };
 
@@ -25,7 +25,7 @@ static void eitp__history_clear(eitp_history *history) {
 
 /* ---- metrics.jsonl ---- */
 
-/* Notes how far the file has been read; `size` bytes before that are at `data`. */
+/* Records the position read up to; the `size` bytes before it are at `data`. */
 static void eitp__history_advance(eitp_history *history, uint64_t at, const char *data, size_t size) {
     const size_t kept = size < sizeof history->before ? size : sizeof history->before;
     history->at = at;
@@ -34,7 +34,7 @@ static void eitp__history_advance(eitp_history *history, uint64_t at, const char
     history->before_size = kept;
 }
 
-/* Adds a line of which the summary may have been written later. */
+/* Adds a line, unless the summary already has it. */
 static void eitp__history_add_line(eitp_history *history, const char *line, size_t size, int64_t summarized) {
     eitp__summary *summary = &history->summary;
     const eitp__record_line record = eitp__record_line_read(line, size);
@@ -74,7 +74,7 @@ static eitp_status eitp__history_read_records(eitp_history *history, eitp__file 
             used += (size_t)(feed - line) + 1;
             *changed = 1;
         }
-        if (!used && done == EITP__HISTORY_PIECE) /* a line that is too long to be a record */
+        if (!used && done == EITP__HISTORY_PIECE) /* a line that is too long for a record */
             used = done;
         if (used)
             eitp__history_advance(history, history->at + used, history->piece, used);
@@ -82,7 +82,7 @@ static eitp_status eitp__history_read_records(eitp_history *history, eitp__file 
     return status;
 }
 
-/* The last line feed of data[0, size), or NULL. */
+/* Returns the last line feed of data[0, size), or NULL. */
 static const char *eitp__history_last_feed(const char *data, size_t size) {
     while (size > 0) {
         if (data[--size] == '\n')
@@ -91,8 +91,8 @@ static const char *eitp__history_last_feed(const char *data, size_t size) {
     return NULL;
 }
 
-/* Where the last line before step `summarized` ends, from which on lines are newer than the summary. *newest is the
-   step of the last whole line, -1: there is none. */
+/* Finds the end of the last line before step `summarized`; the lines after it are newer than the summary. *newest is
+   the step of the last whole line, or -1. */
 static eitp_status eitp__history_find_newer(eitp_history *history, eitp__file *file, int64_t summarized,
                                             uint64_t *found, int64_t *newest, eitp_error *error) {
     uint64_t end = 0;
@@ -108,7 +108,7 @@ static eitp_status eitp__history_find_newer(eitp_history *history, eitp__file *f
         while (feed) {
             const char *before = eitp__history_last_feed(piece, (size_t)(feed - piece));
             const char *line = before ? before + 1 : piece;
-            const int is_all = before || !begin; /* the line does not begin before the piece */
+            const int is_all = before || !begin; /* the line does not start before the piece */
             const eitp__record_line record = eitp__record_line_read(line, (size_t)(feed - line));
             const int64_t step = is_all && record.is_whole ? record.step : -1;
             *newest = *newest < 0 ? step : *newest;
@@ -122,15 +122,15 @@ static eitp_status eitp__history_find_newer(eitp_history *history, eitp__file *f
         }
         if (!begin)
             break;
-        /* The line whose feed was looked at last is read again, whole. */
+        /* The line with the last feed examined is read again, whole. */
         end = feed && feed > piece ? begin + (uint64_t)(feed - piece) + 1 : begin;
     }
     return status;
 }
 
-/* ---- All of it ---- */
+/* ---- Reading everything ---- */
 
-/* Reads summary.jsonl. *step is that up to which it goes, or -1 if there is none that can be used. */
+/* Reads summary.jsonl. *step is the last step in it, or -1 if the summary cannot be used. */
 static eitp_status eitp__history_read_summary(eitp_history *history, int64_t *step, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
@@ -168,7 +168,7 @@ static eitp_status eitp__history_read_all(eitp_history *history, int *changed, e
     return status;
 }
 
-/* True if the file still has what was read of it. */
+/* True if the part of the file that was read is unchanged. */
 static eitp_status eitp__history_is_same(eitp_history *history, eitp__file *file, int *is_same, eitp_error *error) {
     char now[sizeof history->before];
     uint64_t size = 0;
@@ -242,7 +242,7 @@ void eitp_history_close(eitp_history *history) {
     eitp__release(&host, history, sizeof *history);
 }
 
-/* ---- What it has ---- */
+/* ---- Access ---- */
 
 int64_t eitp_history_step(const eitp_history *history) {
     return history ? history->summary.step : 0;

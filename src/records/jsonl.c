@@ -31,7 +31,7 @@ static eitp_status eitp__jsonl_resume(eitp_record_file *file, int64_t step, int 
 
 /* ---- Writing ---- */
 
-/* Fails unless a text can be a part of a line, whose steps a resume finds. */
+/* Fails unless a string is a JSON object on one line without a step, so that a resume finds the line's own step. */
 static eitp_status eitp__jsonl_check_object(const char *text, eitp_error *error) {
     const size_t size = strlen(text);
     const eitp__record_line line = eitp__record_line_read(text, size);
@@ -78,7 +78,7 @@ eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_record
     return eitp__record_file_opened(file, status);
 }
 
-/* A line is as long while it is added to as its values and objects are, and its buffer grows by half. */
+/* While a record is added, its line is as long as its values and objects, and its buffer grows by half. */
 EITP__PRIVATE size_t eitp__jsonl_bytes(size_t objects) {
     const size_t line = EITP__RECORD_TEXT_MOST + 5 * objects * EITP_MAX_DESCRIPTION / 2;
     return sizeof(eitp_record_file) + eitp__queued_file_bytes() +

@@ -5,7 +5,7 @@
 
 #define EITP__OWNER_LIMIT ((size_t)1 << 24) /* bytes of owner.json and run.json */
 
-/* ---- What is there ---- */
+/* ---- Existing folders ---- */
 
 static int eitp__log_has(const eitp_host *host, const char *directory, const char *name) {
     eitp_path_info info = EITP__ZERO;
@@ -15,13 +15,14 @@ static int eitp__log_has(const eitp_host *host, const char *directory, const cha
     return is_there;
 }
 
-/* True if there are records, as there may be without an owner. */
+/* True if the directory has records; it may have no owner. */
 static int eitp__log_has_records(const eitp_host *host, const char *directory) {
     return eitp__log_has(host, directory, "metrics.jsonl") || eitp__log_has(host, directory, "metrics.csv") ||
            eitp__log_has(host, directory, "tensorboard");
 }
 
-/* The text at `name` of a file of JSON, or at `object.name`; NULL: there is none. The document is the caller's. */
+/* Returns the string at `name`, or at `object.name`, of a JSON file; NULL if it is missing. The caller releases
+   *document. */
 static const char *eitp__log_text(const eitp_host *host, const char *directory, const char *file, const char *object,
                                   const char *name, eitp_json_document **document) {
     char *path = eitp__join_path(host, directory, file);
@@ -35,7 +36,7 @@ static const char *eitp__log_text(const eitp_host *host, const char *directory, 
     return value && value->kind == EITP_JSON_STRING ? value->text : NULL;
 }
 
-/* True if a folder belongs to this output directory: nobody else has a part in it, or its owner is not there. */
+/* True if a folder belongs to this output directory: it has no other owner, or its owner no longer exists. */
 static int eitp__log_is_own(const eitp_host *host, const char *folder, const char *output) {
     eitp_json_document *document;
     const char *owner = eitp__log_text(host, folder, EITP__OWNER_FILE, NULL, "output_dir", &document);
@@ -46,9 +47,9 @@ static int eitp__log_is_own(const eitp_host *host, const char *folder, const cha
     return is_own;
 }
 
-/* ---- Which folder ---- */
+/* ---- Choosing the folder ---- */
 
-/* The folder that the run has recorded in before; NULL: there is none that it may continue. */
+/* Returns the folder that the run has recorded in before, or NULL if it cannot continue in an existing one. */
 static char *eitp__log_earlier(const eitp_host *host, const char *log_dir, const char *output) {
     eitp_json_document *document;
     const char *recorded = eitp__log_text(host, output, "run.json", "run", "records", &document);
@@ -67,7 +68,7 @@ static char *eitp__log_earlier(const eitp_host *host, const char *log_dir, const
     return found;
 }
 
-/* The name of the output directory, and a hash of its path: two runs may have one name. */
+/* Builds a folder's path from the output directory's name and a hash of its path: two runs may have the same name. */
 static char *eitp__log_new(const eitp_host *host, const char *log_dir, const char *output) {
     const uint64_t hash = eitp__fnv1a(EITP__FNV_START, output, strlen(output));
     const char *slash = strrchr(output, '/');
@@ -91,7 +92,7 @@ EITP__PRIVATE eitp_status eitp__log_directory_find(eitp__log_directory *folder, 
     return folder->owner ? EITP_OK : eitp__fail_memory(error, strlen(log_dir), "a path");
 }
 
-/* ---- Its owner ---- */
+/* ---- The owner ---- */
 
 EITP__PRIVATE eitp_status eitp__log_directory_take(eitp__log_directory *folder, const char *output_dir,
                                                    eitp_error *error) {
@@ -115,7 +116,7 @@ EITP__PRIVATE eitp_status eitp__log_directory_take(eitp__log_directory *folder, 
     eitp__buffer_add_text(&text, "}\n");
     text.failed |= !output;
     status = eitp__store_text(host, NULL, folder->owner, &text, 1, error);
-    if (status == EITP_ERROR_IO) /* records that cannot be stored end no run */
+    if (status == EITP_ERROR_IO) /* records that cannot be stored do not end a run */
         status = EITP_OK;
     eitp__release_text(host, output);
     return status;

@@ -8,7 +8,7 @@
 #include <time.h>
 #endif
 
-/* A clock that is never set, where conditions can wait by it. */
+/* 1 if condition variables can wait by a clock that is never adjusted. */
 #if EITP__WITH_WORKER && !defined(__APPLE__) && (!defined(__GLIBC__) || defined(__USE_XOPEN2K))
 #define EITP__QUEUE_SETS_CLOCK 1
 #else
@@ -16,19 +16,20 @@
 #endif
 
 #define EITP__QUEUE_PIECE ((size_t)8192)
-#define EITP__QUEUE_PREFIX ((size_t)4) /* bytes of a record's length, in front of it in the queue */
-#define EITP__QUEUE_MOST_FAILURES 6    /* after which the time between two attempts no longer doubles */
+#define EITP__QUEUE_PREFIX ((size_t)4) /* bytes of a record's length, which precedes it in the queue */
+#define EITP__QUEUE_MOST_FAILURES 6    /* after these, the time between two attempts no longer doubles */
 
-/* What writes: it lives on the stack of the thread, which may outlive the file. Without a thread it is the caller's. */
+/* The state needed for writing. It lives on the stack of the thread, which may outlive the file; without a thread, on
+   the caller's. */
 typedef struct eitp__queue_writer {
     eitp__queued_file *owner; /* NULL: abandoned */
     int has_thread;
     eitp_files files; /* of the file's host */
-    eitp_host host;   /* its files are those below */
-    eitp__file file;  /* of that host */
+    eitp_host host;   /* its files are the members below */
+    eitp__file file;  /* opened through `host` */
     char path[512];
-    char place[1024];         /* where the file is looked for again; "": nowhere */
-    uint64_t whole, position; /* bytes of whole records in the file, and where the piece belongs */
+    char place[1024];         /* absolute path to reopen the file; "": it is not reopened */
+    uint64_t whole, position; /* bytes of whole records in the file, and position of the piece */
     unsigned char piece[EITP__QUEUE_PIECE];
 #if EITP__WITH_WORKER
     pthread_mutex_t mutex; /* protects the file, and `owner` */
@@ -42,28 +43,28 @@ struct eitp__queued_file {
     double flush_seconds, wait_seconds;
 
     unsigned char *queue; /* a ring of EITP__QUEUE_BYTES bytes */
-    size_t head, used;    /* where its first record begins, and bytes of all */
+    size_t head, used;    /* position of the first record, and total bytes */
     int64_t queued;       /* number of records in it */
     int64_t dropped;
     uint64_t whole;   /* bytes of whole records in the file */
-    size_t partial;   /* bytes of the first queued record that are in the file too */
+    size_t partial;   /* bytes of the first queued record that are already in the file */
     double wrote;     /* time of the last write */
-    int failures;     /* writes in a row that failed */
-    eitp_error error; /* of the last one */
+    int failures;     /* consecutive failed writes */
+    eitp_error error; /* of the last failure */
 
     uint64_t requested, answered; /* numbers of requests to write at once */
-    int request_syncs;            /* the last one is to sync the file too */
-    eitp_status answer;           /* to the last one that was answered */
+    int request_syncs;            /* the last request also syncs the file */
+    eitp_status answer;           /* to the last answered request */
     eitp_error answer_error;
 
     int is_paused, is_stopping;
     int is_in_call;    /* the thread calls a function of the host */
-    double called;     /* time since when */
-    int is_stalled;    /* that takes longer than wait_seconds, or a request did */
-    eitp__buffer lead; /* what a new file begins with */
+    double called;     /* start time of that call */
+    int is_stalled;    /* that call, or a request, takes longer than wait_seconds */
+    eitp__buffer lead; /* the initial bytes of an empty file */
     int has_moved;     /* the file was removed, replaced or truncated by another program */
     int has_said_so;
-    eitp__queue_writer *writer; /* of the thread; NULL: there is none */
+    eitp__queue_writer *writer; /* of the thread; NULL: no thread */
 #if EITP__WITH_WORKER
     pthread_t thread;
 #endif
@@ -98,7 +99,7 @@ static void eitp__writer_signal(eitp__queue_writer *writer) {
 #endif
 }
 
-/* ---- Calls of the host: none is begun once the writer is abandoned ---- */
+/* ---- Calls of the host: none is started once the writer is abandoned ---- */
 
 static int eitp__writer_enter(eitp__queue_writer *writer) {
     int may_call;
@@ -157,7 +158,7 @@ static void eitp__writer_wait(void *user, double seconds) {
     }
 }
 
-/* The absolute path of the file, if it fits: the program may change its working directory. */
+/* Stores the absolute path of the file, if it fits: the program may change its working directory. */
 static void eitp__writer_place(eitp__queue_writer *writer, const eitp__queued_file *file) {
     const eitp_files *files = &file->host.files;
     if (!files->absolute || !files->file_info ||
@@ -191,7 +192,7 @@ static void eitp__queue_put(eitp__queued_file *file, const void *data, size_t si
     file->used += size;
 }
 
-/* Copies bytes that begin `skip` bytes after the head. */
+/* Copies bytes that start `skip` bytes after the head. */
 static void eitp__queue_get(const eitp__queued_file *file, size_t skip, void *data, size_t size) {
     const size_t at = (file->head + skip) % EITP__QUEUE_BYTES;
     const size_t first = size < EITP__QUEUE_BYTES - at ? size : EITP__QUEUE_BYTES - at;
@@ -199,7 +200,7 @@ static void eitp__queue_get(const eitp__queued_file *file, size_t skip, void *da
     memcpy((unsigned char *)data + first, file->queue, size - first);
 }
 
-/* The bytes of the record that begins `skip` bytes after the head. */
+/* Returns the size of the record that starts `skip` bytes after the head. */
 static size_t eitp__queue_length(const eitp__queued_file *file, size_t skip) {
     uint32_t length;
     eitp__queue_get(file, skip, &length, EITP__QUEUE_PREFIX);
@@ -212,7 +213,7 @@ static void eitp__queue_clear(eitp__queued_file *file) {
     file->failures = 0;
 }
 
-/* Copies whole records into the piece, or a part of one that is larger. Returns the bytes. */
+/* Copies whole records into the piece, or a part of one that is larger. Returns the number of bytes. */
 static size_t eitp__queue_fill(const eitp__queued_file *file, eitp__queue_writer *writer) {
     size_t size = 0, skip = 0, partial = file->partial;
     writer->whole = file->whole;
@@ -232,7 +233,7 @@ static size_t eitp__queue_fill(const eitp__queued_file *file, eitp__queue_writer
     return size;
 }
 
-/* Removes the records of which `size` more bytes are in the file. */
+/* Removes the records that are complete in the file now that it has `size` more bytes. */
 static void eitp__queue_drop_written(eitp__queued_file *file, size_t size) {
     file->partial += size;
     while (file->queued) {
@@ -245,14 +246,14 @@ static void eitp__queue_drop_written(eitp__queued_file *file, size_t size) {
         file->used -= EITP__QUEUE_PREFIX + length;
         file->queued--;
     }
-    /* Begin in front again: pages that no backlog reached stay untouched. */
+    /* Restart at the front: memory pages that no backlog reaches stay untouched. */
     if (!file->queued)
         file->head = 0;
 }
 
-/* ---- Writing, on whichever thread ---- */
+/* ---- Writing, on either thread ---- */
 
-/* Seconds until the queue is to be written: 0 or less: now; HUGE_VAL: there is nothing to write. */
+/* Returns the seconds until the queue must be written. 0 or less: now; HUGE_VAL: there is nothing to write. */
 static double eitp__queue_due(const eitp__queued_file *file) {
     const int doublings = file->failures < EITP__QUEUE_MOST_FAILURES ? file->failures : EITP__QUEUE_MOST_FAILURES;
     if (!file->queued || file->is_paused)
@@ -264,7 +265,7 @@ static double eitp__queue_due(const eitp__queued_file *file) {
     return file->wrote + file->flush_seconds - eitp__clock();
 }
 
-/* Bytes of the next piece; 0: there is none. */
+/* Fills the next piece and returns its size; 0 if there is nothing to write now. */
 static size_t eitp__writer_take(eitp__queue_writer *writer) {
     size_t size = 0;
     eitp__writer_lock(writer);
@@ -291,7 +292,7 @@ static void eitp__writer_note(eitp__queue_writer *writer, size_t size, eitp_stat
     eitp__writer_unlock(writer);
 }
 
-/* Looks up the opened file and what is in its place. Returns 0 if that is unknown. */
+/* Gets the info of the open file and of its path. Returns 0 if that is not possible. */
 static int eitp__writer_look(eitp__queue_writer *writer, eitp_path_info *own, eitp_path_info *found) {
     const eitp_files *files = &writer->files;
     int is_known = 0;
@@ -303,7 +304,7 @@ static int eitp__writer_look(eitp__queue_writer *writer, eitp_path_info *own, ei
     return is_known;
 }
 
-/* From now on records are written at the end of a file of `size` bytes, an empty one after the lead. */
+/* Restarts writing at the end of a file of `size` bytes; writes the lead first if it is empty. */
 static eitp_status eitp__writer_restart(eitp__queue_writer *writer, uint64_t size, eitp_error *error) {
     eitp_status status;
     size_t lead = 0;
@@ -325,7 +326,7 @@ static eitp_status eitp__writer_restart(eitp__queue_writer *writer, uint64_t siz
     return status;
 }
 
-/* Opens what is in the file's place, or creates it. */
+/* Opens the file at the path again, or creates it. */
 static eitp_status eitp__writer_reopen(eitp__queue_writer *writer, eitp_error *error) {
     const eitp_files *files = &writer->files;
     eitp_path_info opened = EITP__ZERO;
@@ -353,7 +354,7 @@ static eitp_status eitp__writer_reopen(eitp__queue_writer *writer, eitp_error *e
     return eitp__writer_restart(writer, opened.size, error);
 }
 
-/* Follows the file's path where another program has removed, moved or truncated the file, as logrotate does. */
+/* Reopens the file if another program has removed, moved or truncated it, as logrotate does. */
 static eitp_status eitp__writer_follow(eitp__queue_writer *writer, eitp_error *error) {
     eitp_path_info own = EITP__ZERO, found = EITP__ZERO;
     uint64_t size = 0;
@@ -383,7 +384,7 @@ static eitp_status eitp__writer_empty_queue(eitp__queue_writer *writer, eitp_err
         eitp__writer_note(writer, 0, status, error);
     while (!status && (size = eitp__writer_take(writer)) > 0) {
         status = eitp__file_write(&writer->file, writer->position, writer->piece, size, error);
-        /* Readers should not find half a record. */
+        /* Readers should not see half a record. */
         if (status)
             eitp__file_resize(&writer->file, writer->whole, NULL);
         eitp__writer_note(writer, size, status, error);
@@ -391,7 +392,7 @@ static eitp_status eitp__writer_empty_queue(eitp__queue_writer *writer, eitp_err
     return status;
 }
 
-/* Writes what is queued, and answers the last request. */
+/* Writes the queue, and answers the last request. */
 static void eitp__writer_store(eitp__queue_writer *writer) {
     eitp_error error = EITP__ZERO;
     uint64_t number = 0;
@@ -436,7 +437,7 @@ static void eitp__queue_init_condition(pthread_cond_t *condition) {
     pthread_cond_init(condition, NULL);
 }
 
-/* Waits for a change, at most some seconds. Called with the lock. */
+/* Waits for a change, for at most `seconds`. Called with the lock. */
 static void eitp__writer_wait_for_change(eitp__queue_writer *writer, double seconds) {
     struct timespec end;
     if (isinf(seconds)) {
@@ -454,7 +455,7 @@ static void eitp__writer_wait_for_change(eitp__queue_writer *writer, double seco
     pthread_cond_timedwait(&writer->changed, &writer->mutex, &end);
 }
 
-/* Waits until there is something to do; 0: the thread is to end. */
+/* Waits until there is something to do; 0: the thread must end. */
 static int eitp__writer_await(eitp__queue_writer *writer) {
     int is_due = 0;
     eitp__writer_lock(writer);
@@ -468,7 +469,7 @@ static int eitp__writer_await(eitp__queue_writer *writer) {
     return is_due;
 }
 
-/* What the thread is started with. */
+/* The arguments of the thread. */
 typedef struct eitp__queue_start {
     eitp__queued_file *file;
     pthread_mutex_t mutex;
@@ -564,7 +565,7 @@ static int eitp__queued_file_end(eitp__queued_file *file, int is_abandoned) {
 
 /* ---- The calling thread ---- */
 
-/* A frame of its own: a writer is large. */
+/* A separate function for its stack frame: a writer is large. */
 static void eitp__queued_file_store(eitp__queued_file *file) {
     eitp__queue_writer writer;
     eitp__writer_init(&writer, file);
@@ -576,13 +577,13 @@ static eitp_status eitp__queued_file_fail_stalled(const eitp__queued_file *file,
                       eitp__clock() - since);
 }
 
-/* Records are not written through a link that somebody else may have planted, nor into anything but a file. */
+/* Refuses anything but a file: a symbolic link may have been planted by another user. */
 static eitp_status eitp__queued_file_check(const eitp_host *host, const char *path, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     const eitp_status status = eitp__path_info(host, path, &info, error);
     if (!status && info.is_link)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' is a symbolic link, which records are not written through; remove it", path);
+                          "'%s' is a symbolic link; records are not written through links: remove it", path);
     if (!status && info.kind != EITP_PATH_FILE && info.kind != EITP_PATH_MISSING)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' exists and is not a file; remove it", path);
     return status;
@@ -632,7 +633,7 @@ EITP__PRIVATE void eitp__queued_file_set_times(eitp__queued_file *file, double f
     eitp__writer_unlock(file->writer);
 }
 
-/* Queues a record; 0: there is no room. */
+/* Queues a record; 0: there is not enough room. */
 static int eitp__queued_file_queue(eitp__queued_file *file, const void *record, size_t size) {
     const uint32_t length = (uint32_t)size;
     const size_t half = EITP__QUEUE_BYTES / 2, before = file->used;
@@ -643,7 +644,7 @@ static int eitp__queued_file_queue(eitp__queued_file *file, const void *record, 
     eitp__queue_put(file, &length, EITP__QUEUE_PREFIX);
     eitp__queue_put(file, record, size);
     file->queued++;
-    /* Otherwise the thread waits for a time. */
+    /* Otherwise the thread is waiting with a timeout. */
     if (!before || (before <= half && file->used > half))
         eitp__writer_signal(file->writer);
     return 1;
@@ -665,12 +666,12 @@ static void eitp__queued_file_say_moved(eitp__queued_file *file) {
     eitp__writer_unlock(file->writer);
     if (is_news)
         eitp__log_line(&file->host, EITP_LOG_WARNING,
-                       "'%s' was removed or truncated by another program: records continue at its end, and those that "
-                       "were removed are not in it",
+                       "'%s' was removed or truncated by another program: records continue at its end, without the "
+                       "removed ones",
                        file->file.path);
 }
 
-/* What the thread has met. */
+/* Returns the error of a call that is stalled or has failed, or of a record that found the queue full. */
 static eitp_status eitp__queued_file_status(eitp__queued_file *file, int is_queued, eitp_error *error) {
     if (file->is_in_call && eitp__clock() - file->called >= file->wait_seconds)
         file->is_stalled = 1;
@@ -680,9 +681,9 @@ static eitp_status eitp__queued_file_status(eitp__queued_file *file, int is_queu
         *error = file->error;
     if (file->failures)
         return file->error.status;
-    return is_queued
-               ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_IO, "'%s' is written more slowly than records are made", file->file.path);
+    return is_queued ? EITP_OK
+                     : eitp__fail(error, EITP_ERROR_IO, "'%s' cannot be written as fast as records are made",
+                                  file->file.path);
 }
 
 EITP__PRIVATE eitp_status eitp__queued_file_append(eitp__queued_file *file, const void *record, size_t size,
@@ -711,7 +712,7 @@ EITP__PRIVATE eitp_status eitp__queued_file_append_text(eitp__queued_file *file,
     return eitp__fail_memory(error, text->size, "records");
 }
 
-/* Waits until a request is answered, or for too long. Called with the lock. */
+/* Waits until a request is answered or times out. Called with the lock. */
 static eitp_status eitp__queued_file_await(eitp__queued_file *file, uint64_t number, eitp_error *error) {
     const double began = eitp__clock();
     double left = file->is_stalled ? 0 : file->wait_seconds;
@@ -729,7 +730,7 @@ static eitp_status eitp__queued_file_await(eitp__queued_file *file, uint64_t num
     return file->answer;
 }
 
-/* Has the queue written at once, and the file synced; waits for that. */
+/* Requests writing the queue at once, and syncing the file if `syncs`; waits for completion. */
 static eitp_status eitp__queued_file_request(eitp__queued_file *file, int syncs, eitp_error *error) {
     eitp_status status;
     uint64_t number;

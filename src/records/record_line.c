@@ -1,13 +1,13 @@
 #include "records/record_line.h"
 
-/* The end of a string that begins with a quote at `at`; `end` if it is not closed. */
+/* Returns the end of a string that starts with a quote at `at`; `end` if it is not closed. */
 static const char *eitp__record_skip_text(const char *at, const char *end) {
     for (at++; at < end && *at != '"'; at++)
         at += *at == '\\';
     return at < end ? at + 1 : end;
 }
 
-/* The end of a value, which may have objects and arrays. */
+/* Returns the end of a value, which may have objects and arrays. */
 static const char *eitp__record_skip_value(const char *at, const char *end) {
     int depth = 0;
     while (at < end && (depth || (*at != ',' && *at != '}'))) {
@@ -55,6 +55,6 @@ EITP__PRIVATE eitp__record_line eitp__record_line_read(const char *line, size_t 
         if (at < end && *at != ',')
             break;
     }
-    read.is_whole &= at + 1 == end || size == 2; /* the object ends where its last member does */
+    read.is_whole &= at + 1 == end || size == 2; /* the object ends with its last member */
     return read;
 }

@@ -35,7 +35,7 @@ static int eitp__replaced_file_add(eitp__replaced_file *replaced, void *file, ui
     return code;
 }
 
-/* What eitp__replace_file does, without the texts that it allocates: a thread calls it too. */
+/* Like eitp__replace_file, but without allocating strings: a thread calls it too. */
 EITP__PRIVATE eitp_status eitp__replaced_file_write(eitp__replaced_file *replaced, eitp_error *error) {
     const eitp_files *files = &replaced->host.files;
     uint64_t offset = 0;

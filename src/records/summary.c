@@ -7,9 +7,9 @@
 #include "records/replaced_file.h"
 
 #define EITP__SUMMARY_VERSION 1
-#define EITP__SUMMARY_STEPS ((int64_t)1 << 52) /* no step is as large */
+#define EITP__SUMMARY_STEPS ((int64_t)1 << 52) /* every step is below it */
 
-/* Least time between two times that the file is written, in seconds, and in how long writing takes. */
+/* Minimum seconds between two writes of the file, and minimum ratio of that interval to the time of a copy. */
 #define EITP__SUMMARY_INTERVAL 10
 #define EITP__SUMMARY_RARITY 1000
 
@@ -42,7 +42,7 @@ EITP__PRIVATE void eitp__summary_clear(eitp__summary *summary) {
 }
 
 EITP__PRIVATE void eitp__summary_release(eitp__summary *summary) {
-    if (!summary->width) /* zeros */
+    if (!summary->width) /* zeroed */
         return;
     eitp__buffer_release(&summary->lines);
     eitp__release(&summary->host, summary->points, summary->point_count * sizeof *summary->points);
@@ -56,7 +56,7 @@ static eitp__summary_point *eitp__summary_chunk(const eitp__summary *summary, si
     return summary->points + (chunk - 1) * EITP__SUMMARY_CHUNK;
 }
 
-/* Takes a chunk of empty points from the pool; 0 if it is exhausted. */
+/* Allocates a chunk of empty points from the pool; 0 if it is exhausted. */
 static size_t eitp__summary_take_chunk(eitp__summary *summary) {
     size_t chunk = summary->returned;
     if (!chunk && (summary->taken + 1) * EITP__SUMMARY_CHUNK > summary->point_count)
@@ -115,7 +115,7 @@ static eitp__summary_point eitp__summary_join(eitp__summary_point a, eitp__summa
     return a;
 }
 
-/* Joins the points of two chunks two by two. Returns the chunk that has the results. */
+/* Joins the points of two chunks in pairs. Returns the chunk with the results. */
 static size_t eitp__summary_join_chunks(eitp__summary *summary, const eitp__summary_key *key, size_t first) {
     const size_t begin = first * EITP__SUMMARY_CHUNK, chunks[2] = {key->chunks[first], key->chunks[first + 1]};
     eitp__summary_point joined[EITP__SUMMARY_CHUNK];
@@ -132,7 +132,7 @@ static size_t eitp__summary_join_chunks(eitp__summary *summary, const eitp__summ
     return result;
 }
 
-/* Joins the points of all keys two by two. */
+/* Joins the points of all keys in pairs. */
 static void eitp__summary_widen(eitp__summary *summary) {
     for (size_t i = 0; i < summary->count; i++) {
         uint16_t *chunks = summary->keys[i].chunks;
@@ -147,7 +147,7 @@ static int eitp__summary_is_key(const eitp__summary_key *key, const char *name, 
     return !strncmp(key->name, name, size) && !key->name[size];
 }
 
-/* Names that JSON writes in another way would not be found again. */
+/* True if JSON writes the name unchanged; other names would not be found again. */
 static int eitp__summary_has_plain(const char *name, size_t size) {
     const unsigned char *bytes = (const unsigned char *)name;
     for (size_t i = 0; i < size; i++) {
@@ -158,7 +158,7 @@ static int eitp__summary_has_plain(const char *name, size_t size) {
     return size > 0 && eitp__utf8_valid_prefix(bytes, size) == size;
 }
 
-/* The key of a name; NULL: it is left out. */
+/* Returns the key of a name, adding it if necessary; NULL: it is left out. */
 static eitp__summary_key *eitp__summary_find(eitp__summary *summary, const char *name, size_t size) {
     eitp__summary_key *key;
     if (size >= sizeof key->name)
@@ -178,7 +178,7 @@ static eitp__summary_key *eitp__summary_find(eitp__summary *summary, const char 
     return key;
 }
 
-/* The point of a step; NULL if there is none of this width, or the pool is exhausted. */
+/* Returns the point of a step; NULL if the step is beyond the last point of this width, or the pool is exhausted. */
 static eitp__summary_point *eitp__summary_point_of(eitp__summary *summary, eitp__summary_key *key, int64_t step) {
     const int64_t at = (step - 1) / summary->width;
     uint16_t *chunk;
@@ -231,7 +231,7 @@ EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *li
     const char *at = line;
     if (size >= EITP__SUMMARY_LINES / 4)
         return;
-    /* In the file, such a line is that of a number. */
+    /* In the file, such a line would be read as a number's. */
     if (!eitp__record_next_member(&at, line + size, &first) || eitp__record_is_named(&first, "key"))
         return;
     if (lines->size + size >= EITP__SUMMARY_LINES)
@@ -244,7 +244,7 @@ EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *li
 
 /* ---- Reading ---- */
 
-/* Members that every record has besides its values. */
+/* True for members of every record that are not values. */
 static int eitp__summary_is_frame(const eitp__record_member *member) {
     return eitp__record_is_named(member, "step") || eitp__record_is_named(member, "time") ||
            eitp__record_is_named(member, "elapsed");
@@ -321,7 +321,7 @@ enum {
 
 static const char *const eitp__summary_arrays[] = {"step", "count", "mean", "minimum", "maximum"};
 
-/* A number of an array of numbers: *at is where it begins, then after it and its comma. Returns 0 at the end. */
+/* Reads a number of an array: *at is its start, and is moved past it and its comma. Returns 0 at the end. */
 static int eitp__summary_next_number(const char **at, const char *end, double *value) {
     const char *begin = *at;
     while (*at < end && **at != ',' && **at != ']')
@@ -332,7 +332,7 @@ static int eitp__summary_next_number(const char **at, const char *end, double *v
     return 1;
 }
 
-/* Adds a point that was written. Returns 0 if it cannot be one. */
+/* Adds a point read from a file. Returns 0 if it is invalid. */
 static int eitp__summary_add_point(eitp__summary *summary, eitp__summary_key *key,
                                    const double values[EITP__SUMMARY_ARRAYS]) {
     const double step = values[EITP__SUMMARY_STEP], count = values[EITP__SUMMARY_COUNT];
@@ -365,7 +365,7 @@ static int eitp__summary_parse_key(eitp__summary *summary, const char *line, con
         return 0;
     key = eitp__summary_find(summary, name->value + 1, (size_t)(name->end - name->value) - 2);
     if (!key)
-        return 1; /* one more than there may be */
+        return 1; /* beyond the maximum number of keys */
     while (eitp__record_next_member(&at, end, &member)) {
         for (int i = 0; i < EITP__SUMMARY_ARRAYS; i++) {
             if (*member.value == '[' && eitp__record_is_named(&member, eitp__summary_arrays[i]))
@@ -391,7 +391,7 @@ static int eitp__summary_parse_key(eitp__summary *summary, const char *line, con
     return 1;
 }
 
-/* The first line. Returns 0 if it is not one of this version. */
+/* Reads the first line. Returns 0 if it is not a first line of this version. */
 static int eitp__summary_parse_head(eitp__summary *summary, const char *line, const char *end) {
     const char *at = line;
     eitp__record_member member;
@@ -443,7 +443,7 @@ EITP__PRIVATE eitp_status eitp__summary_parse(eitp__summary *summary, const char
 
 /* ---- Writing ---- */
 
-/* Six digits are enough for a curve. */
+/* Writes a number with six digits, which are enough for a curve. */
 static void eitp__summary_write_number(eitp__buffer *text, double value) {
     char number[40];
     eitp__buffer_add(text, number, eitp__json_format_digits(value, 6, number));
@@ -519,18 +519,18 @@ EITP__PRIVATE int eitp__summary_write_part(const eitp__summary *summary, size_t 
 typedef struct eitp__summary_file {
     eitp_record_file file;
     eitp__summary summary;
-    eitp__summary copy; /* what is written */
+    eitp__summary copy; /* the copy that is written */
     eitp__replaced_file written;
     char *records; /* path of metrics.jsonl */
-    double next;   /* when it is due */
-    int has_more;  /* than the file */
+    double next;   /* time of the next write */
+    int has_more;  /* there are records that the file lacks */
 } eitp__summary_file;
 
 static int eitp__summary_file_write_part(const void *user, size_t part, eitp__buffer *text) {
     return eitp__summary_write_part((const eitp__summary *)user, part, text);
 }
 
-/* A value that is a number in a curve. */
+/* Adds a value if it is a number to draw as a curve. */
 static void eitp__summary_add_value(eitp__summary *summary, int64_t step, const eitp_value *value) {
     const double number = value->kind == EITP_VALUE_NUMBER ? value->number : (double)value->integer;
     if (value->kind != EITP_VALUE_TEXT)
@@ -574,7 +574,7 @@ static eitp_status eitp__summary_file_record(eitp_record_file *records, const ei
     return EITP_OK;
 }
 
-/* Begins anew, with what metrics.jsonl has: it ends with the step that is resumed. */
+/* Starts again with the records of metrics.jsonl, which end with the resumed step. */
 static eitp_status eitp__summary_file_resume(eitp_record_file *records, int64_t step, int *evaluated,
                                              eitp_error *error) {
     eitp__summary_file *file = (eitp__summary_file *)records;
@@ -584,7 +584,7 @@ static eitp_status eitp__summary_file_resume(eitp_record_file *records, int64_t 
     return step < 0 ? EITP_OK : eitp__summary_read(&file->summary, file->records, error);
 }
 
-/* Writes what came last. A failure is no loss: metrics.jsonl has it. */
+/* Writes the last records. A failure loses nothing: metrics.jsonl has them. */
 static void eitp__summary_file_finish(eitp__summary_file *file) {
     eitp__replaced_file_await(&file->written);
     if (!file->has_more)

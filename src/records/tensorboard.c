@@ -12,23 +12,23 @@
 
 #define EITP__EVENT_FILE "events.out.tfevents."
 
-/* Its text are the frames that are appended to the file. */
+/* An event file. The text of `file` holds the frames to append. */
 typedef struct eitp__tensorboard {
     eitp_record_file file;
     eitp__buffer event;   /* the message being written */
     eitp__buffer summary; /* a message in it */
     eitp__buffer value;   /* a message in that */
     eitp__buffer tensor;  /* a message in that */
-    eitp__buffer text;    /* an event's, in that */
+    eitp__buffer text;    /* an event's message, in that */
     int has_head;         /* the file has its first events */
     int is_resumed;
-    int64_t first_step; /* of what is recorded after a resume */
+    int64_t first_step; /* first step recorded after a resume */
     int uses_guide_tags;
 } eitp__tensorboard;
 
 /* ---- Protocol buffers ---- */
 
-/* Types of fields on the wire. */
+/* Wire types of fields. */
 enum { EITP__WIRE_VARINT = 0, EITP__WIRE_64 = 1, EITP__WIRE_BYTES = 2, EITP__WIRE_32 = 5 };
 
 static void eitp__proto_varint(eitp__buffer *message, uint64_t value) {
@@ -76,7 +76,7 @@ static void eitp__proto_float(eitp__buffer *message, int field, float value) {
 
 /* ---- Events ---- */
 
-/* Fields of the messages. */
+/* Field numbers of the messages. */
 enum {
     EITP__EVENT_WALL_TIME = 1,
     EITP__EVENT_STEP = 2,
@@ -103,7 +103,7 @@ static void eitp__event_begin(eitp__tensorboard *tensorboard, double time, int64
     eitp__proto_integer(&tensorboard->event, EITP__EVENT_STEP, step);
 }
 
-/* A checksum as TFRecord stores it, so that a checksum of data that have checksums is not zero. */
+/* Returns a checksum as TFRecord stores it, so that a checksum of data that contain checksums is not zero. */
 static uint32_t eitp__mask_checksum(const void *data, size_t size) {
     const uint32_t sum = eitp__crc32c(0, data, size);
     return (sum >> 15 | sum << 17) + 0xa282ead8u;
@@ -133,7 +133,7 @@ static void eitp__event_add_scalar(eitp__tensorboard *tensorboard, const char *t
     eitp__event_add_value(tensorboard);
 }
 
-/* A tensor of one string, with the metadata of the plugin "text". */
+/* Adds a tensor of one string, with the metadata of the plugin "text". */
 static void eitp__event_add_text(eitp__tensorboard *tensorboard, const char *tag, const char *text) {
     /* SummaryMetadata { plugin_data { plugin_name: "text" } data_class: DATA_CLASS_TENSOR } */
     static const char metadata[] = "\x0a\x06\x0a\x04text\x20\x02";
@@ -149,7 +149,8 @@ static void eitp__event_add_text(eitp__tensorboard *tensorboard, const char *tag
     eitp__event_add_value(tensorboard);
 }
 
-/* The first events of a file. After a start at a step, TensorBoard drops what earlier files have from that step on. */
+/* Adds the first events of a file. After a session start at a step, TensorBoard drops the data of earlier files from
+   that step on. */
 static void eitp__event_add_head(eitp__tensorboard *tensorboard, double time) {
     eitp__event_begin(tensorboard, time, 0);
     eitp__proto_text(&tensorboard->event, EITP__EVENT_FILE_VERSION, "brain.Event:2");
@@ -192,7 +193,7 @@ static void eitp__tensorboard_add_values(eitp__tensorboard *tensorboard, const e
     }
 }
 
-/* An event of a run is its message, or without one its values. */
+/* Adds an event of a run: its message, or without one its values. */
 static void eitp__tensorboard_add_event(eitp__tensorboard *tensorboard, const eitp_record *record) {
     const eitp_value *event = eitp__record_find(record, "event"), *message = eitp__record_find(record, "message");
     eitp__buffer *text = &tensorboard->text;
@@ -227,7 +228,7 @@ static eitp_status eitp__tensorboard_record(eitp_record_file *file, const eitp_r
     return eitp__queued_file_append_text(file->queue, &file->text, error);
 }
 
-/* Earlier files stay: TensorBoard drops their events of later steps when it reads that a session has started. */
+/* Keeps earlier files: TensorBoard drops their events of later steps when it reads a session start. */
 static eitp_status eitp__tensorboard_resume(eitp_record_file *file, int64_t step, int *evaluated, eitp_error *error) {
     eitp__tensorboard *tensorboard = (eitp__tensorboard *)file;
     const eitp_status status = eitp__queued_file_pause(file->queue, error);
@@ -240,7 +241,8 @@ static eitp_status eitp__tensorboard_resume(eitp_record_file *file, int64_t step
 
 /* ---- Opening ---- */
 
-/* Finds the latest time in the names of event files: a new one must come after them, whatever the clock says. */
+/* Finds the latest time in the names of event files: the time of a new one must be later, even if the clock is
+   behind. */
 typedef struct eitp__event_times {
     int64_t latest;
 } eitp__event_times;
@@ -249,13 +251,13 @@ static int eitp__event_visit(void *visitor, const char *name) {
     eitp__event_times *times = (eitp__event_times *)visitor;
     const size_t size = strlen(EITP__EVENT_FILE);
     const int64_t time = strncmp(name, EITP__EVENT_FILE, size) != 0 ? 0 : strtoll(name + size, NULL, 10);
-    /* Names with a time that no clock shows are not ours. */
+    /* Ignore names with a time that no clock shows: they are from other programs. */
     if (time > times->latest && time < (int64_t)1 << 40)
         times->latest = time;
     return 0;
 }
 
-/* The path of a new file in a directory; NULL without memory. */
+/* Returns the path of a new file in a directory; NULL if memory runs out. */
 static char *eitp__choose_event_file(const eitp_host *host, const char *directory) {
     eitp__event_times times = EITP__ZERO;
     int64_t now = (int64_t)eitp__time_of_day();
@@ -317,7 +319,7 @@ void eitp_tensorboard_use_guide_tags(eitp_record_file *file, int use) {
         ((eitp__tensorboard *)file)->uses_guide_tags = use;
 }
 
-/* A summary, the event that has it and the frame around that grow with the record. */
+/* A summary, the event with it and the frame around that grow with the record. */
 EITP__PRIVATE size_t eitp__tensorboard_bytes(void) {
     return sizeof(eitp__tensorboard) + eitp__queued_file_bytes() + 3 * EITP__RECORD_TEXT_MOST + 3 * EITP__RECORD_TEXT;
 }

@@ -36,7 +36,7 @@ EITP__PRIVATE eitp_value eitp__text_value(const char *name, const char *text) {
     return value;
 }
 
-/* The last place is overwritten when the list is full. */
+/* Adds a value. The last one is overwritten when the list is full. */
 static eitp_value *eitp__add_value(eitp__values *list, eitp_value added) {
     eitp_value *value = &list->values[list->count < EITP__RECORD_VALUES ? list->count++ : EITP__RECORD_VALUES - 1];
     *value = added;
@@ -119,7 +119,7 @@ EITP__PRIVATE const eitp_value *eitp__record_find(const eitp_record *record, con
     return NULL;
 }
 
-/* Adds the members of an object, which may be NULL or have none. */
+/* Appends the members of an object, which may be NULL or empty. */
 static void eitp__record_write_members(eitp__buffer *line, const char *object) {
     const size_t size = object ? strlen(object) : 0;
     if (size <= 2 || strspn(object + 1, " ") == size - 2)

@@ -7,22 +7,22 @@
 #include "run/sinks.h"
 #include "train/trainer.h"
 
-/* Larger losses and norms are left out: their sums must be finite. */
+/* Larger losses and norms are ignored, so that sums stay finite. */
 #define EITP__ALARM_LARGEST 1e100
 
-/* Looks in a row at which a trend must be found. */
+/* Number of consecutive checks in which a trend must be found. */
 #define EITP__ALARM_LOOKS 2
 
-/* Looks in a row at which a layer must be without a gradient. */
+/* Number of consecutive checks in which a layer must have no gradient. */
 #define EITP__ALARM_SILENT_LOOKS 4
 
-/* The shortest trend that is a plateau, in steps. */
+/* Minimum length of a plateau in steps. */
 #define EITP__ALARM_PLATEAU_STEPS 500
 
-/* Looks in a row at which the units of a latent variable must be inactive. */
+/* Number of consecutive checks in which a latent variable's units must be inactive. */
 #define EITP__ALARM_COLLAPSE_LOOKS 3
 
-/* How far the growth of memory is extrapolated, in lengths of the trend. */
+/* Limit of the extrapolation of memory growth, in lengths of the trend. */
 #define EITP__ALARM_FORESIGHT 8
 
 /* ---- Raising alarms ---- */
@@ -31,7 +31,7 @@ static int eitp__alarm_is_active(const eitp__alarm_rules *rules, eitp__alarm_nam
     return rules->active >> name & 1;
 }
 
-/* The condition of an alarm has ended. */
+/* Marks the condition of an alarm as ended. */
 static void eitp__alarm_end(eitp__alarm_rules *rules, eitp__alarm_name name) {
     rules->active &= ~(1u << name);
 }
@@ -61,7 +61,7 @@ static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, 
 
 /* ---- The loss ---- */
 
-/* See the beginning of alarm_rules.h. */
+/* See the rules in run/alarms.h. */
 static void eitp__alarm_judge_losses(eitp__alarm_rules *rules, eitp__alarm_list *list) {
     const eitp__course *losses = &rules->losses;
     const double before = eitp__course_mean(losses, 0), now = eitp__course_mean(losses, 1);
@@ -78,7 +78,7 @@ static void eitp__alarm_judge_losses(eitp__alarm_rules *rules, eitp__alarm_list 
     if (rules->flat < EITP__ALARM_LOOKS)
         return;
     eitp__alarm_raise(rules, list, EITP__ALARM_PLATEAU, now, before,
-                      "the loss has not fallen for %lld steps: %.4g, and %.4g before; lower the learning rate, or end "
+                      "the loss has not fallen for %lld steps (now %.4g, before %.4g); lower the learning rate or end "
                       "the run",
                       (long long)steps, now, before);
 }
@@ -112,7 +112,7 @@ static void eitp__alarm_learn_norm(eitp__alarm_rules *rules) {
     rules->usual_norm = eitp__median(blocks, count);
 }
 
-/* Compares a level, a logarithm, with what is usual. Returns 1 if it is higher by `decades`, -1 if lower. */
+/* Compares a level (a logarithm) with the usual one. Returns 1 if it is higher by `decades`, -1 if lower, else 0. */
 static int eitp__alarm_compare_norm(const eitp__alarm_rules *rules, double level, double decades) {
     const double distance = level - rules->usual_norm;
     if (fabs(distance) <= decades || fabs(distance) <= 2 * rules->norms.noise)
@@ -139,18 +139,18 @@ static void eitp__alarm_judge_norm(eitp__alarm_rules *rules, const eitp__alarm_s
     if (rules->high >= 2)
         eitp__alarm_raise(
             rules, list, EITP__ALARM_EXPLODING_GRADIENT, norm, usual,
-            "the gradient norm is %.3g, usually %.3g; lower the learning rate, or clip to a smaller norm, and resume "
+            "the gradient norm is %.3g (usually %.3g); lower the learning rate or clip to a smaller norm, and resume "
             "from an earlier checkpoint if the loss does not recover",
             norm, usual);
     if (rules->low >= 3 && norm < 1e-4 * step->parameter_norm && !eitp__alarm_loss_vanishes(rules))
         eitp__alarm_raise(rules, list, EITP__ALARM_VANISHING_GRADIENT, norm, usual,
-                          "the gradient norm is %.3g, usually %.3g, with parameters of norm %.3g; unless training has "
-                          "converged, look for saturated layers, and lower the learning rate",
+                          "the gradient norm is %.3g (usually %.3g), the parameter norm %.3g; unless training has "
+                          "converged, look for saturated layers and lower the learning rate",
                           norm, usual, step->parameter_norm);
 }
 
 static void eitp__alarm_add_norm(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
-    const double least = 1e-30; /* of a norm: a logarithm must be finite */
+    const double least = 1e-30; /* of a norm, so that its logarithm is finite */
     double level;
     int done;
     if (step->warms_up || !step->applied || !(step->grad_norm >= 0 && step->grad_norm < EITP__ALARM_LARGEST))
@@ -164,7 +164,7 @@ static void eitp__alarm_add_norm(eitp__alarm_rules *rules, const eitp__alarm_ste
 
 /* ---- Layers ---- */
 
-/* A layer is dead if its gradient norm is at most this fraction of the largest one. */
+/* A layer is dead if its gradient norm is at most this fraction of the largest layer's. */
 #define EITP__ALARM_SILENT 1e-6
 
 /* True for a layer, such as transformer.h.0, and false for other modules: a head may be of another task. */
@@ -174,11 +174,11 @@ static int eitp__alarm_is_layer(const eitp_group_norms *group) {
     return *part && !part[strspn(part, "0123456789")];
 }
 
-/* What the gradients of layers are at a step. */
+/* Comparison of the layers' gradients at a step. */
 typedef struct eitp__layer_gradients {
     double largest;
-    const eitp_group_norms *least; /* the first with the smallest gradient; NULL: there are no layers */
-    size_t silent;                 /* layers that do not train */
+    const eitp_group_norms *least; /* the first with the smallest gradient; NULL: no layers */
+    size_t silent;                 /* number of dead layers */
 } eitp__layer_gradients;
 
 static eitp__layer_gradients eitp__alarm_compare_layers(const eitp__alarm_step *step) {
@@ -212,7 +212,7 @@ static void eitp__alarm_add_layers(eitp__alarm_rules *rules, const eitp__alarm_s
     if (layers.silent > 1)
         snprintf(others, sizeof others, " (and as small in %zu more)", layers.silent - 1);
     eitp__alarm_raise(rules, list, EITP__ALARM_DEAD_LAYER, layers.least->grad_norm, layers.largest,
-                      "the gradient norm of %s is %.3g%s, and in other layers up to %.3g; look for activations that "
+                      "the gradient norm of %s is %.3g%s, the largest of any layer is %.3g; look for activations that "
                       "are saturated or zero, lower the learning rate, or resume from an earlier checkpoint",
                       layers.least->name, layers.least->grad_norm, others, layers.largest);
 }
@@ -220,7 +220,7 @@ static void eitp__alarm_add_layers(eitp__alarm_rules *rules, const eitp__alarm_s
 /* ---- The process ---- */
 
 static void eitp__alarm_judge_seconds(eitp__alarm_rules *rules, eitp__alarm_list *list) {
-    const double shortest = 60; /* seconds that a trend takes, at least */
+    const double shortest = 60; /* minimum duration of a trend in seconds */
     const double width = (double)eitp__course_width(&rules->seconds);
     double now, before;
     eitp_trend trend;
@@ -233,10 +233,11 @@ static void eitp__alarm_judge_seconds(eitp__alarm_rules *rules, eitp__alarm_list
     rules->slows = trend.p < 0.001 && now > 1.05 * before ? rules->slows + 1 : 0;
     if (rules->slows < EITP__ALARM_LOOKS || 0.5 * (now + before) * width * (double)trend.count < shortest)
         return;
-    eitp__alarm_raise(rules, list, EITP__ALARM_SLOWDOWN, now, before,
-                      "a step takes %.3g s, and took %.3g s %.0f steps before (p = %.1g); look for other programs, "
-                      "heat, and swapping",
-                      now, before, width * (double)(trend.count - 1), trend.p);
+    eitp__alarm_raise(
+        rules, list, EITP__ALARM_SLOWDOWN, now, before,
+        "a step takes %.3g s, compared with %.3g s %.0f steps earlier (p = %.1g); look for other programs, "
+        "heat and swapping",
+        now, before, width * (double)(trend.count - 1), trend.p);
 }
 
 static void eitp__alarm_judge_memory(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
@@ -258,13 +259,14 @@ static void eitp__alarm_judge_memory(eitp__alarm_rules *rules, const eitp__alarm
     rules->drifts = trend.slope_low > 0 && trend.p < 0.001 && growth > left / 2 ? rules->drifts + 1 : 0;
     if (rules->drifts < EITP__ALARM_LOOKS)
         return;
-    eitp__alarm_raise(rules, list, EITP__ALARM_MEMORY_DRIFT, step->memory, before,
-                      "the process has %s, and had %s %.0f steps before; in %.0f more steps it would take another %s, "
-                      "and %s are left; look for a leak, and resume the run in a new process in time",
-                      eitp_format_bytes((uint64_t)step->memory, bytes[0], sizeof bytes[0]),
-                      eitp_format_bytes((uint64_t)before, bytes[1], sizeof bytes[1]), width * (double)(count - 1),
-                      to_come, eitp_format_bytes((uint64_t)growth, bytes[2], sizeof bytes[2]),
-                      eitp_format_bytes((uint64_t)left, bytes[3], sizeof bytes[3]));
+    eitp__alarm_raise(
+        rules, list, EITP__ALARM_MEMORY_DRIFT, step->memory, before,
+        "the process uses %s, compared with %s %.0f steps earlier; in %.0f more steps it would need another %s, "
+        "and %s are available; look for a leak, and resume the run in a new process before memory runs out",
+        eitp_format_bytes((uint64_t)step->memory, bytes[0], sizeof bytes[0]),
+        eitp_format_bytes((uint64_t)before, bytes[1], sizeof bytes[1]), width * (double)(count - 1), to_come,
+        eitp_format_bytes((uint64_t)growth, bytes[2], sizeof bytes[2]),
+        eitp_format_bytes((uint64_t)left, bytes[3], sizeof bytes[3]));
 }
 
 EITP__PRIVATE void eitp__alarm_rules_forget_times(eitp__alarm_rules *rules) {
@@ -288,7 +290,7 @@ EITP__PRIVATE void eitp__alarm_rules_step(eitp__alarm_rules *rules, const eitp__
 
 /* ---- Evaluations ---- */
 
-/* The square of the mean's standard error. */
+/* Returns the square of the mean's standard error. */
 static double eitp__training_variance(const eitp__training_loss *training) {
     return training->squares / (double)(training->count - 1) / (double)training->count;
 }
@@ -301,8 +303,8 @@ static int eitp__alarm_training_falls(const eitp__alarm_rules *rules) {
     return then->mean - now->mean > 2 * sqrt(eitp__training_variance(now) + eitp__training_variance(then));
 }
 
-/* The training loss before step 1 is unknown. That of the first steps may have risen already: then it is about the
-   validation loss. */
+/* Estimates the training loss before step 1 from the first steps. It is capped at the validation loss because it may
+   have risen by then. */
 static void eitp__alarm_learn_first(eitp__alarm_rules *rules) {
     rules->best_training = rules->training;
     if (rules->best_training.mean > rules->best)
@@ -319,7 +321,7 @@ static void eitp__alarm_judge_evaluation(eitp__alarm_rules *rules, int64_t step,
         return;
     eitp__alarm_raise(
         rules, list, EITP__ALARM_OVERFITTING, loss, rules->best,
-        "the validation loss is %.4g after step %lld (standard error %.2g), and was %.4g after step %lld, "
+        "the validation loss is %.4g after step %lld (standard error %.2g), up from %.4g after step %lld, "
         "while the training loss fell from %.4g to %.4g; stop here, go back to the best checkpoint, or train on "
         "more data",
         loss, (long long)step, error, rules->best, (long long)rules->best_step, rules->best_training.mean,
@@ -349,14 +351,15 @@ EITP__PRIVATE void eitp__alarm_rules_evaluation(eitp__alarm_rules *rules, int64_
 
 /* ---- Latent variables ---- */
 
-/* The fraction of the units that is usually active; 0: not known yet. */
+/* Returns the usual fraction of active units, or 0 if it is not known yet. */
 static double eitp__alarm_usual_active(const eitp__alarm_rules *rules) {
     size_t count;
     const double *looks = eitp__course_latest(&rules->fractions, &count);
     return rules->fractions.count < EITP__COURSE_LOOK ? 0 : eitp__median(looks, count);
 }
 
-/* The number of looks in a row at which a case holds. From the number that raises it on, it holds until its end. */
+/* Returns the number of consecutive checks in which a case holds. Once it is enough to raise the alarm, it is kept
+   until the case has ended. */
 static int64_t eitp__alarm_count_collapse(int64_t looks, int holds, int has_ended) {
     return holds ? looks + 1 : has_ended || looks < EITP__ALARM_COLLAPSE_LOOKS ? 0 : looks;
 }
@@ -399,7 +402,7 @@ EITP__PRIVATE void eitp__alarm_rules_latent(eitp__alarm_rules *rules, const eitp
 
 /* ---- In a checkpoint ---- */
 
-/* Alarms of the process end with it. */
+/* Mask of the alarms stored in checkpoints; the others concern the process and end with it. */
 #define EITP__ALARMS_KEPT ((1u << EITP__ALARM_MEMORY_DRIFT) - 1)
 
 #define EITP__ALARM_COUNTER(member) EITP__JSON_FIELD(eitp__alarm_rules, member, #member, INTEGER, 0, HUGE_VAL)
@@ -418,10 +421,10 @@ static const eitp__json_field eitp__alarm_fields[] = {
     EITP__ALARM_COUNTER(best_step),
     EITP__ALARM_COUNTER(worse),
     EITP__ALARM_NUMBER(best, "best_loss"),
-    EITP__ALARM_NUMBER(usual_norm, "usual_norm"), /* not before it is known */
+    EITP__ALARM_NUMBER(usual_norm, "usual_norm"), /* must be last: omitted until it is known */
 };
 
-/* Only runs with a latent variable have them. */
+/* Written only for runs with a latent variable. */
 static const eitp__json_field eitp__latent_fields[] = {
     EITP__JSON_FIELD(eitp__alarm_rules, latent_step, "step", INTEGER, 0, HUGE_VAL),
     EITP__ALARM_COUNTER(few),
@@ -519,15 +522,15 @@ typedef struct eitp__alarms {
     eitp_group_norms groups[EITP__RECORDED_GROUPS];
 } eitp__alarms;
 
-/* The memory of the process, without what it shares with files and other programs, which grows when files are read; 0
-   if unknown. */
+/* Returns the resident memory of the process, or 0 if unknown. Excludes memory shared with files and other programs,
+   which grows when files are read. */
 static double eitp__alarm_memory(const eitp_host *host) {
     uint64_t shared;
     const uint64_t resident = eitp__resident_read(host, &shared);
     return resident > shared ? (double)(resident - shared) : 0;
 }
 
-/* What was left when the guard last looked. */
+/* Returns the available memory at the guard's last check, or 0 if it does not check. */
 static double eitp__alarm_left(const eitp_run *run) {
     const eitp__guard *guard = (const eitp__guard *)run->states[EITP__OBSERVER_GUARD];
     return run->config.memory_check_seconds < 0 ? 0 : (double)guard->memory.info.left;
@@ -546,7 +549,7 @@ static void eitp__alarms_notify(eitp_run *run, const eitp__alarm_list *list) {
         eitp__alarms_notify_one(run, &list->alarms[i]);
 }
 
-/* A run that was shrunk has other step times. */
+/* Discards the step times if the shape of the steps has changed, for example because the run was shrunk. */
 static void eitp__alarms_watch_shape(const eitp_run *run, eitp__alarms *alarms) {
     const eitp_step_shape shape = eitp_trainer_shape(run->trainer), *before = &alarms->shape;
     if (shape.batch_size != before->batch_size || shape.grad_accum != before->grad_accum ||
@@ -583,7 +586,7 @@ static void eitp__alarms_after_step(eitp_run *run, void *state, eitp__decision *
     eitp__alarms_notify(run, &list);
 }
 
-/* Looks at the latent variable, if the task has one. */
+/* Checks the latent variable, if the task has one. */
 static void eitp__alarms_look_at_latent(eitp_run *run, eitp__alarms *alarms, const eitp_evaluation *evaluation) {
     const eitp_metric *active = eitp__find_metric(evaluation, "active_units");
     const eitp_metric *kl = eitp__find_metric(evaluation, "kl");

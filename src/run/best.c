@@ -19,7 +19,7 @@ EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better) {
     best->now = best->saved = best->before;
 }
 
-/* True if a value is better than another one; NaN stands for none. */
+/* True if a value is better than another one. NaN means no value. */
 static int eitp__best_is_better(const eitp__best *best, double value, double than) {
     if (!isfinite(value) || !isfinite(than))
         return isfinite(value);
@@ -71,7 +71,7 @@ EITP__PRIVATE void eitp__best_lose(eitp__best *best, int64_t step) {
     eitp__best_replay(best);
 }
 
-/* True if the last evaluation is of `step`. */
+/* True if the last evaluation is the one of `step`. */
 static int eitp__best_has(const eitp__best *best, int64_t step) {
     return best->count && best->evaluations[best->count - 1].step == step;
 }
@@ -86,7 +86,7 @@ static void eitp__best_format_state(eitp__buffer *text, const char *name, const 
     eitp__buffer_format(text, ", \"evaluations_since\": %lld},\n", (long long)state->since);
 }
 
-/* Adds the evaluations as a JSON object that names `state` the best. `kept`: a checkpoint of the best is kept. */
+/* Appends the evaluations as a JSON object with `state` as the best. `kept`: a checkpoint of the best is kept. */
 static void eitp__best_format(const eitp__best *best, const eitp__best_state *state, const char *metric, int kept,
                               eitp__buffer *text) {
     eitp__buffer_add_text(text, "{\"metric\": ");
@@ -131,7 +131,7 @@ static eitp_status eitp__best_remove(const eitp_host *host, const char *director
     return status;
 }
 
-/* A step, a value that is null if it was not finite, and whether it is lost. */
+/* Reads an evaluation: a step, a value (null if it was not finite), and the flag "lost". */
 static eitp_status eitp__best_read_evaluation(const eitp_json *object, eitp__best_evaluation *evaluation,
                                               eitp_error *error) {
     static const eitp__json_field fields[] = {
@@ -164,7 +164,7 @@ static eitp_status eitp__best_read_before(eitp__best *best, const eitp_json *obj
     return EITP_OK;
 }
 
-/* Adds the evaluations of such an object up to `step`. An object of another metric has none. */
+/* Adds the evaluations of such an object up to `step`. An object of another metric adds none. */
 static eitp_status eitp__best_parse(eitp__best *best, const eitp_json *root, const char *metric, int64_t step,
                                     eitp_error *error) {
     const eitp_json *list = eitp_json_member(root, "evaluations");
@@ -205,11 +205,11 @@ EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *hos
     return status;
 }
 
-/* The step of the best evaluation in such an object. */
+/* Returns the step of the best evaluation in such an object. */
 static int64_t eitp__best_kept_step(const eitp_json *root) {
     eitp_error ignored;
     eitp__best_evaluation found;
-    int kept = 1; /* files of earlier versions do not say */
+    int kept = 1; /* files of earlier versions lack the member */
     if (eitp__json_get_boolean(root, "kept", &kept, &ignored) || !kept ||
         eitp__best_read_evaluation(eitp_json_member(root, "best"), &found, &ignored))
         return -1;
@@ -245,15 +245,15 @@ typedef struct eitp__best_checkpoint {
     eitp__best best;
     int was_read;   /* from the checkpoint's run_state.json */
     int is_behind;  /* best.json lacks an evaluation */
-    int has_failed; /* it could not be written, which was reported */
+    int has_failed; /* writing best.json failed, which was reported */
 } eitp__best_checkpoint;
 
 static eitp__best_checkpoint *eitp__best_of(const eitp_run *run) {
     return (eitp__best_checkpoint *)run->states[EITP__OBSERVER_BEST];
 }
 
-/* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. A failure is
-   reported once, and the next save tries again. */
+/* best.json is information for programs and people: a resume reads the evaluations from its checkpoint. A failure is
+   reported once, and the next save retries. */
 static void eitp__write_best(eitp_run *run) {
     eitp__best_checkpoint *kept = eitp__best_of(run);
     eitp_error error;
@@ -264,7 +264,7 @@ static void eitp__write_best(eitp_run *run) {
     kept->is_behind = 1;
     if (!kept->has_failed)
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; the run continues, and tries again with each checkpoint", error.message);
+                         "%s; the run continues and retries with each checkpoint", error.message);
     kept->has_failed = 1;
 }
 
@@ -283,9 +283,9 @@ static void eitp__best_save_complete(eitp_run *run, void *state, int64_t step) {
     eitp__write_best(run);
 }
 
-/* ---- Checkpoints that are gone ---- */
+/* ---- Missing checkpoints ---- */
 
-/* Marks evaluations as lost until the best one has a checkpoint, or can have one. */
+/* Marks evaluations as lost until the best one has a checkpoint or can still get one. */
 static void eitp__choose_best(eitp_run *run, int64_t open) {
     eitp__best_checkpoint *kept = eitp__best_of(run);
     eitp__best *best = &kept->best;
@@ -301,11 +301,11 @@ static void eitp__choose_best(eitp_run *run, int64_t open) {
 
 static void eitp__notify_lost_best(eitp_run *run, int64_t step, const char *why) {
     const eitp__best_state *best = &eitp__best_of(run)->best.now;
-    char next[80] = "the next evaluation is the best so far";
+    char next[80] = "the next evaluation becomes the best";
     if (best->step >= 0)
-        snprintf(next, sizeof next, "the best is now that of step %lld", (long long)best->step);
+        snprintf(next, sizeof next, "the best is now step %lld", (long long)best->step);
     eitp__run_notify(run, EITP_EVENT_NOT_KEPT, EITP_LOG_WARNING, 0,
-                     "checkpoint-%lld, of the best evaluation so far, is not kept: %s; %s", (long long)step, why, next);
+                     "checkpoint-%lld, the best so far, was not kept: %s; %s", (long long)step, why, next);
 }
 
 static void eitp__best_save_lost(eitp_run *run, void *state, int64_t step, const char *why) {
@@ -321,8 +321,8 @@ static void eitp__best_save_lost(eitp_run *run, void *state, int64_t step, const
     eitp__write_best(run);
 }
 
-/* Chooses the best of the evaluations whose checkpoints are in the directory, and reports it if that is another one.
-   `open`: a step whose checkpoint can still be written; -1: none. */
+/* Chooses the best of the evaluations whose checkpoints are in the directory, and reports a change. `open`: a step
+   whose checkpoint can still be written; -1: none. */
 static void eitp__check_best(eitp_run *run, int64_t open) {
     const eitp__best *best = &eitp__best_of(run)->best;
     const int64_t step = best->now.step;
@@ -330,7 +330,7 @@ static void eitp__check_best(eitp_run *run, int64_t open) {
         return;
     eitp__choose_best(run, open);
     if (best->now.step != step)
-        eitp__notify_lost_best(run, step, "the directory does not have it");
+        eitp__notify_lost_best(run, step, "it is missing from the directory");
 }
 
 static void eitp__best_directory_replaced(eitp_run *run, void *state) {
@@ -340,7 +340,7 @@ static void eitp__best_directory_replaced(eitp_run *run, void *state) {
 
 /* ---- After an evaluation ---- */
 
-/* Adds the last evaluation to those that decide. That of a model that may not be saved never is the best. */
+/* Adds the last evaluation to those used for the decision. If the model may not be saved, it is never the best. */
 static double eitp__add_best(eitp_run *run, eitp__best_checkpoint *kept) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     const eitp_metric *metric = strcmp(run->keep_best, "loss") ? eitp__find_metric(evaluation, run->keep_best) : NULL;
@@ -352,7 +352,8 @@ static double eitp__add_best(eitp_run *run, eitp__best_checkpoint *kept) {
     return value;
 }
 
-/* An evaluation that is second to one whose checkpoint is being written is the best if that fails. */
+/* Remembers an evaluation that is second to one whose checkpoint is being written. It becomes the best if that
+   fails. */
 static void eitp__await_best(eitp_run *run, const eitp__best *best, double value) {
     if (best->now.step != run->report.evaluated_step && best->now.step != best->saved.step &&
         eitp__best_is_better(best, value, best->saved.value))
@@ -384,7 +385,7 @@ static int eitp__prefers_higher(const eitp_run *run) {
     return eitp__trainer_metric_direction(run->trainer, run->keep_best) == EITP_HIGHER_IS_BETTER;
 }
 
-/* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
+/* Reads the best.json next to a checkpoint that has no run_state.json. A damaged file is ignored. */
 static eitp_status eitp__read_best(eitp_run *run, eitp__best *best, eitp_error *error) {
     char *parent = eitp__parent_directory(&run->host, run->checkpoint);
     eitp_status status = parent ? EITP_OK : eitp__fail_memory(error, strlen(run->checkpoint), "a path");
@@ -392,7 +393,7 @@ static eitp_status eitp__read_best(eitp_run *run, eitp__best *best, eitp_error *
         status = eitp__best_read(best, &run->host, parent, run->keep_best, run->checkpoint_step, error);
     if (status == EITP_ERROR_FORMAT) {
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; the evaluations before step %lld do not count for the best or for stopping early",
+                         "%s; evaluations before step %lld are ignored for the best checkpoint and for early stopping",
                          error->message, (long long)run->checkpoint_step + 1);
         eitp__best_init(best, eitp__prefers_higher(run));
         status = EITP_OK;
@@ -401,7 +402,7 @@ static eitp_status eitp__read_best(eitp_run *run, eitp__best *best, eitp_error *
     return status;
 }
 
-/* True if the evaluation after the checkpoint's step is missing from those that decide: it was written before it. */
+/* True if the checkpoint was written before the evaluation of its step, so that the evaluation is missing. */
 static int eitp__lacks_evaluation(const eitp_run *run, const eitp__best *best) {
     const int64_t step = run->report.start_step;
     return step > 0 && eitp__run_validates(run) && eitp__evaluation_is_due(run, step) && !eitp__best_has(best, step);
@@ -424,7 +425,7 @@ static eitp_status eitp__best_begin(eitp_run *run, void *state, eitp_error *erro
     if (!kept->was_read)
         eitp__best_init(&kept->best, eitp__prefers_higher(run));
     if (!run->checkpoint)
-        status = eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
+        status = eitp__best_remove(&run->host, run->directory, error); /* left by an older run */
     else if (eitp__run_follows_best(run))
         status = eitp__resume_best(run, kept, error);
     if (!status && eitp__run_follows_best(run) && eitp__lacks_evaluation(run, &kept->best)) {
@@ -496,7 +497,7 @@ static void eitp__patience_after_evaluation(eitp_run *run, void *state, eitp__de
              (long long)best->since, found);
 }
 
-/* That of a run that is resumed may be exhausted. */
+/* A resumed run may have exhausted its patience already. */
 static eitp_status eitp__patience_begin(eitp_run *run, void *state, eitp_error *error) {
     (void)error;
     if (run->config.patience > 0 && !run->config.keep_best)

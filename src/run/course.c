@@ -2,11 +2,11 @@
 
 #include "base/statistics.h"
 
-/* The weight of a group in the noise, once there are several. */
+/* Number of groups that the noise estimate remembers. */
 #define EITP__COURSE_MEMORY 16
 
-/* Estimates the noise from differences of neighbours, which a trend hardly changes: their median absolute value is
-   0.6745 * sqrt(2) deviations. */
+/* Estimates the noise from the differences between neighbouring values, which a trend hardly changes. Their median
+   absolute value is 0.6745 * sqrt(2) standard deviations. */
 static void eitp__course_add_noise(eitp__course *course) {
     double differences[EITP__COURSE_GROUP];
     const size_t count = course->grouped - 1;
@@ -23,7 +23,7 @@ static void eitp__course_merge(eitp__course *course) {
     course->width *= 2;
 }
 
-/* Adds the median of a group. Returns what it completes. */
+/* Adds the median of a group. Returns the flags of what it completes. */
 static int eitp__course_add_group(eitp__course *course, double median) {
     course->width = course->width ? course->width : 1;
     course->sum += median;

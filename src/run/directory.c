@@ -8,11 +8,11 @@
 #include "run/sinks.h"
 #include "train/trainer.h"
 
-/* ---- Room that is set aside ---- */
+/* ---- Reserved disk space ---- */
 
 #define EITP__RESERVE_FILE ".eitp.reserve"
 
-/* Numbers that a file system cannot compress: compressed room would not be there later. */
+/* Fills a buffer with numbers that a file system cannot compress: compressed space would not be available later. */
 static void eitp__reserve_fill(unsigned char *data, size_t size) {
     uint64_t state = 0x9e3779b97f4a7c15u;
     for (size_t i = 0; i < size; i++) {
@@ -23,7 +23,7 @@ static void eitp__reserve_fill(unsigned char *data, size_t size) {
     }
 }
 
-/* It is not synced: after a loss of power there is no run that needs it. */
+/* Writes the reserve without syncing it: after a power failure no run needs it. */
 static eitp_status eitp__reserve_write(const eitp_host *host, const char *path, const unsigned char *data) {
     eitp__file file = EITP__ZERO;
     eitp_status status = eitp__file_open(&file, host, path, EITP_FILE_REPLACE, NULL), closed;
@@ -68,13 +68,13 @@ EITP__PRIVATE int eitp__run_has_checkpoint(const eitp_run *run, int64_t step) {
     return !is_missing;
 }
 
-/* What is at a path, found without failing: a link to nothing is missing, as what cannot be looked up. */
+/* Returns the kind of a path without failing. Dangling links, and paths that cannot be examined, count as missing. */
 static eitp_path_kind eitp__kind_of(const eitp_run *run, const char *path) {
     eitp_path_info info = EITP__ZERO;
     return eitp__path_info(&run->host, path, &info, NULL) ? EITP_PATH_MISSING : info.kind;
 }
 
-/* Replaces the link at `path` by way of a temporary one. A directory or file of that name is not ours. */
+/* Replaces the link at `path` through a temporary one. Directories and files of that name are left alone. */
 static int eitp__replace_link(const eitp_run *run, const char *target, const char *path, const char *temporary) {
     const eitp_files *files = &run->host.files;
     const eitp_path_kind kind = eitp__kind_of(run, path);
@@ -91,7 +91,7 @@ static int eitp__replace_link(const eitp_run *run, const char *target, const cha
     return code;
 }
 
-/* Links `name` to the checkpoint of a step, or removes a link to nothing. Returns an errno. */
+/* Links `name` to the checkpoint of a step, or removes a dangling link. Returns an errno. */
 static int eitp__link_checkpoint(const eitp_run *run, const char *name, const char *temporary_name, int64_t step) {
     const eitp_files *files = &run->host.files;
     char target[64], *path = eitp__join_path(&run->host, run->directory, name);
@@ -101,7 +101,8 @@ static int eitp__link_checkpoint(const eitp_run *run, const char *name, const ch
     is_there = !code && eitp__run_has_checkpoint(run, step);
     if (is_there)
         code = eitp__replace_link(run, target, path, temporary);
-    /* An older run's, or one to a checkpoint that will be removed. A directory with files in it stays. */
+    /* It belongs to an older run, or points to a checkpoint that will be removed. A directory with files in it
+       stays. */
     if (path && (!is_there || (code && code != EEXIST)) && eitp__kind_of(run, path) != EITP_PATH_FILE)
         files->remove(files->user, path);
     eitp__release_text(&run->host, path);
@@ -110,7 +111,7 @@ static int eitp__link_checkpoint(const eitp_run *run, const char *name, const ch
 }
 
 typedef struct eitp__links {
-    int have_failed; /* which was reported */
+    int have_failed; /* the failure was reported */
     int are_late;    /* the last attempt failed */
 } eitp__links;
 
@@ -124,18 +125,18 @@ EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
     best_code = eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial",
                                       run->keep_best ? run->report.best_step : -1);
     code = code ? code : best_code;
-    /* Before what they referred to is removed: otherwise a power failure may leave links to nothing. */
+    /* Before their old targets are removed: otherwise a power failure may leave dangling links. */
     if (!code)
         code = files->sync_directory(files->user, run->directory);
     if (code && !links->have_failed)
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "the links %s and %s in '%s' cannot be made: %s; the run continues without them",
+                         "cannot create the links %s and %s in '%s': %s; the run continues without them",
                          EITP__LATEST_LINK, EITP__BEST_LINK, run->directory, strerror(code));
     links->have_failed |= code != 0;
     links->are_late = code != 0;
 }
 
-/* The links that are there, and lead to nothing. */
+/* Flags for the links that dangle. */
 typedef struct eitp__dangling_links {
     int latest, best;
 } eitp__dangling_links;
@@ -155,7 +156,7 @@ static int eitp__leads_to_nothing(const eitp_run *run, const char *name) {
     return is_nothing;
 }
 
-/* Repairs dangling links before the run trains: latest_model is redirected to the checkpoint of step `newest`, or
+/* Repairs dangling links before the run trains. latest_model is redirected to the checkpoint of step `newest`, or
    removed if that is -1; best_model is removed. */
 static void eitp__run_repair_links(const eitp_run *run, int64_t newest) {
     const eitp_files *files = &run->host.files;
@@ -182,7 +183,7 @@ static void eitp__links_checkpoints_changed(eitp_run *run, void *state) {
     eitp__run_update_links(run);
 }
 
-/* What was in the way at the last save may be gone. */
+/* Retries: the obstacle at the last save may be gone. */
 static void eitp__links_end(eitp_run *run, void *state) {
     if (((const eitp__links *)state)->are_late)
         eitp__run_update_links(run);
@@ -199,7 +200,7 @@ EITP__PRIVATE void eitp__links_observer(eitp__observer *observer) {
 #define EITP__WRITE_TEST ".eitp.partial"
 #define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
 
-/* ---- Creating it ---- */
+/* ---- Creating the directory ---- */
 
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     eitp__remove_directories(&run->host, run->directory, run->lock.created);
@@ -213,7 +214,7 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
         run->lock.created = missing;
         status = eitp__make_directories(&run->host, run->directory, error);
     }
-    /* A process that was killed may have created it without syncing its name. */
+    /* A process that was killed may have created the directory without syncing its name. */
     if (!status)
         status = eitp__sync_parent(&run->host, run->directory, error);
     if (status && status != EITP_ERROR_MEMORY && error && !strstr(error->message, run->directory))
@@ -221,7 +222,7 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-/* Locks the directory. EITP_ERROR_ARGUMENT if another process has. */
+/* Locks the directory. EITP_ERROR_ARGUMENT if another process has the lock. */
 static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
     eitp_path_info info = EITP__ZERO;
@@ -232,7 +233,7 @@ static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
         return EITP_OK;
     run->lock.created = 0; /* it belongs to the other process */
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "another process is training in '%s'; wait for it, or choose another directory", run->directory);
+                      "another process is training in '%s'; wait for it or choose another directory", run->directory);
 }
 
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
@@ -245,11 +246,12 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
 /*
  * ---- The checkpoint ----
  *
- * It is chosen by all of its files but those of tensors, which are verified when the trainer reads them: so they are
- * read once. If one is damaged then, all files of this and older checkpoints are verified to choose again.
+ * It is chosen by verifying all of its files except the tensor files, which are verified when the trainer reads them,
+ * so that they are read once. If one of those is damaged, all files of this and older checkpoints are verified to
+ * choose again.
  */
 
-/* Sets the checkpoint to one in the run's directory; -1: to none. */
+/* Sets the checkpoint to one in the run's directory, or to none if `newest` is -1. */
 static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_error *error) {
     char name[64], *path = NULL;
     snprintf(name, sizeof name, "checkpoint-%lld", (long long)newest);
@@ -278,7 +280,7 @@ static eitp_status eitp__run_use_named(eitp_run *run, const char *checkpoint, ei
                            : eitp__fail_memory(error, strlen(checkpoint), "a path");
 }
 
-/* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
+/* True if both files exist and seem to be the same, by size and time: eitp_files provides no better identity. */
 static int eitp__is_same_file(const eitp_host *host, const char *a, const char *b) {
     eitp_path_info first = EITP__ZERO, second = EITP__ZERO;
     return a && b && !eitp__path_info(host, a, &first, NULL) && !eitp__path_info(host, b, &second, NULL) &&
@@ -307,17 +309,17 @@ static eitp_status eitp__run_check_other(const eitp_run *run, int64_t newest, ei
         return EITP_OK;
     if (!run->checkpoint)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' already has checkpoint-%lld; resume from it, or choose another directory",
+                          "'%s' already has checkpoint-%lld; resume from it or choose another directory",
                           run->directory, (long long)newest);
     is_own = eitp__is_own_checkpoint(run);
     if (!is_own || newest > run->checkpoint_step)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' has checkpoint-%lld of %s; choose another directory, or remove it", run->directory,
+                          "'%s' has checkpoint-%lld of %s; choose another directory or remove it", run->directory,
                           (long long)newest, is_own ? "later steps" : "another run");
     return EITP_OK;
 }
 
-/* Finds the name of a damaged checkpoint. */
+/* Stores the name of a damaged checkpoint. */
 static int eitp__take_damaged(void *user, const char *name) {
     char *found = (char *)user;
     if (!*found && !strncmp(name, "checkpoint-", sizeof "checkpoint-" - 1) && strstr(name, ".damaged"))
@@ -325,16 +327,15 @@ static int eitp__take_damaged(void *user, const char *name) {
     return 0;
 }
 
-/* A run all of whose checkpoints are damaged does not start again without being told. */
+/* Fails if all checkpoints are damaged: the run does not start from step 0 unless told to. */
 static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *error) {
     char found[EITP__DAMAGED_SIZE] = "";
     run->host.files.list(run->host.files.user, run->directory, eitp__take_damaged, found);
-    return *found
-               ? eitp__fail(error, EITP_ERROR_FORMAT,
-                            "'%s' has no checkpoint to resume from, only damaged ones such as '%s'; restore one from "
-                            "a copy, or choose another directory to start from step 0",
-                            run->directory, found)
-               : EITP_OK;
+    return *found ? eitp__fail(error, EITP_ERROR_FORMAT,
+                               "'%s' has only damaged checkpoints, such as '%s'; restore one from "
+                               "a copy or choose another directory to start from step 0",
+                               run->directory, found)
+                  : EITP_OK;
 }
 
 static eitp_status eitp__run_find_newest(eitp_run *run, eitp__verified verified, eitp_error *error) {
@@ -363,7 +364,7 @@ EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trai
     eitp_error why;
     eitp_status recovered, status = eitp__trainer_resume(trainer, run->checkpoint, 1, error);
     *is_replaced = 0;
-    /* Damage may also look like tensors of another model, or of unknown dtypes. */
+    /* Damage may also appear as tensors of another model or of an unknown dtype. */
     if (status != EITP_ERROR_FORMAT && status != EITP_ERROR_UNSUPPORTED)
         return status;
     recovered = eitp__run_recover(run, &why);
@@ -424,8 +425,8 @@ EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error
     return status;
 }
 
-/* Checks that files can be written, by writing one and removing it. A full disk is not refused yet: pruning may make
-   room, which eitp__disk_check knows. */
+/* Checks that files can be written, by writing one and removing it. A full disk is accepted here, because pruning may
+   free space; eitp__disk_check decides. */
 static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
     static const char content[] = "a test for write access\n";
     char *path = eitp__join_path(&run->host, run->directory, EITP__WRITE_TEST);
@@ -463,7 +464,7 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
     return status;
 }
 
-/* Checks that the directory has no checkpoint of later steps: they belong to records that would be discarded. */
+/* Checks that the directory has no checkpoint of later steps: its records would be discarded. */
 static eitp_status eitp__run_check_later(const eitp_run *run, int64_t done, eitp_error *error) {
     int64_t newest = -1;
     eitp_status status = eitp__checkpoint_restore(&run->host, run->directory, error);
@@ -473,7 +474,7 @@ static eitp_status eitp__run_check_later(const eitp_run *run, int64_t done, eitp
                ? status
                : eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' has checkpoint-%lld, but the trainer is at step %lld; resume it from that "
-                            "checkpoint, or choose another directory",
+                            "checkpoint or choose another directory",
                             run->directory, (long long)newest, (long long)done);
 }
 
@@ -484,9 +485,9 @@ EITP__PRIVATE eitp_status eitp__run_prepare_watched_directory(eitp_run *run, int
     return status ? status : eitp__run_ready_directory(run, error);
 }
 
-/* ---- A directory that is removed or replaced while its run trains ---- */
+/* ---- A directory that is removed or replaced during training ---- */
 
-/* The directory that is locked is still open, so its identity is not given to another one. */
+/* True if the path has another directory now. The locked directory is still open, so its identity cannot be reused. */
 static int eitp__is_replaced(const eitp_run *run, const eitp_path_info *info) {
     return info->identity && run->lock.identity && info->identity != run->lock.identity;
 }
@@ -507,7 +508,7 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
         return status;
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                      info.kind == EITP_PATH_MISSING
-                         ? "'%s' was removed, with its checkpoints and records; it is created again, and the run "
+                         ? "'%s' was removed, with its checkpoints and records; it is recreated, and the run "
                            "continues"
                          : "'%s' was replaced by another directory, without the run's checkpoints and records; the run "
                            "continues in it",

@@ -10,8 +10,8 @@ static const char *const eitp__event_names[] = {
     "pressure",   "load",          "set",         "interrupted",  "gpu"};
 
 enum {
-    EITP__EVENT_VALUES = 8, /* that an event has of its own, at most */
-    EITP__RECORD_SCHEMA = 1 /* the version of the names of values */
+    EITP__EVENT_VALUES = 8, /* maximum number of an event's own values */
+    EITP__RECORD_SCHEMA = 1 /* version of the value names */
 };
 
 typedef char eitp__every_event_has_a_name[EITP__COUNT(eitp__event_names) == EITP_EVENT_COUNT ? 1 : -1];
@@ -47,12 +47,12 @@ static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
     eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values, count);
 }
 
-/* True if a record of another kind has what the event tells. */
+/* True if another record contains the information of the event. */
 static int eitp__has_own_record(eitp_run_event_kind kind) {
     return kind == EITP_EVENT_STEP || kind == EITP_EVENT_EVALUATION || kind == EITP_EVENT_GPU;
 }
 
-/* Tells the listener, or the log. */
+/* Sends an event to the listener, or logs it without one. */
 static void eitp__tell_event(eitp_run *run, eitp_run_event *event, int is_recorded) {
     run->report.steps_done = eitp_trainer_steps_done(run->trainer);
     event->report = &run->report;
@@ -97,8 +97,7 @@ EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
             continue;
         sink->has_changed = 0;
         if (sink->is_failing)
-            snprintf(message, sizeof message, "records cannot be stored, and the run continues without them: %s",
-                     sink->why);
+            snprintf(message, sizeof message, "cannot store records: %s; the run continues without them", sink->why);
         else
             snprintf(message, sizeof message, "records are stored again (lost so far: %lld)",
                      (long long)run->report.lost_records);

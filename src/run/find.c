@@ -1,4 +1,4 @@
-/* Finding the checkpoint that a path means, for programs that only read it. */
+/* Finding the checkpoint that a path refers to, for programs that only read it. */
 #include "base/files.h"
 #include "base/log.h"
 #include "io/checkpoint.h"
@@ -8,16 +8,16 @@
 #include "run/internal.h"
 #include "train/trainer_state.h"
 
-/* How often checkpoints are listed that are removed before they are read. */
+/* Maximum number of listings, if checkpoints are removed before they can be read. */
 #define EITP__FIND_ATTEMPTS 100
 
 /* ---- Names ---- */
 
-/* What a name in an output directory means, whether or not there is a link. */
+/* Meaning of a name in an output directory, whether or not there is a link. */
 typedef struct eitp__link_name {
     const char *name;
     eitp_run_choice choice;
-    int is_ours; /* 0: a guide's name, which a directory may have as well */
+    int is_ours; /* 0: a common name, which a directory may have as well */
 } eitp__link_name;
 
 static const eitp__link_name eitp__link_names[] = {{EITP__LATEST_LINK, EITP_RUN_LATEST, 1},
@@ -25,7 +25,7 @@ static const eitp__link_name eitp__link_names[] = {{EITP__LATEST_LINK, EITP_RUN_
                                                    {"latest", EITP_RUN_LATEST, 0},
                                                    {"best", EITP_RUN_BEST, 0}};
 
-/* The entry for the last component of a path, or NULL. */
+/* Returns the entry for the last component of a path, or NULL. */
 static const eitp__link_name *eitp__find_link_name(const char *path) {
     size_t end = strlen(path), begin;
     while (end > 1 && path[end - 1] == '/')
@@ -51,7 +51,7 @@ static eitp_status eitp__find_kind(const eitp_host *host, const char *directory,
     return status;
 }
 
-/* Sets *is_model: the directory has the files of a model, of adapters or of a checkpoint. */
+/* Sets *is_model if the directory has the files of a model, of adapters or of a checkpoint. */
 static eitp_status eitp__find_model_files(const eitp_host *host, const char *path, int *is_model, eitp_error *error) {
     static const char *const names[] = {"config.json", EITP__LORA_CONFIG_FILE, EITP__STATE_FILE};
     eitp_status status = EITP_OK;
@@ -66,7 +66,7 @@ static eitp_status eitp__find_model_files(const eitp_host *host, const char *pat
 
 /* ---- Checkpoints of an output directory ---- */
 
-/* The newest checkpoint of a list that is older than `before`, or -1. */
+/* Returns the newest checkpoint of a list that is older than `before`, or -1. */
 static int64_t eitp__next_older(const eitp__buffer *names, size_t count, int64_t before) {
     int64_t found = -1;
     size_t at = 0;
@@ -87,8 +87,8 @@ static eitp_status eitp__format_checkpoint(const eitp_host *host, const char *di
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + sizeof name, "a path");
 }
 
-/* Sets *path to the checkpoint of a step if a reader may use it, else to NULL: if it is damaged, which is logged, or
-   *vanished, since a run that trains there removed it. */
+/* Sets *path to the checkpoint of a step if it is usable, else to NULL. It is not if it is damaged, which is logged, or
+   *vanished because a run that trains there removed it. */
 static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *directory, int64_t step, char **path,
                                         int *vanished, eitp_error *error) {
     eitp__checkpoint_head head;
@@ -104,7 +104,7 @@ static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *direc
         *vanished = 1;
         status = EITP_OK;
     } else if (status == EITP_ERROR_FORMAT) {
-        eitp__log_line(host, EITP_LOG_WARNING, "%s; another checkpoint is used", problem.message);
+        eitp__log_line(host, EITP_LOG_WARNING, "%s; using another checkpoint", problem.message);
         status = EITP_OK;
     } else if (error) {
         *error = problem;
@@ -114,7 +114,7 @@ static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *direc
     return status;
 }
 
-/* Tries the checkpoints from the newest on. */
+/* Tries the checkpoints, newest first. */
 static eitp_status eitp__try_all(const eitp_host *host, const char *directory, char **path, int *vanished,
                                  eitp_error *error) {
     eitp__buffer names;
@@ -129,12 +129,12 @@ static eitp_status eitp__try_all(const eitp_host *host, const char *directory, c
     return status;
 }
 
-/* Sets *path to the newest checkpoint that a reader may use, or to NULL. */
+/* Sets *path to the newest usable checkpoint, or to NULL. */
 static eitp_status eitp__find_latest(const eitp_host *host, const char *directory, char **path, eitp_error *error) {
     eitp_status status = EITP_OK;
     int vanished = 1;
     *path = NULL;
-    /* If one was removed there are newer ones by now. */
+    /* If one was removed, there are newer ones now. */
     for (int i = 0; i < EITP__FIND_ATTEMPTS && !status && !*path && vanished; i++) {
         vanished = 0;
         status = eitp__try_all(host, directory, path, &vanished, error);
@@ -155,8 +155,8 @@ static eitp_status eitp__find_best(const eitp_host *host, const char *directory,
     return eitp__try_checkpoint(host, directory, step, path, &vanished, error);
 }
 
-/* Sets *path to the best or the latest checkpoint in an output directory, or NULL. `must`: without a best
-   one the latest does not do. */
+/* Sets *path to the best or the latest checkpoint in an output directory, or NULL. `must`: fail without a best one,
+   instead of using the latest. */
 static eitp_status eitp__find_in_output(const eitp_host *host, const char *directory, eitp_run_choice choice, int must,
                                         char **path, eitp_error *error) {
     char *latest, *best = NULL;
@@ -199,7 +199,7 @@ static eitp_status eitp__find_by_name(const eitp_host *host, const char *path, c
     return status;
 }
 
-/* A process that was killed while it replaced a checkpoint left it under another name. */
+/* Restores the name of a checkpoint that was being replaced when its process was killed. */
 static void eitp__find_restore(const eitp_host *host, const char *path) {
     eitp_path_kind kind;
     int is_model;
@@ -243,7 +243,7 @@ static eitp_status eitp__find_checkpoint(const eitp_host *host, const char *path
     status = eitp__find_in_output(host, path, choice, 0, found, error);
     if (!status && !*found)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' is not a model directory: it has neither a config.json nor a whole checkpoint", path);
+                            "'%s' is not a model directory: it has no config.json and no complete checkpoint", path);
     return status;
 }
 

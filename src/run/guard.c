@@ -11,22 +11,22 @@
 
 /* ---- Shortage ---- */
 
-/* The estimate follows a rise, and the end of a loss, within about three looks. It follows a fall more slowly: others
-   take memory in bursts. In seconds. */
+/* Time constants in seconds. The estimate follows a rise, and the end of a loss, within about three readings. It
+   follows a fall more slowly, because other programs allocate memory in bursts. */
 #define EITP__LOSS_RISES 0.15
 #define EITP__LOSS_FALLS 0.5
 
-/* Losses and durations may double. */
+/* Safety factor: losses and durations may double. */
 #define EITP__PRESSURE_SAFETY 2
 
 EITP__PRIVATE void eitp__pressure_init(eitp__pressure *pressure, uint64_t bytes) {
-    const double written = 200e6, begin = 0.2; /* bytes per second, cautiously; and seconds */
+    const double written = 200e6, begin = 0.2; /* conservative write rate in bytes per second, and seconds to start */
     memset(pressure, 0, sizeof *pressure);
     pressure->save = begin + (double)bytes / written;
     pressure->shrink = 0.3;
 }
 
-/* What the machine and the control groups leave, and what the run has of it. */
+/* Returns the sum of the memory left by the machine and the control groups, and the run's own part of it. */
 static double eitp__pressure_total(const eitp__memory_state *state) {
     return state->left_physical == UINT64_MAX ? 0 : (double)state->left_physical + (double)state->anonymous;
 }
@@ -53,7 +53,7 @@ static uint64_t eitp__bytes_without(uint64_t bytes, uint64_t taken) {
     return bytes > taken ? bytes - taken : 0;
 }
 
-/* Bytes of the arena that the run will touch, but has not touched. */
+/* Returns the bytes of the arena that the run will touch but has not touched yet. */
 static uint64_t eitp__untouched(const eitp__pressure *pressure, const eitp__memory_state *state,
                                 const eitp__arena_use *arena) {
     const double bytes = pressure->expected - (double)state->anonymous;
@@ -62,7 +62,7 @@ static uint64_t eitp__untouched(const eitp__pressure *pressure, const eitp__memo
     return bytes < (double)arena->needed ? (uint64_t)bytes : arena->needed;
 }
 
-/* The same for memory alone, without the limits of the process, which count addresses. */
+/* Like eitp__pressure_left, for memory alone, without the limits of the process, which count addresses. */
 static uint64_t eitp__physical_left(const eitp__pressure *pressure, const eitp__memory_state *state,
                                     const eitp__arena_use *arena) {
     return state->left_physical == UINT64_MAX
@@ -80,8 +80,8 @@ EITP__PRIVATE uint64_t eitp__pressure_left(const eitp__pressure *pressure, const
 }
 
 /*
- * Memory runs out if it could fall to the floor before the next look that can react; or, since the arena is released
- * first, before a save and a shrink that begin now are done.
+ * Memory runs out if it could fall to the floor before the next check that can react; or, since the arena is released
+ * first, before a save and a shrink that start now are done.
  */
 EITP__PRIVATE eitp__shortage eitp__pressure_judge(const eitp__pressure *pressure, const eitp__memory_state *state,
                                                   const eitp__arena_use *arena) {
@@ -102,14 +102,14 @@ EITP__PRIVATE eitp__shortage eitp__pressure_judge(const eitp__pressure *pressure
                : EITP__MEMORY_AMPLE;
 }
 
-/* Seconds until all that is left, the untouched part of the arena included, is lost at this rate. */
+/* Returns the seconds until all available memory, including the untouched part of the arena, is lost at this rate. */
 static double eitp__pressure_seconds(const eitp__pressure *pressure, const eitp__memory_state *state) {
     return pressure->loss <= 0 || state->left_physical == UINT64_MAX ? HUGE_VAL
                                                                      : (double)state->left_physical / pressure->loss;
 }
 
 EITP__PRIVATE void eitp__pressure_step_done(eitp__pressure *pressure) {
-    /* Recent steps count more: one that took long because the machine was busy is forgotten. */
+    /* Recent steps count more: a step that was slow because the machine was busy is forgotten. */
     const double kept = 0.8 * pressure->blind;
     pressure->blind = pressure->blind_now > kept ? pressure->blind_now : kept;
     pressure->blind_now = 0;
@@ -123,7 +123,7 @@ EITP__PRIVATE void eitp__pressure_released(eitp__pressure *pressure, const eitp_
 
 EITP__PRIVATE void eitp__pressure_saved(eitp__pressure *pressure, double seconds) {
     pressure->save = seconds;
-    /* On a machine so busy, a first shrink may take as long. */
+    /* On so busy a machine, a first shrink may take as long. */
     if (!pressure->has_shrunk && seconds > pressure->shrink)
         pressure->shrink = seconds;
 }
@@ -133,12 +133,12 @@ static void eitp__pressure_shrunk(eitp__pressure *pressure, double seconds) {
     pressure->has_shrunk = 1;
 }
 
-/* ---- Memory that others fill ---- */
+/* ---- Memory used by other programs ---- */
 
-/* Others had a little less when the run began, on a machine where nothing happens. In percent of all memory. */
+/* In percent of all memory: others used a little less when the run started, even on an idle machine. */
 #define EITP__OCCUPANCY_NOISE 1
 
-/* Bytes that others have, without cached files. */
+/* Returns the bytes that others use, without cached files. */
 static uint64_t eitp__occupancy_of_others(const eitp__memory_state *state) {
     const uint64_t used = state->fullest_used;
     return used > state->anonymous ? used - state->anonymous : 0;
@@ -180,19 +180,20 @@ static eitp__guard *eitp__guard_of(const eitp_run *run) {
     return (eitp__guard *)run->states[EITP__OBSERVER_GUARD];
 }
 
-/* ---- Looking ---- */
+/* ---- Checking ---- */
 
-/* The shortest interval between looks within a step, in seconds; and how many times their cost it is at least. */
+/* Minimum interval between checks within a step, in seconds, and as a multiple of their cost. */
 #define EITP__LOOK_INTERVAL 0.05
 #define EITP__LOOK_COST 200
 
-/* No neighbour takes more bytes per second: with much left, looks are rarer, up to a second apart. */
+/* Maximum rate in bytes per second at which other programs use memory. With much memory left, checks are less
+   frequent, but at least once a second. */
 #define EITP__FASTEST_LOSS 8e9
 
 /* Polls per reading of the clock. */
 #define EITP__POLLS_PER_CLOCK 16
 
-/* Zeros on a device with its own memory: the guard judges the host's. */
+/* Returns zeros on a device with its own memory: the guard watches host memory. */
 static eitp__arena_use eitp__run_arena(const eitp_run *run) {
     const eitp_context *context = eitp__trainer_task(run->trainer)->context;
     eitp__arena_use use = {0, 0};
@@ -210,14 +211,15 @@ static eitp__shortage eitp__guard_judge(const eitp_run *run) {
     return !found && run->config.cpu_mem_acts && guard->occupancy.exceeds ? EITP__MEMORY_FULL : found;
 }
 
-/* How long the same pressure may be reacted to only once: saves then take at most a twentieth of the time. */
+/* Returns the seconds during which the same shortage is reacted to only once, so that saves take at most a twentieth of
+   the time. */
 static double eitp__guard_quiet_seconds(const eitp_run *run) {
     const eitp__guard *guard = eitp__guard_of(run);
     const double least = 10, saves = 20 * guard->pressure.save;
     return saves > least ? saves : least;
 }
 
-/* True if the run should react: it has not yet reacted to this shortage, or that did not suffice. */
+/* True if the run should react: it has not reacted to this shortage yet, or the reaction was not enough. */
 static int eitp__guard_should_react(eitp_run *run, eitp__shortage found, double now) {
     eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
@@ -245,8 +247,8 @@ static double eitp__look_interval(const eitp_run *run) {
     return interval > run->config.memory_check_seconds ? interval : run->config.memory_check_seconds;
 }
 
-/* Reads what is left. `busy`: the seconds before in which a step could not. Without memory to read it, the last look
-   remains. */
+/* Reads the available memory. `busy` is the number of seconds before it in which a step could not check. If reading
+   fails for lack of memory, the last reading is kept. */
 static void eitp__guard_look(eitp_run *run, double busy) {
     eitp__guard *guard = eitp__guard_of(run);
     const double now = eitp__clock();
@@ -256,7 +258,7 @@ static void eitp__guard_look(eitp_run *run, double busy) {
         eitp__occupancy_add(&guard->occupancy, &guard->memory, run->config.cpu_mem_warn, run->config.cpu_mem_max);
     }
     after = eitp__clock();
-    /* The least of all looks: on a busy machine one may take long. */
+    /* The minimum over all readings: on a busy machine one may take long. */
     if (guard->look_cost <= 0 || after - now < guard->look_cost)
         guard->look_cost = after - now;
     guard->busy_from = after;
@@ -276,7 +278,7 @@ EITP__PRIVATE int eitp__guard_look_is_due(const eitp_run *run, double now) {
     return now >= eitp__guard_of(run)->look_at;
 }
 
-/* Usually a few instructions. */
+/* Usually costs a few instructions. */
 static int eitp__guard_poll(eitp_run *run, void *state) {
     eitp__guard *guard = (eitp__guard *)state;
     double now;
@@ -314,8 +316,8 @@ static eitp_status eitp__guard_begin(eitp_run *run, void *state, eitp_error *err
 
 /* ---- Reacting ---- */
 
-/* "18.9 MB left (cgroup)": what the shortage was judged by. If enough is left now, that is without the memory that the
-   run itself will take. */
+/* Formats the reason for the shortage, such as "18.9 MB left (cgroup)". If enough is left now, subtracts the memory
+   that the run itself will use. */
 static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
     const eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
@@ -324,10 +326,10 @@ static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
     const int is_to_come = memory->left >= eitp__memory_floor(memory) && left < memory->left;
     char bytes[32];
     snprintf(text, size, "%s left (%s)%s", eitp_format_bytes(is_to_come ? left : memory->left, bytes, sizeof bytes),
-             memory->source, is_to_come ? " beside what the run itself will take" : "");
+             memory->source, is_to_come ? " after the run's own needs" : "");
 }
 
-/* Warns that others have the memory, with figures: "91 % of the memory that is not this run's (machine)". */
+/* Warns that other programs use the memory, with figures. */
 static void eitp__guard_warn_full(eitp_run *run, eitp_run_event_kind kind, const char *action) {
     const eitp__guard *guard = eitp__guard_of(run);
     const uint64_t own = guard->memory.anonymous, others = eitp__occupancy_of_others(&guard->memory);
@@ -337,12 +339,12 @@ static void eitp__guard_warn_full(eitp_run *run, eitp_run_event_kind kind, const
     values[1] = eitp__integer_value("own_bytes", (int64_t)own);
     values[2] = eitp__integer_value("other_bytes", (int64_t)others);
     values[3] = eitp__integer_value("left_bytes", (int64_t)guard->memory.info.left);
-    snprintf(
-        message, sizeof message,
-        "memory is filling up: other programs have %.0f %% of what this run leaves of the %s; they have %s, the run "
-        "%s, and %s are left; %s",
-        guard->occupancy.percent, guard->memory.fullest_source, eitp_format_bytes(others, have, sizeof have),
-        eitp_format_bytes(own, has, sizeof has), eitp_format_bytes(guard->memory.info.left, left, sizeof left), action);
+    snprintf(message, sizeof message,
+             "memory is filling up: other programs use %.0f %% of what this run leaves of the %s; they use %s, the run "
+             "uses %s, and %s are available; %s",
+             guard->occupancy.percent, guard->memory.fullest_source, eitp_format_bytes(others, have, sizeof have),
+             eitp_format_bytes(own, has, sizeof has), eitp_format_bytes(guard->memory.info.left, left, sizeof left),
+             action);
     if (kind == EITP_EVENT_MEMORY_SHORT)
         run->report.memory = guard->memory.info;
     eitp__run_notify_values(run, kind, EITP_LOG_WARNING, 0, message, values, EITP__COUNT(values));
@@ -361,12 +363,12 @@ static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *ac
     eitp__guard_describe(run, left, sizeof left);
     eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
                      found == EITP__MEMORY_RUNS_OUT
-                         ? "memory is short: %s, and other programs take %s more per second; %s"
+                         ? "memory is short: %s, and other programs use %s more per second; %s"
                          : "memory is short: %s, at least %s needed; %s",
                      left, eitp_format_bytes((uint64_t)amount, other, sizeof other), action);
 }
 
-/* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
+/* Returns the arena to the system, which is immediate and needs no memory. The step in progress was dropped. */
 static void eitp__guard_release_arena(eitp_run *run) {
     eitp__guard *guard = eitp__guard_of(run);
     eitp_context *context = eitp__trainer_task(run->trainer)->context;
@@ -379,7 +381,7 @@ static void eitp__guard_release_arena(eitp_run *run) {
     eitp__pressure_released(&guard->pressure, &guard->memory, &arena);
 }
 
-/* True if there are steps that the newest checkpoint lacks. */
+/* True if the newest checkpoint lacks steps. */
 static int eitp__guard_can_save(const eitp_run *run) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     return run->save_early && done > 0 && !eitp__run_has_saved(run, done);
@@ -422,7 +424,7 @@ static void eitp__guard_shrink(eitp_run *run, int *shrunk) {
         guard->quiet_until = 0; /* the next shortage needs another checkpoint */
     } else if (status) {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
-                         "cannot reduce the memory of the run, which stays as it is: %s", second.message);
+                         "cannot shrink the run, which continues unchanged: %s", second.message);
     } else {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
                          "no configuration uses less memory; the run stops with a checkpoint if memory stays short");
@@ -438,8 +440,8 @@ static int eitp__guard_has_no_time(const eitp_run *run) {
 }
 
 /*
- * Waits, with nothing to lose, until memory is no longer short or, if the run `can_shrink`, others take no more.
- * Returns 1 if that does not happen within seconds, or memory is being used up.
+ * Waits, when there is nothing to lose, until memory is no longer short or, if the run `can_shrink`, others stop using
+ * more. Returns 1 if that does not happen within seconds, or memory is being used up.
  */
 static int eitp__guard_wait(eitp_run *run, int can_shrink) {
     const double patience = 2, alert = 0.4; /* seconds */
@@ -470,10 +472,10 @@ static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
                           guard->is_smallest
                               ? "memory stays short: %s, and no configuration uses less; stopped after step "
                                 "%lld"
-                              : "memory stays short: %s, and other programs take more; stopped after step "
+                              : "memory stays short: %s, and other programs use more; stopped after step "
                                 "%lld",
                           left, (long long)done);
-    /* Before step 1 there is nothing to lose, unless others go on taking memory. */
+    /* Before step 1 there is nothing to lose, unless others continue to use more memory. */
     guard->ignores = 1;
     return eitp__pressure_seconds(&guard->pressure, &guard->memory) > soon
                ? EITP_OK
@@ -491,7 +493,7 @@ static const char *eitp__guard_action(const eitp_run *run) {
                                      : "looking for a configuration that uses less";
 }
 
-/* The first reaction: gives the arena back, and saves what the run would lose if it were killed now. */
+/* The first reaction: releases the arena, and saves the steps that the run would lose if it were killed now. */
 static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
     const eitp__guard *guard = eitp__guard_of(run);
     eitp__async_save_release(run);
@@ -535,7 +537,7 @@ static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
     return EITP_OK;
 }
 
-/* Reports that others fill the memory; at the higher level, saves what the run would lose. */
+/* Reports that other programs fill the memory. At the higher level, saves the steps that the run could lose. */
 static eitp_status eitp__guard_tell_occupancy(eitp_run *run, eitp_error *error) {
     eitp__guard *guard = eitp__guard_of(run);
     const int saves = guard->occupancy.full.is_news && eitp__guard_can_save(run);
@@ -547,8 +549,8 @@ static eitp_status eitp__guard_tell_occupancy(eitp_run *run, eitp_error *error) 
     return saves ? run->save_early(run, error) : EITP_OK;
 }
 
-/* Looks first, if it is time to. EITP_ERROR_PRESSURE if memory stays short and no configuration uses less;
-   EITP_ERROR_MEMORY if that is so before there are steps to save. */
+/* Checks first, if it is time to. EITP_ERROR_PRESSURE if memory stays short and no configuration uses less;
+   EITP_ERROR_MEMORY if that happens before there are steps to save. */
 static eitp_status eitp__guard_before_step(eitp_run *run, void *state, eitp_error *error) {
     eitp__guard *guard = (eitp__guard *)state;
     const double now = eitp__clock(), interval = run->config.memory_check_seconds;
@@ -559,7 +561,7 @@ static eitp_status eitp__guard_before_step(eitp_run *run, void *state, eitp_erro
         eitp__guard_watch(run, now, 0);
     if (guard->alarm) {
         status = eitp__guard_react(run, error);
-        eitp__occupancy_told(&guard->occupancy); /* the reaction has warned of it */
+        eitp__occupancy_told(&guard->occupancy); /* the reaction has reported it */
     } else {
         status = eitp__guard_tell_occupancy(run, error);
     }

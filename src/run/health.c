@@ -7,7 +7,7 @@
 #include "run/internal.h"
 #include "train/trainer.h"
 
-/* ---- The rule of losses ---- */
+/* ---- The limit of losses ---- */
 
 EITP__PRIVATE void eitp__health_add_loss(eitp__health *health, double loss) {
     if (!isfinite(loss))
@@ -18,12 +18,13 @@ EITP__PRIVATE void eitp__health_add_loss(eitp__health *health, double loss) {
     health->losses++;
 }
 
-/* The median of the last losses. */
+/* Returns the median of the last losses. */
 static double eitp__health_loss(const eitp__health *health) {
     return eitp__median(health->recent.values, health->recent.count);
 }
 
-/* The loss above which the model has diverged; HUGE_VAL: there is none. `guess` is eitp_task.guess_loss. */
+/* Returns the loss above which the model has diverged, or HUGE_VAL if it is unlimited. `guess` is
+   eitp_task.guess_loss. */
 static double eitp__health_limit(const eitp__health *health, double guess) {
     const double *losses = health->first.values;
     const size_t count = health->first.count;
@@ -107,25 +108,25 @@ EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp_jso
 
 /* ---- Diagnosis ---- */
 
-/* Steps after a reported spike in which further ones are only counted. */
+/* Number of steps after a reported spike in which more spikes are only counted. */
 #define EITP__SPIKE_INTERVAL 20
 
-/* Squares of numbers below are finite in F32. */
+/* Squares of smaller numbers are finite in F32. */
 #define EITP__LARGEST_SQUARED 1e19
 
-/* Steps between a checkpoint that is withdrawn and the one before it, at most. */
+/* Maximum number of steps between a withdrawn checkpoint and the one before it. */
 #define EITP__WITHDRAWN_STEPS 10
 
 typedef struct eitp__model_health {
     eitp__health health;
-    eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
-    int64_t judged_step;      /* the newest checkpoint at the last step */
-    int bad_losses;           /* number of them in the first three steps after it */
+    eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first in the step */
+    int64_t judged_step;      /* newest checkpoint at the last step */
+    int bad_losses;           /* number of bad losses in the first three steps after it */
 } eitp__model_health;
 
 typedef enum eitp__diagnosis {
     EITP__HEALTHY,
-    EITP__UNPROVEN, /* the loss of the next step tells */
+    EITP__UNPROVEN, /* the loss of the next step will decide */
     EITP__WEIGHTS_NOT_FINITE,
     EITP__STATE_OVERFLOWED,
     EITP__STEPS_NOT_FINITE,
@@ -137,8 +138,8 @@ static double eitp__run_guess(const eitp_run *run) {
 }
 
 /*
- * A step's loss is that of the model before its update. So a single bad loss, and an update as large as the weights,
- * which may have ruined them, prove nothing: the next step does, or an evaluation of the model.
+ * The loss of a step is computed before its update. So a single bad loss, or an update as large as the weights, which
+ * may have destroyed them, proves nothing. The next step does, or an evaluation of the model.
  */
 static eitp__diagnosis eitp__health_unproven(const eitp_run *run, double limit) {
     const eitp_run_report *report = &run->report;
@@ -164,9 +165,9 @@ static eitp__diagnosis eitp__diagnose(const eitp_run *run, const eitp__health *h
     return eitp__health_unproven(run, eitp__health_limit(health, guess));
 }
 
-/* ---- Words ---- */
+/* ---- Messages ---- */
 
-/* "57.52 after step 2, up from 5.551 (a uniform guess: 5.549)" */
+/* Formats a loss, such as "57.52 after step 2, up from 5.551 (a uniform guess: 5.549)". */
 static void eitp__describe_loss(const eitp_run *run, const eitp__health *health, char *text, size_t size) {
     const double guess = eitp__run_guess(run);
     char uniform[48] = "";
@@ -197,14 +198,13 @@ static void eitp__describe_diagnosis(const eitp_run *run, const eitp__health *he
 
 /* ---- After each step ---- */
 
-/* True if numbers of the last step are not finite and that says something about the model. In fp16 a gradient that
-   overflows at a loss scale above 1 does not: the next step has a smaller scale. A loss does not depend on the scale.
-   */
+/* True if numbers of the last step are not finite because of the model. In fp16, a gradient that overflows at a loss
+   scale above 1 does not count, because the next step has a smaller scale. The loss does not depend on the scale. */
 static int eitp__step_is_nonfinite(const eitp_step_report *step) {
     return !step->applied && !isfinite(step->grad_norm) && (step->loss_scale <= 1 || !isfinite(step->loss));
 }
 
-/* True if the loss is well above what it was: on the way from a good model to a uniform guess. */
+/* True if the loss is well above its previous values, on the way from a good model to a uniform guess. */
 static int eitp__health_is_leaving(const eitp__health *health, double guess) {
     const double first = health->first.values[0], loss = eitp__health_loss(health);
     return guess > 0 && isfinite(guess) && health->losses > EITP__HEALTH_LAST && loss > first + 1 &&
@@ -219,13 +219,13 @@ static void eitp__health_watch_loss(eitp_run *run, eitp__health *health) {
     if (diverges && !health->has_warned) {
         eitp__describe_loss(run, health, loss, sizeof loss);
         eitp__run_notify(run, EITP_EVENT_DIVERGING, EITP_LOG_WARNING, 0,
-                         "the loss diverges: %s; lower the learning rate (now %.3g), or raise the warm-up", loss,
+                         "the loss diverges: %s; lower the learning rate (now %.3g) or use a longer warm-up", loss,
                          run->report.step.learning_rate);
     }
     health->has_warned = diverges;
 }
 
-/* The norm of the gradient bounds each of its elements, whose squares the optimizer averages. */
+/* Checks the norm of the gradient: it bounds every element, whose squares the optimizer averages. */
 static void eitp__health_watch_state(const eitp_run *run, eitp__health *health) {
     const eitp_step_report *step = &run->report.step;
     const double limit = eitp__trainer_config(run->trainer)->max_grad_norm;
@@ -234,8 +234,8 @@ static void eitp__health_watch_state(const eitp_run *run, eitp__health *health) 
         health->overflowed = 1;
 }
 
-/* Reports a spike, unless one was reported a few steps before. During warm-up norms change by themselves: it is only
-   recorded. */
+/* Reports a spike, unless one was reported a few steps before. Spikes during warm-up, when norms change by themselves,
+   are only recorded. */
 static void eitp__health_watch_spikes(eitp_run *run, eitp__health *health) {
     const eitp_step_report *step = &run->report.step;
     char loss[80] = "", norm[80] = "", more[48] = "";
@@ -259,7 +259,7 @@ static void eitp__health_watch_spikes(eitp_run *run, eitp__health *health) {
                      step->applied ? "" : "; the step was skipped", more);
 }
 
-/* Counts the steps of the first three after the newest checkpoint whose loss is bad. */
+/* Counts bad losses in the first three steps after the newest checkpoint. */
 static void eitp__judge_checkpoint(const eitp_run *run, eitp__model_health *model) {
     const eitp_run_report *report = &run->report;
     const int64_t newest = eitp__run_newest_save(run);
@@ -270,7 +270,7 @@ static void eitp__judge_checkpoint(const eitp_run *run, eitp__model_health *mode
     model->bad_losses += !(report->step.task_loss <= limit) && report->step.step <= newest + EITP__HEALTH_LAST;
 }
 
-/* Votes to end the run after max_nonfinite steps in a row whose numbers were not finite. */
+/* Votes to end the run after max_nonfinite consecutive steps with numbers that were not finite. */
 static void eitp__health_watch_finite(eitp_run *run, eitp__model_health *model, eitp__decision *decision) {
     const eitp_step_report *step = &run->report.step;
     eitp__health *health = &model->health;
@@ -298,7 +298,7 @@ static void eitp__health_after_step(eitp_run *run, void *state, eitp__decision *
     eitp__health_watch_finite(run, model, decision);
 }
 
-/* ---- A ruined model ---- */
+/* ---- A damaged model ---- */
 
 static void eitp__health_judge(const eitp_run *run, const void *state, eitp__judgement *judgement) {
     const eitp__health *health = &((const eitp__model_health *)state)->health;
@@ -310,14 +310,14 @@ static void eitp__health_judge(const eitp_run *run, const void *state, eitp__jud
     eitp__describe_diagnosis(run, health, diagnosis, judgement->why, sizeof judgement->why);
 }
 
-/* "<directory>/checkpoint-<step><suffix>", or NULL without memory. */
+/* Returns "<directory>/checkpoint-<step><suffix>", or NULL if out of memory. */
 static char *eitp__run_checkpoint_path(const eitp_run *run, int64_t step, const char *suffix) {
     char name[64];
     snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)step, suffix);
     return eitp__join_path(&run->host, run->directory, name);
 }
 
-/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`, or -1. */
+/* Returns the step of the newest undamaged checkpoint at most EITP__WITHDRAWN_STEPS before `step`, or -1. */
 static int64_t eitp__run_find_before(const eitp_run *run, int64_t step) {
     for (int64_t older = step - 1; older > 0 && older >= step - EITP__WITHDRAWN_STEPS; older--) {
         char *path = eitp__run_checkpoint_path(run, older, "");
@@ -331,7 +331,7 @@ static int64_t eitp__run_find_before(const eitp_run *run, int64_t step) {
     return -1;
 }
 
-/* Renames it, over one of an earlier attempt. */
+/* Renames the checkpoint, replacing the result of an earlier attempt. */
 static eitp_status eitp__run_rename_ruined(const eitp_run *run, int64_t step, eitp_error *error) {
     const eitp_host *host = &run->host;
     char *path = eitp__run_checkpoint_path(run, step, ""), *ruined = eitp__run_checkpoint_path(run, step, ".diverged");
@@ -356,10 +356,10 @@ static int eitp__run_keeps(const eitp_run *run, int64_t step) {
 }
 
 /*
- * A step's loss is that of the model before its update, so only the steps after a save show what was saved. If the
- * losses of the first three are above the limit of health.h, or not finite, the newest checkpoint is renamed
+ * The loss of a step is computed before its update, so only the steps after a save show the state of the saved model.
+ * If the losses of the first three are above the limit of health.h, or not finite, the newest checkpoint is renamed to
  * checkpoint-<step>.diverged, and report.saved_step is the one before. Not if that is more than ten steps older: losses
- * of other samples are no proof, and so a mistake costs a few steps.
+ * of other samples are not a proof, so a mistake costs only a few steps.
  */
 static void eitp__health_ruined(eitp_run *run, void *state) {
     const eitp__model_health *model = (const eitp__model_health *)state;
@@ -373,15 +373,15 @@ static void eitp__health_ruined(eitp_run *run, void *state) {
     if (before < 0)
         return;
     if (eitp__run_rename_ruined(run, step, &error)) {
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "a ruined checkpoint keeps its name: %s",
-                         error.message);
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "cannot rename the checkpoint of a damaged model: %s", error.message);
         return;
     }
     report->saved_step = before;
     eitp__run_update_links(run);
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                      "the steps after checkpoint-%lld show that the model had already diverged when it was saved: "
-                     "renamed it checkpoint-%lld.diverged",
+                     "renamed it to checkpoint-%lld.diverged",
                      (long long)step, (long long)step);
 }
 
@@ -406,7 +406,8 @@ static void eitp__health_saved_model(eitp_run *run, void *state, int is_counted,
         eitp__health_saved(&((eitp__model_health *)state)->health);
 }
 
-/* A resume from this checkpoint compares losses with it. An undisturbed run does not write one that is not counted. */
+/* Writes the state after the save for a counted checkpoint, because a resumed run compares losses with it. An
+   undisturbed run does not write uncounted checkpoints. */
 static void eitp__health_write_state(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text) {
     eitp__health health = ((const eitp__model_health *)state)->health;
     (void)run;

@@ -20,7 +20,7 @@
 
 #define EITP__RUN_INFO_LIMIT ((size_t)1 << 24)
 
-/* The process that run.json names, and its host. */
+/* Reads the process that run.json names, and its host. */
 static void eitp__process_read_json(const eitp_json *run, eitp_run_process *process, eitp__process_identity *identity,
                                     char *host, size_t size) {
     const eitp_json *recorded = eitp_json_member(run, "process");
@@ -38,7 +38,7 @@ static void eitp__process_read_json(const eitp_json *run, eitp_run_process *proc
     eitp__json_copy_text(eitp_json_member(run, "machine"), "host", host, size);
 }
 
-/* The state of a process that has not recorded its end. */
+/* Finds the state of a process that has not recorded its end. */
 static eitp_status eitp__process_find_state(const eitp_host *host, const eitp__process_identity *identity,
                                             const char *recorded_host, eitp_run_process_state *state,
                                             eitp_error *error) {
@@ -87,7 +87,7 @@ eitp_status eitp_run_process_read(const eitp_host *host, const char *directory, 
     return EITP_OK;
 }
 
-#define EITP__SIGN_INTERVAL 30 /* seconds between two signs of life */
+#define EITP__SIGN_INTERVAL 30 /* seconds between two updates of "alive" */
 
 static eitp__run_info *eitp__run_info_of(const eitp_run *run) {
     return (eitp__run_info *)run->states[EITP__OBSERVER_INFO];
@@ -99,7 +99,7 @@ static void eitp__info_name(eitp__buffer *text, const char *name) {
     eitp__buffer_format(text, "\"%s\": ", name);
 }
 
-/* Adds a text, unless it is NULL or "". It may be the name of a file. */
+/* Appends a string, which may be a file name, unless it is NULL or "". */
 static void eitp__info_text(eitp__buffer *text, const char *name, const char *value) {
     if (!value || !*value)
         return;
@@ -141,7 +141,7 @@ static void eitp__info_start(const eitp_run *run, eitp__buffer *text) {
     eitp__release_text(&run->host, directory);
 }
 
-/* The value of the first line of a file like /proc/cpuinfo that begins with `name`; "" if there is none. */
+/* Stores the value of the first line that starts with `name` in a file like /proc/cpuinfo, or "". */
 static void eitp__find_system_value(const eitp_host *host, const char *path, const char *name, char *value,
                                     size_t size) {
     eitp__buffer text;
@@ -202,7 +202,7 @@ static void eitp__info_settings(const eitp_setting *settings, size_t count, cons
     }
 }
 
-/* The settings of a program that has not added its configuration. */
+/* Appends the settings of trainer and run, for a program that has not added its configuration. */
 static void eitp__info_configuration(const eitp_run *run, eitp__buffer *text) {
     size_t count;
     const eitp_setting *settings = eitp__trainer_setting_table(&count);
@@ -211,7 +211,7 @@ static void eitp__info_configuration(const eitp_run *run, eitp__buffer *text) {
     eitp__info_settings(settings, count, &run->config, text);
 }
 
-/* ---- Members of the program ---- */
+/* ---- Members added by the program ---- */
 
 static eitp__info_member *eitp__info_find(eitp__run_info *info, const char *name) {
     for (size_t i = 0; i < info->count; i++) {
@@ -228,14 +228,15 @@ static eitp_status eitp__info_check(const eitp_run *run, const char *name, const
     const size_t size = strlen(name);
     eitp_status status;
     if (run->trainer)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run trains already: add to run.json before eitp_run_train");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the run is already training; call eitp_run_add_info before eitp_run_train");
     if (!size || size >= EITP__INFO_NAME || size != strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_"))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%.80s' is no name of a member of run.json: 1 to %d lower-case letters, digits and _ are",
+                          "invalid member name '%.80s' for run.json: 1 to %d lower-case letters, digits and _ are",
                           name, EITP__INFO_NAME - 1);
     for (size_t i = 0; i < EITP__COUNT(reserved); i++) {
         if (!strcmp(name, reserved[i]))
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "run.json has a member '%s' already; choose another name",
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "run.json already has a member '%s'; choose another name",
                               name);
     }
     status = eitp__json_check(&run->host, value, error);
@@ -257,7 +258,7 @@ eitp_status eitp_run_add_info(eitp_run *run, const char *name, const char *value
     info = eitp__run_info_of(run);
     member = eitp__info_find(info, name);
     if (!member && info->count == EITP__INFO_MEMBERS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "run.json has %d members of the program already",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "run.json already has %d members of the program, the maximum",
                           EITP__INFO_MEMBERS);
     copy = eitp__copy_text(&run->host, value);
     if (!copy)
@@ -303,7 +304,7 @@ static eitp_status eitp__run_info_format(const eitp_run *run, eitp__run_info *in
     return text->failed ? eitp__fail_memory(error, text->size, EITP__RUN_INFO_FILE) : EITP_OK;
 }
 
-/* The whole file, with the process and its state. */
+/* Formats the whole file, with the process and its state. */
 static eitp_status eitp__sign_format(const eitp_run *run, eitp__run_info *info, const char *state, const char *message,
                                      eitp_error *error) {
     const eitp__process_identity *identity = &info->identity;
@@ -327,7 +328,7 @@ static eitp_status eitp__sign_format(const eitp_run *run, eitp__run_info *info, 
     return text->failed ? eitp__fail_memory(error, text->size, EITP__RUN_INFO_FILE) : EITP_OK;
 }
 
-/* ---- Signs of life ---- */
+/* ---- Updates of the process state ---- */
 
 static void eitp__sign_give(eitp_run *run, eitp__run_info *info) {
     const double now = eitp__clock();
@@ -339,7 +340,7 @@ static void eitp__sign_give(eitp_run *run, eitp__run_info *info) {
         eitp__replaced_file_give(&info->file);
 }
 
-/* Replaces run.json durably. The first failure is reported, and ends nothing. */
+/* Replaces run.json durably. The first failure is reported; it does not end the run. */
 static void eitp__run_info_store(eitp_run *run, eitp__run_info *info, const char *state, const char *message) {
     eitp_error error;
     eitp_status status = eitp__sign_format(run, info, state, message, &error);
@@ -347,16 +348,16 @@ static void eitp__run_info_store(eitp_run *run, eitp__run_info *info, const char
         status = eitp__replaced_file_store(&info->file, &error);
     if (status && !info->is_failing)
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "run.json is not up to date: %s; each checkpoint has its own", error.message);
+                         "cannot update run.json: %s; each checkpoint has its own copy", error.message);
     info->is_failing = status != EITP_OK;
 }
 
-/* ---- The process before this one ---- */
+/* ---- The previous process ---- */
 
 static void eitp__report_interrupted(eitp_run *run, const eitp_run_process *last) {
     const int is_restarted = last->state == EITP_RUN_PROCESS_RESTARTED;
     const time_t alive = (time_t)last->alive;
-    /* Signs of life are rare: the checkpoint that this process resumed from may be newer. */
+    /* The last update may be half a minute old: the checkpoint that this process resumed from may be newer. */
     const int64_t resumed = eitp_trainer_steps_done(run->trainer);
     struct tm utc;
     eitp_value values[3];
@@ -367,16 +368,16 @@ static void eitp__report_interrupted(eitp_run *run, const eitp_run_process *last
     if (last->alive > 0 && gmtime_r(&alive, &utc))
         strftime(seen, sizeof seen, "%Y-%m-%d %H:%M:%S UTC", &utc);
     snprintf(message, sizeof message,
-             is_restarted ? "the machine was started again while the run before this one trained, after step %lld or "
-                            "later; its last sign of life: %s"
-                          : "the run before this one was killed or has crashed, after step %lld or later; its last "
-                            "sign of life: %s",
+             is_restarted ? "the machine restarted during the previous run, after step %lld or "
+                            "later; last seen %s"
+                          : "the previous run was killed or crashed, after step %lld or later; "
+                            "last seen %s",
              (long long)values[0].integer, seen);
     eitp__run_notify_values(run, EITP_EVENT_INTERRUPTED, is_restarted ? EITP_LOG_WARNING : EITP_LOG_INFO, 0, message,
                             values, EITP__COUNT(values));
 }
 
-/* Looks at what the process before has left. The directory is locked: it does not train any more. */
+/* Checks the state left by the previous process. The directory is locked, so it is no longer training. */
 static eitp_status eitp__look_at_last_process(eitp_run *run, eitp_error *error) {
     eitp_run_process last;
     const eitp_status status = eitp_run_process_read(&run->host, run->directory, &last, error);
@@ -431,7 +432,7 @@ static eitp_status eitp__run_info_write_files(const eitp_run *run, const void *s
     return status;
 }
 
-/* The new directory has no run.json, and no room set aside. */
+/* The new directory has no run.json and no reserved space. */
 static void eitp__run_info_replaced(eitp_run *run, void *state) {
     eitp__run_info *info = (eitp__run_info *)state;
     info->is_new = 1;
@@ -440,7 +441,7 @@ static void eitp__run_info_replaced(eitp_run *run, void *state) {
     eitp__reserve_take(run);
 }
 
-/* The first observer that ends: on a full disk the others may store their last records too. */
+/* Called as the first `end`: releases the reserve, so that on a full disk the others can store their last records. */
 static void eitp__run_info_end(eitp_run *run, void *state) {
     eitp__run_info *info = (eitp__run_info *)state;
     const char *early = run->report.end == EITP_RUN_EARLY_STOP ? run->decision.why : "";
@@ -452,7 +453,7 @@ static void eitp__run_info_end(eitp_run *run, void *state) {
                          run->failure.status ? run->failure.message : early);
 }
 
-/* A run.json of a run that did no step is removed. */
+/* Removes run.json if the run made no step. */
 static void eitp__run_info_close(eitp_run *run, void *state) {
     eitp__run_info *info = (eitp__run_info *)state;
     const eitp_files *files = &run->host.files;

@@ -56,7 +56,7 @@ static eitp_status eitp__run_tell_before_step(eitp_run *run, eitp_error *error) 
     return status;
 }
 
-/* Waits a second, in slices that a request to stop ends. */
+/* Waits a second, in slices, so that a request to stop ends it early. */
 static void eitp__run_rest(const eitp_run *run) {
     const int slices = 10;
     for (int i = 0; i < slices && !run->stop; i++)
@@ -105,10 +105,11 @@ EITP__PRIVATE eitp_status eitp__run_make_step(eitp_run *run, eitp_error *error) 
 
 /* ---- Evaluations ---- */
 
-/* Samples of the evaluation before step 1: enough to see whether the weights are trained or random. */
+/* Number of samples of the evaluation before step 1: enough to tell trained weights from random ones. */
 enum { EITP__FIRST_SAMPLES = 64 };
 
-/* The samples of an evaluation that takes a part where later ones take all, because no number is asked for; else 0. */
+/* Returns the number of samples of an evaluation that uses only a part while later ones use all, because no number was
+   configured; else 0. */
 static int64_t eitp__run_partial_samples(const eitp_run *run) {
     const int is_open = !run->config.eval_samples && !(run->config.eval_fraction > 0);
     const int is_first = run->writes_checkpoints && !eitp_trainer_steps_done(run->trainer);
@@ -118,7 +119,7 @@ static int64_t eitp__run_partial_samples(const eitp_run *run) {
                : 0;
 }
 
-/* Validation samples of an evaluation; 0: all. */
+/* Returns the number of validation samples of an evaluation; 0: all. */
 static int64_t eitp__run_eval_samples(const eitp_run *run) {
     const double samples = (double)eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION];
     if (run->config.eval_fraction > 0)
@@ -126,7 +127,7 @@ static int64_t eitp__run_eval_samples(const eitp_run *run) {
     return run->config.eval_samples ? run->config.eval_samples : eitp__run_partial_samples(run);
 }
 
-/* Saves a model that is to be kept with its evaluation, unless its checkpoint has it. */
+/* Saves a model to keep with its evaluation, unless its checkpoint already includes the evaluation. */
 static eitp_status eitp__save_evaluated(eitp_run *run, eitp_error *error) {
     if (!run->decision.saves)
         return EITP_OK;
@@ -138,7 +139,7 @@ static eitp_status eitp__save_evaluated(eitp_run *run, eitp_error *error) {
     return eitp__run_save(run, error);
 }
 
-/* Lets the program describe the model. What it fails to say is no reason to end the run. */
+/* Lets the program describe the model. A failure does not end the run. */
 static eitp_status eitp__run_describe(eitp_run *run, eitp_error *error) {
     const char *text = NULL;
     eitp_error why = EITP__ZERO;
@@ -179,12 +180,12 @@ EITP__PRIVATE eitp_status eitp__run_make_evaluation(eitp_run *run, eitp_error *e
     return EITP_OK;
 }
 
-/* The same, tells the trainer, and saves if an observer votes for it. */
+/* Evaluates, notifies the trainer, and saves if an observer votes for it. */
 static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__run_make_evaluation(run, error);
     if (status)
         return status;
-    /* Before a save, which must have what the trainer counts. */
+    /* Before a save, which must include the trainer's counts. */
     if (!run->report.partial_samples)
         eitp_trainer_report_validation(run->trainer, run->report.evaluation.loss);
     status = eitp__run_decided(run, error);
@@ -194,7 +195,7 @@ static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
 /* ---- Spot evaluations ---- */
 
 typedef struct eitp__spot {
-    int64_t step; /* of the last one, in a checkpoint, too; 0: none */
+    int64_t step; /* step of the last one, also stored in checkpoints; 0: none */
     eitp_evaluation evaluation;
 } eitp__spot;
 
@@ -237,7 +238,7 @@ static eitp_status eitp__spot_begin(eitp_run *run, void *state, eitp_error *erro
     return EITP_OK;
 }
 
-/* Runs without spot evaluations have no such member. */
+/* Runs without spot evaluations do not have the member. */
 static void eitp__spot_write(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text) {
     const eitp__spot *spot = (const eitp__spot *)state;
     (void)run, (void)is_counted;
@@ -265,7 +266,7 @@ EITP__PRIVATE void eitp__spot_observer(eitp__observer *observer) {
 
 /* ---- A step ---- */
 
-/* Evaluates, and saves again a checkpoint that was written before the evaluation of its step. */
+/* Evaluates, and repeats the save of a checkpoint that was written before the evaluation of its step. */
 static eitp_status eitp__run_evaluate_step(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__run_repeat(run, eitp__run_evaluate, error);
     return status || !run->saves.is_early ? status : eitp__run_save_early(run, error);
@@ -299,7 +300,7 @@ static eitp_status eitp__run_check_plateau(const eitp_run *run, eitp_error *erro
         return EITP_OK;
     if (!eitp__run_validates(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "EITP_SCHEDULE_PLATEAU needs validation data, but the task has none");
+                          "EITP_SCHEDULE_PLATEAU needs validation data, and the task has none");
     if (!eitp__evaluates_between_steps(&run->config))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "EITP_SCHEDULE_PLATEAU needs evaluations between steps; set eval_steps or eval_epochs");
@@ -310,7 +311,7 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
     const eitp_run_config *config = &run->config;
     if (eitp__run_follows_best(run) && !eitp__run_validates(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "keep_best and patience need validation data, but the task has none");
+                          "keep_best and patience need validation data, and the task has none");
     if (run->keep_best && !eitp__trainer_has_metric(run->trainer, run->keep_best))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "unknown metric '%s' (choose from loss and the task's loss terms and metrics)",
@@ -326,7 +327,7 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
     return eitp__run_check_plateau(run, error);
 }
 
-/* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
+/* Resumes the trainer, unless it is at the checkpoint's step because the program has resumed it. */
 static eitp_status eitp__run_catch_up(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_status status = EITP_OK;
@@ -338,8 +339,8 @@ static eitp_status eitp__run_catch_up(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-/* The checkpoint was written before the evaluation of its step, though the records may have it: it is repeated, and the
-   checkpoint saved again. */
+/* Handles a checkpoint that was written before the evaluation of its step, although the records may have it: the
+   evaluation is repeated, and the checkpoint saved again. */
 static void eitp__run_complete_plateau(eitp_run *run) {
     const int64_t step = run->report.start_step;
     if (step <= 0 || !eitp__run_validates(run) || !eitp__evaluation_is_due(run, step) ||
@@ -349,7 +350,7 @@ static void eitp__run_complete_plateau(eitp_run *run) {
     run->report.evaluated_step = -1;
 }
 
-/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation, or spot evaluation, is due and is
+/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation or spot evaluation is due and
    missing. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
@@ -388,7 +389,7 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
         status = eitp__run_before_step(run, error);
         if (!status && !run->stop)
             status = eitp__run_repeat(run, eitp__run_step, error);
-        /* What was valid at the start, and is not now, is a failure of its storage rather than of the program. */
+        /* Data that were valid at the start and no longer are indicate a storage failure, not a program error. */
         if (status == EITP_ERROR_FORMAT)
             status = error->status = EITP_ERROR_IO;
     }
@@ -401,7 +402,7 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     if (!status && !run->stop && eitp__run_validates(run) && report->evaluated_step != report->steps &&
         eitp_trainer_steps_done(run->trainer) == report->steps)
         status = eitp__run_evaluate_step(run, error);
-    /* What a stop has dropped has changed nothing. */
+    /* Work dropped by a stop has changed nothing. */
     return status == EITP_ERROR_INTERRUPTED && run->stop ? EITP_OK : status;
 }
 
@@ -417,7 +418,7 @@ EITP__PRIVATE eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status sta
     return run->decision.stops ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
 }
 
-/* A ruined model decides about the end, unless something else has failed. */
+/* If the model is damaged, that determines the end, unless something else has failed. */
 static eitp_status eitp__run_finish_ruined(eitp_run *run, eitp_status status, eitp_error *error) {
     const int is_end = status == EITP_ERROR_NOT_FINITE || status == EITP_ERROR_PRESSURE;
     const eitp_run_end end = run->report.end;
@@ -435,7 +436,7 @@ static int eitp__run_is_ruined(const eitp_run *run) {
 static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_error second;
-    eitp__fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
+    eitp__fail(&second, EITP_ERROR_IO, "could not write a checkpoint");
     if (eitp_trainer_is_torn(run->trainer))
         return status;
     if (run->report.saved_step != done && eitp__run_is_ruined(run))
@@ -444,7 +445,7 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
         eitp__run_save(run, &second);
     if (status != EITP_ERROR_PRESSURE || run->report.saved_step == done)
         return status;
-    /* This error promises a checkpoint. */
+    /* EITP_ERROR_PRESSURE promises a checkpoint. */
     eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_ERROR, 0, "%s", error->message);
     *error = second;
     return second.status;
@@ -463,12 +464,12 @@ static void eitp__run_finish_idle(eitp_run *run) {
                      done > steps && steps ? "nothing to do: step %lld is done, %lld steps were requested"
                                            : "nothing to do: step %lld of %lld is done",
                      done, steps);
-    /* The last save may have left what it could not remove. */
+    /* The last save may have left files that it could not remove. */
     if (run->config.resume == EITP_RESUME_NEWEST)
         eitp__run_checkpoints_changed(run);
 }
 
-/* Writes the last checkpoint unless it exists, and reports why the run ended before its last step, if it did. */
+/* Writes the last checkpoint unless it exists, and reports why the run ended early, if it did. */
 static eitp_status eitp__run_finish(eitp_run *run, eitp_status status, eitp_error *error) {
     eitp_run_report *report = &run->report;
     if (report->end == EITP_RUN_EARLY_STOP)
@@ -482,7 +483,7 @@ static eitp_status eitp__run_finish(eitp_run *run, eitp_status status, eitp_erro
     if (report->start_step == report->saved_step && !report->evaluations)
         eitp__run_finish_idle(run);
     else
-        eitp__run_checkpoints_changed(run); /* it may have failed after the last save */
+        eitp__run_checkpoints_changed(run); /* the directory may have failed after the last save */
     return EITP_OK;
 }
 

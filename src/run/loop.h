@@ -1,23 +1,23 @@
-/* The loop of a run; an eitp_watch makes its steps and evaluations alone. */
+/* The loop of a run. An eitp_watch uses its steps and evaluations only. */
 #ifndef EITP_RUN_LOOP_H
 #define EITP_RUN_LOOP_H
 
 #include "run/internal.h"
 
-/* Lets the observers begin. */
+/* Calls `begin` of the observers. */
 EITP__PRIVATE eitp_status eitp__run_begin_observers(eitp_run *run, eitp_error *error);
 
-/* Tells the observers that a step comes, and waits while one holds the run. */
+/* Notifies the observers of the coming step, and waits while one holds the run. */
 EITP__PRIVATE eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error);
 
-/* Does something that observers may interrupt, and repeats it after they have reacted. */
+/* Does work that observers may interrupt, and repeats it after they have reacted. */
 EITP__PRIVATE eitp_status eitp__run_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
                                            eitp_error *error);
 
-/* Makes a step, and tells the observers, whose votes are in run->decision. */
+/* Makes a step and notifies the observers, whose votes are in run->decision. */
 EITP__PRIVATE eitp_status eitp__run_make_step(eitp_run *run, eitp_error *error);
 
-/* Evaluates, and tells the observers. */
+/* Evaluates and notifies the observers. */
 EITP__PRIVATE eitp_status eitp__run_make_evaluation(eitp_run *run, eitp_error *error);
 
 /*
@@ -31,7 +31,7 @@ EITP__PRIVATE int eitp__run_poll(void *run);
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run);
 EITP__PRIVATE void eitp__run_end_polling(eitp_run *run);
 
-/* How a run ends with a status. */
+/* Returns the end of a run that corresponds to a status. */
 EITP__PRIVATE eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status);
 
 /* Resumes, trains and saves; fills in run->report. */

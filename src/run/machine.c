@@ -6,11 +6,11 @@
 #include "run/internal.h"
 #include "train/trainer.h"
 
-/* ---- The rule of heat ---- */
+/* ---- Temperature limits ---- */
 
-#define EITP__LOWEST_CRITICAL 50 /* lower ones are mistakes of the firmware */
+#define EITP__LOWEST_CRITICAL 50 /* lower values are firmware errors */
 
-/* Names of drivers and thermal zones that measure a processor, or the board around it, begin like this. */
+/* Prefixes of the names of drivers and thermal zones that measure a processor, or the board around it. */
 static const char *const eitp__heat_processors[] = {"coretemp", "k10temp", "k8temp",     "zenpower", "via_cputemp",
                                                     "cpu",      "soc",     "package",    "bigcore",  "littlecore",
                                                     "acpitz",   "x86_pkg", "apple_core", "TCPU",     "scpi_sensors"};
@@ -23,12 +23,12 @@ static int eitp__is_processor(const char *name) {
     return 0;
 }
 
-/* Its critical point; 0 if it is unknown. */
+/* Returns the critical temperature of a sensor, or 0 if it is unknown. */
 static double eitp__critical_point(const eitp_sensor *sensor) {
     return sensor->limit >= EITP__LOWEST_CRITICAL ? sensor->limit : 0;
 }
 
-/* True for a core of a processor whose package is measured too, by its hottest core. */
+/* True for a core of a processor whose package, which reports its hottest core, is measured too. */
 static int eitp__is_covered(const eitp__thermometer *thermometers, size_t count, const char *name) {
     static const char core[] = "coretemp Core ", package[] = "coretemp Package ";
     if (strncmp(name, core, sizeof core - 1))
@@ -40,7 +40,7 @@ static int eitp__is_covered(const eitp__thermometer *thermometers, size_t count,
     return 0;
 }
 
-/* The limit of processors without a critical point of their own. */
+/* Returns the limit of processors that report no critical temperature. */
 static double eitp__common_limit(const eitp__thermometer *thermometers, size_t count) {
     double lowest = EITP__HEAT_DEFAULT + EITP__HEAT_MARGIN;
     int is_known = 0;
@@ -78,7 +78,7 @@ EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermomete
 }
 
 EITP__PRIVATE void eitp__heat_add_gpu(eitp__heat_probes *probes, const eitp__gpu_meter *meter, double most) {
-    eitp__heat_probe *probe = &probes->all[probes->count]; /* eitp__heat_choose leaves room */
+    eitp__heat_probe *probe = &probes->all[probes->count]; /* eitp__heat_choose leaves space for it */
     eitp_sensor *sensor;
     eitp_gpu gpu;
     eitp__gpu_meter_read(meter, 0, &gpu);
@@ -132,27 +132,27 @@ EITP__PRIVATE int eitp__heat_is_too_high(const eitp__heat_probes *probes, int is
 
 /* ---- The GPU ---- */
 
-/* Steps between two looks at the memory without reports. */
+/* Steps between two checks of the memory without reports. */
 enum { EITP__GPU_LOOK_STEPS = 50 };
 
-/* Percent that the use of memory falls below the limit before a warning is repeated. */
+/* Percentage points by which memory use must fall below the limit before a warning is repeated. */
 enum { EITP__GPU_CALMER = 5 };
 
 typedef struct eitp__run_gpu {
     eitp__gpu_meter meter;
-    int is_used;   /* the run computes on a GPU */
-    int is_full;   /* gpu_mem_warn was exceeded, and that was said */
-    double energy; /* of the last report; NaN: unknown */
+    int is_used;   /* 1: the run computes on a GPU */
+    int is_full;   /* gpu_mem_warn was exceeded, which was reported */
+    double energy; /* at the last report; NaN: unknown */
     int64_t step;  /* of the last report */
 } eitp__run_gpu;
 
-/* What is reported. Numbers that are unknown are NaN. */
+/* The reported values. Unknown numbers are NaN. */
 typedef struct eitp__gpu_report {
     eitp_gpu gpu;
-    double allocated; /* bytes that the context has: variables, arena and workspace */
-    double reserved;  /* bytes that the process has on the device, with the driver's own */
+    double allocated; /* bytes allocated by the context: variables, arena and workspace */
+    double reserved;  /* bytes reserved by the process on the device, including the driver's own */
     double energy;    /* joules since the last report */
-    int64_t steps;    /* since then */
+    int64_t steps;    /* since the last report */
 } eitp__gpu_report;
 
 static const double eitp__gibibyte = 1073741824;
@@ -168,8 +168,8 @@ static int eitp__run_open_gpu(const eitp_run *run, eitp__gpu_meter *meter) {
 
 /* ---- Reading ---- */
 
-/* A process in a container may have the number of another one outside, which the driver's library means: what is less
-   than the context has is not this process's. */
+/* Inside a container a process may have a different process id from the one that the driver's library reports: a number
+   smaller than the context's memory does not belong to this process. */
 static void eitp__gpu_report_read(const eitp_run *run, eitp__run_gpu *state, eitp__gpu_report *report) {
     eitp_device_memory memory;
     eitp__gpu_meter_read(&state->meter, 0, &report->gpu);
@@ -209,7 +209,7 @@ static void eitp__record_gpu(eitp_run *run, const eitp__gpu_report *report) {
     eitp__record(run, EITP_RECORD_PERFORMANCE, run->report.step.step);
 }
 
-/* Appends to a text of `size` bytes, unless the number is unknown. */
+/* Appends to a string of `size` bytes, unless the number is unknown. */
 static void eitp__describe_known(char *text, size_t size, const char *before, const char *format, double number) {
     const size_t used = strlen(text);
     if (isnan(number))
@@ -218,7 +218,7 @@ static void eitp__describe_known(char *text, size_t size, const char *before, co
     snprintf(text + strlen(text), size - strlen(text), format, number);
 }
 
-/* "GPU memory: 0.45 GiB allocated, 0.68 GiB reserved; 63 C, 214 W" */
+/* Reports, for example, "GPU memory: 0.45 GiB allocated, 0.68 GiB reserved; 63 C, 214 W". */
 static void eitp__notify_gpu(eitp_run *run, const eitp__gpu_report *report) {
     const eitp_gpu *gpu = &report->gpu;
     char text[200] = "GPU memory: ";
@@ -231,7 +231,7 @@ static void eitp__notify_gpu(eitp_run *run, const eitp__gpu_report *report) {
                      gpu->slowed_by ? gpu->slowed_by : "");
 }
 
-/* Warns once when the memory is used up to the limit. */
+/* Warns once when memory use reaches the limit. */
 static void eitp__watch_gpu_memory(eitp_run *run, eitp__run_gpu *state, const eitp_gpu *gpu) {
     const double limit = run->config.gpu_mem_warn, percent = 100 * gpu->memory_used / gpu->memory_total;
     eitp_value value;
@@ -241,8 +241,8 @@ static void eitp__watch_gpu_memory(eitp_run *run, eitp__run_gpu *state, const ei
     if (percent >= limit && !state->is_full) {
         state->is_full = 1;
         snprintf(message, sizeof message,
-                 "%.0f %% of the GPU's memory is used, the limit is %.0f %%; the run has its memory already, but "
-                 "another program may end it",
+                 "%.0f %% of the GPU's memory is used (limit %.0f %%); the run has already allocated its memory, but "
+                 "other programs may cause it to fail",
                  percent, limit);
         value = eitp__number_value("gpu_memory_percent", percent);
         eitp__run_notify_values(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, message, &value, 1);
@@ -292,21 +292,21 @@ EITP__PRIVATE void eitp__gpu_observer(eitp__observer *observer) {
     observer->end = eitp__gpu_end;
 }
 
-/* ---- The observer of heat ---- */
+/* ---- The heat observer ---- */
 
-/* Seconds between looks, and how many times their cost that is at least: a driver may take milliseconds. */
+/* Minimum interval between checks in seconds, and as a multiple of their cost: a driver may take milliseconds. */
 #define EITP__HEAT_INTERVAL 1
 #define EITP__HEAT_COST 200
 
 enum { EITP__MOST_THERMOMETERS = 512 };
 
-/* Keeps the thermometers that count. */
+/* Finds the temperature sensors that count. */
 static eitp_status eitp__heat_find(const eitp_run *run, eitp__run_heat *heat, eitp_error *error) {
     const size_t size = EITP__MOST_THERMOMETERS * sizeof(eitp__thermometer);
     eitp__thermometer *found = (eitp__thermometer *)eitp__allocate(&run->host, size);
     size_t count = 0;
     eitp_status status = found ? eitp__thermometers_list(&run->host, found, EITP__MOST_THERMOMETERS, &count, error)
-                               : eitp__fail_memory(error, size, "the thermometers of the machine");
+                               : eitp__fail_memory(error, size, "the temperature sensors of the machine");
     if (!status)
         eitp__heat_choose(&heat->probes, found, count, run->config.temp_max);
     if (!status && eitp__run_open_gpu(run, &heat->gpu))
@@ -332,8 +332,8 @@ static void eitp__heat_forget(eitp_run *run, eitp__run_heat *heat) {
     eitp__gpu_meter_close(&heat->gpu);
 }
 
-/* The limit has changed while the run trains: chooses again, and looks at once. Without thermometers, as with a limit
-   below 0, nothing holds the run any more. */
+/* Applies a limit that has changed while the run trains: chooses the sensors again and checks at once. Without sensors,
+   or with a limit below 0, the run is no longer held. */
 static void eitp__heat_follow(eitp_run *run, eitp__run_heat *heat) {
     eitp_error error;
     eitp__heat_forget(run, heat);
@@ -341,12 +341,12 @@ static void eitp__heat_follow(eitp_run *run, eitp__run_heat *heat) {
     heat->is_blind = 0;
     if (eitp__heat_begin(run, heat, &error))
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; the run does not look at temperatures until temp_max changes again", error.message);
+                         "%s; temperatures are not checked until temp_max changes again", error.message);
 }
 
 static void eitp__heat_ignore(eitp_run *run, const eitp__heat_probe *probe) {
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                     "%s has shown %.1f C without any change for %d looks: it is ignored from now on",
+                     "%s has reported %.1f C in %d consecutive readings; ignoring it from now on",
                      probe->thermometer.sensor.name, probe->value, EITP__HEAT_STUCK);
 }
 
@@ -358,22 +358,22 @@ static void eitp__heat_look(eitp_run *run, eitp__run_heat *heat, double now) {
             eitp__heat_ignore(run, probe);
     }
     cost = eitp__clock() - now;
-    /* The least of all looks: on a busy machine one may take long. */
+    /* The minimum over all checks: on a busy machine one may take long. */
     if (heat->look_cost <= 0 || cost < heat->look_cost)
         heat->look_cost = cost;
     interval = EITP__HEAT_COST * heat->look_cost;
     heat->look_at = now + cost + (interval > EITP__HEAT_INTERVAL ? interval : EITP__HEAT_INTERVAL);
 }
 
-/* Reports that a pause begins, or has ended after `seconds`. */
+/* Reports that a pause starts, or has ended after `seconds`. */
 static void eitp__heat_report(eitp_run *run, const eitp__run_heat *heat, double seconds) {
     const eitp__heat_probe *hottest = eitp__heat_hottest(&heat->probes);
     eitp_value values[3];
     char message[300];
     if (!hottest) {
         eitp__run_notify(run, EITP_EVENT_TEMPERATURE, EITP_LOG_INFO, seconds,
-                         heat->most < 0 ? "training goes on after %.0f s: heat does not matter any more"
-                                        : "training goes on after %.0f s: no thermometer can be read any more",
+                         heat->most < 0 ? "training continues after %.0f s: temperatures are no longer checked"
+                                        : "training continues after %.0f s: no temperature sensor can be read any more",
                          seconds);
         return;
     }
@@ -382,11 +382,11 @@ static void eitp__heat_report(eitp_run *run, const eitp__run_heat *heat, double 
     values[2] = eitp__number_value("limit_celsius", hottest->limit);
     if (heat->is_paused)
         snprintf(message, sizeof message,
-                 "training pauses before step %lld: %s is at %.1f C, above %.1f C; it goes on at %.1f C",
+                 "training pauses before step %lld: %s is at %.1f C (limit %.1f C); it continues at %.1f C",
                  (long long)eitp_trainer_steps_done(run->trainer) + 1, values[0].text, hottest->value, hottest->limit,
                  hottest->limit - EITP__HEAT_RECOVERY);
     else
-        snprintf(message, sizeof message, "training goes on after %.0f s: %s is at %.1f C", seconds, values[0].text,
+        snprintf(message, sizeof message, "training continues after %.0f s: %s is at %.1f C", seconds, values[0].text,
                  hottest->value);
     eitp__run_notify_values(run, EITP_EVENT_TEMPERATURE, heat->is_paused ? EITP_LOG_WARNING : EITP_LOG_INFO, seconds,
                             message, values, EITP__COUNT(values));
@@ -395,7 +395,7 @@ static void eitp__heat_report(eitp_run *run, const eitp__run_heat *heat, double 
 static void eitp__heat_report_blind(eitp_run *run, eitp__run_heat *heat) {
     if (!heat->is_blind && run->config.temp_max > 0)
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "temp_max has no effect: this machine has no thermometer of a processor that can be read");
+                         "temp_max has no effect: this machine has no readable temperature sensor of a processor");
     heat->is_blind = 1;
 }
 
@@ -440,14 +440,14 @@ EITP__PRIVATE void eitp__heat_observer(eitp__observer *observer) {
 
 /* ---- Other programs ---- */
 
-#define EITP__SURROUNDINGS_INTERVAL 10 /* seconds between looks; what is read are means of 10 and of 60 seconds */
+#define EITP__SURROUNDINGS_INTERVAL 10 /* seconds between checks; the values read are means of 10 and of 60 seconds */
 
-/* Percent of the time in which some task waits for memory, and how many seconds that must last. */
+/* Percentage of the time in which some task waits for memory, and number of seconds that it must last. */
 #define EITP__STALLS_HIGH 10
 #define EITP__STALLS_LOW 5
 #define EITP__STALLS_LAST 20
 
-/* Tasks of others for each processor. */
+/* Number of other programs' tasks per processor. */
 #define EITP__LOAD_HIGH 2
 #define EITP__LOAD_LOW 1.5
 #define EITP__LOAD_LASTS 60
@@ -489,7 +489,7 @@ static void eitp__surroundings_look(eitp_run *run, eitp__surroundings *around, d
     if (!eitp__read_pressure_percent(&run->host, "memory", &stalls, NULL) &&
         eitp__lasting_add(&around->stalls, stalls, EITP__STALLS_HIGH, EITP__STALLS_LOW, EITP__STALLS_LAST, now)) {
         snprintf(message, sizeof message,
-                 "tasks of this machine wait for memory %.0f %% of the time; close other programs, or lower the memory "
+                 "tasks on this machine wait for memory %.0f %% of the time; close other programs or lower the memory "
                  "budget",
                  stalls);
         value = eitp__number_value("percent", stalls);
@@ -499,8 +499,8 @@ static void eitp__surroundings_look(eitp_run *run, eitp__surroundings *around, d
         eitp__lasting_add(&around->load, (load - around->own) / around->online, EITP__LOAD_HIGH, EITP__LOAD_LOW,
                           EITP__LOAD_LASTS, now)) {
         snprintf(message, sizeof message,
-                 "other programs keep the processors busy: a load of %.1f with %.0f processors; steps take longer",
-                 load, around->online);
+                 "other programs keep the processors busy: load %.1f on %.0f processors; steps take longer", load,
+                 around->online);
         value = eitp__number_value("load", load);
         eitp__run_notify_values(run, EITP_EVENT_LOAD, EITP_LOG_INFO, 0, message, &value, 1);
     }

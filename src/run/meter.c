@@ -1,5 +1,5 @@
-/* What a run takes besides training: the processor time of its observers, and of the threads of its files. The meter
-   takes the place of the observers' callbacks, so that a run that is not measured executes nothing for it. */
+/* Cost of a run besides training: the processor time of its observers, and of the threads that write its files. The
+   meter replaces the observers' callbacks, so that a run that is not measured executes no extra code. */
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "run/guard.h"
@@ -7,10 +7,10 @@
 
 typedef struct eitp__meter {
     eitp_run_meter program;
-    eitp__observer observers[EITP__OBSERVER_COUNT]; /* the run's own callbacks */
-    double clock_cost, poll_cost;                   /* seconds between two readings with nothing in between */
+    eitp__observer observers[EITP__OBSERVER_COUNT]; /* the run's original callbacks */
+    double clock_cost, poll_cost;                   /* seconds between two consecutive readings */
     double seconds[EITP_RUN_COST_COUNT];            /* since the last step */
-    double files;                                   /* seconds of the threads of files until the last step */
+    double files;                                   /* seconds of the file threads until the last step */
 } eitp__meter;
 
 /* ---- Times ---- */
@@ -24,7 +24,7 @@ static double eitp__meter_steady_clock(const eitp__meter *meter) {
     return eitp__clock();
 }
 
-/* What two readings take with nothing in between. */
+/* Returns the time between two consecutive readings. */
 static double eitp__meter_cost(const eitp__meter *meter, double (*read)(const eitp__meter *meter)) {
     double taken[EITP__STATISTICS_VALUES];
     for (size_t i = 0; i < EITP__COUNT(taken); i++) {
@@ -48,7 +48,7 @@ static double eitp__meter_files(const eitp_run *run) {
 
 /* ---- The end of a step ---- */
 
-/* Takes over what the program may change. */
+/* Copies the members that the program may change. */
 static void eitp__meter_set_config(eitp_run_config *config, const eitp_run_config *changed) {
     config->monitor = changed->monitor;
     config->log_full_every = changed->log_full_every;
@@ -60,7 +60,7 @@ static void eitp__meter_step(eitp_run *run) {
     eitp__meter *meter = run->meter;
     eitp_run_config config = run->config;
     const double files = eitp__meter_files(run);
-    /* Fewer: files were opened anew, with other threads. */
+    /* Fewer seconds: files were reopened, with other threads. */
     meter->seconds[EITP_RUN_COST_FILES] = files > meter->files ? files - meter->files : 0;
     meter->files = files;
     meter->program.step(meter->program.user, meter->seconds, &config);
@@ -89,7 +89,7 @@ static void eitp__metered_after_step(eitp_run *run, void *state, int at, eitp__d
         eitp__meter_step(run);
 }
 
-/* A poll that does not look takes nanoseconds: where it took longer, its thread was interrupted. */
+/* A poll that does no check takes nanoseconds: if it took longer, its thread was interrupted. */
 static int eitp__metered_poll(eitp_run *run, void *state, int at) {
     const double longest = 1e-6;
     eitp__meter *meter = run->meter;
@@ -129,7 +129,7 @@ typedef struct eitp__metered_calls {
     {eitp__metered_before_##name, eitp__metered_after_##name, eitp__metered_poll_##name},
 static const eitp__metered_calls eitp__metered[EITP__OBSERVER_COUNT] = {EITP__OBSERVERS(EITP__METERED_ROW)};
 
-/* The callbacks that an observer has; the last one is also told when a step is over. */
+/* Replaces the callbacks that an observer has. The last observer always gets after_step, which ends the step. */
 static void eitp__meter_observe(eitp__observer *observer, int at) {
     if (observer->before_step)
         observer->before_step = eitp__metered[at].before_step;
@@ -144,7 +144,7 @@ eitp_status eitp_run_measure(eitp_run *run, const eitp_run_meter *meter, eitp_er
     if (!run || !meter || !meter->clock || !meter->step)
         return eitp__fail_null(error, "eitp_run_measure", "run, meter and its functions");
     if (run->meter || run->stage >= EITP__RUN_STARTED)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' was trained or is measured already",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' was already trained or is already measured",
                           run->directory);
     created = (eitp__meter *)eitp__allocate(&run->host, sizeof *created);
     if (!created)

@@ -1,4 +1,4 @@
-/* Telling the observers of a run, asking them, and what they keep in a checkpoint. */
+/* Calls of the observers of a run, and their state in a checkpoint. */
 #include "base/files.h"
 #include "base/json.h"
 #include "run/best.h"
@@ -60,7 +60,7 @@ EITP__PRIVATE void eitp__run_save_complete(eitp_run *run, int64_t step) {
 }
 
 EITP__PRIVATE void eitp__run_checkpoints_changed(eitp_run *run) {
-    /* A save in progress looks like a leftover; observers are told when it is complete. */
+    /* A save in progress looks like a leftover; observers are notified when it is complete. */
     if (run->saves.save)
         return;
     EITP__EACH_OBSERVER (run, i, checkpoints_changed) {
@@ -93,7 +93,7 @@ static void eitp__run_state_format(const eitp_run *run, int is_counted, eitp__bu
         eitp__buffer_format(text, ",\n\"%s\": ", run->observers[i].name);
         named = text->size;
         run->observers[i].write(run, run->states[i], is_counted, text);
-        text->size = text->size == named ? before : text->size; /* it has nothing to write */
+        text->size = text->size == named ? before : text->size; /* the observer has nothing to write */
     }
     eitp__buffer_add_text(text, "\n}\n");
 }

@@ -1,4 +1,4 @@
-/* What steps have taken, as records of performance: times by phase, utilization, use of the machine, and ops. */
+/* Performance of steps, as records: times by phase, utilization, use of the machine, and ops. */
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/statistics.h"
@@ -6,29 +6,29 @@
 #include "run/internal.h"
 #include "train/trainer.h"
 
-/* Times of steps from which a median is computed: the last ones of a longer interval. */
+/* Number of step times from which a median is computed: the last ones of a longer interval. */
 enum { EITP__TIMED_STEPS = 128 };
 
-/* What the steps of an interval have taken, in seconds. */
+/* Sums over the steps of an interval, in seconds. */
 typedef struct eitp__step_sums {
     eitp_step_times times;
     int64_t steps, items;
-    int64_t clipped, skipped; /* of the steps */
+    int64_t clipped, skipped; /* number of clipped and of skipped steps */
     double flops;
-    double saves, evaluations; /* training waited for them */
-    double resident;           /* sum of the resident sets after the steps, in bytes */
+    double saves, evaluations; /* time for which training waited */
+    double resident;           /* sum of the resident set sizes after the steps, in bytes */
 } eitp__step_sums;
 
 typedef struct eitp__performance {
     eitp__step_sums interval, epoch;
     double interval_began;    /* on the clock */
     eitp__rolling step_times; /* of the interval */
-    eitp__system_use use;     /* when the interval began */
+    eitp__system_use use;     /* when the interval started */
     int has_use, has_energy, has_explained;
-    int is_begun;      /* an interval, and an epoch or a part of one */
-    uint64_t peak;     /* of the process when the interval began: VmHWM */
-    double largest;    /* resident set after a step of the interval */
-    double peak_flops; /* of products, per second; 0: unknown */
+    int is_begun;      /* an interval, and an epoch or a part of one, has started */
+    uint64_t peak;     /* of the process when the interval started: VmHWM */
+    double largest;    /* largest resident set size after a step of the interval */
+    double peak_flops; /* of matrix products, per second; 0: unknown */
 } eitp__performance;
 
 /* ---- Sums ---- */
@@ -106,7 +106,7 @@ static void eitp__add_energy(eitp__performance *state, eitp__values *list, const
         if (!state->has_explained)
             eitp__add_text(
                 list, "sys/energy_unavailable",
-                "no package counter in /sys/class/powercap can be read: the machine hides it, or allows it to root "
+                "cannot read a package counter in /sys/class/powercap: the machine hides it, or allows only root "
                 "alone");
         state->has_explained = 1;
         return;
@@ -114,7 +114,7 @@ static void eitp__add_energy(eitp__performance *state, eitp__values *list, const
     eitp__add_number(list, "sys/energy_j", energy < 0 ? energy + now->energy_range : energy);
 }
 
-/* What the process has used since the interval began. */
+/* Adds the resources that the process has used since the interval started. */
 static void eitp__add_use(eitp__performance *state, eitp__values *list, const eitp__system_use *now) {
     const eitp__system_use *before = &state->use;
     eitp__add_difference(list, "sys/processor_s", before->processor_s, now->processor_s);
@@ -131,8 +131,8 @@ static void eitp__add_use(eitp__performance *state, eitp__values *list, const ei
     eitp__add_energy(state, list, before, now);
 }
 
-/* The peak of the interval is exact if the process has grown beyond what it had before; else it is the largest resident
-   set after a step. */
+/* Adds the peak memory of the interval. It is exact if the process has exceeded its earlier peak; otherwise it is the
+   largest resident set size after a step. */
 static void eitp__add_memory(const eitp_run *run, eitp__performance *state, eitp__values *list) {
     const eitp_context *context = eitp__trainer_task(run->trainer)->context;
     eitp_memory_info memory;
@@ -159,7 +159,8 @@ static void eitp__interval_begin(eitp_run *run, eitp__performance *state, const 
     state->interval_began = eitp__clock();
 }
 
-/* Measures the peak of products once the run has trained for a while, of which that is a small part. */
+/* Measures the peak rate of products once the run has trained so long that the measurement is a small part of the
+   time. */
 static void eitp__measure_peak(const eitp_run *run, eitp__performance *state) {
     const eitp_context *context = eitp__trainer_task(run->trainer)->context;
     const eitp__backend *backend = context->backend;
@@ -182,7 +183,7 @@ static void eitp__record_interval(eitp_run *run, eitp__performance *state) {
     eitp__interval_begin(run, state, is_known ? &now : NULL);
 }
 
-/* The number of epochs that are complete after a step. */
+/* Returns the number of epochs that are complete after a step. */
 static int64_t eitp__epochs_done(const eitp_run *run, int64_t step) {
     return (int64_t)(eitp__trainer_samples(run->trainer, step) /
                      eitp__trainer_task(run->trainer)->samples[EITP_TRAINING]);
@@ -219,7 +220,7 @@ static eitp_status eitp__performance_begin(eitp_run *run, void *user, eitp_error
     return EITP_OK;
 }
 
-/* False without records. The level may change while the run trains: then the next step is the first of an interval. */
+/* False without records. The level may change during training: then the next step starts an interval. */
 static int eitp__performance_continues(eitp_run *run, eitp__performance *state) {
     const int was_begun = state->is_begun;
     eitp_error ignored;
@@ -272,7 +273,7 @@ static void eitp__performance_saved(eitp_run *run, void *user, int is_counted, d
     state->epoch.saves += waited;
 }
 
-/* What the last steps have taken, if they are fewer than an interval. */
+/* Records the last steps if they are fewer than an interval. */
 static void eitp__performance_end(eitp_run *run, void *user) {
     eitp__performance *state = (eitp__performance *)user;
     if (eitp__performance_is_recorded(run) && state->is_begun && run->config.perf_every > 0 &&
@@ -291,14 +292,14 @@ EITP__PRIVATE void eitp__performance_observer(eitp__observer *observer) {
     observer->end = eitp__performance_end;
 }
 
-/* ---- The times of ops ---- */
+/* ---- Times of ops ---- */
 
 enum {
-    EITP__TIMED_OPS = 128,  /* kinds of ops that are told apart */
-    EITP__RECORDED_OPS = 20 /* those of which most is recorded, which take longest */
+    EITP__TIMED_OPS = 128,  /* number of distinct kinds of ops */
+    EITP__RECORDED_OPS = 20 /* maximum number of recorded ones, the slowest */
 };
 
-/* An op in a phase: the sums of all its executions. */
+/* An op in a phase, with the sums of all its executions. */
 typedef struct eitp__op_time {
     const char *op;
     eitp_phase phase;
@@ -309,14 +310,14 @@ typedef struct eitp__op_times {
     eitp__op_time ops[EITP__TIMED_OPS];
     size_t count;
     int64_t executions;
-    double seconds;        /* of all */
-    int is_profiling;      /* the step in progress */
-    eitp_profiler program; /* of the context before */
+    double seconds;        /* of all ops */
+    int is_profiling;      /* the step in progress is profiled */
+    eitp_profiler program; /* profiler of the context before */
 } eitp__op_times;
 
 /* ---- A profiled step ---- */
 
-/* The sums of an op; NULL if there are too many kinds. */
+/* Returns the sums of an op, or NULL if there are too many kinds. */
 static eitp__op_time *eitp__op_times_find(eitp__op_times *times, const eitp_profile *profile) {
     eitp__op_time *added;
     for (size_t i = 0; i < times->count; i++) {
@@ -371,7 +372,7 @@ static void eitp__op_times_stop(const eitp_run *run, eitp__op_times *times) {
 
 /* ---- Its record ---- */
 
-/* Moves what takes longest to the front. */
+/* Moves the slowest ops to the front. */
 static size_t eitp__op_times_select(eitp__op_times *times) {
     const size_t most = EITP__RECORDED_OPS, count = times->count < most ? times->count : most;
     for (size_t i = 0; i < count; i++) {
@@ -401,7 +402,7 @@ static void eitp__op_times_record(eitp_run *run, eitp__op_times *times) {
     eitp__add_integer(list, "profile/ops", times->executions);
     for (size_t i = 0; i < count; i++) {
         const eitp__op_time *op = &times->ops[i];
-        char name[EITP__RECORD_NAME_SIZE - 32]; /* the rest is for what comes before and after it */
+        char name[EITP__RECORD_NAME_SIZE - 32]; /* the rest is for the prefix and the suffix */
         snprintf(name, sizeof name, "%s/%s", phases[op->phase], op->op);
         eitp__op_times_add_share(list, name, op->seconds, run->seconds);
         if (op->flops > 0 && op->seconds > 0)
@@ -417,7 +418,7 @@ static void eitp__op_times_record(eitp_run *run, eitp__op_times *times) {
 
 /* ---- The observer ---- */
 
-/* A step that is dropped, and repeated, is measured anew. */
+/* Restarts the measurement if a dropped step is repeated. */
 static eitp_status eitp__op_times_before_step(eitp_run *run, void *state, eitp_error *error) {
     const int64_t every = run->config.profile_every, step = eitp_trainer_steps_done(run->trainer) + 1;
     (void)error;

@@ -18,12 +18,12 @@ static void eitp__add_times(eitp__values *list, const eitp_step_times *times) {
     eitp__add_seconds(list, "", "other_s", times->other);
 }
 
-/* A ratio of norms; 0 where there is nothing to compare with. */
+/* Returns a ratio of norms, or 0 if there is nothing to compare with. */
 static double eitp__norm_ratio(double update, double parameter) {
     return parameter > 0 ? update / parameter : 0;
 }
 
-/* The norms of groups of parameters, and how much of each the update has changed. */
+/* Adds the norms of parameter groups, and the relative change of each by the update. */
 static void eitp__add_groups(eitp_run *run, eitp__values *list) {
     eitp__sinks *sinks = eitp__sinks_of(run);
     size_t count = 0;
@@ -45,7 +45,7 @@ static void eitp__add_activation(eitp__values *list, const char *name, const eit
         eitp__add_named(list, name, layer->name, "", value);
 }
 
-/* The activations of layers, if the step has watched them. */
+/* Adds the activations of layers, if they were recorded in this step. */
 static void eitp__add_activations(eitp_run *run, eitp__values *list) {
     eitp__sinks *sinks = eitp__sinks_of(run);
     size_t count = 0;
@@ -59,13 +59,13 @@ static void eitp__add_activations(eitp_run *run, eitp__values *list) {
     }
 }
 
-/* Steps of which everything is recorded. */
+/* True for steps with full records. */
 static int eitp__step_is_full(const eitp_run *run, int64_t step) {
     const int64_t every = run->config.log_full_every;
     return run->config.monitor == EITP_MONITOR_FULL && every > 0 && step % every == 0;
 }
 
-/* The gradient norm of each term, and its share in the sum of all, if the step has measured them. */
+/* Adds the gradient norm of each term and its share of their sum, if they were measured in this step. */
 static void eitp__add_term_norms(eitp__values *list, const eitp_step_report *report) {
     double sum = 0;
     for (int i = 0; i < report->term_count; i++)
@@ -79,7 +79,7 @@ static void eitp__add_term_norms(eitp__values *list, const eitp_step_report *rep
     }
 }
 
-/* The gradient of the regularizers, if it is capped. */
+/* Adds the gradient norms of the regularizers, if these are capped. */
 static void eitp__add_cap(eitp__values *list, const eitp_step_report *report) {
     if (!(report->task_grad_norm > 0))
         return;
@@ -148,7 +148,7 @@ static void eitp__record_step(eitp_run *run) {
 
 /* ---- Evaluations ---- */
 
-/* The keys of evaluations, and of spot evaluations, begin with these. */
+/* Prefixes of the keys of evaluations and of spot evaluations. */
 static const char eitp__evaluation_prefix[] = "val_", eitp__spot_prefix[] = "spot/";
 
 static void eitp__add_loss(eitp__values *list, const char *prefix, const eitp_evaluation *evaluation) {
@@ -189,7 +189,8 @@ static void eitp__record_evaluation(eitp_run *run) {
     eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step);
 }
 
-/* The values of a record with what the task and the program (NULL: nothing) say about the evaluation. */
+/* Writes a record's values together with the descriptions of the evaluation by the task and the program (NULL:
+   none). */
 static void eitp__record_described(eitp_run *run, const eitp__values *list, int64_t step, const char *program) {
     const eitp_task *task = eitp__trainer_task(run->trainer);
     const char *objects[2];
@@ -228,7 +229,7 @@ static eitp_status eitp__check_value_name(const char *name, eitp_error *error) {
     static const char *const reserved[] = {"step", "time", "elapsed", "event"};
     const size_t size = strlen(name);
     if (!size || size >= EITP_VALUE_NAME_SIZE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of a value has %zu bytes; 1 to %d are allowed", size,
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of a value has %zu bytes (allowed: 1 to %d)", size,
                           EITP_VALUE_NAME_SIZE - 1);
     for (size_t i = 0; i < EITP__COUNT(reserved); i++) {
         if (!strcmp(name, reserved[i]))
@@ -246,7 +247,7 @@ eitp_status eitp_run_record_value(eitp_run *run, const char *name, double value,
     if (!run || !name)
         return eitp__fail_null(error, "eitp_run_record_value", "run and name");
     if (!run->trainer || run->is_over)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run does not train: values are recorded while it does");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run is not training; record values while it trains");
     status = eitp__check_value_name(name, error);
     if (status || run->config.monitor == EITP_MONITOR_OFF)
         return status;
@@ -258,8 +259,8 @@ eitp_status eitp_run_record_value(eitp_run *run, const char *name, double value,
     while (at < program->count && strcmp(program->names[at], name) != 0)
         at++;
     if (at == EITP_PROGRAM_VALUES)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "step %lld has %d values of the program already", (long long)step,
-                          EITP_PROGRAM_VALUES);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "step %lld already has %d values of the program, the maximum",
+                          (long long)step, EITP_PROGRAM_VALUES);
     if (at == program->count)
         snprintf(program->names[program->count++], EITP_VALUE_NAME_SIZE, "%s", name);
     program->values[at] = value;
@@ -279,7 +280,7 @@ static void eitp__notify_step(eitp_run *run) {
                      eitp__run_unit(run));
 }
 
-/* ", accuracy 0.8264, macro_f1 0.8218": the first metrics that are not loss terms. */
+/* Formats the first metrics that are not loss terms, such as ", accuracy 0.8264, macro_f1 0.8218". */
 static void eitp__describe_metrics(const eitp_evaluation *evaluation, char *text, size_t size) {
     enum { SHOWN = 2 };
     size_t used = 0;
@@ -313,7 +314,7 @@ static void eitp__notify_evaluation(eitp_run *run) {
 static eitp_status eitp__records_begin(eitp_run *run, void *state, eitp_error *error) {
     eitp__sinks *sinks = (eitp__sinks *)state;
     const int64_t done = run->report.start_step;
-    /* The program has resumed the trainer of a watch, if it is resumed. */
+    /* The trainer of a watch is resumed by the program, if at all. */
     const int continues = run->writes_checkpoints ? run->checkpoint != NULL : done > 0;
     int evaluated = 0;
     const eitp_status status = eitp__sinks_resume(run, continues ? done : -1, &evaluated, error);
@@ -322,7 +323,7 @@ static eitp_status eitp__records_begin(eitp_run *run, void *state, eitp_error *e
     return status;
 }
 
-/* Without memory for them, records lack the activations. */
+/* If there is not enough memory for them, records lack the activations. */
 static eitp_status eitp__records_before_step(eitp_run *run, void *state, eitp_error *error) {
     (void)state, (void)error;
     if (eitp__step_is_full(run, eitp_trainer_steps_done(run->trainer) + 1))
@@ -347,7 +348,7 @@ static void eitp__records_after_evaluation(eitp_run *run, void *state, eitp__dec
         eitp__record_described(run, eitp__list_evaluation(run), run->report.evaluated_step, run->described);
 }
 
-/* One that the checkpoint lacks, because memory was short, may be recorded already. */
+/* A spot evaluation that the checkpoint lacks, because memory was short, may already be recorded. */
 static void eitp__records_after_spot(eitp_run *run, void *state, const eitp_evaluation *evaluation) {
     const eitp__sinks *sinks = (const eitp__sinks *)state;
     const int64_t step = eitp_trainer_steps_done(run->trainer);
@@ -359,7 +360,7 @@ static void eitp__records_after_spot(eitp_run *run, void *state, const eitp_eval
         eitp__record_described(run, eitp__list_spot(run, evaluation), step, NULL);
 }
 
-/* Before the checkpoint: unless that fails, a checkpoint has no steps and evaluations that the sinks lack. */
+/* Called before the checkpoint, so that unless this fails it has no steps and evaluations that the sinks lack. */
 static void eitp__records_before_save(eitp_run *run, void *state) {
     (void)state;
     eitp__record_program_values(run);
@@ -367,7 +368,7 @@ static void eitp__records_before_save(eitp_run *run, void *state) {
     eitp__run_report_sinks(run);
 }
 
-/* Stores what is queued, or failed before, if it can be stored now, and reports what is lost. */
+/* Stores queued records, retries failed ones, and reports any that are lost. */
 static void eitp__records_end(eitp_run *run, void *state) {
     (void)state;
     eitp__record_program_values(run);
@@ -389,7 +390,7 @@ EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
     observer->close = eitp__sinks_close;
 }
 
-/* ---- Statistics of the last steps ---- */
+/* ---- Rolling statistics ---- */
 
 /* Calls ENTRY(name in records, value of a step report) for each scalar. */
 #define EITP__ROLLING_SCALARS(ENTRY)                                                                                   \
@@ -402,13 +403,13 @@ EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
 static const char *const eitp__rolling_names[] = {EITP__ROLLING_SCALARS(EITP__ROLLING_NAME)};
 enum { EITP__ROLLING_COUNT = EITP__COUNT(eitp__rolling_names) };
 
-/* They may be asked for while the run trains, and then have the steps before. */
+/* True if they are due. They may be enabled while the run trains, and then include the steps before. */
 static int eitp__rolling_is_due(const eitp_run *run, int64_t step) {
     const int64_t every = run->config.metrics_every;
     return run->config.monitor == EITP_MONITOR_FULL && every > 0 && step % every == 0;
 }
 
-/* "window/loss_mean" and the others of a scalar. */
+/* Adds "window/loss_mean" and the other statistics of a scalar. */
 static void eitp__add_rolling(eitp__values *list, const char *name, const eitp__rolling *rolling) {
     const eitp__rolling_summary summary = eitp__rolling_summarize(rolling);
     char prefix[48];

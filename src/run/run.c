@@ -9,7 +9,7 @@
 #include "run/sinks.h"
 #include "train/trainer.h"
 
-/* Checks all but the directory and the checkpoint. */
+/* Checks everything except the directory and the checkpoint. */
 static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *error) {
     size_t count;
     const eitp_setting *settings = eitp__run_setting_table(&count);
@@ -26,7 +26,7 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
 
 /* ---- Observers ---- */
 
-/* Fills in their rows and allocates their states. The row of one that the run does not have stays zeros. */
+/* Fills in the observers' callbacks and allocates their states. Observers that the run does not have stay zeroed. */
 static eitp_status eitp__create_observers(eitp_run *run, eitp_error *error) {
 #define EITP__FILL_OBSERVER(NAME, name) eitp__##name##_observer(&run->observers[EITP__OBSERVER_##NAME]);
     EITP__OBSERVERS(EITP__FILL_OBSERVER)
@@ -58,10 +58,10 @@ static int eitp__run_has_started(const eitp_run *run) {
 
 /* ---- Memory ---- */
 
-/* Texts of run.json, of run_state.json and its like, statistics of the last steps, the content of the disk reserve. */
+/* Maximum size of run.json, run_state.json and similar files, rolling statistics, and the disk reserve. */
 #define EITP__RUN_TEXT_BYTES ((size_t)512 << 10)
 
-/* True if the run writes this file: its sinks or settings may be changed while it trains. */
+/* True if the run writes this file, or may do so because its sinks or settings can be changed while it trains. */
 static int eitp__run_reports(const eitp_run_config *config, const eitp_task *task, eitp__report_kind kind) {
     const int is_described = config->describe || (task && task->describe);
     return kind == EITP__REPORT_EVALUATIONS ? is_described && eitp__reports_have(config->report_to, EITP__REPORT_JSONL)
@@ -86,7 +86,7 @@ size_t eitp_run_record_bytes(const eitp_run_config *config, const eitp_task *tas
 
 /* ---- Creating and configuring ---- */
 
-/* Texts of a configuration that the run keeps copies of. */
+/* Number of strings of a configuration that the run copies. */
 enum { EITP__RUN_TEXTS = 3 };
 
 static void eitp__release_texts(const eitp_host *host, char *texts[EITP__RUN_TEXTS]) {
@@ -136,7 +136,7 @@ EITP__PRIVATE eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_co
     run->config.directory = run->directory;
     run->config.checkpoint = run->checkpoint;
     eitp__run_replace_texts(run, texts);
-    run->config.report_to = run->config.log_dir = NULL; /* the sinks have used them */
+    run->config.report_to = run->config.log_dir = NULL; /* the sinks have already used them */
     run->config.sinks = NULL;
     run->config.sink_count = 0;
     return EITP_OK;
@@ -148,7 +148,7 @@ eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, ei
         return eitp__fail_null(error, "eitp_run_set_config", "run and config");
     status = eitp__run_check(config, error);
     if (!status && eitp__run_has_started(run))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' was trained already; create another run",
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' was already trained; create another run",
                             run->directory);
     return status ? status : eitp__run_take_config(run, config, error);
 }
@@ -217,7 +217,7 @@ void eitp_run_close(eitp_run *run) {
     if (eitp__run_has_started(run) && run->prune_is_due)
         eitp__run_prune_released(run);
     if (eitp__run_has_started(run))
-        eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
+        eitp__run_clean(run, NULL); /* leftovers that cannot be removed now are removed at the next start */
     eitp__release_observers(run);
     if (run->stage != EITP__RUN_STARTED && run->directory)
         eitp__run_remove_directories(run);
@@ -266,7 +266,7 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
         return eitp__fail_null(error, "eitp_run_train", "run and trainer");
     if (eitp__run_has_started(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the run in '%s' was trained already; create another run to resume", run->directory);
+                          "the run in '%s' was already trained; create another run to resume", run->directory);
     eitp__run_start(run, trainer);
     eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);

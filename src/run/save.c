@@ -9,14 +9,14 @@
 #include "run/internal.h"
 #include "train/trainer.h"
 
-/* Number of files that a save, and what a program does beside it, open at once. Those of data are open already. */
+/* Number of files that a save, and the program at the same time, open at once. Data files are already open. */
 #define EITP__DISK_FILES 4
 
-/* Seconds between two attempts to be interrupted by a request to stop. */
+/* Seconds between two checks for a request to stop. */
 #define EITP__DISK_SLICE 0.1
 
-/* Number of the newest checkpoints that stay when a new one needs room: it will be one of save_total_limit. The newest
-   stays in any case. 0: all. */
+/* Returns the number of newest checkpoints to keep when a new one needs space: the new one will be one of
+   save_total_limit. The newest is always kept. 0: all. */
 static int64_t eitp__disk_limit(const eitp_run *run) {
     const int64_t limit = run->config.save_total_limit;
     return limit > 1 ? limit - 1 : limit;
@@ -24,7 +24,7 @@ static int64_t eitp__disk_limit(const eitp_run *run) {
 
 /* ---- Before the first step ---- */
 
-/* Opens as many files as a save. */
+/* Opens as many files at once as a save does. */
 static eitp_status eitp__disk_open_files(const eitp_run *run, eitp_error *error) {
     char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
     eitp__file files[EITP__DISK_FILES];
@@ -37,15 +37,15 @@ static eitp_status eitp__disk_open_files(const eitp_run *run, eitp_error *error)
     if (path)
         eitp__remove_tree(&run->host, path, NULL);
     eitp__release_text(&run->host, path);
-    /* The room is checked with figures. */
+    /* Free space is checked later, with figures. */
     if (status && eitp__is_disk_full(error))
         return EITP_OK;
     return status && status != EITP_ERROR_MEMORY
-               ? eitp__fail_prefix(error, status, "saving a checkpoint opens %d files at once", EITP__DISK_FILES)
+               ? eitp__fail_prefix(error, status, "saving a checkpoint needs %d open files", EITP__DISK_FILES)
                : status;
 }
 
-/* Number of checkpoints that the run will write at most; INT64_MAX: unknown. */
+/* Returns the maximum number of checkpoints that the run will write; INT64_MAX: unknown. */
 static int64_t eitp__disk_saves(const eitp_run *run) {
     const eitp_run_config *config = &run->config;
     if (config->save_seconds > 0 || config->save_epochs > 0 || run->keep_best)
@@ -55,8 +55,8 @@ static int64_t eitp__disk_saves(const eitp_run *run) {
     return run->report.steps ? (run->report.steps - run->report.start_step) / config->save_steps + 1 : INT64_MAX;
 }
 
-/* Number of checkpoints that will be in the directory at once: a new one is written before an old one is removed, the
-   best one is kept in addition, and one may be written when the run is stopped. */
+/* Returns the number of checkpoints that will be in the directory at once: a new one is written before an old one is
+   removed, the best one is kept in addition, and one may be written when the run is stopped. */
 static int64_t eitp__disk_most(const eitp_run *run, int64_t present) {
     const int64_t limit = run->config.save_total_limit, saves = eitp__disk_saves(run);
     const int64_t most = saves < INT64_MAX - present ? present + saves : limit ? INT64_MAX : present + 2;
@@ -71,15 +71,16 @@ static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, c
     if ((double)free_bytes >= needed)
         return;
     eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
-                     "the disk of '%s' has %s free, and checkpoints will need %s: up to %lld of %s each, of which %lld "
-                     "exist; free some space, or the run may end early",
+                     "the disk of '%s' has %s free, but checkpoints will need %s (up to %lld of %s each, of which %lld "
+                     "exist); free some space, or the run may end early",
                      run->directory, eitp_format_bytes(free_bytes, has, sizeof has),
                      eitp_format_bytes((uint64_t)needed, needs, sizeof needs), (long long)most,
                      eitp_format_bytes(size, each, sizeof each), (long long)use->count);
 }
 
-/* Fails with EITP_ERROR_IO if a checkpoint cannot be written: the disk has no room for one, the limit of file sizes is
-   below its largest file, or too few files can be open at once. Warns if later checkpoints will need more room. */
+/* Fails with EITP_ERROR_IO if a checkpoint cannot be written: the disk does not have enough space for one, the limit of
+   file sizes is below its largest file, or too few files can be open at once. Warns if later checkpoints will need more
+   space. */
 static eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
     eitp__checkpoint_use use;
     uint64_t size, largest, free_bytes, limit, room;
@@ -91,7 +92,7 @@ static eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
     eitp__trainer_checkpoint_size(run->trainer, &size, &largest);
     if (largest > limit)
         return eitp__fail(error, EITP_ERROR_IO,
-                          "a checkpoint has a file of %s, and the files of this process may have %s at most; raise the "
+                          "a checkpoint has a file of %s, but files of this process are limited to %s; raise the "
                           "limit (ulimit -f)",
                           eitp_format_bytes(largest, needs, sizeof needs), eitp_format_bytes(limit, has, sizeof has));
     eitp__run_list_kept(run, kept);
@@ -102,7 +103,7 @@ static eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
     room = free_bytes < UINT64_MAX - use.prunable_bytes ? free_bytes + use.prunable_bytes : free_bytes;
     if (size > room)
         return eitp__fail(error, EITP_ERROR_IO,
-                          "a checkpoint needs %s, and the disk of '%s' has room for %s; free some space, or choose "
+                          "a checkpoint needs %s, but the disk of '%s' has space for %s; free some space or choose "
                           "another directory",
                           eitp_format_bytes(size, needs, sizeof needs), run->directory,
                           eitp_format_bytes(room, has, sizeof has));
@@ -112,21 +113,21 @@ static eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
 
 /* ---- Saves that fail ---- */
 
-/* True for failures that may pass within a minute. The whole checkpoint is written again: after a failed sync the
-   system may have dropped what was written. */
+/* True for failures that may be temporary, within a minute. The whole checkpoint is written again: after a failed sync
+   the system may have dropped written data. */
 static int eitp__disk_may_pass(const eitp_error *error) {
     const int code = error->system_code;
     return code == EIO || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == ENFILE || code == EMFILE;
 }
 
-/* Removes the checkpoints that would be removed after the save; returns 1 if there were any. */
+/* Removes the checkpoints that would be removed after the save. Returns 1 if there were any. */
 static int eitp__disk_make_room(eitp_run *run) {
     const int64_t limit = eitp__disk_limit(run);
     int64_t kept[EITP__KEPT_STEPS];
     eitp__checkpoint_use use;
     char size[32];
     eitp__run_list_kept(run, kept);
-    /* What looks like a leftover may be the copy that is written again. */
+    /* The copy that is written again could be mistaken for a leftover. */
     if (!run->saves.save)
         eitp__checkpoint_clean(&run->host, run->directory, NULL);
     if (eitp__checkpoint_measure(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, &use, NULL) ||
@@ -145,7 +146,7 @@ static void eitp__disk_wait(const eitp_run *run, double seconds) {
         eitp__wait(&run->host, EITP__DISK_SLICE);
 }
 
-/* After a save that failed: makes room, or waits; returns 1 to try again. */
+/* Frees space after a failed save, or waits. Returns 1 to try again. */
 static int eitp__disk_tries_again(eitp_run *run, const eitp_error *error, int *waits) {
     static const int seconds[] = {1, 2, 4, 8, 15, 30};
     const int is_full = eitp__is_disk_full(error), most = is_full ? (int)EITP__COUNT(seconds) : 3;
@@ -153,13 +154,13 @@ static int eitp__disk_tries_again(eitp_run *run, const eitp_error *error, int *w
         return 1;
     if ((!is_full && !eitp__disk_may_pass(error)) || *waits >= most || run->stop)
         return 0;
-    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0, "saving failed, trying again in %d s: %s",
-                     seconds[*waits], error->message);
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0, "saving failed, retrying in %d s: %s", seconds[*waits],
+                     error->message);
     eitp__disk_wait(run, seconds[(*waits)++]);
     return 1;
 }
 
-/* "; 1.2 MB are missing: ...", or "" if unknown. */
+/* Formats the missing space, such as "; 1.2 MB are missing: ...", or "" if unknown. */
 static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *error, char *text, size_t size) {
     uint64_t total, largest, free_bytes, limit;
     char missing[32], needs[32], has[32];
@@ -173,8 +174,8 @@ static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *err
     return text;
 }
 
-/* Adds the room that is missing, and the checkpoint to resume from. A failure of the system is reported as an I/O
-   error, never as a bad argument. */
+/* Adds the missing space and the checkpoint to resume from to an error. A system failure is reported as an I/O error,
+   never as a bad argument. */
 static eitp_status eitp__disk_fail(const eitp_run *run, eitp_status status, eitp_error *error) {
     const eitp_error cause = *error;
     const int64_t saved = run->report.saved_step;
@@ -230,9 +231,9 @@ EITP__PRIVATE void eitp__disk_observer(eitp__observer *observer) {
     observer->begin = eitp__disk_begin;
 }
 
-/* ---- Beside the steps ---- */
+/* ---- In the background ---- */
 
-/* Memory for a copy is there, or is left without becoming short. */
+/* True if the copy is allocated, or fits without making memory short. */
 static int eitp__copy_has_memory(const eitp_run *run, uint64_t bytes) {
     eitp_memory_info info;
     if (run->saves.queue || run->config.memory_check_seconds < 0)
@@ -241,7 +242,7 @@ static int eitp__copy_has_memory(const eitp_run *run, uint64_t bytes) {
            (!info.usable || info.left > bytes + eitp__memory_floor(&info));
 }
 
-/* True if the next save may be written beside the steps: there is memory for a copy, and steps follow. */
+/* True if the next save may be written in the background: there is memory for a copy, and steps follow. */
 static int eitp__async_save_fits(const eitp_run *run) {
     const int is_last = run->is_ending || eitp_trainer_steps_done(run->trainer) == run->report.steps;
     uint64_t bytes, largest, free_bytes, limit;
@@ -250,7 +251,7 @@ static int eitp__async_save_fits(const eitp_run *run) {
     eitp__trainer_checkpoint_size(run->trainer, &bytes, &largest);
     if (bytes > run->config.async_save_bytes || !eitp__copy_has_memory(run, bytes))
         return 0;
-    /* A save that waits removes old checkpoints from a disk that is full. */
+    /* A synchronous save removes old checkpoints from a disk that is full. */
     return !eitp__path_space(&run->host, run->directory, &free_bytes, &limit) || free_bytes > bytes;
 }
 
@@ -267,12 +268,12 @@ EITP__PRIVATE void eitp__async_save_prepare(eitp_run *run) {
         eitp__save_create_queue(run->trainer, &run->saves.queue, NULL);
 }
 
-/* Copies a checkpoint of the steps done, and begins to write it. `began`: when the save began. */
+/* Copies a checkpoint of the steps done, and starts to write it. `began`: when the save started. */
 static eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save_options *options, double began,
                                           eitp_error *error) {
     eitp__run_saves *saves = &run->saves;
     eitp_status status = EITP_OK;
-    if (!saves->queue) /* it was released because memory was short */
+    if (!saves->queue) /* released because memory was short */
         status = eitp__save_create_queue(run->trainer, &saves->queue, error);
     if (!status)
         status = eitp__save_begin(run->trainer, run->directory, options, saves->queue, &saves->save, error);
@@ -298,7 +299,7 @@ static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_
     eitp__run_checkpoints_changed(run);
 }
 
-/* Drops the save. Its step can still be saved if it was the last one. */
+/* Drops the save. Its step can still be saved if it is the last one. */
 static void eitp__async_save_drop(eitp_run *run, const char *why) {
     const int64_t step = eitp__save_step(run->saves.save);
     eitp__save_abandon(run->saves.save);
@@ -310,8 +311,8 @@ static void eitp__async_save_drop(eitp_run *run, const char *why) {
     }
 }
 
-/* A failure does not end the run: the copy is written again, and if that fails too the steps done are saved, both while
-   the run waits, with several attempts. */
+/* A failure does not end the run. The copy is written again; if that fails too, the current step is saved. The run
+   waits for both, with several attempts. */
 static void eitp__async_save_complete(eitp_run *run) {
     eitp__run_saves *saves = &run->saves;
     const double now = eitp__clock();
@@ -320,8 +321,8 @@ static void eitp__async_save_complete(eitp_run *run) {
     eitp_status status = eitp__save_commit(saves->save, &error);
     if (status && eitp__save_can_repeat(saves->save)) {
         eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
-                         "checkpoint-%lld could not be written beside the steps: %s; writing it again", (long long)step,
-                         error.message);
+                         "checkpoint-%lld could not be written in the background: %s; writing it again",
+                         (long long)step, error.message);
         status = eitp__disk_repeat(run, saves->save, &error);
     }
     if (!status) {
@@ -330,7 +331,8 @@ static void eitp__async_save_complete(eitp_run *run) {
     }
     saves->async_has_failed = run->save = 1;
     eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
-                     "checkpoint-%lld could not be written: %s; saving the steps done", (long long)step, error.message);
+                     "checkpoint-%lld could not be written: %s; saving the current step", (long long)step,
+                     error.message);
     eitp__async_save_drop(run, "it could not be written");
 }
 
@@ -341,7 +343,7 @@ EITP__PRIVATE void eitp__async_save_finish(eitp_run *run) {
 
 EITP__PRIVATE void eitp__async_save_release(eitp_run *run) {
     eitp__run_saves *saves = &run->saves;
-    /* Without further attempts: they would keep the memory for long. */
+    /* Without more attempts, which would keep the memory for long. */
     if (saves->save && eitp__save_is_written(saves->save)) {
         const int64_t step = eitp__save_step(saves->save);
         if (!eitp__save_commit(saves->save, NULL))
@@ -386,7 +388,7 @@ static eitp_status eitp__run_fill(void *user, const char *directory, eitp_error 
     return status;
 }
 
-/* Writes it while the run waits. */
+/* Writes a checkpoint while the run waits. */
 static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_options *options, double began,
                                            double *waited, eitp_error *error) {
     eitp_status status;
@@ -404,7 +406,7 @@ static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_optio
     return EITP_OK;
 }
 
-/* Writes a checkpoint of the last step, or begins to. */
+/* Writes a checkpoint of the last step, or starts to. */
 static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, int may_be_async, eitp_error *error) {
     eitp__run_checkpoint checkpoint;
     eitp__save_options options = {"", !is_counted, eitp__run_fill, NULL};
@@ -421,7 +423,7 @@ static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, int
     if (status)
         return status;
     eitp__run_before_save(run);
-    /* What cannot begin is written while the run waits, with its attempts. */
+    /* If a background save cannot start, the run waits for the save, with its attempts. */
     if (!may_be_async || !eitp__async_save_fits(run) || eitp__async_save_begin(run, &options, began, error))
         status = eitp__run_write_waiting(run, &options, began, &waited, error);
     if (status)
@@ -430,7 +432,7 @@ static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, int
     return EITP_OK;
 }
 
-/* The checkpoint that a resume takes. */
+/* Formats the checkpoint that a resume would pick. */
 static void eitp__describe_last_good(const eitp_run *run, char *text, size_t size) {
     const eitp_run_report *report = &run->report;
     if (report->saved_step < 0)
@@ -442,8 +444,8 @@ static void eitp__describe_last_good(const eitp_run *run, char *text, size_t siz
                  (long long)report->saved_step);
 }
 
-/* True if the model may be saved under a name that a resume takes. If it is ruined, says so once, until it may again;
-   at the end, the error says it. */
+/* True if the model may be saved under a name that a resume would pick. If the model is damaged, reports it once until
+   it recovers; at the end of the run, the error reports it. */
 static int eitp__run_may_save(eitp_run *run) {
     const eitp__judgement judgement = eitp__run_judge(run);
     const int is_reported = run->saves.was_refused || run->is_ending;
@@ -451,7 +453,7 @@ static int eitp__run_may_save(eitp_run *run) {
     if (judgement.verdict == EITP__MODEL_RUINED && !is_reported) {
         eitp__describe_last_good(run, good, sizeof good);
         eitp__run_notify(run, EITP_EVENT_NOT_SAVED, EITP_LOG_WARNING, 0,
-                         "no checkpoint is written until the model recovers: %s; %s", judgement.why, good);
+                         "not saving checkpoints until the model recovers: %s; %s", judgement.why, good);
     }
     if (judgement.verdict != EITP__MODEL_UNKNOWN)
         run->saves.was_refused = judgement.verdict == EITP__MODEL_RUINED;
@@ -461,7 +463,7 @@ static int eitp__run_may_save(eitp_run *run) {
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     eitp_status status;
     run->save = !eitp__run_may_save(run);
-    if (run->save) /* after the next step, if it may be then */
+    if (run->save) /* after the next step, if it may be saved then */
         return EITP_OK;
     status = eitp__run_write_checkpoint(run, 1, 1, error);
     if (!status)
@@ -491,8 +493,8 @@ EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *erro
     return status;
 }
 
-/* Writes the checkpoint. One of an earlier attempt is removed first: while it is being replaced, a crash would leave it
-   under a name that looks like a checkpoint's. */
+/* Writes the checkpoint. The result of an earlier attempt is removed first: while it is being replaced, a crash would
+   leave it under a name that looks like a checkpoint's. */
 static eitp_status eitp__run_keep_ruined(eitp_run *run, const char *name, const char *suffix, eitp_error *error) {
     eitp__run_checkpoint checkpoint;
     eitp__save_options options = {suffix, 1, eitp__run_fill, NULL};
@@ -531,9 +533,9 @@ EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error
 
 /* ---- Pruning ---- */
 
-/* The last save of a run that was asked to stop removes no other: it should not take long. */
+/* The last save of a run that was asked to stop removes no other checkpoint, so that it does not take long. */
 static void eitp__prune_checkpoints_changed(eitp_run *run, void *state) {
-    int *has_failed = (int *)state; /* which was reported */
+    int *has_failed = (int *)state; /* a failure was reported */
     int64_t kept[EITP__KEPT_STEPS];
     eitp_error error;
     eitp_status status;
@@ -545,8 +547,8 @@ static void eitp__prune_checkpoints_changed(eitp_run *run, void *state) {
         status = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
                                         EITP__KEPT_STEPS, &error);
     if (status && !*has_failed)
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; old checkpoints stay, and the run tries again after the next save", error.message);
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "%s; old checkpoints stay until the next save",
+                         error.message);
     *has_failed = run->prune_is_due = status != EITP_OK;
 }
 
@@ -556,7 +558,7 @@ EITP__PRIVATE void eitp__prune_observer(eitp__observer *observer) {
     observer->checkpoints_changed = eitp__prune_checkpoints_changed;
 }
 
-/* ---- What the program itself asks ---- */
+/* ---- Requests of the program ---- */
 
 static eitp_status eitp__program_write_files(const eitp_run *run, const void *state, const char *directory,
                                              eitp_error *error) {

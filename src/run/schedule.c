@@ -22,10 +22,10 @@ static int eitp__steps_are_due(int64_t interval, int64_t step) {
     return interval > 0 && step % interval == 0;
 }
 
-/* True if a multiple of `epochs` ends in this step, and for step 0, before the first. */
+/* True if a multiple of `epochs` ends in this step; also for step 0, before the first. */
 static int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
     const double period = (double)eitp__trainer_task(run->trainer)->samples[EITP_TRAINING] * epochs;
-    /* 10 steps of 0.1 epochs are 1, however they are rounded. */
+    /* tolerance: 10 steps of 0.1 epochs are 1 epoch, however they are rounded */
     const double rounding = 1e-9;
     if (!(epochs > 0))
         return 0;
@@ -33,13 +33,13 @@ static int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step
                             floor((double)eitp__trainer_samples(run->trainer, step - 1) / period + rounding);
 }
 
-/* That after the last step comes before its save, so that the last checkpoint has it. */
+/* The evaluation after the last step comes before its save, so that the last checkpoint includes it. */
 EITP__PRIVATE int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
     return (step > 0 && step == run->report.steps) || eitp__steps_are_due(run->config.eval_steps, step) ||
            eitp__epochs_are_due(run, run->config.eval_epochs, step);
 }
 
-/* True if the run saves after this step in any case. */
+/* True if the schedule has a save after this step. */
 static int eitp__save_is_scheduled(const eitp_run *run, int64_t step) {
     return eitp__steps_are_due(run->config.save_steps, step) ||
            eitp__epochs_are_due(run, run->config.save_epochs, step);

@@ -1,8 +1,8 @@
 /*
- * Changes of settings of a run that trains. They reach it by files of its output directory, each written whole and
- * renamed. A request {"id": "1", "settings": {"log_every": "50"}} is taken by renaming it, so that one that follows is
- * neither lost nor mixed with it, and has an answer {"id": "1", "step": 8, "settings": {"log_every": {"was": "10",
- * "is": "50"}}}, with "error" instead of "settings" if it was refused.
+ * Changes of settings of a run while it trains. They are passed through files in its output directory, each written
+ * completely and renamed. The run takes a request {"id": "1", "settings": {"log_every": "50"}} by renaming it, so that
+ * the next request is neither lost nor mixed with it. The answer is {"id": "1", "step": 8, "settings": {"log_every":
+ * {"was": "10", "is": "50"}}}, with "error" instead of "settings" if the request was refused.
  */
 #include "run/set.h"
 
@@ -14,14 +14,13 @@
 
 enum { EITP__SET_ID_SIZE = 64, EITP__SET_LIMIT = 1 << 16 };
 
-/* A setting of a table, and its value as text. */
+/* A setting of a table, and its value as a string. */
 typedef struct eitp__set_change {
     const eitp_setting *setting;
     const char *value;
 } eitp__set_change;
 
-/* The path of one of the files above; NULL if out of memory. */
-/* Lists those that may change. */
+/* Fails, listing the settings that may change. */
 static eitp_status eitp__set_fail_name(const eitp_setting *settings, size_t count, const char *name,
                                        eitp_error *error) {
     char list[400] = "";
@@ -30,12 +29,11 @@ static eitp_status eitp__set_fail_name(const eitp_setting *settings, size_t coun
         if (settings[i].flags & EITP_SETTING_LIVE)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", settings[i].name);
     }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown setting '%.40s' of a run that trains (choose from %s)", name,
-                      list);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown setting '%.40s' (choose from %s)", name, list);
 }
 
-/* Finds a setting that may change while a run trains. EITP_ERROR_ARGUMENT if there is none of this name, or it may not
-   change. */
+/* Finds a setting that may change while a run trains. EITP_ERROR_ARGUMENT if the name is unknown or the setting may
+   not change. */
 static eitp_status eitp__set_find(const eitp_setting *settings, size_t count, const char *name,
                                   const eitp_setting **found, eitp_error *error) {
     for (size_t i = 0; i < count; i++) {
@@ -53,28 +51,28 @@ static eitp_status eitp__set_find(const eitp_setting *settings, size_t count, co
 
 /* ---- Files ---- */
 
-/* The value of a member as text; NULL if it is none of a setting. */
+/* Returns the value of a member as a string, or NULL if it is not a valid value of a setting. */
 static const char *eitp__set_value(const eitp_json *member) {
     if (member->kind == EITP_JSON_BOOLEAN)
         return member->boolean ? "true" : "false";
     return member->kind == EITP_JSON_STRING || member->kind == EITP_JSON_NUMBER ? member->text : NULL;
 }
 
-/* The id of a request or an answer; "" if it has none. */
+/* Returns the id of a request or an answer, or "" if it has none. */
 static const char *eitp__set_id(const eitp_json *root) {
     const eitp_json *id = eitp_json_member(root, "id");
     return id && id->kind == EITP_JSON_STRING && id->text_size < EITP__SET_ID_SIZE ? id->text : "";
 }
 
-/* Reads the changes of a request. `id` is empty if it has none. The document must outlive the changes. */
+/* Reads the changes of a request. `id` becomes empty if it has none. The document must outlive the changes. */
 static eitp_status eitp__set_parse(const eitp_json *root, const eitp_setting *settings, size_t setting_count,
                                    eitp__set_change changes[EITP__SET_CHANGES], size_t *count, eitp_error *error) {
     const eitp_json *members = eitp_json_member(root, "settings");
     *count = 0;
     if (!members || members->kind != EITP_JSON_OBJECT || !members->count)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "it has no object \"settings\" with names and values");
+        return eitp__fail(error, EITP_ERROR_FORMAT, "missing object \"settings\" with names and values");
     if (members->count > EITP__SET_CHANGES)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "it has %llu settings; the most are %d",
+        return eitp__fail(error, EITP_ERROR_FORMAT, "got %llu settings (maximum %d)",
                           (unsigned long long)members->count, EITP__SET_CHANGES);
     for (const eitp_json *member = members->first_child; member; member = member->next) {
         eitp__set_change *change = &changes[*count];
@@ -82,7 +80,7 @@ static eitp_status eitp__set_parse(const eitp_json *root, const eitp_setting *se
             return EITP_ERROR_ARGUMENT;
         change->value = eitp__set_value(member);
         if (!change->value)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be a text, a number, true or false",
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be a string, a number, true or false",
                               (unsigned long long)member->line, change->setting->name);
         ++*count;
     }
@@ -100,7 +98,7 @@ static void eitp__set_write_request(eitp__buffer *text, const char *id, const ei
 
 /* ---- The observer ---- */
 
-#define EITP__SET_INTERVAL 1 /* seconds between looks */
+#define EITP__SET_INTERVAL 1 /* seconds between checks */
 
 static eitp__run_set *eitp__set_of(const eitp_run *run) {
     return (eitp__run_set *)run->states[EITP__OBSERVER_SET];
@@ -131,7 +129,7 @@ static void eitp__set_add_change(eitp__buffer *text, const eitp_setting *setting
     eitp__buffer_add_text(text, "}");
 }
 
-/* Whoever waits for an answer that cannot be written is told that there is none. */
+/* Answers a request. If the answer cannot be written, the caller of eitp_run_set gets none. */
 static void eitp__set_answer(eitp_run *run, const char *id, const eitp__set_change *changes, size_t count,
                              const eitp_run_config *before, const eitp_error *why) {
     eitp__replaced_file *file = &eitp__set_of(run)->answer;
@@ -168,7 +166,7 @@ static void eitp__set_notify(eitp_run *run, const eitp_setting *setting, const e
     eitp__run_notify_values(run, EITP_EVENT_SET, EITP_LOG_INFO, 0, message, values, EITP__COUNT(values));
 }
 
-/* Makes all changes of a request, or none. */
+/* Applies all changes of a request, or none. */
 static eitp_status eitp__set_change_config(eitp_run *run, const eitp_json *root, eitp_error *error) {
     const eitp_run_config before = run->config;
     eitp_run_config changed = run->config;
@@ -188,7 +186,7 @@ static eitp_status eitp__set_change_config(eitp_run *run, const eitp_json *root,
     return EITP_OK;
 }
 
-/* Reads and makes the request at this path. */
+/* Reads and applies the request at this path. */
 static eitp_status eitp__set_follow(eitp_run *run, const char *path, eitp_error *error) {
     eitp_json_document *document = NULL;
     eitp_status status = eitp__json_read_strict_file(&run->host, path, EITP__SET_LIMIT, &document, error);
@@ -201,11 +199,11 @@ static eitp_status eitp__set_follow(eitp_run *run, const char *path, eitp_error 
     return status;
 }
 
-/* Keeps what was refused. */
+/* Keeps a refused request. */
 static void eitp__set_put_aside(eitp_run *run, const char *taken, const eitp_error *why) {
     char *refused = eitp__join_path(&run->host, run->directory, EITP__SET_REFUSED);
     const int is_kept = refused && !eitp__rename_path(&run->host, taken, refused, NULL);
-    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "a change of settings was refused: %s%s%s%s",
+    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "refused a change of settings: %s%s%s%s",
                      why->message, is_kept ? "; it is kept in '" : "", is_kept ? refused : "", is_kept ? "'" : "");
     eitp__release_text(&run->host, refused);
 }
@@ -233,8 +231,8 @@ static void eitp__set_look(eitp_run *run, eitp__run_set *set) {
         return;
     status = eitp__set_take(run, set->request, &error);
     if (status && !set->has_failed)
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "a change of settings cannot be made: %s; the run tries again", error.message);
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "cannot change settings: %s; trying again",
+                         error.message);
     set->has_failed = status != EITP_OK;
 }
 
@@ -249,7 +247,7 @@ static eitp_status eitp__set_before_step(eitp_run *run, void *state, eitp_error 
     return EITP_OK;
 }
 
-/* Says what comes too late. */
+/* Refuses requests that come too late. */
 static void eitp__set_end(eitp_run *run, void *state) {
     eitp__run_set *set = (eitp__run_set *)state;
     eitp__set_look(run, set);
@@ -265,23 +263,23 @@ EITP__PRIVATE void eitp__set_observer(eitp__observer *observer) {
     observer->end = eitp__set_end;
 }
 
-/* ---- From outside ---- */
+/* ---- Callers ---- */
 
-#define EITP__SET_PAUSE 0.02 /* seconds between two looks for the answer */
+#define EITP__SET_PAUSE 0.02 /* seconds between two checks for the answer */
 
-/* A change of settings on its way to a run. */
+/* A request in progress. */
 typedef struct eitp__set_order {
     const eitp_host *host;
     const char *directory;
-    char *request, *answer; /* paths */
+    char *request, *answer; /* paths of the files */
     char id[EITP__SET_ID_SIZE];
     eitp__set_change changes[EITP__SET_CHANGES];
-    size_t count, given; /* the first `given` are those of this call */
+    size_t count, given; /* the first `given` come from this call */
 } eitp__set_order;
 
 /* ---- The run ---- */
 
-/* True if a process has the lock, and where that cannot be known. */
+/* True if a process has the lock, or if that cannot be determined. */
 static int eitp__set_has_run(const eitp__set_order *order) {
     const eitp_files *files = &order->host->files;
     void *lock = NULL;
@@ -298,11 +296,10 @@ static eitp_status eitp__set_check_run(const eitp__set_order *order, eitp_error 
         return status;
     if (info.kind != EITP_PATH_DIRECTORY)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "no directory '%s'; name the output directory of a run that trains", order->directory);
+                          "no directory '%s'; pass the output directory of a run that is training", order->directory);
     if (eitp__set_has_run(order))
         return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "no run trains in '%s', and %s is a setting of a run: give it to the run that resumes",
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "no run is training in '%s'; set %s when you resume it",
                       order->directory, order->changes[0].setting->name);
 }
 
@@ -338,7 +335,7 @@ static int eitp__set_has_setting(const eitp__set_order *order, const eitp_settin
     return 0;
 }
 
-/* Adds those of a request that the run has not looked at yet. */
+/* Adds the changes of a request that the run has not read yet. */
 static void eitp__set_join(eitp__set_order *order, const eitp_json *pending) {
     size_t setting_count, count = 0;
     const eitp_setting *settings = eitp__run_setting_table(&setting_count);
@@ -369,7 +366,7 @@ static eitp_status eitp__set_request(eitp__set_order *order, eitp_error *error) 
 
 /* ---- The answer ---- */
 
-/* Reads the answer if there is one to this request: returns 1, and *status is what the run says. */
+/* Reads the answer to this request, if there is one: returns 1, and sets *status to the result. */
 static int eitp__set_is_answered(const eitp__set_order *order, eitp_setting_change *changes, int64_t *step,
                                  eitp_status *status, eitp_error *error) {
     eitp_json_document *document = NULL;
@@ -390,12 +387,12 @@ static int eitp__set_is_answered(const eitp__set_order *order, eitp_setting_chan
     if (is_own && !eitp__json_get_integer(root, "step", 0, INT64_MAX, step, NULL) &&
         !eitp__json_get_text(root, "error", &why, NULL) && why)
         *status =
-            eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' has refused the change: %s", order->directory, why);
+            eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' refused the change: %s", order->directory, why);
     eitp_json_release(document);
     return is_own;
 }
 
-/* Waits for the answer; *step stays -1 if there is none in this time. */
+/* Waits for the answer; *step stays -1 if it does not arrive within this time. */
 static eitp_status eitp__set_wait(const eitp__set_order *order, eitp_setting_change *changes, double seconds,
                                   int64_t *step, eitp_error *error) {
     const eitp_files *files = &order->host->files;
@@ -411,15 +408,14 @@ static eitp_status eitp__set_wait(const eitp__set_order *order, eitp_setting_cha
     return status;
 }
 
-/* A run that has ended looks at nothing. */
+/* Withdraws the request if the run has ended and will not read it. */
 static eitp_status eitp__set_withdraw(const eitp__set_order *order, eitp_error *error) {
     const eitp_files *files = &order->host->files;
     if (eitp__set_has_run(order))
         return EITP_OK;
     files->remove(files->user, order->request);
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "the run in '%s' has ended without an answer; give %s to the run that resumes", order->directory,
-                      order->changes[0].setting->name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' ended without an answer; set %s when you resume it",
+                      order->directory, order->changes[0].setting->name);
 }
 
 eitp_status eitp_run_set(const eitp_host *host, const char *directory, eitp_setting_change *changes, size_t count,

@@ -5,7 +5,7 @@
 #include "records/summary.h"
 #include "train/trainer.h"
 
-/* NULL: it is no word of a list. */
+/* Not a valid kind of file. */
 #if EITP_WITHOUT_REPORTING
 static const char *const eitp__report_words[] = {"jsonl", NULL, NULL, NULL, NULL};
 #define EITP__REPORT_CHOICES "choose from jsonl; none; the others are left out by EITP_WITHOUT_REPORTING"
@@ -18,7 +18,7 @@ static const char *const eitp__report_names[] = {EITP__METRICS_FILE, "metrics.cs
 
 /* ---- Lists ---- */
 
-/* The next word of a list, without spaces around it; 0 at the end. */
+/* Finds the next word of a list, without surrounding spaces. Returns 0 at the end. */
 static int eitp__next_report(const char **list, const char **word, size_t *size) {
     if (!*list || !**list)
         return 0;
@@ -91,7 +91,7 @@ static size_t eitp__report_other_bytes(eitp__report_kind kind) {
 
 #else
 
-/* Columns of metrics.csv that every run has. */
+/* Columns of metrics.csv in every run. */
 static const char *const eitp__report_columns[] = {
     "loss",           "lr",         "grad_norm", "update_norm", "parameter_norm", "loss_scale",
     "step_time_s",    "data_s",     "forward_s", "backward_s",  "update_s",       "transfer_s",
@@ -103,10 +103,10 @@ enum {
     EITP__MOST_COLUMNS = EITP__COMMON_COLUMNS + 3 + 2 * EITP_MAX_TASK_METRICS
 };
 
-/* Columns, without two of one name. */
+/* Columns with unique names. */
 typedef struct eitp__report_column_list {
     const char *columns[EITP__MOST_COLUMNS];
-    char names[EITP__MOST_COLUMNS][EITP_SCALAR_NAME_SIZE + 16]; /* of those that are composed */
+    char names[EITP__MOST_COLUMNS][EITP_SCALAR_NAME_SIZE + 16]; /* composed names */
     size_t count;
 } eitp__report_column_list;
 
@@ -121,7 +121,7 @@ static void eitp__add_report_column(eitp__report_column_list *list, const char *
     list->columns[list->count++] = text;
 }
 
-/* Gives metrics.csv columns for what a task has too: its items, and its metrics. */
+/* Adds the columns of a task to metrics.csv: its items and its metrics. */
 static eitp_status eitp__report_set_columns(eitp_record_file *csv, const eitp_task *task, eitp_error *error) {
     const char *unit = task->unit ? task->unit : "items";
     eitp__report_column_list list;
@@ -142,7 +142,7 @@ static void eitp__report_set_tags(const eitp__report *report, const eitp_run_con
     eitp_tensorboard_use_guide_tags(report->file, config->guide_tags);
 }
 
-/* Opens a file of another format than JSON lines. */
+/* Opens a file in a format other than JSON lines. */
 static eitp_status eitp__report_open_other(eitp__report *report, const eitp_host *host, const char *directory,
                                            eitp__report_kind kind, eitp_error *error) {
     if (kind == EITP__REPORT_CSV)
@@ -160,7 +160,7 @@ static size_t eitp__report_other_bytes(eitp__report_kind kind) {
 
 #endif
 
-/* Its queue; NULL if it is not open, or has none. */
+/* Returns its queue, or NULL if it is not open or has none. */
 static eitp__queued_file *eitp__report_queue(const eitp__report *report) {
     return report->file ? report->file->queue : NULL;
 }
@@ -170,7 +170,7 @@ EITP__PRIVATE double eitp__report_seconds(const eitp__report *report) {
     return queue ? eitp__queued_file_seconds(queue) : 0;
 }
 
-/* Sets the times and tags of a file, if it is open. */
+/* Sets the intervals and tags of a file, if it is open. */
 static void eitp__report_configure(const eitp__report *report, const eitp_run_config *config) {
     eitp__queued_file *queue = eitp__report_queue(report);
     if (queue)
@@ -191,7 +191,7 @@ EITP__PRIVATE size_t eitp__report_bytes(eitp__report_kind kind) {
     return eitp__report_other_bytes(kind);
 }
 
-/* Closes a file, and with `removes` what opening it has created. Harmless if it is not open. */
+/* Closes a file, and with `removes` deletes everything that opening it created. Does nothing if it is not open. */
 static void eitp__report_close(eitp__report *report, const eitp_host *host, int removes) {
     const eitp_files *files = &host->files;
     const char *path = report->file ? report->file->path : NULL;
@@ -235,13 +235,13 @@ static eitp_status eitp__report_open(eitp__report *report, const eitp_host *host
     return status;
 }
 
-/* ---- Which ---- */
+/* ---- Choosing files ---- */
 
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
     return (eitp__sinks *)run->states[EITP__OBSERVER_RECORDS];
 }
 
-/* Where the reports are. */
+/* Returns the directory of the record files. */
 static const char *eitp__reports_directory(const eitp_run *run) {
     const eitp__sinks *sinks = eitp__sinks_of(run);
     return sinks->folder.path ? sinks->folder.path : run->directory;
@@ -256,7 +256,7 @@ static void eitp__close_reports(eitp_run *run, eitp__report reports[EITP__REPORT
         eitp__report_close(&reports[i], &run->host, run->stage != EITP__RUN_STARTED);
 }
 
-/* Opens those that `wanted` has and `reports` lacks; after a failure none of them. */
+/* Opens the files that are in `wanted` and not yet in `reports`; on failure none of them. */
 static eitp_status eitp__open_reports(eitp_run *run, const char *directory, const int wanted[EITP__REPORTS],
                                       eitp__report reports[EITP__REPORTS], eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -273,7 +273,7 @@ static eitp_status eitp__open_reports(eitp_run *run, const char *directory, cons
     return status;
 }
 
-/* Puts the sinks of the reports after `count` others. */
+/* Adds the sinks of the record files after `count` others. */
 static size_t eitp__add_report_sinks(const eitp__report reports[EITP__REPORTS], eitp__sink *all, size_t count) {
     for (int i = 0; i < EITP__REPORTS; i++) {
         if (!reports[i].path)
@@ -298,7 +298,7 @@ static int eitp__is_same_text(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-/* Opens the reports of a configuration in their folder, and takes it. */
+/* Opens the record files of a configuration in their folder, and takes ownership of it. */
 static eitp_status eitp__open_folder(eitp_run *run, eitp__log_directory *folder, const int wanted[EITP__REPORTS],
                                      eitp__report reports[EITP__REPORTS], eitp_error *error) {
     const eitp_status status = eitp__open_reports(run, folder->path, wanted, reports, error);
@@ -324,7 +324,7 @@ static void eitp__leave_folder(eitp_run *run) {
     sinks->log_dir = NULL;
 }
 
-/* Opens the reports of a configuration in another directory than before. */
+/* Opens the record files of a configuration in a different directory. */
 static eitp_status eitp__move_reports(eitp_run *run, const eitp_run_config *config, const int wanted[EITP__REPORTS],
                                       eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
@@ -352,7 +352,7 @@ static eitp_status eitp__move_reports(eitp_run *run, const eitp_run_config *conf
     return EITP_OK;
 }
 
-/* Closes the reports that a configuration lacks, and opens those that are new in it. */
+/* Closes the record files that a configuration lacks, and opens those that it adds. */
 static eitp_status eitp__configure_reports(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
     int wanted[EITP__REPORTS];
@@ -434,7 +434,7 @@ static void eitp__count_lost(eitp_run *run) {
     }
 }
 
-/* Notes what a call of a sink returned. */
+/* Stores the result of a call of a sink. */
 static void eitp__watch_sink(eitp_run *run, eitp__sink *sink, eitp_status status, const eitp_error *error) {
     sink->has_changed |= sink->is_failing != (status != EITP_OK);
     sink->is_failing = status != EITP_OK;
@@ -443,14 +443,14 @@ static void eitp__watch_sink(eitp_run *run, eitp__sink *sink, eitp_status status
     eitp__count_lost(run);
 }
 
-/* Gives metrics.csv columns for the task's items and metrics. */
+/* Adds columns for the task's items and metrics to metrics.csv. */
 static eitp_status eitp__set_report_columns(const eitp_run *run, eitp_error *error) {
     eitp_record_file *csv = eitp__sinks_of(run)->reports[EITP__REPORT_CSV].file;
     const eitp_task *task = eitp__trainer_task(run->trainer);
     return csv ? eitp__report_set_columns(csv, task, error) : EITP_OK;
 }
 
-/* Opens evaluations.jsonl beside metrics.jsonl, if evaluations are described. */
+/* Opens evaluations.jsonl next to metrics.jsonl, if evaluations are described. */
 static eitp_status eitp__open_details(eitp_run *run, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
     eitp__report *report = &sinks->reports[EITP__REPORT_EVALUATIONS];
@@ -492,7 +492,7 @@ EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *e
     return status;
 }
 
-/* True if sinks that are thinned get a step. A resume does not change that. */
+/* True if thinned sinks get a step. A resumed run logs the same steps. */
 static int eitp__is_logged(const eitp_run *run, int64_t step) {
     return step == 1 || step == run->report.steps || step % run->config.log_every == 0;
 }
@@ -548,7 +548,7 @@ EITP__PRIVATE void eitp__sinks_record_details(eitp_run *run, int64_t step, const
 static void eitp__sync_sink(eitp_run *run, eitp__sink *sink) {
     eitp_error error = EITP__ZERO;
     const eitp_status status = sink->calls.sync ? sink->calls.sync(sink->calls.user, &error) : EITP_OK;
-    /* A sink that does not keep records has stored nothing by this. */
+    /* A sink that does not buffer records has stored nothing with this call. */
     if (status || sink->calls.lost)
         eitp__watch_sink(run, sink, status, &error);
 }

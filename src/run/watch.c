@@ -1,4 +1,4 @@
-/* Watches: a run without a loop and without checkpoints, whose steps the program makes. */
+/* Watches: a run without a loop and checkpoints; the program makes the steps. */
 #include "run/watch.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@ struct eitp_watch {
 
 /* ---- Saving ---- */
 
-/* Calls the program's `save`. `is_counted`: the program has asked for it, and an undisturbed one does, too. */
+/* Calls the program's `save`. `is_counted`: the program requested it, so an undisturbed run saves too. */
 static eitp_status eitp__watch_write(eitp_run *run, int is_counted, eitp_error *error) {
     const long long step = (long long)eitp_trainer_steps_done(run->trainer);
     const double began = eitp__clock();
@@ -36,7 +36,7 @@ static eitp_status eitp__watch_write(eitp_run *run, int is_counted, eitp_error *
     return EITP_OK;
 }
 
-/* A model that may be ruined must not take the place of a good one. */
+/* A model that may be damaged must not replace a good one. */
 static eitp_status eitp__watch_save_early(eitp_run *run, eitp_error *error) {
     return eitp__run_is_good(run) ? eitp__watch_write(run, 0, error) : EITP_OK;
 }
@@ -56,7 +56,7 @@ eitp_status eitp_watch_save(eitp_watch *watch, eitp_error *error) {
 
 /* ---- Opening ---- */
 
-/* A configuration without what would decide in a watch, where the program does. */
+/* Returns a configuration without the members that a watch leaves to the program. */
 static eitp_run_config eitp__watch_config(const eitp_run_config *config) {
     eitp_run_config used = *config;
     used.steps = 0; /* unknown */
@@ -76,7 +76,7 @@ static eitp_status eitp__watch_begin(eitp_run *run, eitp_trainer *trainer, eitp_
     return status;
 }
 
-/* Ends the observers of a run, and it. */
+/* Ends the observers of a run, and the run. */
 static void eitp__watch_end(eitp_run *run) {
     run->report.end =
         run->failure.status == EITP_END_OF_DATA ? EITP_RUN_END_OF_DATA : eitp__run_end_of(run, run->failure.status);
@@ -105,7 +105,7 @@ static eitp_status eitp__watch_open_run(const eitp_host *host, const eitp_run_co
     }
     status = eitp__watch_begin(created, trainer, error);
     if (status) {
-        created->stage = EITP__RUN_REFUSED; /* what was created is removed */
+        created->stage = EITP__RUN_REFUSED; /* so that everything created is removed */
         eitp__watch_end(created);
     } else {
         *run = created;
@@ -145,14 +145,13 @@ void eitp_watch_close(eitp_watch *watch) {
 
 /* ---- Steps and evaluations ---- */
 
-/* The program may have set a poll, which is asked, too. */
+/* Also calls the poll that the program may have set. */
 static int eitp__watch_poll(void *user) {
     eitp_run *run = (eitp_run *)user;
     return eitp__poll_ask(&run->program_poll) || eitp__run_poll(run);
 }
 
-/* Does a part of the work, which observers and requests may interrupt. The program's own work between the steps is not
-   interrupted. */
+/* Does work that observers and requests may interrupt. The program's own work between steps is not interrupted. */
 static eitp_status eitp__watch_polled(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
                                       eitp_error *error) {
     eitp_context *context = eitp__trainer_task(run->trainer)->context;

@@ -1,4 +1,4 @@
-/* Classification and regression: samples of token ids, with one label, several labels, numbers to predict, or labels of
+/* Classification and regression: samples of token ids with one label, several labels, numbers to predict, or labels of
    tokens. */
 #include "base/checksum.h"
 #include "model/transformer.h"
@@ -12,7 +12,7 @@
 
 enum { EITP__WEIGHTS_NAME_SIZE = 32 };
 
-/* Room for the description of an evaluation, which is rarely longer. */
+/* Initial room for the description of an evaluation, which is rarely longer. */
 #define EITP__DESCRIPTION_ROOM ((size_t)49152)
 
 typedef struct eitp__classification {
@@ -20,37 +20,37 @@ typedef struct eitp__classification {
     eitp_model *model;
     const eitp_tokenizer *tokenizer;
     eitp_labelled_source sources[2]; /* of each eitp_split */
-    eitp__label_map maps[2];         /* and its labels as the model's */
+    eitp__label_map maps[2];         /* maps from their labels to the model's */
     eitp_problem problem;
     int64_t labels;
     double label_smoothing;
-    int has_weights;                            /* of samples or tokens in the loss; 0: all are 1 */
+    int has_weights;                            /* samples or tokens have weights in the loss; 0: all weights are 1 */
     float *class_weights;                       /* [labels]; NULL: 1 each */
-    char weights_name[EITP__WEIGHTS_NAME_SIZE]; /* the variable with a copy of them */
+    char weights_name[EITP__WEIGHTS_NAME_SIZE]; /* name of the variable that holds a copy of class_weights */
     eitp_task_metric metrics[EITP_MAX_TASK_METRICS];
     int metric_count;
-    int was_judged; /* the following are of the last evaluation */
+    int was_judged; /* the following members are from the last evaluation */
     int64_t judged_samples;
     eitp_label_result *results; /* [labels]; NULL for numbers */
     int64_t *confusion;         /* [labels, labels], or NULL */
-    /* With labels of tokens that mark entities. */
+    /* For labels of tokens that mark entities. */
     const char **names; /* [labels] */
     eitp__entity_labels entity_labels;
-    eitp_label_result *entities; /* [labels], of which entity_labels.type_count are used */
+    eitp_label_result *entities; /* [labels], only the first entity_labels.type_count are used */
     eitp__confusion shown;
     eitp__mistakes mistakes;
-    eitp_mistake worst[EITP_MAX_MISTAKES]; /* the same, with their ids */
-    eitp__buffer description;              /* of all this, written when it is asked for */
+    eitp_mistake worst[EITP_MAX_MISTAKES]; /* the worst mistakes, with pointers to their ids */
+    eitp__buffer description;              /* description of the evaluation, written on request */
 } eitp__classification;
 
-/* True if each sample, or token, has one label of which the others are alternatives. */
+/* True if each sample, or token, has exactly one label. */
 static int eitp__has_classes(eitp_problem problem) {
     return problem == EITP_PROBLEM_SINGLE_LABEL || problem == EITP_PROBLEM_TOKENS;
 }
 
 /* ---- The graph ---- */
 
-/* The cross-entropy of each sample, or token. */
+/* Returns the cross-entropy of each sample, or token. */
 static eitp_tensor *eitp__class_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
     eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
     config.ignored = EITP__IGNORED_TARGET;
@@ -61,7 +61,8 @@ static eitp_tensor *eitp__class_losses(const eitp__classification *c, eitp_tenso
     return eitp_cross_entropy_with(scores, label, &config);
 }
 
-/* -y log p - (1 - y) log(1 - p) for p = sigmoid(x): max(x, 0) - x y + log(1 + exp(-|x|)), which never overflows. */
+/* Returns -y log p - (1 - y) log(1 - p) for p = sigmoid(x), computed as max(x, 0) - x y + log(1 + exp(-|x|)), which
+   never overflows. */
 static eitp_tensor *eitp__binary_losses(eitp_tensor *x, eitp_tensor *y) {
     eitp_tensor *tail = eitp_log(eitp_affine(eitp_exp(eitp_negate(eitp_abs(x))), 1, 1));
     return eitp_add(eitp_subtract(eitp_relu(x), eitp_multiply(x, y)), tail);
@@ -72,7 +73,7 @@ static eitp_tensor *eitp__squared_losses(eitp_tensor *x, eitp_tensor *y) {
     return eitp_multiply(difference, difference);
 }
 
-/* The mean over labels of each sample, times its weight, which is 0 in unused places. */
+/* Returns the mean over labels for each sample, times its weight, which is 0 for unused elements. */
 static eitp_tensor *eitp__target_losses(const eitp__classification *c, eitp_pass *pass, eitp_tensor *scores) {
     eitp_tensor *targets = eitp_pass_sample_input(pass, "targets", EITP_F32, 1, &c->labels, 0);
     eitp_tensor *weight = eitp_pass_sample_input(pass, "weight", EITP_F32, 0, NULL, 0);
@@ -126,8 +127,8 @@ static eitp_status eitp__check_targets_read(const eitp__classification *c, uint6
     return EITP_OK;
 }
 
-/* Checks and stores the labels of a sample or its tokens, how many there are, and their weight in the mean; `weights`
-   NULL: of each of them 1. */
+/* Checks and stores the labels of a sample or its tokens, their number, and their weight in the mean. If `weights` is
+   NULL, each weighs 1. */
 static eitp_status eitp__store_labels(const eitp__classification *c, const eitp__label_map *map, uint64_t number,
                                       const int32_t *labels, const float *weights, int64_t count, int32_t *values,
                                       eitp_sample *sample, eitp_error *error) {
@@ -187,13 +188,13 @@ static eitp_status eitp__classification_identify(void *user, eitp_task_identity 
     return EITP_OK;
 }
 
-/* Writes the tokenizer. */
+/* Saves the tokenizer. */
 static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
     const eitp__classification *c = (const eitp__classification *)user;
     return eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
 }
 
-/* ---- Judging ---- */
+/* ---- Evaluation ---- */
 
 static size_t eitp__classification_observation_bytes(void *user, uint64_t samples) {
     const eitp__classification *c = (const eitp__classification *)user;
@@ -265,7 +266,7 @@ static void eitp__keep_mistakes(eitp__classification *c, const eitp__mistakes *m
     }
 }
 
-/* Stores what eitp_classification_report_get and eitp__classification_describe give. */
+/* Stores the data of eitp_classification_report_get and eitp__classification_describe. */
 static void eitp__classification_keep_report(eitp__classification *c, const eitp__outcomes *outcomes) {
     c->was_judged = 1;
     c->judged_samples = outcomes->count;
@@ -335,7 +336,8 @@ static eitp_status eitp__check_labelled_source(const eitp_classification_config 
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples of a labelled source must have labels");
     if (problem != config->training.problem || (model->problem && model->problem != problem))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have %s, but %s %s", eitp__problem_words[problem],
-                          model->problem && model->problem != problem ? "the model is for" : "those for training have",
+                          model->problem && model->problem != problem ? "the model is for"
+                                                                      : "the training samples have",
                           eitp__problem_words[model->problem && model->problem != problem ? model->problem
                                                                                           : config->training.problem]);
     return eitp__labelled_check(source, config->model, error);
@@ -354,7 +356,7 @@ static eitp_status eitp__check_class_weights(const float *weights, int64_t label
                : eitp__fail(error, EITP_ERROR_ARGUMENT, "at least one of class_weights must be above 0");
 }
 
-/* The head that the problem of the training samples needs. */
+/* Fails unless the model has the head that the problem of the training samples needs. */
 static eitp_status eitp__check_classifier(const eitp_classification_config *config, eitp_error *error) {
     const int is_tokens = config->training.problem == EITP_PROBLEM_TOKENS;
     if (config->model->config.head == (is_tokens ? EITP_HEAD_TOKEN_CLASSIFIER : EITP_HEAD_CLASSIFIER))
@@ -377,7 +379,7 @@ static eitp_status eitp__check_classification(const eitp_classification_config *
     if (!eitp__has_classes(config->training.problem) && (config->label_smoothing > 0 || config->class_weights))
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
-            "label_smoothing and class_weights are for a single label of a sample or a token, and these have %s",
+            "label_smoothing and class_weights require a single label per sample or token, but the samples have %s",
             (unsigned)config->training.problem <= EITP_PROBLEM_TOKENS ? eitp__problem_words[config->training.problem]
                                                                       : "none");
     status = eitp__check_labelled_source(config, &config->training, error);
@@ -417,7 +419,7 @@ static void eitp__classification_release(void *user) {
     eitp__release(&host, c, sizeof *c);
 }
 
-/* The model's head was trained, but not with these labels, or not with these names. */
+/* Warns that the model's head was trained with other labels, or other names of labels. */
 static void eitp__warn_of_order(const eitp__classification *c, const eitp_labelled_source *source) {
     char theirs[EITP__LABEL_LIST_SIZE], own[EITP__LABEL_LIST_SIZE];
     const char *names[EITP__LISTED_LABELS];
@@ -425,12 +427,12 @@ static void eitp__warn_of_order(const eitp__classification *c, const eitp_labell
         names[i] = eitp_model_label(c->model, i);
     eitp__log_line(
         &c->host, EITP_LOG_WARNING,
-        "the labels of the data (%s) are not those of the model (%s), and are taken for them in this order; if its "
-        "head was trained with another order, name its labels in id2label of its config.json",
+        "the labels of the data (%s) differ from the labels of the model (%s), and are matched with them in this "
+        "order; if its head was trained with another order, name its labels in id2label of its config.json",
         eitp__list_labels(source->labels, source->label_count, theirs), eitp__list_labels(names, c->labels, own));
 }
 
-/* Matches the labels of a source with those of the model, which may get names. */
+/* Matches the labels of a source with the model's labels, which may get names. */
 static eitp_status eitp__classification_map(eitp__classification *c, eitp_split split, eitp__named_labels *labels,
                                             int *takes_names, eitp_error *error) {
     const eitp_labelled_source *source = &c->sources[split];
@@ -453,7 +455,7 @@ static eitp_status eitp__classification_map(eitp__classification *c, eitp_split 
     return status;
 }
 
-/* Matches the labels of both sources. The model gets names once all of them fit. */
+/* Matches the labels of both sources. The model gets names only after both match. */
 static eitp_status eitp__classification_map_labels(eitp__classification *c, eitp_error *error) {
     eitp__named_labels labels;
     int takes_names = 0;
@@ -468,7 +470,7 @@ static eitp_status eitp__classification_map_labels(eitp__classification *c, eitp
     return status;
 }
 
-/* Finds out whether labels of tokens mark entities. */
+/* Determines whether labels of tokens mark entities. */
 static eitp_status eitp__classification_find_entities(eitp__classification *c, eitp_error *error) {
     const size_t bytes = (size_t)c->labels * sizeof *c->names;
     if (c->problem != EITP_PROBLEM_TOKENS)
@@ -486,7 +488,7 @@ static eitp_status eitp__classification_find_entities(eitp__classification *c, e
     return eitp__entity_labels_init(&c->entity_labels, &c->host, c->names, c->labels, error);
 }
 
-/* Keeps the class weights, also in a variable for the graph. Other weights are another variable. */
+/* Stores the class weights, also in a variable for the graph. Different weights use different variables. */
 static eitp_status eitp__classification_set_weights(eitp__classification *c, const float *weights, eitp_error *error) {
     eitp_context *context = eitp_model_context(c->model);
     const size_t bytes = (size_t)c->labels * sizeof *weights;
@@ -537,7 +539,7 @@ static eitp_status eitp__classification_create(const eitp_classification_config 
     return status ? status : eitp__classification_set_weights(c, config->class_weights, error);
 }
 
-/* The loss of a uniform guess. */
+/* Returns the loss of a uniform guess. */
 static double eitp__classification_guess_loss(const eitp__classification *c) {
     return eitp__has_classes(c->problem)            ? log((double)c->labels)
            : c->problem == EITP_PROBLEM_MULTI_LABEL ? log(2.0)
@@ -584,7 +586,7 @@ eitp_status eitp_classification_task(const eitp_classification_config *config, e
     eitp__buffer_init(&c->description, &c->host);
     status = eitp__classification_create(config, c, error);
     if (!status && config->training.count)
-        c->model->config.problem = c->problem; /* config.json keeps it */
+        c->model->config.problem = c->problem; /* saved in config.json */
     if (status) {
         eitp__classification_release(c);
         return status;

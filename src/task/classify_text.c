@@ -1,4 +1,4 @@
-/* The likeliest label of one text, by a predictor for this text alone. */
+/* Classifies one text with a predictor created for it. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "task/predictor.h"
@@ -8,10 +8,10 @@ static eitp_status eitp__check_classifies_texts(const eitp_model *model, eitp_er
     const eitp_transformer_config config = eitp_model_config(model);
     if (config.head == EITP_HEAD_TOKEN_CLASSIFIER)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "the model labels words, not whole texts; use eitp_predict with EITP_PREDICT_WORD_SCORES");
+                          "the model labels words, not a whole text; use eitp_predict with EITP_PREDICT_WORD_SCORES");
     if (config.head != EITP_HEAD_CLASSIFIER)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "the model has no classifier of texts; train one, or use eitp_predict with "
+                          "the model has no text classifier; train one, or use eitp_predict with "
                           "EITP_PREDICT_EMBEDDINGS");
     return EITP_OK;
 }
@@ -23,12 +23,12 @@ static eitp_status eitp__check_one_label(const eitp_predictor *predictor, eitp_e
                           "the model predicts numbers, not labels; eitp_predict computes them");
     if (problem == EITP_PROBLEM_MULTI_LABEL)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "the model judges each label by itself, and a text may have several or none; use "
+                          "the model scores each label separately, and a text may have several or none; use "
                           "eitp_predict and eitp_predictor_probabilities");
     return EITP_OK;
 }
 
-/* Replaces the scores by probabilities and stores the index of the largest. */
+/* Replaces the scores with probabilities and stores the index of the largest. */
 static eitp_status eitp__choose_label(const eitp_predictor *predictor, float *scores, int64_t *best,
                                       eitp_error *error) {
     const int64_t count = eitp_predictor_width(predictor);
@@ -73,7 +73,7 @@ eitp_status eitp_classify_text(const eitp_model *model, const eitp_tokenizer *to
     if (status)
         return status;
     config = eitp_predictor_config_default(model, tokenizer);
-    config.pass_tokens = config.max_length; /* there is one text */
+    config.pass_tokens = config.max_length; /* there is only one text */
     status = eitp_predictor_create(model, tokenizer, &config, &predictor, error);
     if (!status)
         status = eitp__check_one_label(predictor, error);

@@ -1,4 +1,4 @@
-/* Conversations: samples are tokens of which some are trained on, each predicted from those before it. */
+/* Conversations: some tokens of a sample are trained on, each predicted from the tokens before it. */
 #include "model/transformer.h"
 #include "task/labelled.h"
 #include "task/pass.h"
@@ -10,7 +10,7 @@ typedef struct eitp__conversations {
     const eitp_tokenizer *tokenizer;
     eitp_labelled_source sources[2]; /* of each eitp_split */
     int32_t end_of_turn;             /* -1: none */
-    int has_weights;                 /* of tokens in the loss; 0: all are 1 */
+    int has_weights;                 /* tokens have weights in the loss; 0: all weights are 1 */
 } eitp__conversations;
 
 static eitp_status eitp__conversations_build(void *user, eitp_pass *pass, eitp_error *error) {
@@ -27,7 +27,7 @@ static eitp_status eitp__conversations_build(void *user, eitp_pass *pass, eitp_e
     return eitp_graph_status(eitp_pass_graph(pass), error);
 }
 
-/* The last token is a target alone: nothing is predicted from it. */
+/* The last token is only a target: nothing is predicted from it. */
 static eitp_status eitp__conversations_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
                                             eitp_error *error) {
     const eitp__conversations *c = (const eitp__conversations *)user;
@@ -65,7 +65,7 @@ static eitp_status eitp__conversations_identify(void *user, eitp_task_identity *
     return EITP_OK;
 }
 
-/* Who generates with the model stops where a turn ends, too. */
+/* Also saves the end-of-turn token, at which generation with the model stops. */
 static eitp_status eitp__conversations_save(void *user, const char *directory, eitp_error *error) {
     const eitp__conversations *c = (const eitp__conversations *)user;
     const eitp_status status = eitp__save_tokenizer(c->tokenizer, c->model, directory, error);

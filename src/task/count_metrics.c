@@ -1,7 +1,7 @@
-/* Metrics of predicted labels: of how often each is true, predicted, and both. */
+/* Metrics of predicted labels, computed from the counts of true, predicted and correct ones. */
 #include "task/outcomes.h"
 
-/* 0 / 0 is 0. */
+/* Returns the quotient; 0 / 0 is 0. */
 static double eitp__ratio(double numerator, double denominator) {
     return denominator > 0 ? numerator / denominator : 0;
 }
@@ -22,8 +22,8 @@ EITP__PRIVATE void eitp__accuracy(const eitp__outcomes *outcomes, double *values
     }
 }
 
-/* The mean over labels of is_both / (a * is_true + b * is_predicted). With a single label those that neither occur nor
-   are predicted do not count, as in scikit-learn. */
+/* Stores the mean over labels of is_both / (a * is_true + b * is_predicted). With a single label, labels that neither
+   occur nor are predicted are left out, as in scikit-learn. */
 static void eitp__mean_over_labels(const eitp__outcomes *outcomes, double a, double b, double *values) {
     for (int value = 0; value <= EITP__GROUPS; value++) {
         double sum = 0, labels = 0;
@@ -77,7 +77,7 @@ EITP__PRIVATE void eitp__micro_f1(const eitp__outcomes *outcomes, double *values
     }
 }
 
-/* The mean of the F1 of labels, weighted by how often each is true. */
+/* Stores the mean of the labels' F1, weighted by the number of times that each is true. */
 EITP__PRIVATE void eitp__weighted_f1(const eitp__outcomes *outcomes, double *values) {
     for (int value = 0; value <= EITP__GROUPS; value++) {
         double sum = 0, weights = 0;
@@ -92,7 +92,7 @@ EITP__PRIVATE void eitp__weighted_f1(const eitp__outcomes *outcomes, double *val
     }
 }
 
-/* The part of labels of samples that are predicted and not true, or true and not predicted. */
+/* Stores the fraction of labels of samples that are predicted and not true, or true and not predicted. */
 EITP__PRIVATE void eitp__hamming_loss(const eitp__outcomes *outcomes, double *values) {
     for (int value = 0; value <= EITP__GROUPS; value++) {
         const eitp__label_sums sums = eitp__sum_labels(outcomes, value);
@@ -118,7 +118,7 @@ typedef struct eitp__calibration_bin {
     double confidence, right;
 } eitp__calibration_bin;
 
-/* Bin m has the confidences in (m / 15, (m + 1) / 15]. */
+/* Bin m holds the confidences in (m / 15, (m + 1) / 15]. */
 EITP__PRIVATE void eitp__calibration_error(const eitp__outcomes *outcomes, double *values) {
     for (int value = 0; value <= EITP__GROUPS; value++) {
         eitp__calibration_bin bins[EITP__CALIBRATION_BINS];

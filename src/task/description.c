@@ -4,7 +4,7 @@
 
 /* ---- Counting ---- */
 
-/* Stores the labels that most samples have. Of labels that are equally frequent the first ones are taken. */
+/* Chooses the most frequent labels; of equally frequent ones, the first. */
 static void eitp__confusion_choose(eitp__confusion *confusion, const eitp__outcomes *outcomes) {
     const int64_t most = EITP__DESCRIBED_LABELS, labels = outcomes->labels;
     int64_t before = -1, support = INT64_MAX, *chosen = confusion->labels;
@@ -26,7 +26,7 @@ static void eitp__confusion_choose(eitp__confusion *confusion, const eitp__outco
     }
 }
 
-/* The place of a label among those that are shown; after them, that of all others. */
+/* Returns the index of a label among the shown labels; all other labels share the index after them. */
 static int64_t eitp__confusion_place(const eitp__confusion *confusion, int64_t label) {
     int64_t low = 0, high = confusion->count;
     while (low < high) {
@@ -73,9 +73,9 @@ EITP__PRIVATE void eitp__confusion_count(eitp__confusion *confusion, const eitp_
     }
 }
 
-/* ---- Texts ---- */
+/* ---- Text ---- */
 
-/* The bytes of a text of `size` that are whole characters, at most `limit`. */
+/* Returns the number of leading bytes of a text of `size` bytes that are whole characters, at most `limit`. */
 static size_t eitp__whole_characters(const char *text, size_t size, size_t limit) {
     const size_t cut = size < limit ? size : limit;
     return cut - eitp__utf8_incomplete((const unsigned char *)text, cut);
@@ -147,7 +147,7 @@ static void eitp__describe_label_counts(eitp__buffer *text, const eitp_model *mo
     eitp__buffer_format(text, "], \"others\": %s, ", confusion->has_others ? "true" : "false");
 }
 
-/* What was predicted, and what is true. */
+/* Adds the predicted and the true label or value. */
 static void eitp__describe_outcome(eitp__buffer *text, eitp_problem problem, const eitp_model *model,
                                    const eitp_mistake *mistake) {
     eitp__buffer_add_text(text, ", \"label\": ");

@@ -1,4 +1,4 @@
-/* Pooling: the hidden states of a text become its embedding. */
+/* Pooling: combines the hidden states of an input into its embedding. */
 #ifndef EITP_EMBEDDING_H
 #define EITP_EMBEDDING_H
 
@@ -9,7 +9,7 @@
 EITP__PRIVATE void eitp__embedding_pool(eitp_embedding_pooling pooling, const float *rows, int64_t count, int64_t width,
                                         float *embedding);
 
-/* Divides by the Euclidean norm, or by 1e-12 if that is more, as in PyTorch. */
+/* Divides by the Euclidean norm, or by 1e-12 if the norm is smaller, as in PyTorch. */
 EITP__PRIVATE void eitp__embedding_normalize(float *embedding, int64_t width);
 
 #endif

@@ -1,4 +1,4 @@
-/* The files in which sentence-transformers keeps how its embeddings are made of hidden states. */
+/* Reads the files in which sentence-transformers describes how embeddings are computed from hidden states. */
 #include "base/files.h"
 #include "base/json.h"
 #include "task/predictor.h"
@@ -6,7 +6,8 @@
 /* Larger files are refused. */
 #define EITP__EMBEDDING_FILE_LIMIT ((size_t)1 << 20)
 
-/* Reads a JSON file of the directory; *document is NULL if it is missing. *path is its name, for messages. */
+/* Reads a JSON file of the directory. *document is NULL if the file is missing. *path is the file's path, for
+   messages. */
 static eitp_status eitp__embedding_file(const eitp_host *host, const char *directory, const char *name, char **path,
                                         eitp_json_document **document, eitp_error *error) {
     eitp_path_info info;
@@ -27,10 +28,10 @@ static eitp_status eitp__embedding_file(const eitp_host *host, const char *direc
 
 /* ---- Pooling ---- */
 
-/* The names of kinds of pooling in "pooling_mode_<name>", and in "pooling_mode" of later versions. */
+/* A kind of pooling: its name in "pooling_mode_<name>", and in "pooling_mode" of later versions. */
 typedef struct eitp__pooling_name {
     const char *member, *word;
-    int pooling; /* -1: not supported */
+    int pooling; /* -1: unsupported */
 } eitp__pooling_name;
 
 static const eitp__pooling_name eitp__pooling_names[] = {
@@ -42,7 +43,7 @@ static const eitp__pooling_name eitp__pooling_names[] = {
     {"pooling_mode_weightedmean_tokens", "weightedmean", -1},
 };
 
-/* True if the file chooses this kind. `word`: its "pooling_mode", or NULL. */
+/* True if the file selects this kind. `word` is its "pooling_mode", or NULL. */
 static eitp_status eitp__pooling_is_chosen(const eitp_json *root, const eitp__pooling_name *name, const char *word,
                                            int *chosen, eitp_error *error) {
     *chosen = word && !strcmp(word, name->word);
@@ -59,8 +60,8 @@ static eitp_status eitp__read_pooling(const eitp_json *root, eitp_embedding_pool
         status = eitp__pooling_is_chosen(root, name, word, &chosen, error);
         if (!status && chosen && found)
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "%s and %s together are not supported; eitp pools in one way at a time", found->member,
-                              name->member);
+                              "%s and %s cannot be combined; eitp supports one kind of pooling at a time",
+                              found->member, name->member);
         found = chosen ? name : found;
     }
     if (status)
@@ -97,13 +98,13 @@ static eitp_status eitp__read_pooling_file(const eitp_host *host, const char *di
 
 /* ---- Modules ---- */
 
-/* The last part of a class's name: "sentence_transformers.models.Pooling". */
+/* Returns the last part of a class name, such as Pooling in "sentence_transformers.models.Pooling". */
 static const char *eitp__module_class(const char *type) {
     const char *dot = strrchr(type, '.');
     return dot ? dot + 1 : type;
 }
 
-/* Checks a module, and stores its folder in *folder if it is the one that pools. */
+/* Checks a module. If it is the pooling module, stores its folder in *folder. */
 static eitp_status eitp__read_module(const eitp_json *module, const char **folder, eitp_error *error) {
     const char *type = NULL, *path = "", *name;
     eitp_status status = eitp__json_get_text(module, "type", &type, error);

@@ -3,7 +3,7 @@
 #include "base/platform.h"
 #include "task/outcomes.h"
 
-/* Bytes of a prefix, with its hyphen. */
+/* Bytes of a prefix with its hyphen. */
 enum { EITP__PREFIX_SIZE = 2 };
 
 static int eitp__is_outside(const char *label) {

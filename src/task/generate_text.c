@@ -1,4 +1,4 @@
-/* Generation from text to text: what is fed, when the cache is full, and the text of each token. */
+/* Text generation: feeding tokens, handling a full cache, and the text of each token. */
 #include "task/generate_text.h"
 
 #include "base/memory.h"
@@ -13,10 +13,10 @@ typedef struct eitp__generation {
     const eitp_tokenizer *tokenizer;
     const eitp_generate_config *config;
     eitp_sampling sampling;
-    int64_t capacity; /* of the cache */
-    int32_t *ids;     /* [capacity + 1]: the tokens in the cache, and the newest one */
+    int64_t capacity; /* capacity of the cache */
+    int32_t *ids;     /* [capacity + 1]: tokens in the cache, and the newest token */
     int64_t count;
-    char *text; /* of two tokens */
+    char *text; /* text of two tokens */
     size_t text_capacity;
     eitp__utf8_repair repair;
     eitp_generate_report report;
@@ -31,7 +31,7 @@ eitp_generate_config eitp_generate_config_default(void) {
 
 /* ---- Tokens ---- */
 
-/* The largest number of tokens to feed at once, so that there is room for one more. */
+/* Returns the maximum number of tokens to feed at once, which leaves room for one more. */
 static int64_t eitp__generation_most(const eitp__generation *g) {
     return g->capacity > 1 ? g->capacity - 1 : 1;
 }
@@ -41,7 +41,7 @@ static eitp_status eitp__feed_prompt(eitp__generation *g, const int32_t *ids, si
     const int32_t end = eitp_tokenizer_end_of_text(g->tokenizer);
     if (!count && end < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the prompt has no tokens, and the tokenizer no end-of-text to start from");
+                          "the prompt has no tokens, and the tokenizer has no end-of-text to start from");
     g->report.prompt_tokens = count ? (int64_t)count : 1;
     g->count = eitp__generation_most(g);
     if (g->count > g->report.prompt_tokens)
@@ -53,14 +53,14 @@ static eitp_status eitp__feed_prompt(eitp__generation *g, const int32_t *ids, si
     return eitp_generator_feed(g->generator, g->ids + kept, g->count - kept, error);
 }
 
-/* Feeds the newest token. If the cache is full, it begins again with the last half of its tokens. */
+/* Feeds the newest token. If the cache is full, resets it and feeds the last half of its tokens. */
 static eitp_status eitp__feed_newest(eitp__generation *g, eitp_error *error) {
     int64_t kept = g->capacity / 2;
     if (eitp_generator_remaining(g->generator) > 0)
         return eitp_generator_feed(g->generator, g->ids + g->count - 1, 1, error);
     g->report.lost_beginning = 1;
     eitp_generator_reset(g->generator);
-    /* Random draws depend on the number of tokens fed, which starts again. */
+    /* Random draws depend on the number of tokens fed, which restarts at 0. */
     g->sampling.seed += (uint64_t)1 << 32;
     kept = kept > 1 ? kept : 1;
     memmove(g->ids, g->ids + g->count - kept, (size_t)kept * sizeof *g->ids);
@@ -70,7 +70,7 @@ static eitp_status eitp__feed_newest(eitp__generation *g, eitp_error *error) {
 
 /* ---- Text ---- */
 
-/* Passes whole characters on. A program that ends the text is no error: the report says so. */
+/* Passes on whole characters. Stopping the text is not an error: the report tells the program. */
 static eitp_status eitp__generation_pass(void *user, const char *text, size_t size, eitp_error *error) {
     eitp__generation *g = (eitp__generation *)user;
     (void)error;
@@ -79,8 +79,8 @@ static eitp_status eitp__generation_pass(void *user, const char *text, size_t si
     return EITP_OK;
 }
 
-/* Adds what a token adds to the text after the newest one: with WordPiece that depends on whether a token is first. The
-   bytes of a character that come as tokens of their own are put together by the repair. */
+/* Adds the text that a token adds after the newest one; with WordPiece it depends on whether the token is the first.
+   Characters whose bytes are separate tokens are assembled by the repair. */
 static eitp_status eitp__generation_add_text(eitp__generation *g, int32_t token, eitp_error *error) {
     const int32_t ids[2] = {g->ids[g->count - 1], token};
     const int byte = eitp__token_byte(g->tokenizer, token);
@@ -151,7 +151,7 @@ eitp_status eitp_generate(eitp_generator *generator, const eitp_tokenizer *token
     eitp__utf8_repair_init(&g.repair, eitp__generation_pass, &g);
     const size_t bytes = ((size_t)g.capacity + 1) * sizeof *g.ids;
     g.ids = (int32_t *)eitp__allocate(&tokenizer->host, bytes);
-    status = g.ids ? eitp__feed_prompt(&g, ids, count, error) : eitp__fail_memory(error, bytes, "the ids of a text");
+    status = g.ids ? eitp__feed_prompt(&g, ids, count, error) : eitp__fail_memory(error, bytes, "the token ids");
     if (!status)
         status = eitp__generation_run(&g, error);
     if (report)
@@ -173,7 +173,7 @@ eitp_status eitp_generate_text(eitp_generator *generator, const eitp_tokenizer *
         return eitp__fail_null(error, "eitp_generate_text", "generator, tokenizer, prompt with a size, and config");
     status = eitp_tokenizer_encode(tokenizer, prompt, size, NULL, 0, &count, error);
     if (!status && !eitp__reserve(&tokenizer->host, (void **)&ids, &capacity, count, sizeof *ids))
-        status = eitp__fail_memory(error, count * sizeof *ids, "the ids of a prompt");
+        status = eitp__fail_memory(error, count * sizeof *ids, "the token ids of a prompt");
     if (!status)
         status = eitp_tokenizer_encode(tokenizer, prompt, size, ids, count, &count, error);
     if (!status)

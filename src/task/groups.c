@@ -26,7 +26,8 @@ int64_t eitp_pass_group_rows(const eitp_pass *pass) {
     return pass ? pass->layout.joined * pass->layout.rows : 0;
 }
 
-/* Sets the rows of groups with these bounds. There are no integer additions; F64 holds the numbers exactly. */
+/* Finds the rows of groups with these bounds. Integer tensors cannot be added, so the row numbers are F64, which is
+   exact. */
 static void eitp__row_groups_find(eitp__row_groups *found, eitp_pass *pass, eitp_tensor *bounds, int64_t groups,
                                   int64_t rows) {
     const int64_t all = groups * rows;
@@ -59,16 +60,16 @@ static const eitp__row_groups *eitp__pass_find_samples(eitp_pass *pass) {
     return &pass->by_sample;
 }
 
-/* Checks the rows that are to be grouped; 0 after an error. */
+/* Checks the rows to be grouped. Returns 0 after an error. */
 static int eitp__pass_check_rows(eitp_pass *pass, const eitp_tensor *x, const char *function) {
     if (!pass || !x)
         return 0;
     if (x->rank != 2 || !x->rows)
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "%s: expected a value for each row, [n, c]", function);
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "%s: expected one vector per row, [n, c]", function);
     return x->rank == 2 && x->rows;
 }
 
-/* x by group, [groups, rows, c]. */
+/* Returns x by group, [groups, rows, c]. */
 static eitp_tensor *eitp__row_groups_take(const eitp__row_groups *found, eitp_tensor *x) {
     int64_t shape[3];
     if (!found->mask)
@@ -110,7 +111,7 @@ static int eitp__check_schedule(eitp_pass *pass, const char *name, const eitp_te
     return 0;
 }
 
-/* Adds a scalar of a regularizer; NULL after an error. */
+/* Adds a scalar of a regularizer. Returns NULL after an error. */
 static eitp__scalar *eitp__regularizer_add(eitp_pass *pass, const char *name, int is_term,
                                            const eitp_term_schedule *schedule) {
     const eitp_term_schedule usual = eitp_term_schedule_default();
@@ -125,7 +126,7 @@ static eitp__scalar *eitp__regularizer_add(eitp_pass *pass, const char *name, in
     return scalar;
 }
 
-/* Finds the kind of values of groups or samples; 0 after an error. */
+/* Finds the kind of values of groups or samples. Returns 0 after an error. */
 static int eitp__find_group_kind(eitp_pass *pass, const char *name, const eitp_tensor *values,
                                  eitp__scalar_kind *kind) {
     const int is_vector = !values->rows && values->rank == 1;
@@ -140,8 +141,8 @@ static int eitp__find_group_kind(eitp_pass *pass, const char *name, const eitp_t
     return 0;
 }
 
-/* Adds values of groups or samples; NULL after an error. Evaluations have groups of samples alone: their passes have
-   other micro-batches than those of training. */
+/* Adds values of groups or samples. Returns NULL after an error. Evaluations leave them out unless groups are single
+   samples, since their passes have other micro-batches than training. */
 static eitp__scalar *eitp__group_value_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term,
                                            const eitp_term_schedule *schedule) {
     eitp__scalar_kind kind;

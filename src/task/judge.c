@@ -1,4 +1,4 @@
-/* Judging the outcomes of an evaluation: the metrics of each problem, and their standard errors. */
+/* Computes the metrics of each problem, and their standard errors, from the outcomes of an evaluation. */
 #include "task/outcomes.h"
 
 /* A metric of a problem, and the function that computes it. */
@@ -34,7 +34,7 @@ static const eitp__metric_row eitp__metric_rows[] = {
     {EITP_PROBLEM_REGRESSION, {"r2", EITP_HIGHER_IS_BETTER}, eitp__determination, 0},
     {EITP_PROBLEM_REGRESSION, {"pearson", EITP_HIGHER_IS_BETTER}, eitp__pearson_correlation, 0},
     {EITP_PROBLEM_REGRESSION, {"spearman", EITP_HIGHER_IS_BETTER}, eitp__spearman_correlation, 0},
-    /* With one label for each word, accuracy is the micro F1, which is computed from counts. */
+    /* With one label per word, accuracy equals micro F1, which is computed from counts. */
     {EITP_PROBLEM_TOKENS, {"accuracy", EITP_HIGHER_IS_BETTER}, eitp__micro_f1, 0},
     {EITP_PROBLEM_TOKENS, {"macro_f1", EITP_HIGHER_IS_BETTER}, eitp__macro_f1, 0},
     {EITP_PROBLEM_TOKENS, {"weighted_f1", EITP_HIGHER_IS_BETTER}, eitp__weighted_f1, 0},
@@ -56,12 +56,12 @@ EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, int has_entities, eitp_
     return count;
 }
 
-/* The standard error of a proportion. */
+/* Returns the standard error of a proportion. */
 static double eitp__proportion_error(double p, int64_t samples) {
     return samples ? sqrt(p * (1 - p) / (double)samples) : 0;
 }
 
-/* The standard error by the jackknife, from the values without each group. NaN where one of them is undefined. */
+/* Returns the jackknife's standard error from the values without each group. NaN if one of them is undefined. */
 static double eitp__jackknife_error(const double *values, int groups) {
     double mean = 0, squares = 0;
     for (int g = 0; g < groups; g++)

@@ -33,7 +33,7 @@ EITP__PRIVATE void eitp__named_labels_release(eitp__named_labels *labels, const 
     memset(labels, 0, sizeof *labels);
 }
 
-/* Fails if a source lacks a name, or has one twice. */
+/* Fails if a source lacks the name of a label, or has a name twice. */
 static eitp_status eitp__check_source_names(const eitp_host *host, const eitp_labelled_source *source,
                                             eitp_error *error) {
     eitp__label_table table;
@@ -42,7 +42,7 @@ static eitp_status eitp__check_source_names(const eitp_host *host, const eitp_la
     for (int64_t i = 0; i < source->label_count && !status; i++) {
         uint32_t number = (uint32_t)i;
         if (!source->labels[i])
-            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "label %lld of a source has no name, but others have",
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "label %lld of a source has no name, but others do",
                                 (long long)i);
         else
             status = eitp__label_table_add(&table, source->labels[i], strlen(source->labels[i]), &number, error);
@@ -55,7 +55,7 @@ static eitp_status eitp__check_source_names(const eitp_host *host, const eitp_la
 
 /* ---- Matching ---- */
 
-/* Finds all names among the model's. Returns their number; *unknown is the first that is not there. */
+/* Looks up all names of a source among the model's. Returns the number found. *unknown is the first name not found. */
 static int64_t eitp__find_names(const eitp__named_labels *labels, const eitp_labelled_source *source, int32_t *numbers,
                                 const char **unknown) {
     int64_t found = 0;
@@ -73,7 +73,7 @@ static int64_t eitp__find_names(const eitp__named_labels *labels, const eitp_lab
     return found;
 }
 
-/* The whole number below `limit` that a name is, as it is usually written; -1 if it is not one. */
+/* Parses a name as a whole number below `limit`, in the usual notation. Returns -1 if it is not one. */
 static int64_t eitp__whole_number(const char *name, int64_t limit) {
     int64_t number = 0;
     const char *at = name;
@@ -82,7 +82,7 @@ static int64_t eitp__whole_number(const char *name, int64_t limit) {
     return at == name || *at || number >= limit || (*name == '0' && at - name > 1) ? -1 : number;
 }
 
-/* Reads all names as numbers of the model. Returns 0 if one is not. */
+/* Parses all names as numbers of the model's labels. Returns 0 if one is not such a number. */
 static int eitp__read_numbers(const eitp_labelled_source *source, int64_t limit, int32_t *numbers) {
     for (int64_t i = 0; i < source->label_count; i++) {
         const int64_t number = eitp__whole_number(source->labels[i], limit);
@@ -99,8 +99,8 @@ static eitp_status eitp__fail_count(const eitp__named_labels *labels, const eitp
     if (source->labels)
         eitp__list_labels(source->labels, source->label_count, theirs);
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "the data have %lld label%s, and the model %lld: %s, and %s; set labels in "
-                      "eitp_transformer_config to those of the data, or use the names of the model's",
+                      "the data have %lld label%s, but the model has %lld: %s, and %s; set labels in "
+                      "eitp_transformer_config to the labels of the data, or use the model's names",
                       (long long)source->label_count, source->label_count == 1 ? "" : "s", (long long)labels->count,
                       theirs, eitp__list_labels(labels->names, labels->count, own));
 }
@@ -113,7 +113,7 @@ static eitp_status eitp__fail_unknown_name(const eitp__named_labels *labels, con
                       name, eitp__list_labels(labels->names, labels->count, list));
 }
 
-/* Labels have the same numbers, whatever their names. */
+/* Maps each label to the same number, regardless of the names. */
 static eitp_status eitp__match_in_order(const eitp__named_labels *labels, const eitp_labelled_source *source,
                                         int32_t *numbers, eitp_error *error) {
     if (source->label_count != labels->count)
@@ -158,7 +158,7 @@ eitp_status eitp_model_match_labels(const eitp_model *model, const eitp_labelled
     if (!model || !source || !numbers || !match)
         return eitp__fail_null(error, "eitp_model_match_labels", "model, source, numbers and match");
     if (!model->labels)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no classifier, and so no labels to match");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no classifier, so it has no labels to match");
     status = eitp__named_labels_init(&labels, model, error);
     if (!status)
         status = eitp__match_labels(&labels, &model->host, source, numbers, match, error);
@@ -182,10 +182,11 @@ EITP__PRIVATE eitp_status eitp__take_names(eitp__named_labels *labels, const eit
 
 /* ---- Numbers and targets ---- */
 
-/* The exchanges that move what is first in an array to the places of `numbers`, which are a part of a permutation. */
+/* Finds the swaps that move the first elements of an array to the indices in `numbers`, which are part of a
+   permutation. */
 static eitp_status eitp__label_map_find_swaps(eitp__label_map *map, eitp_error *error) {
     const size_t bytes = (size_t)map->model_labels * sizeof(int32_t);
-    int32_t *place = (int32_t *)eitp__allocate(&map->host, bytes); /* of each element */
+    int32_t *place = (int32_t *)eitp__allocate(&map->host, bytes); /* index of each element */
     int32_t *is_used = (int32_t *)eitp__allocate(&map->host, bytes);
     int64_t next = 0;
     map->swaps = (int32_t *)eitp__allocate(&map->host, 2 * bytes);
@@ -210,7 +211,7 @@ static eitp_status eitp__label_map_find_swaps(eitp__label_map *map, eitp_error *
     const int has_memory = place && is_used && map->swaps;
     eitp__release(&map->host, place, bytes);
     eitp__release(&map->host, is_used, bytes);
-    return has_memory ? EITP_OK : eitp__fail_memory(error, 4 * bytes, "the places of labels");
+    return has_memory ? EITP_OK : eitp__fail_memory(error, 4 * bytes, "the label map");
 }
 
 EITP__PRIVATE eitp_status eitp__label_map_init(eitp__label_map *map, const eitp_host *host, const int32_t *numbers,

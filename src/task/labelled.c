@@ -29,10 +29,11 @@ EITP__PRIVATE eitp_status eitp__labelled_check(const eitp_labelled_source *sourc
     if (!source->read)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a labelled source must have read");
     if (source->max_length < 1 || source->max_length > eitp_model_positions(model))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the longest sample has %lld tokens; it must be 1 to the model's %lld positions: truncate "
-                          "samples when they are encoded",
-                          (long long)source->max_length, (long long)eitp_model_positions(model));
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the longest sample has %lld tokens; it must be 1 to the model's %lld positions: truncate samples "
+            "when they are encoded",
+            (long long)source->max_length, (long long)eitp_model_positions(model));
     return EITP_OK;
 }
 
@@ -40,7 +41,7 @@ EITP__PRIVATE eitp_status eitp__check_ids_below(const char *what, const int32_t 
                                                 const char *advice, uint64_t number, eitp_error *error) {
     for (int64_t i = 0; i < count; i++) {
         if (ids[i] < 0 || ids[i] >= limit)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %s %d; the model's are 0 to %lld: %s",
+            return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %s %d; expected 0 to %lld: %s",
                               (unsigned long long)number, what, (int)ids[i], (long long)limit - 1, advice);
     }
     return EITP_OK;
@@ -57,7 +58,7 @@ EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source
     if (status)
         return status;
     if (read->length < 1 || read->length > source->max_length)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %lld tokens; those of its source have 1 to %lld",
+        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %lld tokens; expected 1 to %lld",
                           (unsigned long long)number, (long long)read->length, (long long)source->max_length);
     sample->rows = read->length;
     status = eitp__check_ids_below("token id", read->ids, read->length, eitp_model_vocabulary(model),

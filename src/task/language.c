@@ -1,4 +1,4 @@
-/* Language modelling: samples are windows of tokens, the target of each token is the next one. */
+/* Language modelling: samples are windows of tokens, and the target of each token is the next token. */
 #include "data/windows.h"
 #include "task/pass.h"
 
@@ -59,8 +59,7 @@ static eitp_status eitp__language_identify(void *user, eitp_task_identity *ident
     return EITP_OK;
 }
 
-/* Sets the model's special tokens to the tokenizer's; without a tokenizer, to the id that ends documents in the
-   data. */
+/* Gives the model the tokenizer's special tokens or, without a tokenizer, the id that ends documents in the data. */
 static eitp_status eitp__language_save(void *user, const char *directory, eitp_error *error) {
     const eitp__language *language = (const eitp__language *)user;
     const eitp_tokenizer *tokenizer = language->tokenizer;

@@ -1,4 +1,4 @@
-/* Learners of a pass: parameters with an optimizer of their own. */
+/* Learners of a pass: parameters with their own optimizer. */
 #include "model/lora.h"
 #include "model/transformer.h"
 #include "task/pass.h"
@@ -17,7 +17,7 @@ eitp_learner_config eitp_learner_config_default(void) {
     return config;
 }
 
-/* What is wrong with the arguments of eitp_pass_learner; NULL: nothing. Those of the optimizer are checked later. */
+/* Returns the error in the arguments of eitp_pass_learner, or NULL. The optimizer's settings are checked later. */
 static const char *eitp__learner_mistake(const eitp_pass *pass, const char *prefix, const eitp_learner_config *config) {
     if (!prefix || !*prefix || strlen(prefix) >= EITP_SCALAR_NAME_SIZE)
         return "expected a prefix of 1 to 31 bytes";
@@ -70,10 +70,11 @@ static eitp_status eitp__learner_check_parameter(const eitp_pass *pass, int inde
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "parameter '%.100s' is both learner '%s' and learner '%s'", name,
                           pass->learners[first].prefix, prefix);
     if (eitp__lora_is_adapter(name) || (model && eitp__parameter_find(&model->config, name, &found)))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "learner '%s': parameter '%.100s' is the model's, which the trainer's optimizer updates; "
-                          "choose another prefix",
-                          prefix, name);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "learner '%s': parameter '%.100s' belongs to the model and is updated by the trainer's optimizer; "
+            "choose another prefix",
+            prefix, name);
     return parameter->dtype == EITP_F32
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_ARGUMENT, "learner '%s': parameter '%.100s' is %s; it must be f32",
@@ -95,9 +96,8 @@ static eitp_status eitp__learner_mark(const eitp_pass *pass, int index, eitp_err
         is_used |= variable->trained && i < pass->graph->variable_capacity && pass->graph->variables[i];
     }
     if (!status && !is_used)
-        status =
-            eitp__fail(error, EITP_ERROR_ARGUMENT,
-                       "learner '%s': no trained parameter of the pass has a name that begins so", learner->prefix);
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "learner '%s': no trained parameter of the pass has this prefix", learner->prefix);
     return status;
 }
 
@@ -105,7 +105,7 @@ EITP__PRIVATE eitp_status eitp__pass_check_learners(const eitp_pass *pass, eitp_
     eitp_context *context = pass->graph->context;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < context->variable_count; i++)
-        context->variables[i].info.of_learner = 0; /* of another trainer */
+        context->variables[i].info.of_learner = 0; /* set by another trainer */
     for (int i = 0; i < pass->learner_count && !status; i++)
         status = eitp__learner_mark(pass, i, error);
     return status;

@@ -1,7 +1,5 @@
-/*
- * Masked language modelling (Devlin et al., arXiv 1810.04805): some tokens of a sample are hidden or replaced, and the
- * model says what they were.
- */
+/* Masked language modelling (Devlin et al., arXiv 1810.04805): some tokens of a sample are masked or replaced, and the
+   model predicts the original tokens. */
 #include "base/random.h"
 #include "model/transformer.h"
 #include "model/transformer_config.h"
@@ -18,7 +16,7 @@ typedef struct eitp__masked_language {
     int whole_words;
     int32_t mask_token;
     eitp_token_ids special;
-    int64_t replacements; /* random tokens are below */
+    int64_t replacements; /* random tokens are below this id */
 } eitp__masked_language;
 
 static eitp_status eitp__masked_build(void *user, eitp_pass *pass, eitp_error *error) {
@@ -34,7 +32,7 @@ static eitp_status eitp__masked_build(void *user, eitp_pass *pass, eitp_error *e
 
 /* ---- Masks ---- */
 
-/* True if the token belongs to the word before it. */
+/* True if the token continues the word of the token before it. */
 static int eitp__continues_word(const eitp__masked_language *m, int32_t token) {
     const char *text = "";
     size_t size = 0;
@@ -43,18 +41,19 @@ static int eitp__continues_word(const eitp__masked_language *m, int32_t token) {
            eitp__wordpiece_continues(&m->tokenizer->wordpiece, text, size);
 }
 
-/* A fraction in [0, 1) of 32 random bits. */
+/* Returns a fraction in [0, 1) from 32 random bits. */
 static double eitp__fraction_of(uint32_t word) {
     return (double)word / 4294967296.0;
 }
 
-/* Random bits of a place in a sample. */
+/* Returns random bits for an index in a sample. */
 static void eitp__mask_bits(const eitp_sample *sample, uint64_t number, int64_t place, uint32_t bits[4]) {
     const int place_bits = 24; /* a sample has at most as many rows */
     eitp__philox(sample->seed, sample->epoch, EITP__RNG_STREAM_MASK, (number << place_bits) | (uint64_t)place, bits);
 }
 
-/* Of the tokens that are chosen 80 % become the mask, 10 % a random token, and 10 % stay. */
+/* Returns the replacement of a chosen token: the mask for 80 %, a random token for 10 %, and the token itself for 10
+   %. */
 static int32_t eitp__replacement(const eitp__masked_language *m, int32_t token, const uint32_t bits[4]) {
     if (eitp__fraction_of(bits[1]) < 0.8)
         return m->mask_token;
@@ -63,8 +62,8 @@ static int32_t eitp__replacement(const eitp__masked_language *m, int32_t token, 
     return token;
 }
 
-/* Hides tokens and stores what each of them was as its target. The bits of its own place say what a token becomes, and
-   those of its word's first place whether it is chosen. */
+/* Masks tokens and stores the original tokens as targets. A token's own random bits decide its replacement. The bits of
+   its word's first token decide whether it is chosen. */
 static int64_t eitp__mask_tokens(const eitp__masked_language *m, uint64_t number, const eitp_sample *sample,
                                  int32_t *tokens, int32_t *targets) {
     int64_t masked = 0;
@@ -122,8 +121,9 @@ static eitp_status eitp__check_masked(const eitp_masked_config *config, eitp_err
     const eitp_transformer_config *model = &config->model->config;
     eitp_status status;
     if (model->head != EITP_HEAD_LANGUAGE || !model->bidirectional)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "masked language modelling needs a bidirectional model with a language head, such as BERT's");
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "masked language modelling requires a bidirectional model with a language head, such as BERT's");
     if (!(config->probability >= 0 && config->probability <= 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "probability must be 0 to 1 (got %g)", config->probability);
     if (!config->training.count && !config->validation.count)
@@ -132,7 +132,8 @@ static eitp_status eitp__check_masked(const eitp_masked_config *config, eitp_err
     return status ? status : eitp__labelled_check(&config->validation, config->model, error);
 }
 
-/* The mask and the tokens that are never hidden: the tokenizer's, or without one those of the configuration. */
+/* Sets the mask token and the tokens that are never masked, from the tokenizer or, without one, from the
+   configuration. */
 static eitp_status eitp__masked_set_tokens(eitp__masked_language *m, const eitp_masked_config *config,
                                            eitp_error *error) {
     m->mask_token = config->mask_token;
@@ -140,7 +141,7 @@ static eitp_status eitp__masked_set_tokens(eitp__masked_language *m, const eitp_
     m->replacements = eitp_model_vocabulary(m->model);
     if (m->whole_words && (!m->tokenizer || m->tokenizer->model != EITP__MODEL_WORDPIECE))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "whole_words needs a tokenizer that tells where words begin: one of WordPiece, such as "
+                          "whole_words needs a tokenizer that marks the starts of words: WordPiece, such as "
                           "BERT's");
     if (m->tokenizer) {
         m->mask_token = eitp_tokenizer_special(m->tokenizer, EITP_MASK);
@@ -160,7 +161,7 @@ static eitp_status eitp__masked_set_tokens(eitp__masked_language *m, const eitp_
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           m->tokenizer && m->mask_token < 0
                               ? "the tokenizer has no mask token; use the tokenizer of a masked language model"
-                              : "mask token %d must be 0 to %lld, as the model's vocabulary",
+                              : "mask token %d is outside the model's vocabulary, 0 to %lld",
                           (int)m->mask_token, (long long)eitp_model_vocabulary(m->model) - 1);
     return EITP_OK;
 }

@@ -3,7 +3,7 @@
 #include "task/outcomes.h"
 #include "task/pass.h"
 
-/* Makes room for a mistake, which is filled in but for what it is; NULL if enough others are as bad. */
+/* Makes room for a mistake. The caller fills in `is`. Returns NULL if enough other mistakes are at least as bad. */
 static eitp__mistake *eitp__mistakes_insert(eitp__mistakes *mistakes, double weight,
                                             const eitp__judged_sample *sample) {
     const int64_t most = EITP__MISTAKE_IDS, kept = sample->rows < most ? sample->rows : most;
@@ -24,7 +24,7 @@ static eitp__mistake *eitp__mistakes_insert(eitp__mistakes *mistakes, double wei
     return mistake;
 }
 
-/* The logarithm of the odds of the largest of some scores, whose softmax is its probability. */
+/* Returns the log odds of the largest of some scores. Its probability is the softmax. */
 static double eitp__largest_odds(const float *scores, int64_t labels, int64_t largest) {
     double others = 0;
     for (int64_t i = 0; i < labels; i++)
@@ -36,7 +36,7 @@ static double eitp__probability_of(double odds) {
     return 1 / (1 + exp(-odds));
 }
 
-/* Keeps the mistake of one label with alternatives; NULL if there is none, or others are worse. */
+/* Records the mistake of a single label. Returns NULL if the prediction is correct, or other mistakes are worse. */
 static eitp__mistake *eitp__observe_label(eitp__mistakes *mistakes, int64_t labels, const float *scores, int32_t label,
                                           const eitp__judged_sample *sample) {
     const int64_t predicted = eitp__largest_score(scores, labels);
@@ -70,7 +70,7 @@ static void eitp__observe_tokens(eitp__mistakes *mistakes, int64_t labels, const
     }
 }
 
-/* The label of a sample with several that was mistaken with the greatest confidence. */
+/* Records the wrong label with the highest confidence of a sample with several labels. */
 static void eitp__observe_labels(eitp__mistakes *mistakes, int64_t labels, const eitp__judged_sample *sample) {
     const float *scores = sample->scores, *targets = (const float *)sample->target;
     eitp__mistake *mistake;
@@ -90,7 +90,7 @@ static void eitp__observe_labels(eitp__mistakes *mistakes, int64_t labels, const
     mistake->is.probability = eitp__probability_of(mistake->weight);
 }
 
-/* The number of a sample with the largest error. */
+/* Records the number with the largest error of a sample. */
 static void eitp__observe_numbers(eitp__mistakes *mistakes, int64_t numbers, const eitp__judged_sample *sample) {
     const float *scores = sample->scores, *targets = (const float *)sample->target;
     eitp__mistake *mistake;

@@ -5,14 +5,14 @@
 
 /* ---- Memory ---- */
 
-/* Takes `bytes`, NULL for none, from memory at *at; with memory NULL only counts. */
+/* Takes `bytes` from the memory at *at. Returns NULL for 0 bytes. If `memory` is NULL, only counts the bytes. */
 static void *eitp__take(char *memory, size_t *at, size_t bytes) {
     void *taken = memory && bytes ? memory + *at : NULL;
     *at += (bytes + 15) / 16 * 16;
     return taken;
 }
 
-/* Lays out the arrays; returns the bytes used. With memory NULL, all of them are NULL. */
+/* Lays out the arrays. Returns the number of bytes used. If `memory` is NULL, all arrays are NULL. */
 static size_t eitp__outcomes_lay_out(eitp__outcomes *outcomes, char *memory, size_t samples) {
     const size_t labels = (size_t)outcomes->labels, matrix = samples * labels * sizeof(float);
     const int is_single = outcomes->problem == EITP_PROBLEM_SINGLE_LABEL;
@@ -83,9 +83,9 @@ EITP__PRIVATE int eitp__all_finite(const float *values, int64_t count) {
 }
 
 /*
- * The logarithm of the odds p / (1 - p) of each label, where p is its softmax. They order samples as p does, without
- * rounding to 1: s - log(sum of exp of the other scores). The sum without the largest is added up by itself, since a
- * difference would cancel.
+ * Computes the log odds p / (1 - p) of each label, where p is its softmax. They order samples as p does, without
+ * rounding to 1: s - log(sum of exp of the other scores). The sum without the largest score is computed separately,
+ * since a difference would cancel.
  */
 static void eitp__log_odds(const float *scores, int64_t labels, float *odds) {
     const int64_t largest = eitp__largest_score(scores, labels);
@@ -115,7 +115,7 @@ EITP__PRIVATE void eitp__outcomes_add_targets(eitp__outcomes *outcomes, const fl
     memcpy(outcomes->targets + at, targets, (size_t)outcomes->labels * sizeof *targets);
 }
 
-/* Neighbours in the data may be alike, so that groups are drawn at random; they are equally large. */
+/* Neighbouring samples may be alike, so groups of equal size are drawn at random. */
 EITP__PRIVATE void eitp__outcomes_end(eitp__outcomes *outcomes) {
     const uint64_t count = (uint64_t)outcomes->count;
     const int64_t grouped = outcomes->problem == EITP_PROBLEM_TOKENS ? outcomes->samples : outcomes->count;

@@ -162,7 +162,7 @@ EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_g
     return pass->unique ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity) : NULL;
 }
 
-/* The index of the row input `ids`; -1 if it is not one of I32 ids. */
+/* Returns the index of the row input `ids`, or -1 if it is not a row input of I32 ids. */
 static int eitp__find_lookup(const eitp_pass *pass, const eitp_tensor *ids) {
     for (int i = 0; i < pass->input_count; i++) {
         const eitp__pass_input *input = &pass->inputs[i];
@@ -186,8 +186,8 @@ void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eit
     if (lookup < 0 || pass->vocabulary || vocabulary < 1) {
         eitp__graph_fail(
             pass->graph, EITP_ERROR_ARGUMENT,
-            "eitp_pass_unique: expected an I32 row input with one id a row, a vocabulary of 1 or more, and one call "
-            "in a task");
+            "eitp_pass_unique: expected an I32 row input with one id per row, a vocabulary of 1 or more, and one call "
+            "per task");
         return;
     }
     pass->lookup = lookup;
@@ -232,7 +232,8 @@ eitp_model_inputs eitp_pass_encoder_inputs(eitp_pass *pass, const eitp_model *en
     if (!pass || !encoder)
         return inputs;
     if (pass->encoder) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "eitp_pass_encoder_inputs: a pass has one encoder");
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "eitp_pass_encoder_inputs: a pass can have only one encoder");
         return inputs;
     }
     rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
@@ -254,7 +255,7 @@ int64_t eitp_pass_steps(const eitp_pass *pass) {
 
 /* ---- Loss terms and metrics ---- */
 
-/* Values have rank 1, or further dimensions of size 1. */
+/* Finds the kind of values, which have rank 1 or further dimensions of size 1. */
 static eitp__scalar_kind eitp__scalar_kind_of(const eitp_pass *pass, const eitp_tensor *values) {
     const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
     if (values->rows && is_vector)
@@ -262,7 +263,7 @@ static eitp__scalar_kind eitp__scalar_kind_of(const eitp_pass *pass, const eitp_
     return is_vector && values->shape[0] == eitp__layout_places(&pass->layout) ? EITP__PER_SAMPLE : EITP__TOTAL;
 }
 
-/* Checks a name. Names are keys of records, where "loss" is the weighted sum of all terms. */
+/* Checks a name. Names become keys of records, where "loss" is the weighted sum of all terms. */
 static int eitp__scalar_check_name(const eitp_pass *pass, const char *name, int is_term) {
     const size_t length = name ? strlen(name) : 0;
     if (!length || length >= EITP_SCALAR_NAME_SIZE) {
@@ -278,7 +279,7 @@ static int eitp__scalar_check_name(const eitp_pass *pass, const char *name, int 
     }
     for (int q = 0; q < pass->scalar_count; q++) {
         const eitp__scalar *other = &pass->scalars[q];
-        /* The term and the metric of a regularizer have one name. */
+        /* The term and the metric of a regularizer have the same name. */
         if (strcmp(other->name, name) || (other->is_regularizer && other->is_term != is_term))
             continue;
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "duplicate loss term or metric '%s'", name);
@@ -313,7 +314,7 @@ EITP__PRIVATE int eitp__scalar_set_values(eitp_pass *pass, eitp__scalar *scalar,
     return scalar->values != NULL;
 }
 
-/* A scalar of the task. */
+/* Adds a scalar of the task. */
 static eitp__scalar *eitp__task_quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
     eitp__scalar_kind kind;
     eitp__scalar *scalar;

@@ -1,4 +1,4 @@
-/* Texts through a predictor: a chunk of them is encoded, and packed into passes. */
+/* Runs inputs through a predictor: a chunk of inputs is encoded, then packed into passes. */
 #include "base/sort.h"
 #include "base/status.h"
 #include "task/embedding.h"
@@ -6,22 +6,22 @@
 
 /* ---- Encoding ---- */
 
-/* What is computed of a text: one value, or one for each word. */
+/* Returns the number of results of an input: one, or one per word. */
 static int64_t eitp__value_count(const eitp_predictor *p, const eitp_text_pair *text) {
     return p->config.prediction == EITP_PREDICT_WORD_SCORES ? (int64_t)text->word_count : 1;
 }
 
-/* Stands in for a text without tokens. */
+/* Replaces an input without tokens by end-of-text. */
 static eitp_status eitp__predictor_encode_nothing(eitp_predictor *p, int32_t *ids, size_t *count, eitp_error *error) {
     ids[0] = eitp_tokenizer_end_of_text(p->tokenizer);
     p->chunk_words[p->chunk_used] = -1;
     *count = 1;
     return ids[0] >= 0 ? EITP_OK
                        : eitp__fail(error, EITP_ERROR_ARGUMENT,
-                                    "the text has no tokens, and the tokenizer no end-of-text to compute instead");
+                                    "the text has no tokens, and the tokenizer has no end-of-text to use instead");
 }
 
-/* Appends a text to the chunk, which has room for it. */
+/* Appends an input to the chunk, which has room for it. */
 static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pair *texts, int64_t text,
                                           eitp_prediction_report *report, eitp_error *error) {
     const eitp_text_pair *pair = &texts[text];
@@ -66,7 +66,7 @@ static int eitp__compare_lengths(const void *a, const void *b) {
     return first->text < second->text ? -1 : first->text > second->text;
 }
 
-/* Encodes texts from *next on until the chunk is full. */
+/* Encodes inputs from *next on until the chunk is full. */
 static eitp_status eitp__predictor_fill_chunk(eitp_predictor *p, const eitp_text_pair *texts, int64_t count,
                                               int64_t *next, eitp_prediction_report *report, eitp_error *error) {
     const eitp__predictor_shape *shape = &p->shape;
@@ -81,7 +81,7 @@ static eitp_status eitp__predictor_fill_chunk(eitp_predictor *p, const eitp_text
 
 /* ---- Passes ---- */
 
-/* Moves a text from the chunk to the pass. */
+/* Moves an input from the chunk to the pass. */
 static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded) {
     const size_t bytes = (size_t)encoded->length * sizeof(int32_t);
     eitp__encoded_text *taken = &p->pass[p->pass_count++];
@@ -96,7 +96,7 @@ static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded)
     encoded->length = 0;
 }
 
-/* Fills a pass with the longest texts of the chunk that fit, from chunk[*from] on, before which none is left. */
+/* Fills a pass with the longest inputs of the chunk that fit, from chunk[*from] on. All inputs before it are done. */
 static void eitp__predictor_fill_pass(eitp_predictor *p, int64_t *from) {
     p->pass_count = p->pass_used = 0;
     while (*from < p->chunk_count && !p->chunk[*from].length)
@@ -141,7 +141,7 @@ static void eitp__predictor_store_embedding(const eitp_predictor *p, const eitp_
         eitp__embedding_normalize(value, width);
 }
 
-/* The scores of the first token of each word. */
+/* Stores the scores of the first token of each word. */
 static void eitp__predictor_store_words(const eitp_predictor *p, const eitp__encoded_text *text, float *values) {
     const int64_t width = p->shape.width;
     const int32_t *words = p->words + text->first;
@@ -151,7 +151,7 @@ static void eitp__predictor_store_words(const eitp_predictor *p, const eitp__enc
     }
 }
 
-/* Stores the values of the texts of a pass in their places. */
+/* Stores the results of a pass's inputs at their positions in `values`. */
 static void eitp__predictor_store(const eitp_predictor *p, float *values) {
     const int64_t width = p->shape.width;
     for (int64_t i = 0; i < p->pass_count; i++) {
@@ -166,7 +166,7 @@ static void eitp__predictor_store(const eitp_predictor *p, float *values) {
     }
 }
 
-/* Until they are computed, words have no token. */
+/* Sets all scores of words to -INFINITY, the value of words without a token. */
 static void eitp__predictor_begin(eitp_predictor *p, const eitp_text_pair *texts, int64_t count, float *values) {
     int64_t all = 0;
     p->next_value = 0;

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "model/latent_state.h"
 
-/* The largest pass_tokens: rows are numbered by int32_t. */
+/* Maximum pass_tokens: rows are numbered with int32_t. */
 #define EITP__MAX_PASS_TOKENS ((int64_t)1 << 24)
 
 /* ---- Configuration ---- */
@@ -15,18 +15,17 @@
 
 static const eitp_setting eitp__predictor_settings[] = {
     EITP__PREDICTOR_SETTING(prediction, CHOICE, EITP_PREDICT_SCORES, 0, 0, "scores embeddings word_scores",
-                            "what is computed for each text"),
+                            "result for each input"),
     EITP__PREDICTOR_SETTING(pooling, CHOICE, EITP_EMBEDDING_MEAN, 0, 0, "mean first max last mean_sqrt_length",
-                            "how the hidden states of a text become its embedding"),
+                            "pooling of an input's hidden states into its embedding"),
     EITP__PREDICTOR_SETTING(normalize, FLAG, 1, 0, 1, NULL, "divide embeddings by their Euclidean norm"),
     EITP__PREDICTOR_SETTING(max_length, INTEGER, 0, 0, 1 << 24, NULL,
-                            "tokens of a sequence, longer ones are cut; 0: the model's positions"),
+                            "maximum tokens of a sequence, longer ones are cut; 0: the model's positions"),
     EITP__PREDICTOR_SETTING(truncation, CHOICE, EITP_TRUNCATE_LONGEST, 0, 0, "longest first second none",
-                            "which text of a pair loses tokens if a sequence is too long"),
-    EITP__PREDICTOR_SETTING(truncate_left, FLAG, 0, 0, 1, NULL,
-                            "cut tokens at the beginning of a text, not at its end"),
+                            "text of a pair that is cut if a sequence is too long"),
+    EITP__PREDICTOR_SETTING(truncate_left, FLAG, 0, 0, 1, NULL, "cut tokens at the start of a text, not at its end"),
     EITP__PREDICTOR_SETTING(pass_tokens, INTEGER, 0, 0, EITP__MAX_PASS_TOKENS, NULL,
-                            "tokens in a pass, at least max_length; results do not depend on it; 0: usual"),
+                            "tokens in a pass, at least max_length; does not change results; 0: default"),
 };
 
 EITP__PRIVATE const eitp_setting *eitp__predictor_setting_table(size_t *count) {
@@ -77,15 +76,15 @@ static eitp_status eitp__predictor_check_lengths(const eitp_model *model, const 
     return EITP_OK;
 }
 
-/* The head that scores need. */
+/* Returns the head that a prediction of scores needs. */
 static eitp_head eitp__predictor_head(eitp_prediction prediction) {
     return prediction == EITP_PREDICT_SCORES ? EITP_HEAD_CLASSIFIER : EITP_HEAD_TOKEN_CLASSIFIER;
 }
 
 static eitp_status eitp__predictor_check(const eitp_model *model, const eitp_predictor_config *config,
                                          eitp_error *error) {
-    static const char *const heads[] = {"a language head", "a classifier of texts", "no head",
-                                        "a classifier of tokens"}; /* eitp_head */
+    static const char *const heads[] = {"a language head", "a text classifier", "no head",
+                                        "a token classifier"}; /* eitp_head */
     const eitp_head head = eitp_model_config(model).head;
     if ((int)config->prediction < EITP_PREDICT_SCORES || config->prediction > EITP_PREDICT_MEANS ||
         (int)config->pooling < EITP_EMBEDDING_MEAN || (int)config->pooling >= EITP_EMBEDDING_POOLING_COUNT ||
@@ -94,13 +93,13 @@ static eitp_status eitp__predictor_check(const eitp_model *model, const eitp_pre
                           (int)config->prediction, (int)config->pooling, (int)config->truncation);
     if (config->prediction == EITP_PREDICT_MEANS && !eitp_model_encoder(model))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "means of a latent variable need a model with an encoder; ask for embeddings");
+                          "means of a latent variable require a model with an encoder; use embeddings instead");
     if (config->prediction < EITP_PREDICT_MEANS && config->prediction != EITP_PREDICT_EMBEDDINGS &&
         head != eitp__predictor_head(config->prediction))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "%s need a classifier%s, and the model has %s; train a classifier first, or ask for "
-                          "embeddings",
-                          config->prediction == EITP_PREDICT_SCORES ? "scores" : "scores of words",
+                          "%s require a classifier%s, but the model has %s; train a classifier first, or use "
+                          "embeddings instead",
+                          config->prediction == EITP_PREDICT_SCORES ? "scores" : "word scores",
                           config->prediction == EITP_PREDICT_SCORES ? "" : " of tokens", heads[head]);
     if (eitp_head_has_labels(head) && config->prediction != EITP_PREDICT_EMBEDDINGS &&
         eitp_model_check_head(model, error))
@@ -117,7 +116,7 @@ static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, c
     shape.pass_tokens = config->pass_tokens                   ? config->pass_tokens
                         : shape.max_length > EITP_PASS_TOKENS ? shape.max_length
                                                               : EITP_PASS_TOKENS;
-    /* Passes of shorter texts are not full. What has a value for each text is then small. */
+    /* Passes of shorter inputs are not full. Results with one value per input then take little memory. */
     shape.pass_texts = (shape.pass_tokens + 7) / 8;
     shape.chunk_tokens = 16 * shape.pass_tokens;
     shape.chunk_texts = 16 * shape.pass_texts;
@@ -143,7 +142,7 @@ static eitp_model_inputs eitp__predictor_inputs(const eitp_model *model, eitp_gr
     return inputs;
 }
 
-/* Destroy the graph even after a failure. */
+/* Builds the graph. Destroy it even after a failure. */
 static eitp_status eitp__predictor_build(const eitp_model *model, const eitp_predictor_config *config,
                                          const eitp__predictor_shape *shape, eitp__predictor_graph *built,
                                          eitp_error *error) {
@@ -193,7 +192,7 @@ static void eitp__predictor_buffers(eitp_predictor *p, eitp__predictor_buffer bu
     memcpy(buffers, all, sizeof all);
 }
 
-/* Bytes of a predictor with these passes. */
+/* Returns the bytes of a predictor with these passes. */
 static size_t eitp__predictor_size(eitp_predictor *p, const eitp_plan_stats *stats) {
     eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS];
     size_t bytes = sizeof *p + stats->arena_bytes + stats->workspace_bytes;

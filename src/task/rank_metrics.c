@@ -1,12 +1,12 @@
-/* Metrics of scores: how they rank samples, and how predicted numbers agree with true ones. */
+/* Metrics of scores: their ranking of samples, and the agreement of predicted and true numbers. */
 #include "task/outcomes.h"
 
 /* ---- Rankings ---- */
 
 /*
- * The area of one label: the probability that a sample that has it scores higher than one that has not, ties counting
- * half (Mann and Whitney, "On a test of whether one of two random variables is stochastically larger than the other",
- * 1947). NaN if all samples have the label, or none. `order` is sorted.
+ * Returns the area under the ROC curve of one label: the probability that a sample with the label scores higher than
+ * one without it, where ties count half (Mann and Whitney, "On a test of whether one of two random variables is
+ * stochastically larger than the other", 1947). NaN if all samples or none have the label. `order` is sorted.
  */
 static double eitp__label_area(const eitp__outcomes *outcomes, int64_t label, int value) {
     const eitp__ranked *order = outcomes->order;
@@ -28,10 +28,10 @@ static double eitp__label_area(const eitp__outcomes *outcomes, int64_t label, in
     return positives > 0 && negatives > 0 ? wins / (positives * negatives) : (double)NAN;
 }
 
-/* Computes a value of one label whose scores are sorted; NaN if it is undefined. */
+/* Computes a value of one label whose scores are sorted. NaN if it is undefined. */
 typedef double (*eitp__label_value)(const eitp__outcomes *outcomes, int64_t label, int value);
 
-/* The mean over the labels for which a value is defined. */
+/* Stores the mean over the labels for which a value is defined. */
 static void eitp__mean_of_ranked_labels(const eitp__outcomes *outcomes, eitp__label_value compute, double *values) {
     double labels[1 + EITP__GROUPS];
     memset(labels, 0, sizeof labels);
@@ -52,10 +52,8 @@ EITP__PRIVATE void eitp__area_under_roc(const eitp__outcomes *outcomes, double *
     eitp__mean_of_ranked_labels(outcomes, eitp__label_area, values);
 }
 
-/*
- * The average precision of one label: the sum, over the distinct scores from the highest on, of the recall that each
- * adds times the precision of all samples that score as high or higher. NaN as the area. `order` is sorted.
- */
+/* Returns the average precision of one label: the sum over its distinct scores, from the highest on, of the recall that
+   each adds times the precision of all samples that score at least as high. NaN as for the area. `order` is sorted. */
 static double eitp__label_precision(const eitp__outcomes *outcomes, int64_t label, int value) {
     const eitp__ranked *order = outcomes->order;
     double sum = 0, positives = 0, samples = 0;
@@ -80,7 +78,7 @@ EITP__PRIVATE void eitp__average_precision(const eitp__outcomes *outcomes, doubl
 
 /* ---- Numbers ---- */
 
-/* The mean over samples and numbers of |difference| ** power, for power 1 or 2. */
+/* Stores the mean over samples and numbers of |difference| ** power, for power 1 or 2. */
 static void eitp__mean_error(const eitp__outcomes *outcomes, int power, double *values) {
     for (int value = 0; value <= EITP__GROUPS; value++) {
         double sum = 0, numbers = 0;
@@ -103,7 +101,8 @@ EITP__PRIVATE void eitp__mean_absolute_error(const eitp__outcomes *outcomes, dou
     eitp__mean_error(outcomes, 1, values);
 }
 
-/* 1 - the squared errors of column `label` over its squared deviations from its mean; NaN if targets are constant. */
+/* Returns 1 - the squared errors of column `label` over its squared deviations from its mean; NaN if the targets are
+   constant. */
 static double eitp__column_determination(const eitp__outcomes *outcomes, int64_t label, int value) {
     double mean = 0, errors = 0, deviations = 0, samples = 0;
     for (int64_t i = 0; i < outcomes->count; i++) {
@@ -132,7 +131,8 @@ EITP__PRIVATE void eitp__determination(const eitp__outcomes *outcomes, double *v
     }
 }
 
-/* The correlation of two lists of numbers, of the samples that are not left out; NaN if one of them is constant. */
+/* Returns the correlation of two lists of numbers over the samples that are not left out; NaN if one of them is
+   constant. */
 static double eitp__correlation(const eitp__outcomes *outcomes, const double *x, const double *y, int value) {
     double mean_x = 0, mean_y = 0, xx = 0, yy = 0, xy = 0, samples = 0;
     for (int64_t i = 0; i < outcomes->count; i++) {
@@ -153,7 +153,7 @@ static double eitp__correlation(const eitp__outcomes *outcomes, const double *x,
     return xx > 0 && yy > 0 ? xy / (sqrt(xx) * sqrt(yy)) : (double)NAN;
 }
 
-/* Stores the rank of each sample that is not left out; equal numbers share their mean rank. */
+/* Stores the rank of each sample that is not left out. Equal numbers share their mean rank. */
 static void eitp__rank(const eitp__outcomes *outcomes, const eitp__ranked *order, int value, double *ranks) {
     double below = 0;
     for (int64_t begin = 0, end = 0; begin < outcomes->count; begin = end) {
@@ -166,7 +166,7 @@ static void eitp__rank(const eitp__outcomes *outcomes, const eitp__ranked *order
     }
 }
 
-/* The correlation of column `label` of scores and targets, or of their ranks. */
+/* Adds the correlation of column `label` of scores and targets, or of their ranks. */
 static void eitp__add_correlations(const eitp__outcomes *outcomes, int64_t label, int by_rank, double *values) {
     for (int64_t i = 0; i < outcomes->count; i++) {
         outcomes->ranks[i] = (double)outcomes->scores[i * outcomes->labels + label];

@@ -1,10 +1,10 @@
-/* Windows of a token source as samples, each between the special tokens of a tokenizer's template. */
+/* Windows of a token source as samples, each enclosed in the special tokens of a tokenizer's template. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "task/task.h"
 
-/* Finds the special tokens before and after a text: what the sequences of no text and of a letter begin with alike
-   comes before. */
+/* Finds the special tokens before and after a text. The common prefix of the sequences of an empty text and of a single
+   letter comes before. */
 static eitp_status eitp__find_template(const eitp_tokenizer *tokenizer, eitp_text_windows *windows, eitp_error *error) {
     static const eitp_text texts[2] = {{"", 0}, {"a", 1}};
     int32_t ids[2][EITP_MAX_TOKEN_IDS + 2];
@@ -18,7 +18,7 @@ static eitp_status eitp__find_template(const eitp_tokenizer *tokenizer, eitp_tex
     }
     if (reports[0].count > EITP_MAX_TOKEN_IDS)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "the template has %zu special tokens; at most %d are supported", reports[0].count,
+                          "the template has %zu special tokens, more than the supported %d", reports[0].count,
                           EITP_MAX_TOKEN_IDS);
     added = (int32_t)reports[0].count;
     while (before < added && ids[0][before] == ids[1][before])
@@ -39,7 +39,7 @@ eitp_status eitp_text_windows_init(eitp_text_windows *windows, const eitp_token_
     if (source->range.first > source->count || source->range.count > source->count - source->range.first ||
         !source->range.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the range of a token source must have tokens, and be within its %llu tokens",
+                          "the range of a token source must not be empty and must be within its %llu tokens",
                           (unsigned long long)source->count);
     if (tokenizer)
         status = eitp__find_template(tokenizer, windows, error);
@@ -47,7 +47,7 @@ eitp_status eitp_text_windows_init(eitp_text_windows *windows, const eitp_token_
         return status;
     windows->text_length = max_length - windows->before.count - windows->after.count;
     if (windows->text_length < 1)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_length is %lld; it must be above the %d special tokens",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_length is %lld; expected more than the %d special tokens",
                           (long long)max_length, (int)(windows->before.count + windows->after.count));
     windows->source = *source;
     return EITP_OK;

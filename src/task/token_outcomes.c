@@ -1,11 +1,11 @@
-/* The outcomes of labels of tokens: counts of labels and of entities, for each group of samples. */
+/* The outcomes of labels of tokens: counts of labels and entities for each group of samples. */
 #include "data/windows.h"
 #include "task/outcomes.h"
 #include "task/pass.h"
 
 /* ---- Labels ---- */
 
-/* The number of the type of a label, which is new if no label before has it. */
+/* Returns the number of a label's type, which is new if no label before it has the type. */
 static int32_t eitp__entity_type_number(eitp__entity_labels *labels, const char *type) {
     int64_t i = 0;
     if (!type)
@@ -25,7 +25,7 @@ EITP__PRIVATE eitp_status eitp__entity_labels_init(eitp__entity_labels *labels, 
     labels->types = (int32_t *)eitp__allocate(host, (size_t)count * sizeof *labels->types);
     labels->type_names = (const char **)eitp__allocate(host, (size_t)count * sizeof *labels->type_names);
     if (!labels->types || !labels->type_names)
-        return eitp__fail_memory(error, bytes, "the types of entities");
+        return eitp__fail_memory(error, bytes, "the entity types");
     for (int64_t i = 0; i < count; i++)
         labels->types[i] = eitp__entity_type_number(labels, eitp__entity_type(names[i]));
     return EITP_OK;
@@ -41,14 +41,15 @@ EITP__PRIVATE void eitp__entity_labels_release(eitp__entity_labels *labels, cons
 
 /* ---- Entities ---- */
 
-/* Entities of true and of predicted labels, while the tokens of a sample pass by. */
+/* An entity of true or predicted labels, while the tokens of a sample are read in order. */
 typedef struct eitp__open_entity {
-    const char *label; /* of the last word */
+    const char *label; /* label of the last word */
     int32_t type;
     int64_t first; /* its first word; -1: no entity is open */
 } eitp__open_entity;
 
-/* Takes the next label, -1 after the last. Returns 1 if the entity in *open, which *ended receives, ends before it. */
+/* Reads the next label, or -1 after the last. Returns 1 if the entity in *open ended before it; *ended receives the
+   entity. */
 static int eitp__take_entity_label(const eitp__entity_labels *labels, int32_t label, int64_t word,
                                    eitp__open_entity *open, eitp__open_entity *ended) {
     const char *name = label < 0 ? NULL : labels->names[label];
@@ -63,7 +64,7 @@ static int eitp__take_entity_label(const eitp__entity_labels *labels, int32_t la
     return ends;
 }
 
-/* Counts the entities of a sample by their types. One is predicted rightly if its type and its words are. */
+/* Counts the entities of a sample by type. A prediction is correct if its type and its words are. */
 static void eitp__count_entities(const eitp__outcomes *outcomes, const float *scores, const int32_t *labels,
                                  int64_t rows, eitp__label_counts *counts) {
     eitp__open_entity is_true = {NULL, -1, -1}, predicted = {NULL, -1, -1}, true_ended, predicted_ended;
@@ -113,7 +114,7 @@ EITP__PRIVATE void eitp__outcomes_add_tokens(eitp__outcomes *outcomes, uint64_t 
 
 /* ---- Metrics ---- */
 
-/* The sum over all types of is_both / (a * is_true + b * is_predicted); 0 / 0 is 0. */
+/* Returns the sum over all types of is_both / (a * is_true + b * is_predicted); 0 / 0 is 0. */
 static void eitp__entity_ratio(const eitp__outcomes *outcomes, double a, double b, double *values) {
     for (int value = 0; value <= EITP__GROUPS; value++) {
         double both = 0, others = 0;

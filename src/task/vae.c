@@ -1,4 +1,4 @@
-/* The evidence lower bound of texts, under a model with a latent variable. */
+/* The evidence lower bound of text under a model with a latent variable. */
 #include "task/vae.h"
 
 #include "base/files.h"
@@ -22,16 +22,16 @@ enum {
     EITP__VAE_INPUTS
 };
 
-/* Outputs, in the order of build; the last one with importance samples. */
+/* Outputs, in the order of build; the last only with importance samples. */
 enum { EITP__VAE_MEANS, EITP__VAE_LOG_DEVIATIONS, EITP__VAE_RECONSTRUCTIONS };
 
 typedef struct eitp__vae {
     eitp_host host;
     eitp_vae_config config;
     eitp_labelled_source sources[2]; /* of each eitp_split */
-    int64_t units, draws;            /* of the latent variable; of each text, 1 or more */
+    int64_t units, draws;            /* units of the latent variable; draws per sample, 1 or more */
     int32_t end_of_text;
-    eitp__buffer description; /* of the last evaluation */
+    eitp__buffer description; /* description of the last evaluation */
 } eitp__vae;
 
 static const eitp_setting eitp__vae_settings[] = {EITP__VAE_SETTINGS(eitp_vae_objective, )};
@@ -57,7 +57,7 @@ eitp_vae_config eitp_vae_config_default(void) {
 
 /* ---- The graph ---- */
 
-/* The divergence of each text as the objective counts it, [samples, 1]. */
+/* Returns the divergence of each sample as it counts in the objective, [samples, 1]. */
 static eitp_tensor *eitp__vae_penalty(const eitp_vae_objective *objective, eitp_tensor *divergence) {
     if (objective->free_bits > 0)
         divergence = eitp_maximum(divergence, eitp_affine(eitp_stop_gradient(divergence), 0, objective->free_bits));
@@ -65,7 +65,7 @@ static eitp_tensor *eitp__vae_penalty(const eitp_vae_objective *objective, eitp_
     return objective->target_rate > 0 ? eitp_abs(eitp_affine(divergence, 1, -objective->target_rate)) : divergence;
 }
 
-/* The weight of the divergence in each step. */
+/* Returns the weight of the divergence in each step. */
 static eitp_schedule eitp__vae_weight(const eitp_vae_objective *objective, int64_t steps) {
     eitp_schedule weight = eitp_schedule_default();
     weight.peak = objective->kl_weight;
@@ -79,7 +79,7 @@ static eitp_schedule eitp__vae_weight(const eitp_vae_objective *objective, int64
     return weight;
 }
 
-/* The losses of rows given a draw of the latent variable. */
+/* Returns the losses of rows given a draw of the latent variable. */
 static eitp_tensor *eitp__vae_losses(const eitp__vae *v, eitp_pass *pass, const eitp_model_inputs *decoded,
                                      eitp_tensor *z, eitp_tensor *first, eitp_tensor *targets) {
     const eitp_model *model = v->config.model;
@@ -91,7 +91,7 @@ static eitp_tensor *eitp__vae_losses(const eitp__vae *v, eitp_pass *pass, const 
                              EITP__IGNORED_TARGET);
 }
 
-/* What an evaluation observes. The losses of the first draw are known. */
+/* Adds the outputs that an evaluation observes. The losses of the first draw already exist. */
 static void eitp__vae_add_outputs(const eitp__vae *v, eitp_pass *pass, const eitp__posterior *posterior,
                                   const eitp_model_inputs *decoded, eitp_tensor *noise, eitp_tensor *first,
                                   eitp_tensor *targets, eitp_tensor *losses) {
@@ -112,8 +112,8 @@ static void eitp__vae_add_outputs(const eitp__vae *v, eitp_pass *pass, const eit
     eitp_pass_output(pass, "reconstructions", eitp_concat(draws, (int)v->draws, 1));
 }
 
-/* The loss of an evaluation is the negative bound, and its parts are metrics: the divergence of a text is added to the
-   loss of its first row. */
+/* In an evaluation, the loss is the negative bound, and its parts are metrics. The divergence of a sample is added to
+   the loss of its first row. */
 static void eitp__vae_add_bound(eitp_pass *pass, eitp_tensor *losses, eitp_tensor *divergence, eitp_tensor *first) {
     const int64_t column[2] = {-1, 1};
     losses = eitp_reshape(losses, 2, column);
@@ -138,7 +138,7 @@ static eitp_status eitp__vae_build(void *user, eitp_pass *pass, eitp_error *erro
     eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
     const eitp_model_inputs encoded = eitp_pass_encoder_inputs(pass, eitp_model_encoder(model));
     eitp_tensor *noise = eitp_pass_sample_input(pass, "noise", EITP_F32, 1, &numbers, 0);
-    eitp_tensor *used = eitp_pass_sample_input(pass, "used", EITP_F32, 1, &one, 0); /* 0 in places without a text */
+    eitp_tensor *used = eitp_pass_sample_input(pass, "used", EITP_F32, 1, &one, 0); /* 0 in unused elements */
     eitp_tensor *first = eitp_pass_row_input(pass, "first", EITP_F32, 1, &one, 0);
     const eitp__posterior posterior =
         eitp__model_posterior(model, eitp_pass_graph(pass), &encoded, eitp_pass_max_length(pass));
@@ -157,7 +157,7 @@ static eitp_status eitp__vae_build(void *user, eitp_pass *pass, eitp_error *erro
 
 /* ---- Samples ---- */
 
-/* A place in a sample, for random numbers. */
+/* Returns an index for random numbers in a sample. */
 static uint64_t eitp__vae_place(uint64_t number, int64_t place) {
     const int place_bits = 24; /* a sample has at most as many rows */
     return (number << place_bits) | (uint64_t)place;
@@ -174,7 +174,7 @@ static void eitp__vae_fill_noise(const eitp__vae *v, uint64_t number, const eitp
     }
 }
 
-/* Fills in what the decoder reads: end-of-text, and the tokens but the last, of which some are hidden in training. */
+/* Fills in the decoder's inputs: end-of-text, and all tokens except the last. In training, some are hidden. */
 static void eitp__vae_fill_tokens(const eitp__vae *v, uint64_t number, const eitp_sample *sample, int64_t length) {
     int32_t *tokens = (int32_t *)sample->values[EITP__VAE_TOKENS];
     const int32_t *targets = (const int32_t *)sample->values[EITP__VAE_TARGETS];
@@ -187,7 +187,7 @@ static void eitp__vae_fill_tokens(const eitp__vae *v, uint64_t number, const eit
     }
 }
 
-/* Fills in the rows that a sequence does not have. */
+/* Fills in the rows after a sequence. */
 static void eitp__vae_fill_rest(void *values, int64_t first, int64_t rows, int32_t empty) {
     int32_t *numbers = (int32_t *)values;
     for (int64_t i = first; i < rows; i++)
@@ -211,11 +211,12 @@ static eitp_status eitp__vae_read_text(const eitp__vae *v, const eitp_labelled_s
     *length = read.length;
     sample->encoder_rows = source->max_second ? read.second_length : read.length;
     if (read.length < 1 || sample->encoder_rows < 1 || read.length + 1 > v->config.model->config.positions)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "sample %llu has %lld tokens, and %lld for the encoder; expected 1 or more of both, and with "
-                          "end-of-text at most the decoder's %lld positions",
-                          (unsigned long long)number, (long long)read.length, (long long)sample->encoder_rows,
-                          (long long)eitp_model_positions(v->config.model));
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "sample %llu has %lld tokens, and %lld for the encoder; expected at least 1 of both and, with "
+            "end-of-text, at most the decoder's %lld positions",
+            (unsigned long long)number, (long long)read.length, (long long)sample->encoder_rows,
+            (long long)eitp_model_positions(v->config.model));
     status = eitp__check_ids_below("token id", targets, read.length, eitp_model_vocabulary(v->config.model),
                                    "use the decoder's tokenizer", number, error);
     return status ? status
@@ -282,7 +283,8 @@ static size_t eitp__vae_observation_bytes(void *user, uint64_t samples) {
     return eitp__vae_outcomes_bytes(((const eitp__vae *)user)->units, samples);
 }
 
-/* The importance-weighted bound: minus the logarithm of the mean weight p(text, z) / q(z | text) of the draws. */
+/* Returns the importance-weighted bound: minus the logarithm of the mean weight p(text, z) / q(z | text) of the
+   draws. */
 static double eitp__vae_bound(const eitp__vae *v, const eitp_observation *observation, eitp__vae_text text) {
     const float *losses = observation->outputs[EITP__VAE_RECONSTRUCTIONS];
     double weights[EITP_MAX_IMPORTANCE_SAMPLES], largest = -HUGE_VAL, sum = 0;
@@ -342,7 +344,7 @@ static void eitp__vae_release(void *user) {
     eitp__release(&host, v, sizeof *v);
 }
 
-/* Rows of the longest sample of a source: tokens and end-of-text, or those of the encoder. */
+/* Returns the rows of the longest sample of a source: its tokens and end-of-text, or the tokens for the encoder. */
 static int64_t eitp__vae_rows(const eitp_labelled_source *source) {
     const int64_t first = (source->max_second ? source->max_first : source->max_length) + 1;
     return first > source->max_second ? first : source->max_second;
@@ -360,9 +362,9 @@ static eitp_status eitp__vae_check_source(const eitp_labelled_source *source, co
     if (first < 1 || first + 1 > eitp_model_positions(model) || encoded > eitp_model_positions(encoder))
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
-            "the longest text has %lld tokens for the decoder and %lld for the encoder; they must be 1 to "
-            "%lld, with end-of-text within the decoder's positions, and to the encoder's %lld positions: "
-            "truncate texts when they are packed",
+            "the longest sample has %lld tokens for the decoder and %lld for the encoder; expected 1 to %lld, so that "
+            "end-of-text fits the decoder's positions, and at most the encoder's %lld positions: truncate samples when "
+            "they are packed",
             (long long)first, (long long)encoded, (long long)eitp_model_positions(model) - 1,
             (long long)eitp_model_positions(encoder));
     return EITP_OK;
@@ -380,14 +382,14 @@ static eitp_status eitp__vae_check(const eitp_vae_config *config, int32_t end_of
                             EITP_MAX_IMPORTANCE_SAMPLES, (long long)config->importance_samples);
     if (!status && (end_of_text < 0 || end_of_text >= eitp_model_vocabulary(config->model)))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "a decoder ends texts with end-of-text, and %s; set end_of_text to a token below %lld",
+                            "the decoder needs an end-of-text token, but %s; set end_of_text to a token below %lld",
                             end_of_text < 0 ? "the tokenizer has none" : "it is outside the vocabulary",
                             (long long)eitp_model_vocabulary(config->model));
     for (int split = 0; split < 2 && !status; split++)
         status = eitp__vae_check_source(sources[split], config->model, error);
     if (!status && config->validation.count && (config->training.max_second > 0) != (config->validation.max_second > 0))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "training and validation texts must both have tokens of two tokenizers, or neither");
+                            "training and validation samples must both have tokens of two tokenizers, or neither");
     return status;
 }
 

@@ -5,12 +5,12 @@
 
 struct eitp__vae_outcomes {
     int64_t units;
-    uint64_t samples, count; /* of the evaluation; added so far */
+    uint64_t samples, count; /* samples of the evaluation; added so far */
     eitp__vae_sums groups[EITP__GROUPS];
-    double *divergence, *variance; /* [units]: sums over texts */
+    double *divergence, *variance; /* [units]: sums over samples */
     float *kept;                   /* [texts, 3, units]: mean, log-deviation, draw */
     uint64_t kept_count, texts;
-    double bound, bound_squares; /* sums of nll, and of the squares of its distances from the mean */
+    double bound, bound_squares; /* sums of nll, and of its squared distances from the mean */
     uint64_t bounds;
 };
 
@@ -41,7 +41,7 @@ EITP__PRIVATE eitp__vae_outcomes *eitp__vae_outcomes_begin(void *memory, int64_t
     return outcomes;
 }
 
-/* Keeps texts of even distance for the mutual information. */
+/* Keeps evenly spaced samples for the mutual information. */
 static void eitp__vae_keep(eitp__vae_outcomes *outcomes, uint64_t index, const eitp__vae_text *text) {
     const size_t units = (size_t)outcomes->units;
     float *kept = outcomes->kept + 3 * (size_t)outcomes->kept_count * units;
@@ -87,7 +87,7 @@ EITP__PRIVATE double eitp__vae_log_ratio(const eitp__vae_text *text, int64_t uni
 
 /* ---- Metrics ---- */
 
-/* The variance of a unit's means over the texts of all groups but one; -1: of all. */
+/* Returns the variance of a unit's means over the samples of all groups but one; -1: of all groups. */
 static double eitp__vae_variance_of_means(const eitp__vae_outcomes *outcomes, int64_t unit, int without) {
     double mean = 0, squares = 0, count = 0;
     for (int g = 0; g < EITP__GROUPS; g++) {
@@ -115,7 +115,7 @@ static double eitp__vae_mean_variance(const eitp__vae_outcomes *outcomes, int wi
     return sum / (double)outcomes->units;
 }
 
-/* A metric of all texts, and its standard error by the jackknife over the groups that have texts. */
+/* Computes a metric over all samples, and its jackknife standard error over the groups that have samples. */
 static void eitp__vae_judge(const eitp__vae_outcomes *outcomes,
                             double (*compute)(const eitp__vae_outcomes *outcomes, int without), eitp_metric *result) {
     double values[EITP__GROUPS], mean = 0, squares = 0;
@@ -143,7 +143,7 @@ EITP__PRIVATE void eitp__vae_judge_mean_variance(const eitp__vae_outcomes *outco
     result->items = (int64_t)outcomes->count;
 }
 
-/* The logarithm of the density of a kept text's posterior at z, without the constant of all. */
+/* Returns the log density of a kept sample's posterior at z, without the common constant. */
 static double eitp__vae_log_density(const eitp__vae_outcomes *outcomes, uint64_t text, const float *z) {
     const size_t units = (size_t)outcomes->units;
     const float *mean = outcomes->kept + 3 * (size_t)text * units, *log_deviation = mean + units;
@@ -155,7 +155,7 @@ static double eitp__vae_log_density(const eitp__vae_outcomes *outcomes, uint64_t
     return density;
 }
 
-/* log q(z | text) - log q(z), where q(z) is the mean over the kept texts. */
+/* Returns log q(z | text) - log q(z), where q(z) is the mean over the kept samples. */
 static double eitp__vae_information_of(const eitp__vae_outcomes *outcomes, uint64_t text) {
     const size_t units = (size_t)outcomes->units;
     const float *z = outcomes->kept + (3 * (size_t)text + 2) * units;

@@ -4,15 +4,15 @@
 #include "base/unicode.h"
 #include "template/jinja_evaluate.h"
 
-/* Memory for values: a multiple of the longest output, and the least that it may be. */
+/* Memory limit for values: a multiple of the output limit, and the minimum. */
 #define EITP__JINJA_VALUE_BYTES ((size_t)8)
 #define EITP__JINJA_LEAST_VALUES ((size_t)1 << 20)
 
 struct eitp__chat_template {
-    const eitp_host *host; /* that of the copy below */
+    const eitp_host *host; /* points to host_copy */
     eitp_host host_copy;
     eitp__jinja_memory memory;
-    const char *text; /* with newlines as "\n", and without one at the end */
+    const char *text; /* with newlines as "\n", and without a final newline */
     eitp__jinja_node *statements;
 };
 
@@ -24,7 +24,7 @@ EITP__PRIVATE void eitp__chat_template_release(eitp__chat_template *chat_templat
     eitp__release(&host, chat_template, sizeof *chat_template);
 }
 
-/* Copies the text with "\n" for "\r\n" and "\r", and without a newline at its end. Returns its size. */
+/* Copies the text, replacing "\r\n" and "\r" with "\n" and dropping the final newline. Returns the size of the copy. */
 static size_t eitp__chat_copy_text(const char *text, size_t size, char *copy) {
     size_t written = 0;
     for (size_t at = 0; at < size; at++) {
@@ -63,7 +63,7 @@ EITP__PRIVATE eitp_status eitp__chat_template_parse(const eitp_host *host, const
         return eitp__fail_memory(error, sizeof *made, "a chat template");
     made->host_copy = *host;
     made->host = &made->host_copy;
-    /* A node takes some 200 bytes, and a token at least one byte. */
+    /* A node needs about 200 bytes, and a token has at least one byte. */
     eitp__jinja_memory_init(&made->memory, made->host, (size + 256) * 512);
     status = eitp__chat_parse_copy(made, text, size, error);
     if (status != EITP_OK) {
@@ -103,7 +103,7 @@ static eitp__jinja_value eitp__chat_value(eitp__jinja *jinja, const eitp__chat_v
     }
 }
 
-/* The variables of a context, in a scope around that of the template. */
+/* Sets the variables of a context, in a scope around the template's. */
 static void eitp__chat_set_context(eitp__jinja_evaluator *evaluator, const eitp__chat_context *context) {
     eitp__jinja *jinja = evaluator->jinja;
     const eitp_json *member = context->object ? context->object->first_child : NULL;

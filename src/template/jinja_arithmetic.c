@@ -71,7 +71,7 @@ static eitp__jinja_value eitp__jinja_integers(eitp__jinja *jinja, int operation,
     }
 }
 
-/* The remainder of floats, with the sign of the divisor. */
+/* Returns the remainder of floats, with the sign of the divisor. */
 static double eitp__jinja_float_modulo(double a, double b) {
     const double rest = fmod(a, b);
     if (rest == 0)
@@ -120,7 +120,7 @@ static eitp__jinja_value eitp__jinja_concatenate(eitp__jinja *jinja, const eitp_
     return eitp__jinja_list_value(a->kind, list);
 }
 
-/* A string, list or tuple `times` times. */
+/* Repeats a string, list or tuple `times` times. */
 static eitp__jinja_value eitp__jinja_repeat(eitp__jinja *jinja, const eitp__jinja_value *value, int64_t times) {
     const size_t mark = jinja->text.size;
     const int is_text = value->kind == EITP__JINJA_STRING;

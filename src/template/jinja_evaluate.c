@@ -5,13 +5,13 @@
 #include "template/jinja_print.h"
 #include "template/jinja_strings.h"
 
-/* What a macro is when it is called. */
+/* A macro value. */
 typedef struct eitp__jinja_macro {
     const eitp__jinja_node *node;
-    eitp__jinja_scope *scope; /* in which it was defined */
+    eitp__jinja_scope *scope; /* scope of the definition */
 } eitp__jinja_macro;
 
-/* How statements end. */
+/* Results of executing statements. */
 enum { EITP__JINJA_DONE, EITP__JINJA_BROKEN, EITP__JINJA_CONTINUED };
 
 static eitp__jinja_value eitp__jinja_evaluate(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node);
@@ -52,7 +52,7 @@ EITP__PRIVATE void eitp__jinja_assign(eitp__jinja_evaluator *evaluator, const ch
     variable->value = *value;
 }
 
-/* Enters a scope within `parent`. Returns the one to go back to, NULL after a failure. */
+/* Enters a scope within `parent`. Returns the scope to restore, or NULL after a failure. */
 static eitp__jinja_scope *eitp__jinja_enter_scope(eitp__jinja_evaluator *evaluator, eitp__jinja_scope *parent) {
     eitp__jinja_scope *scope = (eitp__jinja_scope *)eitp__jinja_take(evaluator->jinja, sizeof *scope);
     eitp__jinja_scope *outer = evaluator->scope;
@@ -104,7 +104,7 @@ static void eitp__jinja_add_span(eitp__jinja_evaluator *evaluator, int kind, siz
     span->end = eitp__jinja_written(evaluator);
 }
 
-/* From here on, output belongs to `message`. */
+/* Assigns the output from here on to `message`. */
 static void eitp__jinja_switch_message(eitp__jinja_evaluator *evaluator, size_t message) {
     if (evaluator->captures || evaluator->message == message)
         return;
@@ -114,7 +114,7 @@ static void eitp__jinja_switch_message(eitp__jinja_evaluator *evaluator, size_t 
     evaluator->message_begin = eitp__jinja_written(evaluator);
 }
 
-/* The message that an element of a loop is, or has among its own elements; SIZE_MAX if there is none. */
+/* Returns the message that a loop element is or contains, or SIZE_MAX. */
 static size_t eitp__jinja_message_of(const eitp__jinja_value *value) {
     if (value->kind == EITP__JINJA_DICT && value->as.dict->message)
         return value->as.dict->message - 1;
@@ -125,7 +125,7 @@ static size_t eitp__jinja_message_of(const eitp__jinja_value *value) {
     return SIZE_MAX;
 }
 
-/* Executes statements in a scope of their own, and returns what they print. */
+/* Executes statements in a new scope, and returns their output. */
 static eitp__jinja_value eitp__jinja_capture(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *body,
                                              eitp__jinja_scope *parent) {
     const size_t mark = evaluator->jinja->text.size;
@@ -187,7 +187,7 @@ static eitp__jinja_value eitp__jinja_make_dict(eitp__jinja *jinja, const eitp__j
     }
     for (size_t i = 0; kind == EITP__JINJA_NAMESPACE && dict && i < dict->count; i++)
         if (dict->entries[i].key.size && dict->entries[i].key.as.text[0] == '_')
-            return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "names in a namespace must not begin with '_'");
+            return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "names in a namespace must not start with '_'");
     if (!dict)
         return made;
     made.kind = kind;
@@ -245,7 +245,7 @@ static eitp__jinja_value eitp__jinja_evaluate_name(eitp__jinja_evaluator *evalua
 
 /* ---- calls ---- */
 
-/* Makes room for `more` elements of an array of the rendering. Returns 0 after a failure. */
+/* Grows an array of the rendering for `more` elements. Returns 0 after a failure. */
 static int eitp__jinja_make_room(eitp__jinja *jinja, void **array, size_t count, size_t more, size_t size) {
     void *larger = eitp__jinja_take(jinja, (count + more + 1) * size);
     if (larger && count)
@@ -292,7 +292,7 @@ static int eitp__jinja_evaluate_arguments(eitp__jinja_evaluator *evaluator, cons
     size_t count = 0, named = 0;
     memset(arguments, 0, sizeof *arguments);
     for (const eitp__jinja_node *node = first; node; node = node->next) {
-        count += node->kind != EITP__JINJA_NODE_KEYWORD; /* of SPREADs, that is too many */
+        count += node->kind != EITP__JINJA_NODE_KEYWORD; /* an upper bound, as it includes SPREADs */
         named += node->kind == EITP__JINJA_NODE_KEYWORD;
     }
     if (count)
@@ -314,7 +314,7 @@ static int eitp__jinja_evaluate_arguments(eitp__jinja_evaluator *evaluator, cons
     return evaluator->jinja->status == EITP_OK;
 }
 
-/* The argument of a parameter; NULL if it was not passed. */
+/* Returns the argument of a parameter, or NULL if it was not passed. */
 static const eitp__jinja_value *eitp__jinja_macro_argument(const eitp__jinja_arguments *arguments, size_t index,
                                                            const eitp__jinja_node *parameter) {
     if (index < arguments->count)
@@ -344,7 +344,7 @@ static void eitp__jinja_bind_macro(eitp__jinja_evaluator *evaluator, const eitp_
                          macro->size < 100 ? (int)macro->size : 100, macro->text);
 }
 
-/* Calls a macro, which prints; `caller` is what a call block passes, or NULL. */
+/* Calls a macro, which prints. `caller` is the macro that a call block passes, or NULL. */
 static void eitp__jinja_call_macro(eitp__jinja_evaluator *evaluator, const eitp__jinja_macro *macro,
                                    const eitp__jinja_arguments *arguments, const eitp__jinja_value *caller) {
     const eitp__jinja_value missing = eitp__jinja_undefined(EITP__JINJA_VARIABLE, "caller", 6);
@@ -388,7 +388,7 @@ static eitp__jinja_value eitp__jinja_evaluate_call(eitp__jinja_evaluator *evalua
     }
 }
 
-/* Filters and tests. */
+/* Evaluates filters and tests. */
 static eitp__jinja_value eitp__jinja_evaluate_function(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
     const eitp__jinja_value value = eitp__jinja_evaluate(evaluator, node->first);
     eitp__jinja_arguments arguments;
@@ -478,7 +478,7 @@ static int eitp__jinja_compare(eitp__jinja *jinja, int operation, const eitp__ji
                                          : order >= 0;
 }
 
-/* a < b < c is a < b and b < c. */
+/* Evaluates a < b < c as a < b and b < c. */
 static eitp__jinja_value eitp__jinja_evaluate_compare(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
     eitp__jinja_value left = eitp__jinja_evaluate(evaluator, node->first);
     for (const eitp__jinja_node *link = node->second; link && evaluator->jinja->status == EITP_OK; link = link->next) {
@@ -491,7 +491,7 @@ static eitp__jinja_value eitp__jinja_evaluate_compare(eitp__jinja_evaluator *eva
     return eitp__jinja_boolean(1);
 }
 
-/* The first operand that decides, or the last. */
+/* Returns the first operand that decides, or the last one. */
 static eitp__jinja_value eitp__jinja_evaluate_logic(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
     const int decides = node->kind == EITP__JINJA_NODE_OR;
     eitp__jinja_value value = eitp__jinja_none();
@@ -581,7 +581,7 @@ static int eitp__jinja_execute_data(eitp__jinja_evaluator *evaluator, const eitp
     return EITP__JINJA_DONE;
 }
 
-/* Prints a value. A macro prints directly, so that what it prints has a place in the output. */
+/* Prints a value. A macro call prints directly, so that the position of its output is known. */
 static int eitp__jinja_execute_output(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
     eitp__jinja *jinja = evaluator->jinja;
     const size_t mark = jinja->text.size;
@@ -624,7 +624,7 @@ static int eitp__jinja_execute_if(eitp__jinja_evaluator *evaluator, const eitp__
     return EITP__JINJA_DONE;
 }
 
-/* Assigns a value to a name, or its elements to several. */
+/* Assigns a value to a name, or its elements to several names. */
 static void eitp__jinja_assign_target(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *target,
                                       const eitp__jinja_value *value) {
     const eitp__jinja_list *list;
@@ -649,7 +649,7 @@ static eitp__jinja_value eitp__jinja_loop_variable(eitp__jinja_loop *loop) {
     return value;
 }
 
-/* The elements for which the condition of a loop holds. */
+/* Returns the elements for which the condition of a loop is true. */
 static const eitp__jinja_list *eitp__jinja_loop_elements(eitp__jinja_evaluator *evaluator,
                                                          const eitp__jinja_node *node) {
     const eitp__jinja_value iterable = eitp__jinja_evaluate(evaluator, node->second);
@@ -710,7 +710,7 @@ static int eitp__jinja_execute_for(eitp__jinja_evaluator *evaluator, const eitp_
         is_done |= end == EITP__JINJA_DONE;
     }
     evaluator->scope = outer;
-    /* As in jinja2, `else` is for loops without an iteration that reached the end of the body. */
+    /* As in jinja2, `else` runs if no iteration reached the end of the body. */
     if (node->other && !is_done && evaluator->jinja->status == EITP_OK) {
         outer = eitp__jinja_enter_scope(evaluator, evaluator->scope);
         if (!outer)
@@ -732,7 +732,7 @@ static void eitp__jinja_assign_member(eitp__jinja_evaluator *evaluator, const ei
                          "cannot assign an attribute of a value of type %s: it must be a namespace",
                          eitp__jinja_type_name(&holder));
     else if (key.as.text[0] == '_')
-        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT, "names in a namespace must not begin with '_'");
+        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT, "names in a namespace must not start with '_'");
     else
         eitp__jinja_put(evaluator->jinja, holder.as.dict, &key, value);
 }
@@ -781,7 +781,7 @@ static int eitp__jinja_execute_with(eitp__jinja_evaluator *evaluator, const eitp
     inner = evaluator->scope;
     for (const eitp__jinja_node *set = node->first; set && evaluator->jinja->status == EITP_OK; set = set->next) {
         eitp__jinja_value value;
-        evaluator->scope = outer; /* values do not see the names */
+        evaluator->scope = outer; /* values cannot refer to the new names */
         value = eitp__jinja_evaluate(evaluator, set->second);
         evaluator->scope = inner;
         eitp__jinja_assign_target(evaluator, set->first, &value);
@@ -791,7 +791,7 @@ static int eitp__jinja_execute_with(eitp__jinja_evaluator *evaluator, const eitp
     return end;
 }
 
-/* A macro that sees this scope. */
+/* Creates a macro that can access this scope. */
 static eitp__jinja_value eitp__jinja_make_macro(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
     eitp__jinja_macro *macro = (eitp__jinja_macro *)eitp__jinja_take(evaluator->jinja, sizeof *macro);
     eitp__jinja_value value = eitp__jinja_none();

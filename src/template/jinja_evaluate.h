@@ -1,12 +1,12 @@
-/* Executes the tree of a chat template. */
+/* Execution of a chat template's tree. */
 #ifndef EITP_JINJA_EVALUATE_H
 #define EITP_JINJA_EVALUATE_H
 
 #include "template/chat_template.h"
 #include "template/jinja_parser.h"
 
-/* Levels of expressions, statements and macros being evaluated in each other: with the deepest values they need some
-   45 KiB of stack. */
+/* Maximum nesting of expressions, statements and macros during evaluation. With the deepest values they need about 45
+   KiB of stack. */
 enum { EITP__JINJA_EVALUATE_DEPTH = 100 };
 
 typedef struct eitp__jinja_scope {
@@ -20,13 +20,13 @@ typedef struct eitp__jinja_evaluator {
     eitp__jinja *jinja;
     eitp__jinja_scope *scope;
     int depth;
-    int captures; /* blocks and macros around it whose output becomes a value */
+    int captures; /* enclosing blocks and macros whose output becomes a value */
     eitp__jinja_value captured;
     eitp__buffer *output;
-    size_t output_begin; /* its size before the rendering */
+    size_t output_begin; /* size of the output before the rendering */
     size_t output_limit;
-    size_t message;       /* whose output this is; SIZE_MAX: none */
-    size_t message_begin; /* in the output */
+    size_t message;       /* message that the current output belongs to; SIZE_MAX: none */
+    size_t message_begin; /* offset of its span in the output */
     eitp__chat_spans *spans;
 } eitp__jinja_evaluator;
 

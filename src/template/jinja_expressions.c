@@ -141,7 +141,7 @@ static int eitp__jinja_read_code(const char *text, size_t size, size_t digits, u
     return 1;
 }
 
-/* Decodes the escape after a backslash. Returns its length in the source, 0 if it is none or invalid. */
+/* Decodes the escape after a backslash. Returns its length in the source, or 0 if it is not a valid escape. */
 static size_t eitp__jinja_read_escape(const char *text, size_t size, char *out, size_t *written) {
     static const char letters[] = "abfnrtv\\'\"", values[] = "\a\b\f\n\r\t\v\\'\"";
     static const struct {
@@ -172,7 +172,7 @@ static size_t eitp__jinja_read_escape(const char *text, size_t size, char *out, 
     return 0;
 }
 
-/* The content of a string literal. Escapes that Python does not know stay as they are. */
+/* Decodes the content of a string literal. Escapes unknown to Python are left unchanged. */
 static void eitp__jinja_read_string(eitp__jinja_parser *parser, const eitp__jinja_token *token,
                                     eitp__jinja_node *node) {
     const char *text = token->text;
@@ -203,7 +203,7 @@ static void eitp__jinja_read_string(eitp__jinja_parser *parser, const eitp__jinj
     node->value = eitp__jinja_string(out, written);
 }
 
-/* Literals that follow each other are one. */
+/* Parses string literals. Adjacent literals are concatenated. */
 static eitp__jinja_node *eitp__jinja_parse_text(eitp__jinja_parser *parser) {
     eitp__jinja_node *node = eitp__jinja_new_node(parser, EITP__JINJA_NODE_CONSTANT);
     if (node)
@@ -262,7 +262,7 @@ static eitp__jinja_node *eitp__jinja_parse_number(eitp__jinja_parser *parser) {
 
 /* ---- lists ---- */
 
-/* Parses expressions up to `end`, which is passed. */
+/* Parses expressions up to and including `end`. */
 static eitp__jinja_node *eitp__jinja_parse_elements(eitp__jinja_parser *parser, int kind, const char *end) {
     eitp__jinja_node *node = eitp__jinja_new_node(parser, kind);
     eitp__jinja_nodes elements = {NULL, NULL};
@@ -315,7 +315,7 @@ static eitp__jinja_node *eitp__jinja_parse_brackets(eitp__jinja_parser *parser) 
     return node;
 }
 
-/* Parses "(...)" after what is called: positional arguments, then KEYWORDs. */
+/* Parses the "(...)" of a call: positional arguments, then KEYWORDs. */
 static eitp__jinja_node *eitp__jinja_parse_arguments(eitp__jinja_parser *parser) {
     eitp__jinja_nodes arguments = {NULL, NULL};
     eitp__jinja_expect(parser, "(");
@@ -413,7 +413,7 @@ static eitp__jinja_node *eitp__jinja_parse_postfix(eitp__jinja_parser *parser, e
     return node;
 }
 
-/* Parses a name, which may have dots, of a filter or test, and finds it. */
+/* Parses the name of a filter or test, which may contain dots, and finds it. */
 static void eitp__jinja_parse_function(eitp__jinja_parser *parser, eitp__jinja_node *node, int is_filter) {
     const eitp__jinja_token name = parser->token;
     if (!node || parser->status != EITP_OK)
@@ -438,7 +438,7 @@ EITP__PRIVATE eitp__jinja_node *eitp__jinja_parse_filter(eitp__jinja_parser *par
     return node;
 }
 
-/* Parses a test after `is`. Its argument may be without brackets. */
+/* Parses a test after `is`. Parentheses around its argument are optional. */
 static eitp__jinja_node *eitp__jinja_parse_test(eitp__jinja_parser *parser, eitp__jinja_node *value) {
     const int is_negated = eitp__jinja_accept(parser, "not");
     eitp__jinja_node *node = eitp__jinja_wrap(parser, EITP__JINJA_NODE_TEST, value);
@@ -507,7 +507,7 @@ static eitp__jinja_node *eitp__jinja_parse_primary(eitp__jinja_parser *parser) {
     return NULL;
 }
 
-/* An operand with its signs, and with filters and tests unless a sign precedes it. */
+/* Parses an operand with its signs. Filters and tests apply to the signed operand, so none are parsed after a sign. */
 static eitp__jinja_node *eitp__jinja_parse_unary(eitp__jinja_parser *parser, int with_filters) {
     eitp__jinja_node *node;
     const int is_negative = eitp__jinja_at_operator(parser, "-"), depth = parser->depth;
@@ -538,7 +538,7 @@ static eitp__jinja_node *eitp__jinja_parse_unary(eitp__jinja_parser *parser, int
 typedef struct eitp__jinja_operator {
     const char *text;
     int level;
-    int kind; /* of the node that it makes */
+    int kind; /* kind of the resulting node */
     int operation;
 } eitp__jinja_operator;
 
@@ -563,7 +563,7 @@ static const eitp__jinja_operator eitp__jinja_operators[] = {
     {"**", EITP__JINJA_LEVEL_POWER, EITP__JINJA_NODE_CHAIN, EITP__JINJA_POWER},
 };
 
-/* The operator that is next, if it binds at least as much as `level`. */
+/* Returns the next operator if it binds at least as tightly as `level`. */
 static const eitp__jinja_operator *eitp__jinja_next_operator(const eitp__jinja_parser *parser, int level) {
     for (size_t i = 0; i < EITP__COUNT(eitp__jinja_operators); i++) {
         const eitp__jinja_operator *entry = &eitp__jinja_operators[i];
@@ -580,7 +580,7 @@ static const eitp__jinja_operator *eitp__jinja_next_operator(const eitp__jinja_p
     return NULL;
 }
 
-/* The operators of one level, and their right operands, are one node: a chain does not make the tree deep. */
+/* Parses operators of one level and their right operands into one node, so that a chain does not deepen the tree. */
 static eitp__jinja_node *eitp__jinja_parse_chain(eitp__jinja_parser *parser, eitp__jinja_node *first,
                                                  const eitp__jinja_operator *entry) {
     const int level = entry->level, kind = entry->kind;
@@ -608,7 +608,7 @@ static eitp__jinja_node *eitp__jinja_parse_chain(eitp__jinja_parser *parser, eit
     return parser->status == EITP_OK ? node : NULL;
 }
 
-/* An expression whose operators bind at least as much as `level`. */
+/* Parses an expression whose operators bind at least as tightly as `level`. */
 static eitp__jinja_node *eitp__jinja_parse_level(eitp__jinja_parser *parser, int level) {
     const eitp__jinja_operator *entry;
     const int depth = parser->depth;

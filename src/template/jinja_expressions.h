@@ -1,11 +1,11 @@
-/* The parser's state, and expressions: what a template has between {{ and }}, and within its statements. */
+/* The parser's state, and expressions: the content of {{ }} and operands of statements. */
 #ifndef EITP_JINJA_EXPRESSIONS_H
 #define EITP_JINJA_EXPRESSIONS_H
 
 #include "template/jinja_lexer.h"
 #include "template/jinja_parser.h"
 
-/* Levels of operators, from those that bind least. */
+/* Levels of operators, from the weakest binding. */
 enum {
     EITP__JINJA_LEVEL_OR = 1,
     EITP__JINJA_LEVEL_AND,
@@ -20,12 +20,12 @@ enum {
 
 typedef struct eitp__jinja_parser {
     eitp__jinja_lexer lexer;
-    eitp__jinja_token token; /* the next one */
+    eitp__jinja_token token; /* next token */
     eitp__jinja_memory *memory;
     eitp_error *error;
-    eitp_status status; /* of the first failure */
+    eitp_status status; /* status of the first failure */
     int depth;
-    int loops; /* around this statement, within its macro */
+    int loops; /* enclosing loops of this statement, within its macro */
     int uses_caller;
 } eitp__jinja_parser;
 
@@ -34,11 +34,11 @@ typedef struct eitp__jinja_nodes {
     eitp__jinja_node *first, *last;
 } eitp__jinja_nodes;
 
-/* Records a failure at the next token, whose message has a text in quotes, unless there was one before. */
+/* Records a failure at the next token, unless one was recorded before. The message quotes a part of the template. */
 EITP__PRIVATE void eitp__jinja_parse_fail(eitp__jinja_parser *parser, eitp_status status, const char *before,
                                           const char *text, size_t size, const char *after);
 
-/* Records that the next token is not what is expected. */
+/* Records that the next token is not the expected one. */
 EITP__PRIVATE void eitp__jinja_unexpected(eitp__jinja_parser *parser, const char *expected);
 
 /* Reads the next token. */
@@ -49,40 +49,40 @@ EITP__PRIVATE int eitp__jinja_at_operator(const eitp__jinja_parser *parser, cons
 
 EITP__PRIVATE int eitp__jinja_at_word(const eitp__jinja_parser *parser, const char *text);
 
-/* Passes an operator or a word if it is next. */
+/* Skips an operator or a word if it is next. */
 EITP__PRIVATE int eitp__jinja_accept(eitp__jinja_parser *parser, const char *text);
 
-/* Passes an operator or a word, which must be next. */
+/* Skips an operator or a word, which must be next. */
 EITP__PRIVATE void eitp__jinja_expect(eitp__jinja_parser *parser, const char *text);
 
-/* The token after the next one. */
+/* Returns the token after the next one. */
 EITP__PRIVATE eitp__jinja_token eitp__jinja_look(const eitp__jinja_parser *parser);
 
-/* A new node at the next token. NULL after a failure. */
+/* Creates a node at the next token. Returns NULL after a failure. */
 EITP__PRIVATE eitp__jinja_node *eitp__jinja_new_node(eitp__jinja_parser *parser, int kind);
 
-/* The same with a first part; NULL if that is missing. */
+/* Creates a node with a first part. Returns NULL if that is NULL. */
 EITP__PRIVATE eitp__jinja_node *eitp__jinja_wrap(eitp__jinja_parser *parser, int kind, eitp__jinja_node *first);
 
 /* Adds a node to a list. */
 EITP__PRIVATE void eitp__jinja_append(eitp__jinja_nodes *nodes, eitp__jinja_node *node);
 
-/* Enters a level of what contains itself. Returns 0 if there are too many. */
+/* Enters a level of nesting. Returns 0 if there are too many. */
 EITP__PRIVATE int eitp__jinja_enter(eitp__jinja_parser *parser);
 
-/* Takes the next token, a name, as the node's text. */
+/* Stores the next token, a name, as the node's text. */
 EITP__PRIVATE void eitp__jinja_take_name(eitp__jinja_parser *parser, eitp__jinja_node *node);
 
-/* Whether nothing follows a comma in a tuple. */
+/* True if nothing follows a comma in a tuple. */
 EITP__PRIVATE int eitp__jinja_tuple_ends(const eitp__jinja_parser *parser);
 
-/* An expression, or a tuple if a comma follows; conditions only if `level` is 0. */
+/* Parses an expression, or a tuple if a comma follows. Conditions are allowed only if `level` is 0. */
 EITP__PRIVATE eitp__jinja_node *eitp__jinja_parse_tuple(eitp__jinja_parser *parser, int level);
 
-/* A filter, after its bar, of a value. */
+/* Parses a filter of a value, after its bar. */
 EITP__PRIVATE eitp__jinja_node *eitp__jinja_parse_filter(eitp__jinja_parser *parser, eitp__jinja_node *value);
 
-/* An expression, with conditions. */
+/* Parses an expression, including conditions. */
 EITP__PRIVATE eitp__jinja_node *eitp__jinja_parse_expression(eitp__jinja_parser *parser);
 
 #endif

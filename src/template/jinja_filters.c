@@ -9,7 +9,7 @@
 
 /* ---- text ---- */
 
-/* A filter of the value as text. */
+/* A filter that applies to the value as text. */
 #define EITP__JINJA_TEXT_FILTER(name, expression)                                                                      \
     static eitp__jinja_value eitp__jinja_filter_##name(eitp__jinja *jinja, const eitp__jinja_call *call) {             \
         const eitp__jinja_value text = eitp__jinja_to_string(jinja, &call->self);                                      \
@@ -114,7 +114,7 @@ static eitp__jinja_value eitp__jinja_filter_tojson(eitp__jinja *jinja, const eit
 
 /* ---- numbers ---- */
 
-/* Reads digits of a base, with single underscores between them. Returns 0 unless they are all of the text. */
+/* Reads digits of a base, with single underscores between them. Returns 0 unless the whole text is a number. */
 static int eitp__jinja_read_integer(const eitp__jinja_value *text, int base, int64_t *value) {
     size_t at = 0;
     int is_negative = 0, seen = 0;
@@ -137,7 +137,7 @@ static int eitp__jinja_read_integer(const eitp__jinja_value *text, int base, int
     return seen;
 }
 
-/* float(text). Returns 0 if it is not a number. */
+/* Evaluates float(text). Returns 0 if it is not a number. */
 static int eitp__jinja_read_float(const eitp__jinja_value *text, double *number) {
     char plain[64];
     size_t size = 0, at = text->size && text->as.text[0] == '+' ? 1 : 0;
@@ -215,7 +215,7 @@ static eitp__jinja_value eitp__jinja_filter_abs(eitp__jinja *jinja, const eitp__
     return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "'abs' requires a number");
 }
 
-/* Python's round: to the nearest decimal, or to the even one of two that are as near. */
+/* Rounds like Python's round: to the nearest decimal, ties to even. */
 static double eitp__jinja_round_float(double number, int precision) {
     char text[400];
     double rounded = number;
@@ -288,7 +288,7 @@ static eitp__jinja_value eitp__jinja_filter_first(eitp__jinja *jinja, const eitp
     static const char message[] = "no first item, the sequence is empty";
     const eitp__jinja_list *list;
     if (call->self.kind == EITP__JINJA_GENERATOR && call->self.as.list->count) {
-        eitp__jinja_list *rest = call->self.as.list; /* the others can still be read */
+        eitp__jinja_list *rest = call->self.as.list; /* the remaining elements can still be read */
         rest->count -= !rest->is_read;
         rest->capacity = rest->count;
         if (!rest->is_read)
@@ -314,7 +314,7 @@ static eitp__jinja_value eitp__jinja_filter_list(eitp__jinja *jinja, const eitp_
     const eitp__jinja_list *list = eitp__jinja_iterate(jinja, &call->self);
     if (!copy || !list)
         return eitp__jinja_none();
-    *copy = *list; /* lists do not change */
+    *copy = *list; /* lists are immutable */
     return eitp__jinja_list_value(EITP__JINJA_LIST, copy);
 }
 
@@ -338,7 +338,7 @@ static eitp__jinja_value eitp__jinja_filter_items(eitp__jinja *jinja, const eitp
     return eitp__jinja_list_value(EITP__JINJA_GENERATOR, eitp__jinja_items(jinja, call->self.as.dict));
 }
 
-/* The element at a path such as "function.name"; parts that are numbers are indices. */
+/* Returns the element at a path such as "function.name". Numeric parts are indices. */
 static eitp__jinja_value eitp__jinja_at_path(eitp__jinja *jinja, const eitp__jinja_value *value,
                                              const eitp__jinja_value *path, const eitp__jinja_value *missing) {
     eitp__jinja_value element = *value;
@@ -382,7 +382,7 @@ static eitp__jinja_value eitp__jinja_filter_join(eitp__jinja *jinja, const eitp_
 
 /* ---- order ---- */
 
-/* What values are compared by: an attribute, in lower case unless `is_exact`. */
+/* Returns the sort key of a value: an attribute, in lower case unless `is_exact`. */
 static eitp__jinja_value eitp__jinja_sort_key(eitp__jinja *jinja, const eitp__jinja_value *value,
                                               const eitp__jinja_value *attribute, int is_exact) {
     const eitp__jinja_value missing = eitp__jinja_none();
@@ -392,7 +392,7 @@ static eitp__jinja_value eitp__jinja_sort_key(eitp__jinja *jinja, const eitp__ji
     return key.kind == EITP__JINJA_STRING && !is_exact ? eitp__jinja_change_case(jinja, &key, EITP__JINJA_LOWER) : key;
 }
 
-/* Merges two sorted runs of `from`, which are [begin, middle) and [middle, end), into `to`. */
+/* Merges two sorted runs of `from`, [begin, middle) and [middle, end), into `to`. */
 static void eitp__jinja_merge(eitp__jinja *jinja, const eitp__jinja_entry *from, eitp__jinja_entry *to, size_t begin,
                               size_t middle, size_t end, int sign) {
     size_t left = begin, right = middle;
@@ -404,7 +404,7 @@ static void eitp__jinja_merge(eitp__jinja *jinja, const eitp__jinja_entry *from,
     }
 }
 
-/* Sorts entries by their keys; equal ones keep their order. Returns them, or NULL after a failure. */
+/* Sorts entries by their keys; the sort is stable. Returns them, or NULL after a failure. */
 static eitp__jinja_entry *eitp__jinja_sort_entries(eitp__jinja *jinja, eitp__jinja_entry *entries, size_t count,
                                                    int is_reverse) {
     eitp__jinja_entry *other = (eitp__jinja_entry *)eitp__jinja_take(jinja, (count ? count : 1) * sizeof *other);
@@ -421,7 +421,7 @@ static eitp__jinja_entry *eitp__jinja_sort_entries(eitp__jinja *jinja, eitp__jin
     return jinja->status == EITP_OK ? entries : NULL;
 }
 
-/* Sorts values by what eitp__jinja_sort_key returns. */
+/* Sorts values by eitp__jinja_sort_key. */
 static eitp__jinja_value eitp__jinja_sort_values(eitp__jinja *jinja, const eitp__jinja_list *list,
                                                  const eitp__jinja_value *attribute, int is_exact, int is_reverse) {
     const size_t count = list ? list->count : 0;
@@ -460,7 +460,7 @@ static eitp__jinja_value eitp__jinja_filter_dictsort(eitp__jinja *jinja, const e
                                    eitp__jinja_true_argument(&call->slots[2], 0));
 }
 
-/* The first of the smallest values, or of the largest if `sign` is -1. */
+/* Returns the first of the smallest values, or of the largest if `sign` is -1. */
 static eitp__jinja_value eitp__jinja_extreme(eitp__jinja *jinja, const eitp__jinja_call *call, int sign) {
     static const char message[] = "no aggregated item, the sequence is empty";
     const eitp__jinja_list *list = eitp__jinja_iterate(jinja, &call->self);
@@ -522,7 +522,7 @@ static eitp__jinja_value eitp__jinja_filter_sum(eitp__jinja *jinja, const eitp__
 
 /* ---- filters that apply others ---- */
 
-/* The arguments after the first `count`. */
+/* Returns the arguments after the first `count`. */
 static eitp__jinja_arguments eitp__jinja_rest(const eitp__jinja_arguments *arguments, size_t count) {
     eitp__jinja_arguments rest = *arguments;
     if (count) {
@@ -532,7 +532,7 @@ static eitp__jinja_arguments eitp__jinja_rest(const eitp__jinja_arguments *argum
     return rest;
 }
 
-/* The elements of a value; none of a false one. */
+/* Returns the elements of a value, or none if it is false. */
 static const eitp__jinja_list *eitp__jinja_elements(eitp__jinja *jinja, const eitp__jinja_value *value) {
     return eitp__jinja_is_true(value) ? eitp__jinja_iterate(jinja, value) : eitp__jinja_new_list(jinja, 0);
 }
@@ -581,7 +581,7 @@ static eitp__jinja_value eitp__jinja_filter_map(eitp__jinja *jinja, const eitp__
     return eitp__jinja_list_value(EITP__JINJA_GENERATOR, mapped);
 }
 
-/* The elements of which a test, of the element or of an attribute, has the result `wanted`. */
+/* Returns the elements for which a test, of the element or of an attribute, has the result `wanted`. */
 static eitp__jinja_value eitp__jinja_choose(eitp__jinja *jinja, const eitp__jinja_call *call, int by_attribute,
                                             int wanted) {
     const eitp__jinja_arguments *arguments = call->arguments;

@@ -79,7 +79,7 @@ static int eitp__jinja_at(const eitp__jinja_lexer *lexer, size_t at, const char 
     return at <= lexer->size && size <= lexer->size - at && !memcmp(lexer->text + at, text, size);
 }
 
-/* Passes the end of a tag, whose `sign` is in front of it, and the whitespace that goes with it. */
+/* Skips the end of a tag, with `sign` before it, and the whitespace that it strips. */
 static void eitp__jinja_pass_end(eitp__jinja_lexer *lexer, char sign, int trims) {
     lexer->at += sign ? 3 : 2;
     if (sign == '-')
@@ -89,7 +89,7 @@ static void eitp__jinja_pass_end(eitp__jinja_lexer *lexer, char sign, int trims)
     lexer->line_starting = lexer->text[lexer->at - 1] == '\n';
 }
 
-/* Length of the data before a tag with this sign. */
+/* Returns the length of the data before a tag with this sign. */
 static size_t eitp__jinja_strip_before(const eitp__jinja_lexer *lexer, const char *data, size_t size, char sign,
                                        int is_output) {
     size_t line = size;
@@ -108,7 +108,7 @@ static char eitp__jinja_sign(const eitp__jinja_lexer *lexer, size_t at) {
     return at < lexer->size && (lexer->text[at] == '-' || lexer->text[at] == '+') ? lexer->text[at] : 0;
 }
 
-/* If a block with only this word begins at `at`, returns the offset of its "%}" or "-%}", otherwise 0. */
+/* If a block with only this word starts at `at`, returns the offset of its "%}" or "-%}", otherwise 0. */
 static size_t eitp__jinja_word_block(const eitp__jinja_lexer *lexer, size_t at, const char *word) {
     eitp__jinja_lexer probe = *lexer;
     probe.at = at + 2 + (eitp__jinja_sign(lexer, at + 2) ? 1 : 0);
@@ -123,7 +123,7 @@ static size_t eitp__jinja_word_block(const eitp__jinja_lexer *lexer, size_t at, 
                : 0;
 }
 
-/* Passes a comment, at its beginning. */
+/* Skips a comment, from its start. */
 static eitp_status eitp__jinja_pass_comment(eitp__jinja_lexer *lexer, eitp_error *error) {
     const size_t start = lexer->at + 2 + (eitp__jinja_sign(lexer, lexer->at + 2) ? 1 : 0);
     for (size_t at = start; at < lexer->size; at++) {
@@ -137,7 +137,7 @@ static eitp_status eitp__jinja_pass_comment(eitp__jinja_lexer *lexer, eitp_error
     return eitp__jinja_fail_at(error, EITP_ERROR_FORMAT, lexer->text, lexer->at, "unclosed comment");
 }
 
-/* Reads the data between {% raw %} and {% endraw %}; `end` is the end of the first. */
+/* Reads the data between {% raw %} and {% endraw %}. `end` is the offset of the end of {% raw %}. */
 static eitp_status eitp__jinja_read_raw(eitp__jinja_lexer *lexer, size_t end, eitp__jinja_token *token,
                                         eitp_error *error) {
     const size_t begin = lexer->at;
@@ -157,7 +157,7 @@ static eitp_status eitp__jinja_read_raw(eitp__jinja_lexer *lexer, size_t end, ei
     return eitp__jinja_fail_at(error, EITP_ERROR_FORMAT, lexer->text, begin, "'raw' has no 'endraw'");
 }
 
-/* The offset of the next "{%", "{{" or "{#", or the size. */
+/* Returns the offset of the next "{%", "{{" or "{#", or the size. */
 static size_t eitp__jinja_find_tag(const eitp__jinja_lexer *lexer) {
     for (size_t at = lexer->at; at + 1 < lexer->size; at++)
         if (lexer->text[at] == '{' && strchr("%{#", lexer->text[at + 1]) && lexer->text[at + 1])
@@ -165,7 +165,7 @@ static size_t eitp__jinja_find_tag(const eitp__jinja_lexer *lexer) {
     return lexer->size;
 }
 
-/* Reads data, or begins a tag. */
+/* Reads data, or opens a tag. */
 static eitp_status eitp__jinja_read_outside(eitp__jinja_lexer *lexer, eitp__jinja_token *token, eitp_error *error) {
     while (lexer->at < lexer->size) {
         const size_t at = lexer->at_tag ? lexer->at : eitp__jinja_find_tag(lexer);
@@ -209,7 +209,7 @@ static eitp_status eitp__jinja_read_outside(eitp__jinja_lexer *lexer, eitp__jinj
     return EITP_OK;
 }
 
-/* Ends the tag if its end is here. */
+/* Closes the tag if its end is here. */
 static int eitp__jinja_read_end(eitp__jinja_lexer *lexer, eitp__jinja_token *token) {
     const int is_block = lexer->state == EITP__JINJA_BLOCK_BEGIN;
     char sign = eitp__jinja_sign(lexer, lexer->at);
@@ -228,13 +228,13 @@ static int eitp__jinja_is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* Bytes of characters beyond ASCII are taken for letters. */
+/* True for word characters. Bytes of non-ASCII characters count as letters. */
 static int eitp__jinja_is_word(char c) {
     return eitp__jinja_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
            (unsigned char)c >= 0x80;
 }
 
-/* Length of digits with single underscores between them at `at`. */
+/* Returns the length of the digits at `at`, with single underscores between them. */
 static size_t eitp__jinja_digits(const eitp__jinja_lexer *lexer, size_t at) {
     const size_t start = at;
     while (at < lexer->size &&
@@ -244,7 +244,7 @@ static size_t eitp__jinja_digits(const eitp__jinja_lexer *lexer, size_t at) {
     return at - start;
 }
 
-/* Length of the number at `at`: an integer, or a float if it does not follow a dot. */
+/* Returns the length of the number at `at`: an integer, or a float if it does not follow a dot. */
 static size_t eitp__jinja_number_size(const eitp__jinja_lexer *lexer, size_t at) {
     size_t end = at + eitp__jinja_digits(lexer, at), fraction, exponent;
     if (lexer->text[at] == '0' && at + 1 < lexer->size && strchr("xXoObB", lexer->text[at + 1]) &&
@@ -267,7 +267,7 @@ static size_t eitp__jinja_number_size(const eitp__jinja_lexer *lexer, size_t at)
     return end - at;
 }
 
-/* Reads a string literal, at its quotation mark. */
+/* Reads a string literal, from its quotation mark. */
 static eitp_status eitp__jinja_read_text(eitp__jinja_lexer *lexer, eitp__jinja_token *token, eitp_error *error) {
     const char quote = lexer->text[lexer->at];
     size_t at = lexer->at + 1;
@@ -318,7 +318,7 @@ EITP__PRIVATE eitp_status eitp__jinja_lexer_next(eitp__jinja_lexer *lexer, eitp_
     char c;
     if (lexer->state == EITP__JINJA_END)
         return eitp__jinja_read_outside(lexer, token, error);
-    /* The tag may end with whitespace that it strips, so its end comes first. */
+    /* The tag may end with whitespace that it strips, so check for its end first. */
     eitp__jinja_skip_space(lexer);
     if (lexer->at >= lexer->size)
         return eitp__jinja_fail_at(error, EITP_ERROR_FORMAT, lexer->text, lexer->size, "unclosed tag");

@@ -1,7 +1,7 @@
 /*
- * Tokens of a chat template: Jinja as jinja2 reads it with trim_blocks and lstrip_blocks, which is how transformers
- * sets it up. A newline after a block or comment is dropped, and so are spaces before one that begins a line; `-` at
- * either end of a tag strips all whitespace there, `+` keeps it.
+ * Tokens of a chat template: Jinja as read by jinja2 with trim_blocks and lstrip_blocks, as configured by transformers.
+ * A newline after a block or comment is dropped, and so are spaces before a block or comment at the start of a line.
+ * `-` at either end of a tag strips all whitespace there; `+` keeps it.
  */
 #ifndef EITP_JINJA_LEXER_H
 #define EITP_JINJA_LEXER_H
@@ -9,7 +9,7 @@
 #include "template/jinja_memory.h"
 
 enum {
-    EITP__JINJA_END = 0, /* of the template */
+    EITP__JINJA_END = 0, /* end of the template */
     EITP__JINJA_DATA = 1,
     EITP__JINJA_OUTPUT_BEGIN = 2,
     EITP__JINJA_OUTPUT_END = 3,
@@ -23,33 +23,33 @@ enum {
 
 typedef struct eitp__jinja_token {
     int kind;
-    size_t offset; /* in the template */
+    size_t offset; /* offset in the template */
     const char *text;
     size_t size;
 } eitp__jinja_token;
 
-/* Brackets that may be open in a tag. */
+/* Maximum number of open brackets in a tag. */
 enum { EITP__JINJA_BRACKETS = 64 };
 
 typedef struct eitp__jinja_lexer {
     const char *text;
     size_t size;
     size_t at;
-    int state;         /* the token that began the tag, or END outside tags */
+    int state;         /* the token that opened the tag, or END outside tags */
     int at_tag;        /* outside tags: the data before the tag at `at` has been returned */
     int line_starting; /* the last match ended with a newline */
     int bracket_count;
-    char brackets[EITP__JINJA_BRACKETS]; /* the ones that close those that are open */
+    char brackets[EITP__JINJA_BRACKETS]; /* closing brackets of those that are open */
 } eitp__jinja_lexer;
 
-/* Line and column of an offset, counted from 1, columns in characters. */
+/* Finds line and column of an offset, counted from 1, columns in characters. */
 EITP__PRIVATE void eitp__jinja_position(const char *text, size_t offset, size_t *line, size_t *column);
 
-/* "chat template, line 2, column 5: " before the formatted message. Returns `status`. */
+/* Prefixes the formatted message with a position such as "chat template, line 2, column 5: ". Returns `status`. */
 EITP__PRIVATE eitp_status eitp__jinja_fail_at(eitp_error *error, eitp_status status, const char *text, size_t offset,
                                               const char *format, ...) EITP__PRINTF(5, 6);
 
-/* Begins with `text`, whose newlines are "\n". It must stay where it is. */
+/* Starts reading `text`, whose newlines are "\n". The text must not move. */
 EITP__PRIVATE void eitp__jinja_lexer_init(eitp__jinja_lexer *lexer, const char *text, size_t size);
 
 /* Reads the next token. */
@@ -57,9 +57,10 @@ EITP__PRIVATE eitp_status eitp__jinja_lexer_next(eitp__jinja_lexer *lexer, eitp_
 
 EITP__PRIVATE int eitp__jinja_is(const eitp__jinja_token *token, int kind, const char *text);
 
-/* Length of the whitespace character of Python's str.isspace at the start of the text; 0 if it begins otherwise. */
+/* Returns the length of the whitespace character (Python's str.isspace) at the start of the text, or 0 if it is another
+   character. */
 EITP__PRIVATE size_t eitp__jinja_space(const char *text, size_t size);
-/* Length of the text without whitespace at its end. */
+/* Returns the length of the text without trailing whitespace. */
 EITP__PRIVATE size_t eitp__jinja_without_space(const char *text, size_t size);
 
 #endif

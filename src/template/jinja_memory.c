@@ -23,7 +23,7 @@ static int eitp__jinja_memory_fits(eitp__jinja_memory *memory, size_t size) {
     return !memory->is_exceeded;
 }
 
-/* A chunk with room for `size` bytes. Large blocks have chunks of their own, behind the one that is being filled. */
+/* Returns a chunk with room for `size` bytes. A large block gets its own chunk, linked behind the one being filled. */
 static eitp__jinja_chunk *eitp__jinja_chunk_for(eitp__jinja_memory *memory, size_t size) {
     const size_t header = (sizeof(eitp__jinja_chunk) + EITP__JINJA_UNIT - 1) / EITP__JINJA_UNIT * EITP__JINJA_UNIT;
     eitp__jinja_chunk *chunk = memory->chunks;

@@ -1,4 +1,4 @@
-/* Memory that is released all at once: of a template's tree, and of the values of one rendering. */
+/* Memory that is released all at once: for a template's tree, and for the values of one rendering. */
 #ifndef EITP_JINJA_MEMORY_H
 #define EITP_JINJA_MEMORY_H
 
@@ -15,13 +15,13 @@ typedef struct eitp__jinja_memory {
     eitp__jinja_chunk *chunks; /* the first one is being filled */
     size_t total;              /* bytes of all chunks */
     size_t limit;
-    int is_exceeded; /* a block did not fit the limit */
+    int is_exceeded; /* a block did not fit within the limit */
 } eitp__jinja_memory;
 
 EITP__PRIVATE void eitp__jinja_memory_init(eitp__jinja_memory *memory, const eitp_host *host, size_t limit);
 EITP__PRIVATE void eitp__jinja_memory_release(eitp__jinja_memory *memory);
 
-/* `size` zeroed bytes; NULL if that exceeds the limit or if out of memory. */
+/* Returns `size` zeroed bytes, or NULL beyond the limit or out of memory. */
 EITP__PRIVATE void *eitp__jinja_memory_take(eitp__jinja_memory *memory, size_t size);
 
 #endif

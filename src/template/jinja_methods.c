@@ -49,7 +49,7 @@ static void eitp__jinja_push_part(eitp__jinja *jinja, eitp__jinja_list *list, co
     eitp__jinja_push(jinja, list, &part);
 }
 
-/* Splits at whitespace; the rest after `limit` words, if it is not negative, keeps its inner and last whitespace. */
+/* Splits at whitespace. After `limit` words, unless negative, the rest keeps its inner and trailing whitespace. */
 static void eitp__jinja_split_words(eitp__jinja *jinja, const eitp__jinja_value *text, int64_t limit,
                                     eitp__jinja_list *list) {
     size_t at = 0, space;
@@ -96,7 +96,7 @@ static eitp__jinja_value eitp__jinja_str_split(eitp__jinja *jinja, const eitp__j
     return eitp__jinja_list_value(EITP__JINJA_LIST, list);
 }
 
-/* Offset of the last `part` that ends at or before `end`; SIZE_MAX if it is missing. */
+/* Returns the offset of the last `part` that ends at or before `end`, or SIZE_MAX if it is missing. */
 static size_t eitp__jinja_search_last(eitp__jinja *jinja, const eitp__jinja_value *text, const eitp__jinja_value *part,
                                       size_t end) {
     if (!eitp__jinja_spend(jinja, 1 + end / 64) || part->size > end)
@@ -108,7 +108,8 @@ static size_t eitp__jinja_search_last(eitp__jinja *jinja, const eitp__jinja_valu
     return SIZE_MAX;
 }
 
-/* Words from the end; the rest before `limit` of them keeps its first and inner whitespace. */
+/* Splits at whitespace from the end. After `limit` words, unless negative, the rest keeps its leading and inner
+   whitespace. */
 static void eitp__jinja_rsplit_words(eitp__jinja *jinja, const eitp__jinja_value *text, int64_t limit,
                                      eitp__jinja_list *list) {
     size_t end = text->size;
@@ -151,7 +152,7 @@ static eitp__jinja_value eitp__jinja_str_rsplit(eitp__jinja *jinja, const eitp__
     return list ? eitp__jinja_reversed(jinja, list, EITP__JINJA_LIST) : eitp__jinja_none();
 }
 
-/* Length of the line break at the start of a text, as str.splitlines has them; otherwise 0. */
+/* Returns the length of the line break, as defined by str.splitlines, at the start of a text, or 0 without one. */
 static size_t eitp__jinja_line_break(const char *text, size_t size) {
     uint32_t c;
     int valid;
@@ -184,7 +185,7 @@ static int eitp__jinja_has_affix(const eitp__jinja_value *text, const eitp__jinj
            !memcmp(text->as.text + (at_end ? text->size - affix->size : 0), affix->as.text, affix->size);
 }
 
-/* startswith and endswith, with a string or a tuple of them. */
+/* Evaluates startswith and endswith, with a string or a tuple of strings. */
 static eitp__jinja_value eitp__jinja_str_affix(eitp__jinja *jinja, const eitp__jinja_call *call, int at_end) {
     const eitp__jinja_value *affix = &call->slots[0];
     if (call->slots[1].kind != EITP__JINJA_MISSING)
@@ -227,7 +228,8 @@ static eitp__jinja_value eitp__jinja_str_replace(eitp__jinja *jinja, const eitp_
                                eitp__jinja_integer_argument(jinja, &call->slots[2], -1));
 }
 
-/* The text between the bounds of find, index and count, which are characters; *skipped: bytes before it. */
+/* Returns the text between the bounds of find, index and count, which are in characters. *skipped is the number of
+   bytes before it. */
 static eitp__jinja_value eitp__jinja_bounded(eitp__jinja *jinja, const eitp__jinja_call *call, size_t *skipped) {
     const int64_t length = (int64_t)eitp__jinja_length(&call->self);
     int64_t bounds[2];
@@ -238,7 +240,7 @@ static eitp__jinja_value eitp__jinja_bounded(eitp__jinja *jinja, const eitp__jin
             bounds[i] = bounds[i] + length < 0 ? 0 : bounds[i] + length;
     }
     if (bounds[0] > length)
-        bounds[0] = length + 1; /* beyond the end nothing is found, not even an empty text */
+        bounds[0] = length + 1; /* beyond the end nothing is found, not even an empty string */
     if (bounds[1] > length)
         bounds[1] = length;
     *skipped = 0;
@@ -249,7 +251,7 @@ static eitp__jinja_value eitp__jinja_bounded(eitp__jinja *jinja, const eitp__jin
                             eitp__jinja_character_offset(jinja, &call->self, (size_t)bounds[1]) - *skipped);
 }
 
-/* Index of the first or last occurrence; -1 if it is missing. */
+/* Returns the index of the first or last occurrence, or -1 if it is missing. */
 static int64_t eitp__jinja_find_index(eitp__jinja *jinja, const eitp__jinja_call *call, int is_last) {
     size_t skipped, found;
     const eitp__jinja_value text = eitp__jinja_bounded(jinja, call, &skipped);
@@ -302,7 +304,7 @@ static eitp__jinja_value eitp__jinja_str_join(eitp__jinja *jinja, const eitp__ji
     return list ? eitp__jinja_join(jinja, list, &call->self, 0) : eitp__jinja_none();
 }
 
-/* partition and rpartition. */
+/* Evaluates partition and rpartition. */
 static eitp__jinja_value eitp__jinja_cut(eitp__jinja *jinja, const eitp__jinja_call *call, int is_last) {
     const eitp__jinja_value *text = &call->self, *separator = &call->slots[0];
     eitp__jinja_list *list = eitp__jinja_new_list(jinja, 3);
@@ -332,7 +334,7 @@ static eitp__jinja_value eitp__jinja_str_rpartition(eitp__jinja *jinja, const ei
     return eitp__jinja_cut(jinja, call, 1);
 }
 
-/* Whether there are characters, and all are of these classes: bits of 1 << EITP__UNICODE_... */
+/* True if there are characters, and all are in these classes: bits of 1 << EITP__UNICODE_... */
 static eitp__jinja_value eitp__jinja_all_of(eitp__jinja *jinja, const eitp__jinja_value *text, unsigned classes) {
     const unsigned char *bytes = (const unsigned char *)text->as.text;
     eitp__jinja_spend(jinja, text->size / 16);
@@ -359,7 +361,7 @@ static eitp__jinja_value eitp__jinja_str_isspace(eitp__jinja *jinja, const eitp_
     return eitp__jinja_all_of(jinja, &call->self, 1u << EITP__UNICODE_SPACE);
 }
 
-/* isdigit, isdecimal and isnumeric, which differ beyond ASCII. */
+/* Evaluates isdigit, isdecimal and isnumeric, which differ beyond ASCII. */
 static eitp__jinja_value eitp__jinja_str_isdigit(eitp__jinja *jinja, const eitp__jinja_call *call) {
     eitp__jinja_spend(jinja, call->self.size / 16);
     for (size_t i = 0; i < call->self.size; i++) {
@@ -372,7 +374,7 @@ static eitp__jinja_value eitp__jinja_str_isdigit(eitp__jinja *jinja, const eitp_
     return eitp__jinja_boolean(call->self.size != 0);
 }
 
-/* isupper and islower. */
+/* Evaluates isupper and islower. */
 static eitp__jinja_value eitp__jinja_is_case(eitp__jinja *jinja, const eitp__jinja_value *text, char first,
                                              char wrong) {
     int found = 0;
@@ -396,7 +398,7 @@ static eitp__jinja_value eitp__jinja_str_islower(eitp__jinja *jinja, const eitp_
     return eitp__jinja_is_case(jinja, &call->self, 'a', 'A');
 }
 
-/* ljust, rjust and zfill. */
+/* Evaluates ljust, rjust and zfill. */
 static eitp__jinja_value eitp__jinja_fill(eitp__jinja *jinja, const eitp__jinja_value *text, int64_t width,
                                           const char *with, int is_left) {
     const size_t mark = jinja->text.size;
@@ -512,7 +514,7 @@ static eitp__jinja_value eitp__jinja_dict_values(eitp__jinja *jinja, const eitp_
 
 static eitp__jinja_value eitp__jinja_copy(eitp__jinja *jinja, const eitp__jinja_call *call) {
     (void)jinja;
-    return call->self; /* neither can be changed */
+    return call->self; /* both are immutable */
 }
 
 static eitp__jinja_value eitp__jinja_list_count(eitp__jinja *jinja, const eitp__jinja_call *call) {
@@ -537,7 +539,7 @@ static eitp__jinja_value eitp__jinja_loop_cycle(eitp__jinja *jinja, const eitp__
     return call->arguments->values[call->self.as.loop->index % call->arguments->count];
 }
 
-/* The sandbox forbids what changes a value. */
+/* Refuses methods that change a value, which the sandbox forbids. */
 static eitp__jinja_value eitp__jinja_unsafe(eitp__jinja *jinja, const eitp__jinja_call *call) {
     (void)call;
     return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "a template cannot change lists and dicts");
@@ -581,7 +583,7 @@ static const eitp__jinja_function eitp__jinja_loop_methods[] = {
     {"changed", "value", 0, NULL},
 };
 
-/* The method of a value with this name; NULL if there is none. */
+/* Returns the method of a value with this name, or NULL if not found. */
 static const eitp__jinja_function *eitp__jinja_method_of(int kind, const char *name, size_t size) {
     switch (kind) {
     case EITP__JINJA_STRING:
@@ -605,7 +607,7 @@ static const eitp__jinja_function *eitp__jinja_method_of(int kind, const char *n
 
 enum { EITP__JINJA_LOOP_ATTRIBUTES = 11 };
 
-/* An attribute of `loop`, by its number in the list below. */
+/* Returns an attribute of `loop`, by its number in the list below. */
 static eitp__jinja_value eitp__jinja_loop_value(const eitp__jinja_loop *loop, int number) {
     static const char first[] = "there is no previous item", last[] = "there is no next item";
     const int64_t index = (int64_t)loop->index, count = (int64_t)loop->list->count;
@@ -636,7 +638,7 @@ static int eitp__jinja_loop_attribute(const char *name, size_t size) {
     return -1;
 }
 
-/* The method `name`, or a member of a namespace or loop; MISSING if there is none. */
+/* Returns the method `name`, or a member of a namespace or loop. MISSING if not found. */
 static eitp__jinja_value eitp__jinja_own_attribute(eitp__jinja *jinja, const eitp__jinja_value *value, const char *name,
                                                    size_t size) {
     const eitp__jinja_function *function = eitp__jinja_method_of(value->kind, name, size);
@@ -682,7 +684,8 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_attribute(eitp__jinja *jinja, const 
     return result;
 }
 
-/* The element of a list or string at an index, which may count from the end; MISSING if there is none. */
+/* Returns the element of a list or string at an index; negative indices count from the end. MISSING if there is
+   none. */
 static eitp__jinja_value eitp__jinja_at_index(eitp__jinja *jinja, const eitp__jinja_value *value, int64_t index) {
     const int is_text = value->kind == EITP__JINJA_STRING;
     const int64_t count = (int64_t)(is_text ? eitp__jinja_length(value) : value->as.list->count);
@@ -726,7 +729,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_element(eitp__jinja *jinja, const ei
 
 /* ---- parts of sequences ---- */
 
-/* A bound of a slice in -1 to `count`, as Python's slice.indices has it. */
+/* Returns a bound of a slice in -1 to `count`, like Python's slice.indices. */
 static int64_t eitp__jinja_slice_bound(eitp__jinja *jinja, const eitp__jinja_value *bound, int64_t missing,
                                        int64_t count, int64_t step) {
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? count - 1 : count;
@@ -739,7 +742,7 @@ static int64_t eitp__jinja_slice_bound(eitp__jinja *jinja, const eitp__jinja_val
     return index < low ? low : index > high ? high : index;
 }
 
-/* Every step-th character of a string. */
+/* Returns every step-th character of a string. */
 static eitp__jinja_value eitp__jinja_slice_text(eitp__jinja *jinja, const eitp__jinja_value *text, int64_t start,
                                                 int64_t stop, int64_t step) {
     const size_t mark = jinja->text.size;

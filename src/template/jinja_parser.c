@@ -1,4 +1,4 @@
-/* Statements: what a template has between {% and %}, and the text around them. */
+/* Statements: the content of {% %}, and the text around them. */
 #include "template/jinja_expressions.h"
 
 static eitp__jinja_node *eitp__jinja_parse_body(eitp__jinja_parser *parser, const char *first_end,
@@ -10,7 +10,7 @@ static void eitp__jinja_end_block(eitp__jinja_parser *parser) {
     eitp__jinja_advance(parser);
 }
 
-/* Parses the statements of a block, to its end, which is passed. */
+/* Parses the statements of a block, up to and including its end. */
 static eitp__jinja_node *eitp__jinja_parse_block(eitp__jinja_parser *parser, const char *end) {
     eitp__jinja_node *body;
     eitp__jinja_end_block(parser);
@@ -41,7 +41,7 @@ static eitp__jinja_node *eitp__jinja_parse_if(eitp__jinja_parser *parser, eitp__
     return node;
 }
 
-/* Passes a name to which a value is assigned. */
+/* Reads a name to which a value is assigned. */
 static void eitp__jinja_take_target(eitp__jinja_parser *parser, eitp__jinja_node *node) {
     static const char *const constants[] = {"true", "false", "none", "True", "False", "None"};
     for (size_t i = 0; i < EITP__COUNT(constants); i++)
@@ -50,7 +50,7 @@ static void eitp__jinja_take_target(eitp__jinja_parser *parser, eitp__jinja_node
     eitp__jinja_take_name(parser, node);
 }
 
-/* A name, or names in a tuple, to which values are assigned. */
+/* Parses the target of an assignment: a name, or names in a tuple. */
 static eitp__jinja_node *eitp__jinja_parse_target(eitp__jinja_parser *parser) {
     const int in_brackets = eitp__jinja_accept(parser, "(");
     eitp__jinja_nodes names = {NULL, NULL};
@@ -93,7 +93,7 @@ static eitp__jinja_node *eitp__jinja_parse_for(eitp__jinja_parser *parser, eitp_
     return node;
 }
 
-/* Filters of what a block prints: "| name | name". */
+/* Parses the filters of a block's output: "| name | name". */
 static eitp__jinja_node *eitp__jinja_parse_filters(eitp__jinja_parser *parser, int has_bar) {
     const int depth = parser->depth;
     eitp__jinja_node *node = eitp__jinja_new_node(parser, EITP__JINJA_NODE_CAPTURED);
@@ -167,7 +167,7 @@ static eitp__jinja_node *eitp__jinja_parse_parameters(eitp__jinja_parser *parser
         if (parameter && eitp__jinja_accept(parser, "="))
             parameter->first = eitp__jinja_parse_expression(parser);
         else if (parameters.last && parameters.last->first)
-            eitp__jinja_unexpected(parser, "a default, as the parameter before it has one");
+            eitp__jinja_unexpected(parser, "a default, because the parameter before it has one");
         eitp__jinja_append(&parameters, parameter);
     }
     eitp__jinja_expect(parser, ")");
@@ -209,7 +209,7 @@ static eitp__jinja_node *eitp__jinja_parse_generation(eitp__jinja_parser *parser
     return node;
 }
 
-/* break and continue. */
+/* Parses break and continue. */
 static eitp__jinja_node *eitp__jinja_parse_jump(eitp__jinja_parser *parser, eitp__jinja_node *node) {
     if (!parser->loops && parser->status == EITP_OK)
         parser->status =
@@ -262,8 +262,8 @@ static eitp__jinja_node *eitp__jinja_parse_statement(eitp__jinja_parser *parser)
     return NULL;
 }
 
-/* Parses statements up to the block that one of these words begins, which is the next token then. Without a word, up
-   to the end of the template. */
+/* Parses statements up to the block that starts with one of these words, which is then the next token. Without words,
+   parses up to the end of the template. */
 static eitp__jinja_node *eitp__jinja_parse_body(eitp__jinja_parser *parser, const char *first_end,
                                                 const char *second_end, const char *third_end) {
     eitp__jinja_nodes body = {NULL, NULL};

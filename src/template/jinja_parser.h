@@ -4,17 +4,17 @@
 
 #include "template/jinja_value.h"
 
-/* Levels of statements, operands and brackets in each other. */
+/* Maximum nesting of statements, operands and brackets. */
 enum { EITP__JINJA_PARSE_DEPTH = 96 };
 
 /* Expressions, then statements. */
 enum {
     EITP__JINJA_NODE_CONSTANT,  /* value */
     EITP__JINJA_NODE_NAME,      /* text */
-    EITP__JINJA_NODE_CAPTURED,  /* what a block printed, for its filters */
+    EITP__JINJA_NODE_CAPTURED,  /* output of a block, for its filters */
     EITP__JINJA_NODE_LIST,      /* first: elements */
     EITP__JINJA_NODE_TUPLE,     /* first: elements */
-    EITP__JINJA_NODE_DICT,      /* first: keys and values in turn */
+    EITP__JINJA_NODE_DICT,      /* first: alternating keys and values */
     EITP__JINJA_NODE_CHAIN,     /* first, then second: LINKs, each an operation with its right operand */
     EITP__JINJA_NODE_CONCAT,    /* first: parts */
     EITP__JINJA_NODE_COMPARE,   /* like CHAIN */
@@ -34,8 +34,8 @@ enum {
     EITP__JINJA_NODE_LINK,      /* operation, first */
     EITP__JINJA_NODE_KEYWORD,   /* text = first */
     EITP__JINJA_NODE_SPREAD,    /* *first, or **first if operation is 1 */
-    EITP__JINJA_NODE_ABSENT,    /* a bound that is not written */
-    EITP__JINJA_NODE_MEMBER,    /* text.second.text, where a namespace is assigned to: text and member */
+    EITP__JINJA_NODE_ABSENT,    /* an omitted bound */
+    EITP__JINJA_NODE_MEMBER,    /* text.second.text in an assignment to a namespace: text and member */
     EITP__JINJA_NODE_DATA,      /* text */
     EITP__JINJA_NODE_OUTPUT,    /* first */
     EITP__JINJA_NODE_IF,        /* first: condition, or NULL for else; second: body; third: the next IF */
@@ -45,7 +45,7 @@ enum {
     EITP__JINJA_NODE_FILTERED,  /* second: filters of CAPTURED; body */
     EITP__JINJA_NODE_WITH,      /* first: SETs; body */
     EITP__JINJA_NODE_MACRO, /* text, first: parameters, NAMEs with a default in first; body; operation: uses caller */
-    EITP__JINJA_NODE_CALL_BLOCK, /* second: call of a macro; first, body: the macro `caller` that it gets */
+    EITP__JINJA_NODE_CALL_BLOCK, /* second: call of a macro; first, body: the macro `caller` passed to it */
     EITP__JINJA_NODE_GENERATION, /* body */
     EITP__JINJA_NODE_BREAK,
     EITP__JINJA_NODE_CONTINUE
@@ -74,7 +74,7 @@ typedef struct eitp__jinja_node {
     struct eitp__jinja_node *next; /* in a list */
 } eitp__jinja_node;
 
-/* Parses a template, whose newlines are "\n" and which must stay where it is. Stores the first statement. */
+/* Parses a template, whose newlines are "\n" and which must not move. Stores the first statement. */
 EITP__PRIVATE eitp_status eitp__jinja_parse(eitp__jinja_memory *memory, const char *text, size_t size,
                                             eitp__jinja_node **statements, eitp_error *error);
 

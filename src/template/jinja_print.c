@@ -10,7 +10,7 @@ static void eitp__jinja_print_integer(eitp__jinja *jinja, int64_t integer) {
     eitp__jinja_add_text(jinja, text);
 }
 
-/* Takes digits and exponent from a number like "-1.25e-07": it is 0.DIGITS * 10^exponent. */
+/* Extracts digits and exponent from a number like "-1.25e-07": it is 0.DIGITS * 10^exponent. */
 static size_t eitp__jinja_read_digits(const char *text, char digits[40], int *exponent) {
     size_t count = 0;
     int seen_point = 0;
@@ -34,13 +34,13 @@ static size_t eitp__jinja_read_digits(const char *text, char digits[40], int *ex
     return count;
 }
 
-/* repr of a float: the fewest digits that read back, with an exponent if it is below -4 or at least 16. */
+/* Prints the repr of a float: the fewest digits that read back, with an exponent if it is below -4 or at least 16. */
 static void eitp__jinja_print_float(eitp__jinja *jinja, double number) {
     char text[40], digits[40], laid_out[64];
     size_t count, length = 0;
     int exponent;
     eitp__json_format_number(number, text);
-    /* Subnormal numbers have fewer digits than that function begins with. */
+    /* Subnormal numbers can have fewer digits than that function tries first. */
     for (int precision = 1; precision < 15 && fabs(number) < DBL_MIN && number != 0; precision++) {
         double again = 0;
         const size_t size = eitp__json_format_digits(number, precision, text);
@@ -87,7 +87,7 @@ static void eitp__jinja_print_number(eitp__jinja *jinja, const eitp__jinja_value
 
 /* ---- str and repr ---- */
 
-/* Characters that repr escapes: controls, formats, unassigned ones, and all spaces but " ". */
+/* False for characters that repr escapes: control, format and unassigned characters, and all spaces except " ". */
 static int eitp__jinja_is_printable(uint32_t code_point) {
     const int class_of = eitp__bert_class(code_point);
     if (code_point < 0x7f)
@@ -109,7 +109,8 @@ static size_t eitp__jinja_repr_escape(uint32_t code_point, int quote, char escap
                                            : snprintf(escape, 12, "\\U%08x", (unsigned)code_point));
 }
 
-/* Writes the escape of a character, of at most 16 bytes, and returns its length; 0: it is printed as it is. */
+/* Writes the escape of a character, of at most 16 bytes, and returns its length, or 0 to print the character
+   unchanged. */
 typedef size_t (*eitp__jinja_escape)(uint32_t code_point, int option, char *escape);
 
 static void eitp__jinja_add_quoted(eitp__jinja *jinja, const char *text, size_t size, char quote,
@@ -259,7 +260,7 @@ static void eitp__jinja_json_list(eitp__jinja *jinja, const eitp__jinja_list *li
     eitp__jinja_add_text(jinja, "]");
 }
 
-/* Keys become strings. */
+/* Writes a key, converted to a string. */
 static void eitp__jinja_json_key(eitp__jinja *jinja, const eitp__jinja_value *key,
                                  const eitp__jinja_json_style *style) {
     if (key->kind == EITP__JINJA_STRING) {
@@ -274,7 +275,7 @@ static void eitp__jinja_json_key(eitp__jinja *jinja, const eitp__jinja_value *ke
     }
 }
 
-/* The entries in ascending order of their keys, by insertion into the first ones. */
+/* Returns the entries in ascending order of keys, using insertion sort. */
 static const eitp__jinja_entry *eitp__jinja_sorted_entries(eitp__jinja *jinja, const eitp__jinja_dict *dict) {
     eitp__jinja_entry *sorted =
         (eitp__jinja_entry *)eitp__jinja_take(jinja, (dict->count ? dict->count : 1) * sizeof *sorted);

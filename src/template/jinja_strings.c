@@ -64,7 +64,7 @@ static int eitp__jinja_is_ascii_letter(uint32_t c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The upper case of a letter of which lower case is at a usual distance; 0 if it is none of these. */
+/* Returns the upper case of a letter whose lower case is at one of the usual distances, or 0 if not found. */
 static uint32_t eitp__jinja_upper_of(uint32_t c) {
     static const uint32_t distances[] = {32, 1, 80, 48};
     for (size_t i = 0; i < EITP__COUNT(distances); i++) {
@@ -104,7 +104,7 @@ static void eitp__jinja_add_cased(eitp__jinja *jinja, uint32_t c, int is_upper) 
     } else if (is_upper) {
         eitp__jinja_add_upper(jinja, c);
     } else if (c == 0x3A3) {
-        eitp__jinja_refuse_case(jinja, c); /* its lower case depends on what follows */
+        eitp__jinja_refuse_case(jinja, c); /* its lower case depends on the characters that follow */
     } else {
         const size_t count = eitp__unicode_lowercase(c, lower);
         for (size_t i = 0; i < count; i++)
@@ -112,7 +112,7 @@ static void eitp__jinja_add_cased(eitp__jinja *jinja, uint32_t c, int is_upper) 
     }
 }
 
-/* Whether the next character begins a word, after `c`. */
+/* True if the next character starts a word after `c`. */
 static int eitp__jinja_begins_word(uint32_t c, int change) {
     if (change == EITP__JINJA_TITLE_FILTER)
         return (c < 0x80 && c && strchr("-({[<", (int)c)) || c == 0x85 ||
@@ -136,7 +136,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_change_case(eitp__jinja *jinja, cons
 
 /* ---- parts ---- */
 
-/* Length of the character at `at` if it is stripped, otherwise 0. */
+/* Returns the length of the character at `at` if it should be stripped, otherwise 0. */
 static size_t eitp__jinja_stripped(const eitp__jinja_value *text, size_t at, const eitp__jinja_value *characters) {
     size_t size = 1;
     if (characters->kind != EITP__JINJA_STRING)
@@ -187,7 +187,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_replace(eitp__jinja *jinja, const ei
         at = found + old->size;
         if (old->size)
             continue;
-        /* An empty text is found before each character and at the end. */
+        /* An empty string is found before each character and at the end. */
         end = at + 1;
         while (end < text->size && ((unsigned char)text->as.text[end] & 0xC0) == 0x80)
             end++;
@@ -209,7 +209,7 @@ typedef struct eitp__jinja_conversion {
     char letter;
 } eitp__jinja_conversion;
 
-/* Reads what follows "%". Returns its length, or 0 if it is not understood. */
+/* Reads the part of a conversion after "%". Returns its length, or 0 if it is not supported. */
 static size_t eitp__jinja_read_conversion(const char *text, size_t size, eitp__jinja_conversion *conversion) {
     size_t at = 0, flags = 0;
     memset(conversion, 0, sizeof *conversion);
@@ -261,7 +261,7 @@ static void eitp__jinja_format_text(eitp__jinja *jinja, const eitp__jinja_conver
     eitp__jinja_pad(jinja, conversion, text.as.text, text.size);
 }
 
-/* Writes a number with the C library, for which `format` is put together. */
+/* Formats a number with the C library, using a format that it assembles. */
 static void eitp__jinja_format_number(eitp__jinja *jinja, const eitp__jinja_conversion *conversion,
                                       const eitp__jinja_value *value) {
     const int is_float = strchr("fFeEgG", conversion->letter) != NULL;
@@ -333,11 +333,11 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_format(eitp__jinja *jinja, const eit
 
 typedef struct eitp__jinja_date {
     int64_t year;
-    int month, day, weekday, year_day; /* from 0, but the day from 1; weeks begin on Sunday */
+    int month, day, weekday, year_day; /* from 0, except the day, which is from 1; weeks start on Sunday */
     int hour, minute, second;
 } eitp__jinja_date;
 
-/* The civil date of a number of seconds, with years that begin in March, so that leap days are last. */
+/* Computes the civil date of a number of seconds. Years start in March internally, so that leap days come last. */
 static void eitp__jinja_to_date(int64_t seconds, eitp__jinja_date *date) {
     static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
     const int64_t days = (seconds >= 0 ? seconds : seconds - 86399) / 86400, of_day = seconds - days * 86400;
@@ -432,7 +432,7 @@ static void eitp__jinja_add_date(eitp__jinja *jinja, const eitp__jinja_date *dat
         break;
     case 'z':
     case 'Z':
-        break; /* a time without a zone, as datetime.now() is */
+        break; /* the time has no zone, like datetime.now() */
     default:
         eitp__jinja_fail(jinja, EITP_ERROR_UNSUPPORTED, "strftime_now: unsupported conversion '%%%c'",
                          letter >= ' ' && letter < 0x7f ? letter : '?');
@@ -443,7 +443,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_format_time(eitp__jinja *jinja, cons
                                                         int64_t seconds) {
     const size_t mark = jinja->text.size;
     eitp__jinja_date date;
-    /* Within years of four digits. */
+    /* Limit to years of four digits. */
     eitp__jinja_to_date(seconds < 0 ? 0 : seconds < 253402300799 ? seconds : 253402300799, &date);
     for (size_t at = 0; at < format->size && jinja->status == EITP_OK; at++) {
         char flag;

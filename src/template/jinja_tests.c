@@ -28,7 +28,7 @@ EITP__JINJA_TEST(false, value->kind == EITP__JINJA_BOOLEAN && !value->as.integer
 EITP__JINJA_TEST(iterable, value->kind == EITP__JINJA_STRING || value->kind == EITP__JINJA_DICT ||
                                value->kind == EITP__JINJA_UNDEFINED || value->kind == EITP__JINJA_LOOP ||
                                eitp__jinja_is_sequence(value->kind))
-/* jinja2 asks for a length and for elements by index or key; an undefined value has both. */
+/* jinja2 requires a length and elements by index or key; an undefined value has both. */
 EITP__JINJA_TEST(sequence_value, value->kind == EITP__JINJA_STRING || value->kind == EITP__JINJA_DICT ||
                                      value->kind == EITP__JINJA_UNDEFINED ||
                                      (value->kind >= EITP__JINJA_LIST && value->kind < EITP__JINJA_VIEW))
@@ -42,7 +42,7 @@ EITP__JINJA_ORDER_TEST(at_least, >=)
 EITP__JINJA_ORDER_TEST(less, <)
 EITP__JINJA_ORDER_TEST(at_most, <=)
 
-/* value % divisor of integers. */
+/* Returns value % divisor for integers. */
 static int64_t eitp__jinja_remainder(eitp__jinja *jinja, const eitp__jinja_value *value,
                                      const eitp__jinja_value *divisor) {
     int64_t number, by;
@@ -68,7 +68,7 @@ static eitp__jinja_value eitp__jinja_is_divisible(eitp__jinja *jinja, const eitp
     return eitp__jinja_boolean(eitp__jinja_remainder(jinja, &call->self, &call->slots[0]) == 0);
 }
 
-/* Identity, which Python defines for None, booleans and what has parts. */
+/* Tests identity, which Python defines for None, booleans and containers. */
 static eitp__jinja_value eitp__jinja_is_same(eitp__jinja *jinja, const eitp__jinja_call *call) {
     const eitp__jinja_value *a = &call->self, *b = &call->slots[0];
     if (a->kind != b->kind)
@@ -78,7 +78,7 @@ static eitp__jinja_value eitp__jinja_is_same(eitp__jinja *jinja, const eitp__jin
     return eitp__jinja_boolean(a->kind == EITP__JINJA_NONE || a->as.macro == b->as.macro);
 }
 
-/* Text of one case. */
+/* Tests whether text is in one case. */
 static eitp__jinja_value eitp__jinja_is_of_case(eitp__jinja *jinja, const eitp__jinja_call *call, int change) {
     const eitp__jinja_value text = eitp__jinja_to_string(jinja, &call->self);
     const eitp__jinja_value other =

@@ -47,7 +47,7 @@ EITP__PRIVATE void eitp__jinja_add(eitp__jinja *jinja, const char *text, size_t 
     }
     eitp__buffer_add(&jinja->text, text, size);
     if (jinja->text.failed)
-        eitp__jinja_fail(jinja, EITP_ERROR_MEMORY, "cannot allocate memory for a text");
+        eitp__jinja_fail(jinja, EITP_ERROR_MEMORY, "cannot allocate memory for a string");
 }
 
 EITP__PRIVATE void eitp__jinja_add_text(eitp__jinja *jinja, const char *text) {
@@ -159,7 +159,7 @@ EITP__PRIVATE eitp__jinja_dict *eitp__jinja_new_dict(eitp__jinja *jinja, size_t 
     return dict->entries ? dict : NULL;
 }
 
-/* The depth of a container with this value in it. */
+/* Updates the depth of a container that gets this value. */
 static void eitp__jinja_deepen(eitp__jinja *jinja, int *depth, const eitp__jinja_value *value) {
     int inner = 0;
     if (eitp__jinja_is_sequence(value->kind))
@@ -172,7 +172,7 @@ static void eitp__jinja_deepen(eitp__jinja *jinja, int *depth, const eitp__jinja
         eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "values are nested deeper than %d", EITP__JINJA_VALUE_DEPTH);
 }
 
-/* A larger copy of an array of the rendering; NULL after a failure. */
+/* Returns a larger copy of an array of the rendering, or NULL after a failure. */
 static void *eitp__jinja_grow(eitp__jinja *jinja, const void *items, size_t count, size_t *capacity, size_t size) {
     const size_t grown = *capacity < 4 ? 4 : *capacity * 2;
     void *memory = eitp__jinja_take(jinja, grown * size);
@@ -197,7 +197,7 @@ EITP__PRIVATE void eitp__jinja_push(eitp__jinja *jinja, eitp__jinja_list *list, 
     eitp__jinja_deepen(jinja, &list->depth, value);
 }
 
-/* Adds an entry whose key is new. */
+/* Appends an entry. The key must be new. */
 static void eitp__jinja_append_entry(eitp__jinja *jinja, eitp__jinja_dict *dict, const eitp__jinja_value *key,
                                      const eitp__jinja_value *value) {
     if (dict->count == dict->capacity) {
@@ -250,7 +250,7 @@ static eitp__jinja_value eitp__jinja_container_from_json(eitp__jinja *jinja, con
             eitp__jinja_push(jinja, list, &value);
         } else if (dict) {
             const eitp__jinja_value key = eitp__jinja_string(child->name, child->name_size);
-            eitp__jinja_append_entry(jinja, dict, &key, &value); /* the names of an object differ */
+            eitp__jinja_append_entry(jinja, dict, &key, &value); /* the names in an object are distinct */
         }
     }
     if (is_array)
@@ -393,7 +393,7 @@ EITP__PRIVATE int eitp__jinja_equal(eitp__jinja *jinja, const eitp__jinja_value 
 
 static int eitp__jinja_order_text(eitp__jinja *jinja, const eitp__jinja_value *a, const eitp__jinja_value *b) {
     const size_t size = a->size < b->size ? a->size : b->size;
-    /* UTF-8 is ordered as its code points are. */
+    /* UTF-8 sorts in the order of code points. */
     int order = size && eitp__jinja_spend(jinja, size / 64) ? memcmp(a->as.text, b->as.text, size) : 0;
     return order ? order : (a->size > b->size) - (a->size < b->size);
 }
@@ -525,7 +525,7 @@ EITP__PRIVATE const eitp__jinja_function *eitp__jinja_find_function(const eitp__
     return NULL;
 }
 
-/* The number of a parameter; -1 if there is none with this name. */
+/* Returns the index of a parameter, or -1 if not found. */
 static int eitp__jinja_parameter(const char *parameters, const char *name, size_t size) {
     int index = 0;
     while (*parameters) {

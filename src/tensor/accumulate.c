@@ -1,4 +1,4 @@
-/* Accumulation of gradients in variables: the gradient terms of every trained parameter of a loss. */
+/* Accumulates gradients in variables: the gradient terms of every trained parameter of a loss. */
 #include "tensor/autograd.h"
 #include "tensor/op_rules.h"
 
@@ -9,7 +9,7 @@ EITP__PRIVATE const char *eitp__gradient_kind(eitp__gradient_set set, eitp__grad
     return kinds[set][part];
 }
 
-/* The variable in which a term of a parameter's gradient is accumulated. */
+/* Returns the variable in which a term of a parameter's gradient is accumulated. */
 static eitp_tensor *eitp__gradient_term(const eitp_tensor *parameter, eitp__gradient_set set, int term) {
     eitp__child_info child = EITP__ZERO;
     child.kind = eitp__gradient_kind(set, term ? EITP__GRADIENT_OTHERS : EITP__GRADIENT_FIRST);
@@ -26,7 +26,7 @@ eitp_tensor *eitp_gradient_variable(eitp_tensor *parameter) {
         return NULL;
     if (!eitp__is_parameter(parameter)) {
         eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
-                         "eitp_gradient_variable: only a parameter has a gradient that is accumulated");
+                         "eitp_gradient_variable: only parameters have accumulated gradients");
         return NULL;
     }
     return eitp__gradient_term(parameter, EITP__TASK_GRADIENT, 0);
@@ -37,7 +37,7 @@ EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, 
     return eitp__found_child_tensor(parameter, kind, term ? term + 1 : 0);
 }
 
-/* Adds deferred rows to a variable of their own. The update scatters its rows once per step. */
+/* Adds deferred rows to a separate variable. The update scatters its rows once per step. */
 static void eitp__accumulate_rows(const eitp_tensor *parameter, eitp__gradient_set set, eitp_tensor *rows,
                                   eitp_tensor *carry) {
     eitp__child_info child = EITP__ZERO;
@@ -50,7 +50,7 @@ static void eitp__accumulate_rows(const eitp_tensor *parameter, eitp__gradient_s
     eitp_accumulate(eitp__child_tensor(parameter, &child), rows, carry);
 }
 
-/* Multiplies by the carry the variables of terms that this graph lacks, from term number `term` on. */
+/* Multiplies the variables of terms that this graph lacks by the carry, from term number `term` on. */
 static void eitp__carry_other_terms(eitp_tensor *parameter, eitp__gradient_set set, int term, eitp_tensor *carry) {
     for (; term < EITP__GRADIENT_TERMS && carry; term++) {
         eitp_tensor *variable =
@@ -61,10 +61,8 @@ static void eitp__carry_other_terms(eitp_tensor *parameter, eitp__gradient_set s
     }
 }
 
-/*
- * Adds the terms of a parameter's gradient to its variable one by one, without storing their sum. With `separate`, each
- * term goes to a variable of its own, unless there are too many.
- */
+/* Adds the terms of a parameter's gradient to its variable one by one, without storing their sum. With `separate`, each
+   term goes to a separate variable, unless there are too many. */
 static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *terms, eitp__gradient_set set,
                                    eitp_tensor *carry, int separate) {
     eitp_tensor *target = eitp__gradient_term(parameter, set, 0), *rows = NULL;
@@ -95,9 +93,10 @@ EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is %s; it must be floating-point",
                           eitp_dtype_name(loss->dtype));
     if (loss->rows || eitp__elements(loss) != 1)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the loss has shape %s; it must be a single number, as of eitp_mean or eitp_sum",
-                          eitp__shape_text(loss, text, sizeof text));
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the loss has shape %s; it must be a single number, such as the result of eitp_mean or eitp_sum",
+            eitp__shape_text(loss, text, sizeof text));
     return EITP_OK;
 }
 

@@ -36,10 +36,8 @@ static eitp_tensor *eitp__sum_terms(const eitp__term *term) {
     return sum;
 }
 
-/*
- * The gradient of a trained parameter. Sums the terms as eitp_accumulate_gradients and the update do: one by one, with
- * the deferred rows of eitp_embedding_unique last.
- */
+/* Returns the gradient of a trained parameter. Sums the terms in the order of eitp_accumulate_gradients and the update:
+   one by one, with the deferred rows of eitp_embedding_unique last. */
 static eitp_tensor *eitp__sum_parameter_terms(const eitp__term *terms) {
     eitp_tensor *sum = NULL;
     for (int is_deferred = 0; is_deferred < 2; is_deferred++) {
@@ -110,9 +108,9 @@ static void eitp__differentiate_node(eitp__backward_pass *pass, const eitp__node
         return;
     memset(dx, 0, sizeof dx);
     /*
-     * A gradient rule takes the gradient of the first output, and of others that are differentiable; these may be NULL.
-     * Other outputs are values saved for the backward pass; if one of these has a gradient, only the expansion can be
-     * differentiated.
+     * A gradient rule takes the gradient of the first output, and of other outputs that are differentiable; these may
+     * be NULL. The remaining outputs are values saved for the backward pass. If one of them has a gradient, only the
+     * expansion can be differentiated.
      */
     if (info->gradient && (dy[0] || info->differentiable) && !has_saved_gradient)
         info->gradient(node, dy, dx);
@@ -162,10 +160,8 @@ EITP__PRIVATE void eitp__differentiate(eitp_graph *graph, size_t first, int y_co
     eitp__release(host, pass.last, pass.tensors * sizeof *pass.last);
 }
 
-/*
- * Replaces a node with a 16-bit dtype by the same op in F32 between casts. Returns 0 if its dtype is another, or it
- * changes a variable.
- */
+/* Replaces a node of a 16-bit dtype with the same op in F32 between casts. Returns 0 if it has another dtype or changes
+   a variable. */
 static int eitp__widen_node(const eitp__node *node, eitp_tensor **outputs) {
     const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp_dtype dtype = eitp__node_dtype(node);
@@ -206,7 +202,7 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     original.op = forward;
     eitp__differentiated_inputs(node, numbers);
     for (int i = 0; i < node->output_count; i++) {
-        /* A view, so that a tensor that is several inputs has the gradient of each. */
+        /* A view, so that a tensor that is used as several inputs has a separate gradient for each. */
         eitp_tensor *x = node->inputs[numbers[i]];
         xs[i] = original.inputs[numbers[i]] = eitp_reshape(x, x->rank, x->shape);
     }

@@ -6,7 +6,7 @@
 static eitp_status eitp__check_lending(const eitp_context *context, const eitp__variable *variable, eitp_error *error) {
     if (eitp_variable_find(context, variable->info.name) >= 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "variable '%s' exists in the context; use the model that it belongs to, or another context",
+                          "variable '%s' exists in the context; use the model it belongs to, or another context",
                           variable->info.name);
     if (variable->info.offloaded)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
@@ -19,7 +19,7 @@ static eitp_status eitp__check_lending(const eitp_context *context, const eitp__
     return EITP_OK;
 }
 
-/* Makes the context hold a reference to the segments, if it does not. */
+/* Makes the context hold a reference to the segments, if it does not already. */
 static eitp_status eitp__keep_segments(eitp_context *context, eitp__segments *segments, eitp_error *error) {
     for (size_t i = 0; i < context->lender_count; i++) {
         if (context->lenders[i] == segments)
@@ -33,14 +33,14 @@ static eitp_status eitp__keep_segments(eitp_context *context, eitp__segments *se
     return EITP_OK;
 }
 
-/* Before a variable is declared. */
+/* Checks and prepares borrowing, before the variable is declared in this context. */
 static eitp_status eitp__begin_borrowing(eitp_context *context, const eitp_context *lender, const eitp__variable *lent,
                                          eitp_error *error) {
     eitp_status status = eitp__check_lending(context, lent, error);
     return status ? status : eitp__keep_segments(context, lent->lender ? lent->lender : lender->segments, error);
 }
 
-/* Afterwards: its declaration is at `index`. */
+/* Takes over the lent memory, after the variable is declared at `index`. */
 static void eitp__take_memory(eitp_context *context, const eitp_context *lender, eitp__variable *lent, int64_t index) {
     eitp__variable *borrowed = &context->variables[index];
     __atomic_store_n(&lent->is_lent, 1, __ATOMIC_RELAXED);

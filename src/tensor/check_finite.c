@@ -1,21 +1,21 @@
 /*
- * Finding the op that made the first value that is not finite. Some such values are meant: a mask of -inf that a task
- * fills in or reads, and what it is added to. So infinities of inputs and constants are accepted, and so is an infinity
- * made from one. NaN never is, nor is a variable that holds either, nor an infinity made from finite values. What a
- * mask hides in the end, like the logarithm of 0 in a place that is not used, is found too: a caller asks only about
- * steps whose result is not finite.
+ * Finds the op that produced the first non-finite value. Some such values are intended: a mask of -inf that a task
+ * fills in or reads, and the sums it is added to. So infinities in inputs and constants are accepted, and so are
+ * infinities derived from them. A NaN is never accepted, nor a variable that holds either, nor an infinity made from
+ * finite values. Values that a mask hides later, such as the logarithm of 0 in an unused element, are reported too:
+ * callers check only steps whose result is not finite.
  */
 #include "tensor/check_finite.h"
 
 #include "tensor/profile.h"
 
-/* Bytes of an operand that are looked at together. */
+/* Bytes of an operand that are checked together. */
 enum { EITP__CHECKED_BYTES = 4096 };
 
-/* What is not finite in an operand; the indices of its first elements, -1: none. */
+/* Non-finite values in an operand: the indices of the first ones, -1: none. */
 typedef struct eitp__nonfinite_scan {
     int64_t nan, infinity;
-    double value; /* of the infinity */
+    double value; /* value of the infinity */
 } eitp__nonfinite_scan;
 
 void eitp_context_check_finite(eitp_context *context, eitp_nonfinite *first) {
@@ -94,7 +94,7 @@ static void eitp__report_nonfinite(const eitp_plan *plan, size_t s, const eitp__
     found->value = scan->nan >= 0 ? (double)NAN : scan->value;
 }
 
-/* The name of the variable or input that an operand is; NULL if it is computed. */
+/* Returns the name of the operand if it is a variable or an input; NULL if it is computed. */
 static const char *eitp__leaf_name(eitp_tensor *tensor, int *is_variable) {
     const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
     *is_variable = owner && owner->leaf == EITP__VARIABLE;
@@ -143,7 +143,7 @@ EITP__PRIVATE eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t
     return status;
 }
 
-/* ---- Words ---- */
+/* ---- Description ---- */
 
 static void eitp__nonfinite_shape(const eitp_nonfinite *found, char *text, size_t size) {
     size_t at = 0;

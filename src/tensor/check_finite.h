@@ -1,10 +1,10 @@
-/* Looks at the operands of a step for the first value that is not finite, which it tells the context. */
+/* Checks the operands of a step for the first non-finite value, and reports it to the context. */
 #ifndef EITP_CHECK_FINITE_H
 #define EITP_CHECK_FINITE_H
 
 #include "tensor/plan.h"
 
-/* What the operands of a step held before it. */
+/* Non-finite values in the operands of a step before it was executed. */
 typedef struct eitp__nonfinite_inputs {
     int nan, infinity;
 } eitp__nonfinite_inputs;

@@ -30,7 +30,7 @@ EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype) {
     return 0;
 }
 
-/* The dtype of a precision. */
+/* Finds the dtype of a precision. */
 static eitp_status eitp__choose_precision(const eitp__backend *backend, const char *name, eitp_dtype *dtype,
                                           eitp_error *error) {
     *dtype = name && *name ? backend->interface->preferred_precision(backend) : EITP_F32;
@@ -48,7 +48,7 @@ const char *eitp_context_precision_name(const eitp_context *context) {
     return eitp__precisions[i].name;
 }
 
-/* Writes description and numerics: those of the backend, and the precision. */
+/* Writes the description and numerics: the backend's, followed by the precision. */
 static void eitp__describe_context(eitp_context *context) {
     const eitp__backend_interface *interface = context->backend->interface;
     const char *name = eitp_context_precision_name(context);
@@ -63,7 +63,7 @@ static void eitp__describe_context(eitp_context *context) {
     snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
 }
 
-/* Opens what offloaded variables will be in, if the context offloads any. */
+/* Opens the storage for offloaded variables, if the context offloads any. */
 static eitp_status eitp__open_offload(eitp_context *context, const eitp_context_config *config, eitp_error *error) {
     const int has_file = config->offload_path && *config->offload_path;
     if (!config->offload)
@@ -120,7 +120,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
         status = eitp__choose_precision(created->backend, config->precision, &created->precision, error);
     if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && created->precision == EITP_F16)
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                            "8-bit corrections of parameters, as of adamw8, are not available in fp16; use bf16");
+                            "8-bit parameter corrections (adamw8) are not available in fp16; use bf16");
     if (!status)
         status = eitp__open_offload(created, config, error);
     if (!status && config->precision && !strcmp(config->precision, "auto"))
@@ -231,7 +231,7 @@ eitp_host eitp_context_host(const eitp_context *context) {
 
 /* ---- The arena ---- */
 
-/* The arena's contents are lost. */
+/* Marks the arena's contents as lost. */
 static void eitp__arena_invalidate(eitp_context *context) {
     context->arena_generation++;
     context->arena_epoch++;
@@ -285,7 +285,8 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
         return EITP_OK;
     }
     eitp__context_finish(context);
-    /* Its contents need not survive, so the old arena is released first: the two are never allocated together. */
+    /* The contents need not survive, so the old arena is released first: the two are never allocated at the same
+       time. */
     if (context->arena.memory)
         interface->release(context->backend, EITP__PLACE_DEVICE, context->arena.memory, old);
     context->arena.memory = interface->allocate(context->backend, EITP__PLACE_DEVICE, size);
@@ -294,7 +295,7 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
     if (context->arena.memory)
         return EITP_OK;
     if (old) {
-        /* Existing plans must keep working. */
+        /* Existing plans must remain usable. */
         context->arena.memory = interface->allocate(context->backend, EITP__PLACE_DEVICE, old);
         context->arena.size = context->arena.memory ? old : 0;
     }

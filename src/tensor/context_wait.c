@@ -1,4 +1,4 @@
-/* Waiting for what a context executes. */
+/* Waiting for executions of a context. */
 #include "tensor/context.h"
 
 EITP__PRIVATE void eitp__context_finish(eitp_context *context) {

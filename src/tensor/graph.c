@@ -74,7 +74,7 @@ EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size) {
     return memory;
 }
 
-/* Creates a tensor. `subject` is the op or leaf that it belongs to, for messages. */
+/* Creates a tensor. `subject` is the op or leaf it belongs to, for messages. */
 static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, eitp_dtype dtype, int rank,
                                         const int64_t *shape, int rows) {
     eitp_tensor *tensor;
@@ -128,7 +128,8 @@ EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_ten
     return copy;
 }
 
-/* A copy of a name that lives as long as the graph, cut before a character beyond the longest; NULL: out of memory. */
+/* Copies a name into memory that lives as long as the graph, truncated at a character boundary; NULL if out of
+   memory. */
 static const char *eitp__copy_name(eitp_graph *graph, const char *name) {
     enum { LONGEST = 255 };
     size_t length = 0;
@@ -171,8 +172,9 @@ eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dty
     if (!tensor)
         return NULL;
     if (rank < 1 || (graph->capacity >= 0 && graph->capacity != shape[0])) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "input '%s' has a capacity of %lld rows, but the graph's is %lld",
-                         name, rank < 1 ? 0LL : (long long)shape[0], (long long)graph->capacity);
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
+                         "input '%s' has a capacity of %lld rows, but the graph has a capacity of %lld", name,
+                         rank < 1 ? 0LL : (long long)shape[0], (long long)graph->capacity);
         return NULL;
     }
     graph->capacity = shape[0];
@@ -180,10 +182,8 @@ eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dty
     return tensor;
 }
 
-/*
- * Grows the list of variables' tensors to the context's variables. Returns 0 and sets the graph's error if out of
- * memory.
- */
+/* Grows the list of variables' tensors to the number of the context's variables. Returns 0 and sets the graph's error
+   if out of memory. */
 static int eitp__reserve_variables(eitp_graph *graph) {
     size_t old = graph->variable_capacity, count = graph->context->variable_count;
     if (!eitp__reserve(&graph->context->host, (void **)&graph->variables, &graph->variable_capacity, count,
@@ -196,7 +196,7 @@ static int eitp__reserve_variables(eitp_graph *graph) {
     return 1;
 }
 
-/* The tensor of a variable, which has one in a graph, so that all its uses add to one gradient. */
+/* Returns the tensor of a variable. A graph has one tensor per variable, so all uses add to one gradient. */
 static eitp_tensor *eitp__tensor_of_variable(eitp_graph *graph, int64_t index) {
     const eitp_variable variable = eitp_variable_at(graph->context, (size_t)index);
     eitp_tensor *tensor;
@@ -338,7 +338,7 @@ EITP__PRIVATE int eitp__is_trained(const eitp_tensor *tensor) {
 
 EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
     const eitp__node *node = tensor->node;
-    /* A parameter that is cast to 16 bits for a product has the gradient of a 16-bit parameter. */
+    /* A parameter cast to 16 bits for a product has the gradient of a 16-bit parameter. */
     int rounded = node && node->op == EITP__OP_CAST && eitp__is_parameter(node->inputs[0]);
     return rounded || eitp__is_parameter(tensor) ? eitp__wide(tensor->dtype) : tensor->dtype;
 }
@@ -381,7 +381,7 @@ EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text
     return text;
 }
 
-/* Returns 0 and sets the graph's error if required inputs are missing, or an input belongs to another graph. */
+/* Checks that required inputs are present and belong to this graph. Otherwise returns 0 and sets the graph's error. */
 static int eitp__check_inputs(eitp_graph *graph, const eitp__op_info *info, eitp_tensor *const *inputs, int count) {
     if (count < info->min_inputs || count > info->max_inputs) {
         eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s takes %d to %d inputs, not %d", info->name, info->min_inputs,
@@ -477,7 +477,7 @@ static int eitp__can_compute(const eitp__node *node) {
     return backend->interface->supports(backend, &call);
 }
 
-/* Outputs with rows begin with the row that the first such input begins with. A view of rows begins further on. */
+/* Outputs with rows start at the row where the first such input starts. A view of rows starts later. */
 static void eitp__pass_first_row(eitp__node *node) {
     int64_t first = 0;
     for (int i = node->input_count; i-- > 0;)
@@ -486,7 +486,7 @@ static void eitp__pass_first_row(eitp__node *node) {
         node->outputs[i]->first_row += node->outputs[i]->rows ? first : 0;
 }
 
-/* The component of a node of an op that is created for `current`. Some ops are part of one wherever they are used. */
+/* Returns the component of a node created for `current`. Some ops belong to one component wherever they are used. */
 static eitp_component eitp__node_component(const eitp__op_info *info, eitp_component current) {
     switch (info->work) {
     case EITP_WORK_ATTENTION:

@@ -1,10 +1,9 @@
-/*
- * Creation and destruction of graphs. Apart from graph.c because it refers to the table of ops, and ops call graph.c.
- */
+/* Creation and destruction of graphs. Separate from graph.c because it refers to the table of ops, and ops call
+   graph.c. */
 #include "tensor/context.h"
 #include "tensor/graph.h"
 
-/* The first graph of a context fills in its table of ops. */
+/* Fills in the context's table of ops for its first graph. */
 static eitp_status eitp__reserve_ops(eitp_context *context, eitp_error *error) {
     const size_t bytes = EITP__OP_COUNT * sizeof *context->ops;
     if (context->ops)

@@ -1,7 +1,7 @@
 /* Listings of graphs, as text and for Graphviz. */
 #include "tensor/graph_listing.h"
 
-/* Writes a name with escapes, so that it stays in its line, and for DOT in its quotes. */
+/* Writes a name with escapes, so that it stays on its line and, in DOT, inside its quotes. */
 static void eitp__list_name(eitp__listing *out, const char *name, int is_dot) {
     for (; *name; name++) {
         const unsigned char byte = (unsigned char)*name;
@@ -18,7 +18,7 @@ static void eitp__list_name(eitp__listing *out, const char *name, int is_dot) {
 
 /* ---- Text ---- */
 
-/* "%12 = softmax(%11)" */
+/* Writes "%12 = softmax(%11)". */
 static void eitp__list_expression(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first) {
     (void)view;
     for (int i = 0; i < eitp__entry_results(first); i++)
@@ -54,7 +54,7 @@ static eitp__listing_column *const eitp__columns[] = {eitp__list_expression, eit
                                                       eitp__list_names};
 enum { EITP__COLUMNS = 4, EITP__WIDEST_COLUMN = 40 };
 
-/* The width of each column: that of its widest entry, of those that are not wider than the widest column. */
+/* Measures the width of each column: its widest entry, ignoring entries wider than the widest column. */
 static void eitp__measure_columns(const eitp__graph_view *view, size_t *widths) {
     memset(widths, 0, EITP__COLUMNS * sizeof *widths);
     for (size_t t = 0; t < view->graph->tensor_count; t++) {
@@ -69,7 +69,7 @@ static void eitp__measure_columns(const eitp__graph_view *view, size_t *widths) 
 
 static void eitp__list_line(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first,
                             const size_t *widths) {
-    size_t pending = 0; /* spaces before the next word: none end a line */
+    size_t pending = 0; /* spaces before the next word, so that no line ends with spaces */
     for (int c = 0; c < EITP__COLUMNS; c++) {
         eitp__listing entry = EITP__ZERO;
         eitp__columns[c](&entry, view, first);
@@ -120,7 +120,7 @@ static void eitp__list_dot_node(eitp__listing *out, const eitp__graph_view *view
                eitp__is_unplanned(view, first) ? ", color=gray, fontcolor=gray" : "");
 }
 
-/* The edges to a node. Those from a result after the first are labelled with its number. */
+/* Writes the edges to a node. Edges from a result other than the first are labelled with its number. */
 static void eitp__list_dot_edges(eitp__listing *out, const eitp_tensor *first) {
     for (int i = 0; first->node && i < first->node->input_count; i++) {
         const eitp_tensor *input = first->node->inputs[i];

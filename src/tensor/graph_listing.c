@@ -1,4 +1,4 @@
-/* What a listing says of a node, and of its place in a plan. */
+/* Describes a node, and its place in a plan, for listings. */
 #include "tensor/graph_listing.h"
 
 EITP__PRIVATE void eitp__list(eitp__listing *out, const char *format, ...) {
@@ -15,7 +15,7 @@ EITP__PRIVATE void eitp__list(eitp__listing *out, const char *format, ...) {
 
 EITP__PRIVATE int eitp__begins_entry(const eitp_graph *graph, const eitp_tensor *tensor) {
     const eitp__node *node = tensor->node;
-    /* The node of an op that was refused is not in the list, and a copy that a plan made is not its node's result. */
+    /* The node of a refused op is not in the list, and a copy made by a plan is not its node's result. */
     return !node || ((size_t)node->id < graph->node_count && node->outputs[0] == tensor);
 }
 
@@ -47,7 +47,7 @@ EITP__PRIVATE void eitp__list_types(eitp__listing *out, const eitp__graph_view *
 
 /* ---- Steps of nodes ---- */
 
-/* Notes that a step stores results of a node. */
+/* Records that a step stores results of a node. */
 static void eitp__note_step(eitp__node_steps *node, int step) {
     if (!node->first)
         node->first = step;
@@ -85,7 +85,7 @@ EITP__PRIVATE void eitp__graph_view_close(eitp__graph_view *view) {
         eitp__release(&view->graph->context->host, view->steps, view->graph->node_count * sizeof *view->steps);
 }
 
-/* The steps of a node with a plan; zeros for a leaf. */
+/* Returns the steps of a node with a plan; zeros for a leaf. */
 static eitp__node_steps eitp__steps_of(const eitp__graph_view *view, const eitp_tensor *first) {
     const eitp__node_steps none = EITP__ZERO;
     return view->steps && first->node ? view->steps[first->node->id] : none;
@@ -95,9 +95,9 @@ EITP__PRIVATE int eitp__is_recomputed(const eitp__graph_view *view, const eitp_t
     return eitp__steps_of(view, first).times > 0;
 }
 
-/* ---- Places ---- */
+/* ---- Memory ---- */
 
-/* The arena block of the memory that a tensor is in; NULL if it has none in this plan. */
+/* Returns the arena block of a tensor's memory; NULL if it has none in this plan. */
 static const eitp__arena_block *eitp__listed_block(const eitp_plan *plan, eitp_tensor *tensor) {
     const eitp_tensor *owner = eitp__owner(tensor, NULL);
     int block =
@@ -106,7 +106,7 @@ static const eitp__arena_block *eitp__listed_block(const eitp_plan *plan, eitp_t
 }
 
 EITP__PRIVATE int eitp__is_unplanned(const eitp__graph_view *view, eitp_tensor *first) {
-    /* What becomes of a view is what becomes of the value that it is a view of. */
+    /* The fate of a view is the fate of the value that it is a view of. */
     const eitp_tensor *value = first->node && eitp__is_view(first->node) ? eitp__owner(first, NULL) : first;
     const eitp__node_steps steps = eitp__steps_of(view, value);
     return view->plan && value->node && !first->lowered && !steps.first && !steps.fused_into;
@@ -116,7 +116,7 @@ EITP__PRIVATE int eitp__is_unplanned(const eitp__graph_view *view, eitp_tensor *
 #define EITP__NOTE(out, begin, ...)                                                                                    \
     (eitp__list(out, "%s", (out)->size > (begin) ? ", " : ""), eitp__list(out, __VA_ARGS__))
 
-/* Where the value of a tensor is, and until when. */
+/* Writes the location of a tensor's value, and the step until which it is live. */
 static void eitp__list_place(eitp__listing *out, size_t begin, const eitp_plan *plan, eitp_tensor *tensor) {
     const eitp__arena_block *block = eitp__listed_block(plan, tensor);
     const eitp_tensor *owner = eitp__owner(tensor, NULL);

@@ -1,10 +1,10 @@
-/* What a listing says of a node: its operands, its results, and what becomes of it in a plan. */
+/* Describes nodes for listings: operands, results, and fate in a plan. */
 #ifndef EITP_GRAPH_LISTING_H
 #define EITP_GRAPH_LISTING_H
 
 #include "tensor/plan.h"
 
-/* Text that grows beyond its memory: it is counted, and what fits is kept. */
+/* Text buffer with a fixed capacity: text beyond it is counted but not stored. */
 typedef struct eitp__listing {
     char *text;
     size_t capacity;
@@ -13,18 +13,18 @@ typedef struct eitp__listing {
 
 EITP__PRIVATE void eitp__list(eitp__listing *out, const char *format, ...) EITP__PRINTF(2, 3);
 
-/* Where a plan computes a node. Steps count from 1, so 0 is none. */
+/* Steps in which a plan computes a node. Steps count from 1, so 0 is none. */
 typedef struct eitp__node_steps {
-    int first;      /* the step that stores the node's result */
-    int fused_into; /* the step that computes the node without storing its result */
-    int recomputed; /* the first step that computes the node again */
-    int times;      /* how many steps do */
+    int first;      /* step that stores the node's result */
+    int fused_into; /* step that computes the node without storing its result */
+    int recomputed; /* first step that recomputes the node */
+    int times;      /* number of such steps */
 } eitp__node_steps;
 
-/* A graph, seen with a plan. */
+/* A graph viewed with a plan. */
 typedef struct eitp__graph_view {
     const eitp_graph *graph;
-    const eitp_plan *plan;   /* NULL: without */
+    const eitp_plan *plan;   /* NULL: without a plan */
     eitp__node_steps *steps; /* by node id, with a plan */
 } eitp__graph_view;
 
@@ -33,21 +33,21 @@ EITP__PRIVATE eitp_status eitp__graph_view_open(eitp__graph_view *view, const ei
                                                 eitp_error *error);
 EITP__PRIVATE void eitp__graph_view_close(eitp__graph_view *view);
 
-/* True if a listing has an entry that begins with this tensor: a leaf, or the first result of a node. */
+/* True if the tensor is the first one of an entry in a listing: a leaf, or the first result of a node. */
 EITP__PRIVATE int eitp__begins_entry(const eitp_graph *graph, const eitp_tensor *tensor);
 
-/* Number of results of the entry, and the result at an index. */
+/* Return the number of results of the entry, and the result at an index. */
 EITP__PRIVATE int eitp__entry_results(const eitp_tensor *first);
 EITP__PRIVATE eitp_tensor *eitp__entry_result(eitp_tensor *first, int i);
 
-/* "softmax", "input", "parameter", ... */
+/* Returns "softmax", "input", "parameter", ... */
 EITP__PRIVATE const char *eitp__entry_word(const eitp_tensor *first);
 
 /* True if the plan computes the node more than once; if it neither computes nor reads it. */
 EITP__PRIVATE int eitp__is_recomputed(const eitp__graph_view *view, const eitp_tensor *first);
 EITP__PRIVATE int eitp__is_unplanned(const eitp__graph_view *view, eitp_tensor *first);
 
-/* Columns: dtype and shape of each result; what becomes of it. */
+/* Write columns: dtype and shape of each result; fate of the node. */
 EITP__PRIVATE void eitp__list_types(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first);
 EITP__PRIVATE void eitp__list_notes(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first);
 

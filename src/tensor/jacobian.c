@@ -1,4 +1,4 @@
-/* Derivatives in a direction, by differentiating gradients, and random directions. */
+/* Directional derivatives, by differentiating gradients, and random directions. */
 #include "tensor/internal_ops.h"
 #include "tensor/op_rules.h"
 
@@ -20,10 +20,8 @@ static eitp_status eitp__check_direction(const eitp_tensor *y, const eitp_tensor
                                   eitp__shape_text(v, given, sizeof given), eitp__shape_text(x, wanted, sizeof wanted));
 }
 
-/*
- * The gradient of y weighted by w, J^T w, is linear in w. So its own gradient with respect to w, weighted by v, is J v,
- * whatever w is.
- */
+/* The gradient of y weighted by w, J^T w, is linear in w. So its own gradient with respect to w, weighted by v, is J v
+   for any w. */
 eitp_tensor *eitp_jacobian_product(eitp_tensor *y, eitp_tensor *x, eitp_tensor *v) {
     eitp_error error = EITP__ZERO;
     eitp_tensor *weights, *gradient = NULL, *product = NULL;
@@ -51,6 +49,6 @@ EITP__PRIVATE eitp_tensor *eitp__random_signs(eitp_tensor *like, eitp_tensor *ke
                          eitp_dtype_name(like->dtype));
         return NULL;
     }
-    /* Dropped ones are 0, the others 2. */
+    /* Dropped elements are 0, the others 2. */
     return eitp_affine(eitp_dropout(eitp__fill_like(like, 1), key, 0.5), 1, -1);
 }

@@ -5,13 +5,13 @@
 /* Variables are aligned to pages. */
 #define EITP__OFFLOAD_ALIGNMENT ((uint64_t)4096)
 
-/* How a file of offloaded variables begins; the variables follow on the next page. */
+/* Start of a file of offloaded variables; the variables follow on the next page. */
 static const char eitp__offload_mark[16] = "eitp offloaded\n";
 
 /* ---- Opening and closing ---- */
 
-/* True if the first `size` bytes of a file, or all of a shorter one, are a mark that was written, or was being written
-   when the machine lost power. */
+/* True if the first `size` bytes of a file, or all bytes of a shorter one, are a complete mark, or a mark that was
+   being written when the machine lost power. */
 static int eitp__offload_is_mark(const char *bytes, size_t size, int is_whole_file) {
     int is_mark = size == sizeof eitp__offload_mark, is_torn = is_whole_file;
     for (size_t i = 0; i < size; i++) {
@@ -21,8 +21,8 @@ static int eitp__offload_is_mark(const char *bytes, size_t size, int is_whole_fi
     return is_mark || is_torn;
 }
 
-/* Fails if the path has something that is not a file of offloaded variables, which may be left where the system could
-   not remove an open file. */
+/* Fails if the path exists and is not a file of offloaded variables. Such a file may remain where the system could not
+   remove an open file. */
 static eitp_status eitp__offload_check_path(const eitp_host *host, const char *path, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     eitp__file file = EITP__ZERO;
@@ -41,7 +41,7 @@ static eitp_status eitp__offload_check_path(const eitp_host *host, const char *p
     }
     return status || is_ours ? status
                              : eitp__fail(error, EITP_ERROR_ARGUMENT,
-                                          "'%s' exists and has other data than offloaded variables; choose another "
+                                          "'%s' exists and is not a file of offloaded variables; choose another "
                                           "name for their file",
                                           path);
 }
@@ -58,7 +58,7 @@ EITP__PRIVATE eitp_status eitp__offload_open_file(eitp__offload_store *store, co
         status = eitp__file_write(&store->file, 0, eitp__offload_mark, sizeof eitp__offload_mark, error);
     if (!status)
         status = eitp__file_sync(&store->file, error);
-    /* An open file needs no name. Without one, the system frees it when the process ends, however it ends. */
+    /* An open file needs no name. Without one, the system frees the file when the process ends, even after a crash. */
     if (!status)
         store->is_removed = !host->files.remove(host->files.user, store->file.path);
     if (status)
@@ -103,14 +103,14 @@ static eitp_status eitp__offload_check_space(const eitp__offload_store *store, u
     const int is_known = directory && eitp__path_space(&store->host, directory, &free_bytes, &largest);
     eitp__release_text(&store->host, directory);
     if (is_known && free_bytes < bytes)
-        return eitp__fail(error, EITP_ERROR_IO,
-                          "offloaded variables need %s in '%s', and its disk has %s free; free some space, or choose "
-                          "another file",
-                          eitp_format_bytes(bytes, needs, sizeof needs), path,
-                          eitp_format_bytes(free_bytes, has, sizeof has));
+        return eitp__fail(
+            error, EITP_ERROR_IO,
+            "offloaded variables need %s in '%s', but the disk has only %s free; free some space or choose "
+            "another file",
+            eitp_format_bytes(bytes, needs, sizeof needs), path, eitp_format_bytes(free_bytes, has, sizeof has));
     if (is_known && largest < store->size + bytes)
         return eitp__fail(error, EITP_ERROR_IO,
-                          "offloaded variables need %s in '%s', and the files of this process may have %s at most; "
+                          "offloaded variables need %s in '%s', but this process may only write files of up to %s; "
                           "raise the limit (ulimit -f)",
                           eitp_format_bytes(store->size + bytes, needs, sizeof needs), path,
                           eitp_format_bytes(largest, has, sizeof has));

@@ -40,7 +40,7 @@ static int64_t eitp__key_heads(const eitp_attention_config *config) {
     return config->key_value_heads ? config->key_value_heads : config->heads;
 }
 
-/* The rotation in the dtype that attention of q computes in. */
+/* Casts the rotation to the dtype in which attention of q is computed. */
 static eitp_tensor *eitp__rotation_for(eitp_tensor *rotation, const eitp_tensor *q) {
     return rotation && q ? eitp_stop_gradient(eitp_cast(rotation, eitp__wide(q->dtype))) : rotation;
 }
@@ -80,7 +80,7 @@ eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_atte
 
 /* ---- Shapes ---- */
 
-/* The head counts and head widths of a node. */
+/* Numbers of heads and head widths of a node. */
 typedef struct eitp__head_sizes {
     int64_t heads, key_heads; /* of queries; of keys and values */
     int64_t width, value_width;
@@ -143,11 +143,10 @@ static eitp_status eitp__check_apart(const eitp_tensor *q, const eitp_tensor *k,
                                   (long long)key_heads);
 }
 
-/* Checks q, k and v, apart or side by side. */
+/* Checks q, k and v, separate or side by side. */
 static eitp_status eitp__check_qkv(const eitp_tensor *q, const eitp_tensor *k, const eitp_tensor *v, int64_t heads,
                                    int64_t key_heads, eitp_error *error) {
-    eitp_status status =
-        eitp__require(!k == !v, error, "%s is NULL; k and v must both be given, or neither", k ? "v" : "k");
+    eitp_status status = eitp__require(!k == !v, error, "%s is NULL; pass both k and v, or neither", k ? "v" : "k");
     if (status)
         return status;
     return k ? eitp__check_apart(q, k, v, heads, key_heads, error) : eitp__check_packed(q, heads, key_heads, error);
@@ -160,7 +159,7 @@ static eitp_status eitp__check_rotation(const eitp_tensor *rotation, const eitp_
         return EITP_OK;
     return eitp__require(width % 2 == 0 && rotation->dtype == eitp__wide(q->dtype) && eitp__has_rows(rotation, q) &&
                              rotation->shape[1] == width,
-                         error, "the rotation is %s; it must be [%lld, %lld], and %lld, the width of a head, even",
+                         error, "the rotation is %s; it must be [%lld, %lld], with an even head width (got %lld)",
                          eitp__shape_text(rotation, text, sizeof text), (long long)q->shape[0], (long long)width,
                          (long long)width);
 }
@@ -254,14 +253,13 @@ static void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const 
         eitp__add_gradient(&dx[numbers[i]], backward->outputs[i]);
 }
 
-/*
- * Scores and values of all pairs of rows in a sequence, or of the causal half, without those outside the window. Every
- * sequence is assumed to have the maximum length.
- */
+/* Counts scores and values of all pairs of rows in a sequence, or of the causal half, without pairs outside the window.
+   Every sequence is assumed to have the maximum length. */
 static double eitp__flops_attention(const eitp__node *node) {
     const eitp__head_sizes at = eitp__head_sizes_of(node);
     const double longest = (double)node->attributes.integers[1], window = (double)node->attributes.integers[5];
-    double keys = node->attributes.integers[3] ? 2 * longest : longest; /* twice as many as a row attends to */
+    double keys = node->attributes.integers[3] ? 2 * longest : longest; /* twice the number of rows that a row attends
+                                                                           to */
     if (window > 0 && window < longest)
         keys = window * (2 - window / longest);
     return (double)node->inputs[0]->shape[0] * keys * (double)(at.heads * (at.width + at.value_width));
@@ -273,17 +271,16 @@ static double eitp__flops_attention_backward(const eitp__node *node) {
 
 /* ---- Expansion ---- */
 
-/*
- * The score of a key that a query must not attend to. Its exponential is 0 next to that of any unmasked key. Unlike
- * with minus infinity, the softmax of a row that has only this score is finite.
- */
+/* Score of a key that a query must not attend to. Its exponential is 0 relative to any unmasked key's. Unlike with
+   minus infinity, the softmax of a row that has only this score is finite. */
 #define EITP__MASKED_SCORE (-3.4028234663852886e38)
 
 /* The batch, padded to [sequences, heads, max_length, ..]. */
 typedef struct eitp__padding {
     int64_t sequences, max_length;
     eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
-    eitp_tensor *visible; /* U8 [sequences, 1, max_length or 1, max_length]: 0 for padding, and after the query */
+    eitp_tensor *visible; /* U8 [sequences, 1, max_length or 1, max_length]: 0 for padding and for keys after the
+                             query */
 } eitp__padding;
 
 /* Computes row numbers in F64, which holds them exactly. */
@@ -323,10 +320,8 @@ static eitp_tensor *eitp__padded(eitp_tensor *x, const eitp__padding *padding, i
     return eitp_permute(eitp_reshape(eitp_embedding(x, padding->ids), 4, shape), order);
 }
 
-/*
- * Packs y [sequences, heads, max_length, c] into rows [n, heads c] like those of q. Rows in no sequence and padding are
- * zeros.
- */
+/* Packs y [sequences, heads, max_length, c] into rows [n, heads c] in the order of q's rows. Padding, and rows in no
+   sequence, are zeros. */
 static eitp_tensor *eitp__packed(eitp_tensor *y, const eitp__padding *padding, const eitp_tensor *q) {
     static const int order[4] = {0, 2, 1, 3};
     int64_t shape[2] = {0, -1};
@@ -334,7 +329,7 @@ static eitp_tensor *eitp__packed(eitp_tensor *y, const eitp__padding *padding, c
     return eitp__scatter_rows(padding->ids, eitp_reshape(eitp_permute(y, order), 2, shape), q);
 }
 
-/* Multiplies x [s, heads, t, ..] by shared keys or values: heads that share one become rows of one product. */
+/* Multiplies x [s, heads, t, ..] by shared keys or values: heads that share them become rows of one product. */
 static eitp_tensor *eitp__shared_product(eitp_tensor *x, eitp_tensor *shared, int transpose,
                                          const eitp__padding *padding, const eitp__head_sizes *at) {
     int64_t shape[4] = {0, 0, 0, -1};
@@ -347,7 +342,8 @@ static eitp_tensor *eitp__shared_product(eitp_tensor *x, eitp_tensor *shared, in
     return eitp_reshape(x, 4, shape);
 }
 
-/* The dropout factors of the probabilities, numbered by query row, head and position of the key, as kernels do. */
+/* Returns the dropout factors of the probabilities, numbered by query row, head and position of the key, as in the
+   kernels. */
 static eitp_tensor *eitp__attention_dropout(const eitp__node *node, const eitp__padding *padding, int64_t heads) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
@@ -363,7 +359,7 @@ static eitp_tensor *eitp__attention_dropout(const eitp__node *node, const eitp__
     return eitp__padded(eitp_reshape(eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes), 2, flat), padding, heads);
 }
 
-/* The attention scores [s, heads, t, t], with the mask applied. */
+/* Returns the attention scores [s, heads, t, t], with the mask applied. */
 static eitp_tensor *eitp__attention_scores(const eitp__node *node, eitp_tensor *q, eitp_tensor *k,
                                            const eitp__padding *padding, const eitp__head_sizes *at) {
     eitp_tensor *mask = node->inputs[6], *masked = eitp__scalar_like(node->inputs[0], EITP__MASKED_SCORE), *scores;
@@ -399,7 +395,7 @@ EITP__PRIVATE eitp_tensor *eitp__rotated(eitp_tensor *x, eitp_tensor *rotation) 
     return eitp_reshape(eitp_concat(parts, 2, 2), 2, whole);
 }
 
-/* Attention of rotated queries and keys. */
+/* Expands attention of rotated queries and keys. */
 static void eitp__expand_rotation(const eitp__node *node, eitp_tensor *q, eitp_tensor *k, eitp_tensor *v,
                                   eitp_tensor **outputs) {
     eitp_tensor *inputs[EITP__ATTENTION_INPUTS], *rotation = node->inputs[EITP__ATTENTION_ROTATION];
@@ -414,7 +410,7 @@ static void eitp__expand_rotation(const eitp__node *node, eitp_tensor *q, eitp_t
     outputs[1] = attention ? attention->outputs[1] : NULL;
 }
 
-/* For F32 and F64; other dtypes are widened first. */
+/* Expands F32 and F64 attention; other dtypes are widened first. */
 static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
     const eitp__head_sizes at = eitp__head_sizes_of(node);
     eitp_tensor *q = node->inputs[0], *k = node->inputs[4], *v = node->inputs[5], *zero = eitp__scalar_like(q, 0);

@@ -40,7 +40,7 @@ static eitp_status eitp__shape_cast(eitp__node *node, eitp_error *error) {
     return eitp__node_output(node, node->attributes.dtype, x->rank, x->shape, x->rows, error);
 }
 
-/* Broadcasts the shapes of the inputs as NumPy does. *rows tells whether the leading dimension is the capacity. */
+/* Broadcasts the shapes of the inputs as in NumPy. Sets *rows if the leading dimension is the capacity. */
 static eitp_status eitp__broadcast_shape(const eitp__node *node, int *rank, int64_t shape[EITP_MAX_RANK], int *rows,
                                          eitp_error *error) {
     char a[100], b[100];
@@ -263,9 +263,10 @@ EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value)
 }
 
 /*
- * A tensor with x's shape, dtype and rows, whose values are not read: x, or for a vector that was computed element by
- * element from losses of LINEAR_CROSS_ENTROPY, their targets. So the gradient of a sum of losses does not wait for the
- * losses: see plan_head.c.
+ * Returns a tensor with x's shape, dtype and rows, for uses that do not read its values. Usually this is x itself. For
+ * a vector computed element by element from a leaf, it is the leaf. For a vector computed element by element from
+ * losses of LINEAR_CROSS_ENTROPY, it is their targets, so the gradient of a sum of losses does not wait for the losses:
+ * see plan_head.c.
  */
 static eitp_tensor *eitp__shape_of(eitp_tensor *x) {
     eitp_tensor *from = x;
@@ -308,7 +309,7 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
         if (d < extra || (like->shape[d - extra] == 1 && x->shape[d] != 1))
             sums.integers[0] |= 1 << d;
     }
-    /* Not eitp_sum and eitp_reshape: their modules use this one. */
+    /* Does not use eitp_sum and eitp_reshape, whose modules use this function. */
     if (sums.integers[0])
         sum = eitp__apply(EITP__OP_SUM, &x, 1, &sums);
     shape.rank = like->rank;
@@ -441,7 +442,7 @@ static void eitp__gradient_divide(const eitp__node *node, eitp_tensor *const *dy
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(eitp_multiply(da, node->outputs[0])), node->inputs[1]));
 }
 
-/* The gradient goes to the selected operand, half to each if they are equal, and all of it to both if either is NaN. */
+/* The gradient goes to the selected operand. Equal operands get half each; if either is NaN, both get all of it. */
 static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_tensor **dx, int is_maximum) {
     eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *zero = eitp__scalar_like(dy, 0);
     eitp_tensor *shared = eitp_where(eitp_equal(a, b), eitp_affine(dy, 0.5, 0), dy);
@@ -522,8 +523,8 @@ EITP__PRIVATE void eitp__define_backward(eitp__op_info *op, eitp__op_code of, ei
     op->flops = eitp__flops_elements;
 }
 
-/* The inputs that are broadcast over rows. If the last dimension is summed too, kernels may sum within a row first, or
-   in a wider dtype. */
+/* Returns the inputs that are broadcast over rows. If the last dimension is summed too, kernels may sum within a row
+   first, or in a wider dtype. */
 static unsigned eitp__row_sums_of_broadcast(const eitp__node *node) {
     const eitp_tensor *y = node->outputs[0];
     unsigned sums = 0;

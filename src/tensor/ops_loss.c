@@ -11,7 +11,7 @@ static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_
     for (int64_t i = 0; i < count; i++) {
         if ((targets[i] < 0 || targets[i] >= classes) && targets[i] != ignored)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "element %lld of input '%s' is %d: a target must be 0 to %lld, or %d, which is ignored",
+                              "element %lld of input '%s' is %d: a target must be 0 to %lld, or %d to be ignored",
                               (long long)i, input->name, (int)targets[i], (long long)classes - 1, (int)ignored);
     }
     return EITP_OK;
@@ -76,10 +76,8 @@ static void eitp__expand_cross_entropy(const eitp__node *node, eitp_tensor **out
     largest = eitp_stop_gradient(eitp_max(logits, 2u, 1));
     total = eitp_add(largest, eitp_log(eitp_sum(eitp_exp(eitp_subtract(logits, largest)), 2u, 1)));
     outputs[1] = eitp_reshape(total, 1, rows);
-    /*
-     * An index outside the classes gathers 0. The factor makes loss and gradient of its row NaN, or 0 if the target is
-     * the ignored one.
-     */
+    /* An index outside the classes gathers 0. The factor makes loss and gradient of its row NaN, or 0 if it is the
+       ignored target. */
     loss = eitp_subtract(total, eitp_gather(logits, eitp_reshape(targets, 2, column), 1));
     loss = eitp_reshape(loss, 1, rows);
     ignored = eitp_equal(targets, eitp__scalar_like(targets, (double)node->attributes.integers[0]));
@@ -100,7 +98,7 @@ static eitp_status eitp__check_head(const eitp__node *node, eitp_error *error) {
                          "x must be floating-point [n, c], table [v, c] of the same dtype, and targets i32 [n]");
 }
 
-/* The number of blocks of HEAD in a vocabulary. */
+/* Returns the number of blocks of HEAD in a vocabulary. */
 static int64_t eitp__head_blocks(const eitp__node *node, int64_t vocabulary) {
     const int64_t block = node->graph->context->backend->interface->head_block;
     return (vocabulary + block - 1) / block;
@@ -209,11 +207,12 @@ EITP__PRIVATE eitp_tensor *eitp__gradient_of_logits(const eitp__node *node, eitp
     return eitp__apply(EITP__OP_CROSS_ENTROPY_BACKWARD, inputs, 4, &node->attributes);
 }
 
-/* From the gradient of the logits, those of x and the table. In F32 the logits may have a gradient of their own. */
+/* Computes the gradients of x and the table from the gradient of the logits. In F32 the logits may have their own
+   gradient. */
 static void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *d = NULL;
     if (dy[2] && eitp__is_16_bits(x)) {
-        eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED, "logits of 16 bits are not stored, and have no gradient");
+        eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED, "16-bit logits are not stored and have no gradient");
         return;
     }
     if (dy[0])
@@ -242,19 +241,19 @@ static int eitp__check_loss_config(eitp_tensor *x, int64_t classes, const eitp_c
     return !status;
 }
 
-/* w as a matrix of one row or one column. */
+/* Returns w as a matrix of one row or one column. */
 static eitp_tensor *eitp__weight_matrix(eitp_tensor *weights, int is_column) {
     int64_t shape[2] = {1, 1};
     shape[!is_column] = -1;
     return eitp_reshape(weights, 2, shape);
 }
 
-/* x times the sum of the class weights. */
+/* Returns x times the sum of the class weights. */
 static eitp_tensor *eitp__times_weight_sum(eitp_tensor *x, eitp_tensor *weights, int64_t classes) {
     return weights ? eitp_multiply(x, eitp_sum(weights, EITP_ALL_DIMENSIONS, 0)) : eitp_affine(x, (double)classes, 0);
 }
 
-/* The sum over classes j of w[j] (l[t] - l[j]), for logits l [n, v] and targets t: [n]. */
+/* Returns the sum over classes j of w[j] (l[t] - l[j]), for logits l [n, v] and targets t: [n]. */
 static eitp_tensor *eitp__smoothing_term(eitp_tensor *logits, eitp_tensor *targets, eitp_tensor *weights) {
     int64_t column[2] = {-1, 1}, rows[1] = {-1};
     eitp_dtype wide = eitp__wide(logits->dtype);
@@ -263,7 +262,7 @@ static eitp_tensor *eitp__smoothing_term(eitp_tensor *logits, eitp_tensor *targe
     return eitp_reshape(eitp_subtract(eitp__times_weight_sum(picked, weights, logits->shape[1]), sum), 1, rows);
 }
 
-/* The same without the logits: x times the sum over classes j of w[j] (table[t] - table[j]). */
+/* Like eitp__smoothing_term, without the logits: x times the sum over classes j of w[j] (table[t] - table[j]). */
 static eitp_tensor *eitp__head_smoothing_term(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                               eitp_tensor *weights) {
     int64_t ones[2] = {1, 1};
@@ -276,10 +275,8 @@ static eitp_tensor *eitp__head_smoothing_term(eitp_tensor *x, eitp_tensor *table
     return eitp_sum(eitp_multiply(eitp_cast(x, wide), picked), 2u, 0);
 }
 
-/*
- * (1 - s) w[t] nll + s / v * sum over classes j of -w[j] log p[j], where -log p[j] = nll + l[t] - l[j].
- * `smoothing_term` is the part of that sum without nll; NULL if s is 0.
- */
+/* Returns (1 - s) w[t] nll + s / v * sum over classes j of -w[j] log p[j], where -log p[j] = nll + l[t] - l[j].
+   `smoothing_term` is the part of this sum without nll; NULL if s is 0. */
 static eitp_tensor *eitp__configured_loss(eitp_tensor *nll, eitp_tensor *smoothing_term, eitp_tensor *targets,
                                           int64_t classes, const eitp_cross_entropy_config *config) {
     double smoothing = config->label_smoothing;
@@ -335,7 +332,7 @@ eitp_tensor *eitp_softmax_entropy(eitp_tensor *logits) {
     return eitp__apply(EITP__OP_SOFTMAX_ENTROPY, &logits, 1, NULL);
 }
 
-/* The shape of logits without the last dimension; [1] of a vector. */
+/* Stores the shape of logits without the last dimension; [1] for a vector. */
 static int eitp__entropy_shape(const eitp_tensor *logits, int64_t *shape) {
     memcpy(shape, logits->shape, sizeof logits->shape);
     if (logits->rank == 1)
@@ -370,8 +367,9 @@ static void eitp__gradient_softmax_entropy(const eitp__node *node, eitp_tensor *
 }
 
 /*
- * With z = logits - shift, log(sum(e^z)) - sum(z e^z) / sum(e^z). Where a logit is minus infinity, z and e^z are
- * replaced by 0, so that neither a value nor a gradient is NaN; the sum of a row of these is taken as 1.
+ * Computes log(sum(e^z)) - sum(z e^z) / sum(e^z) with z = logits - shift. Where a logit is minus infinity, z and e^z
+ * are replaced by 0, so that neither the value nor the gradient is NaN; the sum of a row of only these is replaced by
+ * 1.
  */
 static void eitp__expand_softmax_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *logits = node->inputs[0], *zero = eitp__scalar_like(logits, 0), *one = eitp__scalar_like(logits, 1);

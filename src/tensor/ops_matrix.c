@@ -1,7 +1,7 @@
 /* Functions of symmetric positive definite matrices: builders, shapes, gradients. */
 #include "tensor/op_rules.h"
 
-/* [.., m, m] as [.., m m], and [1, m m] if there is one matrix: an item of the kernels is a row. */
+/* Reshapes [.., m, m] to [.., m m], or to [1, m m] for one matrix: an item of the kernels is a row. */
 static eitp_tensor *eitp__flat_matrices(eitp_tensor *a) {
     int64_t shape[EITP_MAX_RANK];
     const int rank = a ? a->rank : 0;
@@ -14,7 +14,7 @@ static eitp_tensor *eitp__flat_matrices(eitp_tensor *a) {
     return eitp_reshape(a, rank == 2 ? 2 : rank - 1, shape);
 }
 
-/* The reverse, for a tensor of `rank` dimensions or one more than those of x. */
+/* The reverse, for a tensor of the given rank or one more. */
 static eitp_tensor *eitp__matrices_of(eitp_tensor *x, int64_t m, int rank) {
     int64_t shape[EITP_MAX_RANK];
     if (!x)
@@ -75,7 +75,7 @@ static void eitp__gradient_logdet(const eitp__node *node, eitp_tensor *const *dy
                                              eitp__apply(EITP__OP_INVERSE_SPD, &a, 1, &node->attributes)));
 }
 
-/* With the inverse V, -V dY V of the symmetric part of dY, since the inverse is that of the symmetric part of a. */
+/* With the inverse V, this is -V dY V for the symmetric part of dY, since only the symmetric part of a is inverted. */
 static void eitp__gradient_inverse_spd(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *a = node->inputs[0];
     const int64_t m = node->attributes.integers[0];
@@ -88,7 +88,7 @@ static void eitp__gradient_inverse_spd(const eitp__node *node, eitp_tensor *cons
 
 /* ---- Entries of the table of ops ---- */
 
-/* A third of the cube of m for the factor, two thirds for the inverse. */
+/* m^3 / 3 for the factorization, 2 m^3 / 3 for the inverse. */
 static double eitp__flops_matrices(const eitp__node *node) {
     const double size = (double)node->attributes.integers[0] * (double)eitp__elements(node->inputs[0]);
     return node->op == EITP__OP_LOGDET ? size / 3 : size;

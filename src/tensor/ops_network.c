@@ -12,7 +12,7 @@ static unsigned eitp__last_dimension(const eitp_tensor *x) {
     return x && x->rank ? 1u << (x->rank - 1) : 0;
 }
 
-/* For fused gradients whose result has the shape of input 1. */
+/* Shape of fused gradients whose result has the shape of input 1. */
 static eitp_status eitp__shape_second(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[1], error);
 }
@@ -122,7 +122,7 @@ eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bia
     return eitp__apply(EITP__OP_LAYER_NORM, inputs, 3, &attributes);
 }
 
-/* Checks the inputs of a norm; `parameters` names them in messages. The outputs are y, and `saved` numbers per row. */
+/* Checks the inputs of a norm; `parameters` names them in messages. The outputs are y and `saved` numbers per row. */
 static eitp_status eitp__shape_norm(eitp__node *node, const char *parameters, int saved, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
@@ -252,10 +252,8 @@ static eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *
                              (int)node->attributes.integers[2], error);
 }
 
-/*
- * Zeros [rows, columns of dy], to which the rows of dy are added at the ids. With `varies`, rows is the graph's
- * capacity.
- */
+/* Returns zeros [rows, columns of dy], with the rows of dy added at the ids. With `varies`, rows is the graph's
+   capacity. */
 static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int varies,
                                              int is_deferred) {
     eitp__attributes attributes = EITP__ZERO;
@@ -296,14 +294,14 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
     return node && node->op == EITP__OP_EMBEDDING_BACKWARD && node->attributes.integers[1] ? node->inputs[1] : NULL;
 }
 
-/* The ids relative to the first row of EMBEDDING_BACKWARD's result. */
+/* Returns the ids relative to the first row of EMBEDDING_BACKWARD's result. */
 static eitp_tensor *eitp__embedding_rows(const eitp__node *node) {
     int64_t first = node->attributes.integers[0];
     eitp_tensor *ids = node->inputs[0];
     eitp_tensor *numbers;
     if (!first)
         return ids;
-    /* There are no integer additions; F64 holds the numbers exactly. */
+    /* There is no integer addition; F64 holds the numbers exactly. */
     numbers = eitp_affine(eitp_cast(ids, EITP_F64), 1, -(double)first);
     return eitp_cast(numbers, EITP_I32);
 }
@@ -361,7 +359,7 @@ eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability) 
     return eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
 }
 
-/* The mask is a function of the key, so the gradient is dropped out with the same mask. */
+/* The mask is a function of the key, so the same mask applies to the gradient. */
 static void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *inputs[2];
     inputs[0] = dy[0];

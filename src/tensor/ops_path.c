@@ -65,7 +65,7 @@ static eitp_status eitp__shape_path_product_backward(eitp__node *node, eitp_erro
 
 /* ---- Gradients ---- */
 
-/* `by_rows` and `by_columns` are the factors of an element that its row and its column have. */
+/* `by_rows` and `by_columns` are factors of each element: one per row, one per column. */
 static eitp_tensor *eitp__path_gradient(eitp_tensor *weight, eitp_tensor *by_rows, eitp_tensor *by_columns,
                                         const eitp__attributes *attributes) {
     eitp_tensor *inputs[3];
@@ -83,7 +83,7 @@ static void eitp__gradient_path_product(const eitp__node *node, eitp_tensor *con
     eitp__add_gradient(&dx[1], eitp__path_node(dy[0], weight, node->attributes.integers[0], !transposed));
 }
 
-/* A vector as a matrix of one row or one column. */
+/* Reshapes a vector to a matrix of one row or one column. */
 static eitp_tensor *eitp__path_matrix(eitp_tensor *x, int is_column) {
     int64_t shape[2] = {1, 1};
     shape[!is_column] = -1;
@@ -110,7 +110,7 @@ static void eitp__expand_path_product_backward(const eitp__node *node, eitp_tens
     outputs[0] = eitp_multiply(slope, product);
 }
 
-/* Rows of the gradient come from rows of the weight, and from the same elements of the first factor. */
+/* Computes rows of the gradient from rows of the weight, and from the same elements of the first factor. */
 static eitp_tensor *eitp__rows_path_product_backward(const eitp__node *node, int64_t begin, int64_t end) {
     return eitp__path_gradient(eitp__rows(node->inputs[0], begin, end), eitp_slice(node->inputs[1], -1, begin, end),
                                node->inputs[2], &node->attributes);

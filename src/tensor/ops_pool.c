@@ -1,7 +1,7 @@
-/* From packed sequences to one row each. Composed of other ops, so it can be differentiated. */
+/* Pools packed sequences into one row each. Composed of other ops, so it can be differentiated. */
 #include "tensor/op_rules.h"
 
-/* Where sequences begin and end, [sequences, 1]. There are no integer additions; F64 holds the numbers exactly. */
+/* First rows and end rows of sequences, [sequences, 1]. There is no integer addition; F64 holds the numbers exactly. */
 typedef struct eitp__bounds {
     int64_t sequences;
     eitp_tensor *begins, *ends;
@@ -23,13 +23,13 @@ static eitp__bounds eitp__bounds_of(eitp_tensor *offsets) {
     return bounds;
 }
 
-/* A column of numbers as a vector of ids. */
+/* Converts a column of numbers to a vector of ids. */
 static eitp_tensor *eitp__column_ids(eitp_tensor *numbers) {
     const int64_t flat[1] = {-1};
     return eitp_reshape(eitp_cast(numbers, EITP_I32), 1, flat);
 }
 
-/* The sequence of each row of x: I32 [n], -1 for a row in none. */
+/* Returns the sequence of each row of x: I32 [n], -1 for a row in no sequence. */
 static eitp_tensor *eitp__row_sequences(eitp_tensor *x, const eitp__bounds *bounds, int64_t max_length) {
     const int64_t column[2] = {-1, 1}, row[2] = {1, -1};
     int64_t all[2];
@@ -39,7 +39,7 @@ static eitp_tensor *eitp__row_sequences(eitp_tensor *x, const eitp__bounds *boun
     position = eitp_reshape(eitp_arange(x->graph, EITP_F64, max_length), 2, row);
     ids = eitp_add(bounds->begins, position);
     ids = eitp_where(eitp_less(ids, bounds->ends), ids, eitp__scalar_like(position, -1));
-    /* Counted from 1, so that 0 stands for no sequence. */
+    /* Count from 1, so that 0 means no sequence. */
     numbers = eitp_affine(eitp_arange(x->graph, EITP_F32, bounds->sequences), 1, 1);
     numbers = eitp_reshape(eitp_broadcast(eitp_reshape(numbers, 2, column), 2, all), 2, column);
     numbers = eitp__scatter_rows(eitp__column_ids(ids), numbers, x);

@@ -1,13 +1,14 @@
 /* Matrix products and the linear layer: builders, shapes, gradients. */
 #include "tensor/op_rules.h"
 
-/* The extent of the outer or the inner one of an operand's last two dimensions. */
+/* Returns the extent of the outer or the inner one of an operand's last two dimensions. */
 static int64_t eitp__product_extent(const eitp_tensor *x, int transposed, int outer_first) {
     int last = transposed == outer_first;
     return x->shape[x->rank - 2 + last];
 }
 
-/* Matrices of the capacity: their rows are the result's, or the sums are over them in both. */
+/* Handles matrices with a capacity of rows: either a's rows are the result's, or both operands are summed over their
+   rows. */
 static eitp_status eitp__matrices_rows(const eitp_tensor *a, const eitp_tensor *b, int transpose_a, int transpose_b,
                                        int *rows, eitp_error *error) {
     const int a_sum = a->rows && transpose_a, b_sum = b->rows && !transpose_b;
@@ -16,7 +17,8 @@ static eitp_status eitp__matrices_rows(const eitp_tensor *a, const eitp_tensor *
                          "one operand has a capacity of rows, the other a fixed number of rows");
 }
 
-/* Batches of the capacity, whose leading dimension is the result's: all of the other operand's, or one for all. */
+/* Handles batches whose leading dimension is the capacity, which is then the result's: the other operand must have the
+   same, or a single matrix for all. */
 static eitp_status eitp__batches_rows(const eitp_tensor *a, const eitp_tensor *b, int *rows, eitp_error *error) {
     const int rank = a->rank > b->rank ? a->rank : b->rank;
     const int a_varies = a->rank == rank && a->shape[0] != 1, b_varies = b->rank == rank && b->shape[0] != 1;
@@ -153,7 +155,7 @@ static void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy
         eitp__add_gradient(&dx[2], eitp_sum(dy[0], (1u << (dy[0]->rank - 1)) - 1, 0));
 }
 
-/* Rows of a product come from rows of its first factor, or from columns if that is transposed. */
+/* Computes rows of a product from rows of its first factor, or from columns if that is transposed. */
 static eitp_tensor *eitp__rows_matmul(const eitp__node *node, int64_t begin, int64_t end) {
     eitp_tensor *a = node->inputs[0];
     int transposed = (int)node->attributes.integers[0];
@@ -166,7 +168,7 @@ static eitp_tensor *eitp__rows_matmul(const eitp__node *node, int64_t begin, int
 
 /* ---- Entries of the table of ops ---- */
 
-/* The weight and the bias, which rows are multiplied by and added to. */
+/* Returns the weight and the bias, which rows are multiplied by and added to. */
 static unsigned eitp__row_sums_of_matmul(const eitp__node *node) {
     const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
     const int is_weight = !node->attributes.integers[0] && (a->rank > b->rank || b->rank == 2);

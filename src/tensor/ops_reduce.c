@@ -48,7 +48,7 @@ static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dime
         if (!(dimensions & (1u << d)))
             shape[rank++] = x->shape[d];
     }
-    /* A full reduction gives [1], the smallest shape that inputs and losses have. */
+    /* A full reduction gives [1], the smallest shape of inputs and losses. */
     if (!rank)
         shape[rank++] = 1;
     return eitp_reshape(y, rank, shape);

@@ -1,4 +1,4 @@
-/* Rows of a tensor: computed without the others by the rule of its op, or a view. */
+/* Rows of a tensor, either computed without the other rows by the rule of its op, or a view. */
 #include "tensor/op_rules.h"
 
 static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end, int may_vary) {

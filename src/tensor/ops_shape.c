@@ -7,7 +7,7 @@ static int eitp__dimension(const eitp_tensor *x, int dimension) {
     return index >= 0 && index < x->rank ? index : -1;
 }
 
-/* The same; also sets the graph's error. */
+/* Like eitp__dimension; also sets the graph's error. */
 static int eitp__checked_dimension(eitp_tensor *x, int dimension, const char *op) {
     int index = eitp__dimension(x, dimension);
     if (index < 0)
@@ -253,10 +253,8 @@ eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t en
     return eitp__apply(EITP__OP_SLICE, &x, 1, &attributes);
 }
 
-/*
- * Every step-th element from `begin` on, `count` in all. The axis is reshaped into blocks of `step` elements, and one
- * element is sliced from each block. The first dimension, which may be the capacity, stays separate.
- */
+/* Takes every step-th element from `begin` on, `count` in total. The axis is reshaped into blocks of `step` elements,
+   and one element is sliced from each block. The first dimension, which may be the capacity, stays separate. */
 static eitp_tensor *eitp__slice_blocks(eitp_tensor *x, int axis, int64_t begin, int64_t count, int64_t step) {
     eitp__attributes attributes = EITP__ZERO;
     int64_t extent = x->shape[axis], first = begin / step, shape[5] = {1, 1, 0, step, 1}, sliced[EITP_MAX_RANK];
@@ -332,7 +330,7 @@ eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension) 
             return NULL;
         }
     }
-    /* A node has a limited number of inputs: each node joins the result so far with as many as fit. */
+    /* A node has a limited number of inputs, so each node joins the result so far with as many more as fit. */
     for (int i = 1; i < count && joined;) {
         eitp_tensor *inputs[EITP__MAX_INPUTS];
         int n = 0;
@@ -431,7 +429,7 @@ static void eitp__gradient_scatter_add(const eitp__node *node, eitp_tensor *cons
 
 /* ---- Rows ---- */
 
-/* integers: first row, end row; 1 to allow rows whose number varies, of which a plan then has those that there are. */
+/* integers: first row, end row, and 1 to allow a varying number of rows; a plan then has the rows in use. */
 static eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1], shape[EITP_MAX_RANK];
@@ -457,7 +455,7 @@ static void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, 
     eitp__add_gradient(&dx[0], eitp_pad(rows, 0, begin, node->inputs[0]->shape[0] - end));
 }
 
-/* Pads the rows of x that fall into [begin, end); zeros if there are none. */
+/* Pads the rows of x that fall within [begin, end); zeros if no rows do. */
 static eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
     eitp_tensor *x = node->inputs[0];
     const eitp_tensor *y = node->outputs[0];

@@ -1,4 +1,4 @@
-/* Ops that change variables, and the norms and products that these need: accumulate, update. */
+/* Ops that change variables (accumulate, update), and the norms and products they need. */
 #include "tensor/internal_ops.h"
 #include "tensor/op_rules.h"
 
@@ -71,7 +71,7 @@ static eitp_status eitp__shape_column_squares(eitp__node *node, eitp_error *erro
     return status ? status : eitp__node_output(node, EITP_F64, 1, &columns, 0, error);
 }
 
-/* The squares of x as a matrix. */
+/* Returns the squares of x as a matrix. */
 static eitp_tensor *eitp__matrix_of_squares(eitp_tensor *x) {
     int64_t shape[2];
     shape[1] = eitp__tensor_columns(x);
@@ -141,15 +141,15 @@ static eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
 
 /* ---- The update of a parameter ---- */
 
-/* The states that a rule takes, and the arithmetic per element with them. */
+/* States used by a rule, and the arithmetic per element with them. */
 typedef struct eitp__update_form {
     eitp__update_rule rule;
-    int is_changing; /* it changes the states */
+    int is_changing; /* the rule changes the states */
     double flops;
     eitp__state_form states[EITP__UPDATE_STATES];
 } eitp__update_form;
 
-/* For AdamW a moving average or two, a square root and a division; as much again for each of two 8-bit moments. */
+/* For AdamW: one or two moving averages, a square root and a division; as much again for each of two 8-bit moments. */
 static const eitp__update_form eitp__update_forms[] = {
     {EITP__UPDATE_RULE_ADAMW, 1, 8, {EITP__FORM_WIDE, EITP__FORM_WIDE}},
     {EITP__UPDATE_RULE_ADAMW, 1, 24, {EITP__FORM_SIGNED, EITP__FORM_UNSIGNED, EITP__FORM_SCALES, EITP__FORM_SCALES}},
@@ -165,7 +165,7 @@ static const eitp_tensor *eitp__optional_input(const eitp__node *node, int i) {
     return i < node->input_count ? node->inputs[i] : NULL;
 }
 
-/* The form with the node's rule and the states that it has, or NULL. */
+/* Returns the form with the node's rule and states, or NULL. */
 static const eitp__update_form *eitp__update_form_of(const eitp__node *node) {
     for (size_t f = 0; f < EITP__COUNT(eitp__update_forms); f++) {
         const eitp__update_form *form = &eitp__update_forms[f];
@@ -255,7 +255,7 @@ static eitp_status eitp__check_state(const eitp__node *node, int i, eitp__state_
 
 static eitp_status eitp__check_states(const eitp__node *node, eitp_error *error) {
     const eitp__update_form *form = eitp__update_form_of(node);
-    eitp_status status = eitp__require(form != NULL, error, "rule %lld does not take these states, or is unknown",
+    eitp_status status = eitp__require(form != NULL, error, "rule %lld is unknown or does not accept these states",
                                        (long long)node->attributes.integers[2]);
     for (int i = 0; i < EITP__UPDATE_STATES && !status; i++) {
         if (form->states[i])
@@ -285,7 +285,7 @@ static eitp_status eitp__check_remainder(const eitp__node *node, eitp_error *err
                          parameter->dtype == EITP_BF16 ? "i16 or i8, or a key" : eitp_dtype_name(dtype));
 }
 
-/* Adds the outputs, each like the input that it changes, but for the sums of squares of update and parameter. */
+/* Adds the outputs, each like the input that it changes, except the sums of squares of update and parameter. */
 static eitp_status eitp__update_outputs(eitp__node *node, eitp_error *error) {
     const int *shares = eitp__op(node->graph, node->op)->shares;
     int count =
@@ -371,7 +371,7 @@ static eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *e
 
 /* ---- Entries of the table of ops ---- */
 
-/* A sum of a gradient, for its norm or its moments. */
+/* Defines a sum of a gradient, for its norm or its moments. */
 static void eitp__define_gradient_sum(eitp__op_info *op, eitp__shape_rule *shape) {
     op->work = EITP_WORK_UPDATE;
     op->shape = shape;

@@ -6,7 +6,7 @@ EITP__PRIVATE size_t eitp__plan_bytes(const eitp_plan *plan) {
     return plan->stats.arena_bytes + plan->stats.workspace_bytes;
 }
 
-/* Lists the graph's inputs, and adds up the kept ones. */
+/* Lists the graph's inputs, and adds up the sizes of the kept ones. */
 static eitp_status eitp__list_inputs(eitp_plan *plan, eitp_error *error) {
     const eitp_graph *graph = plan->graph;
     for (size_t t = 0; t < graph->tensor_count; t++) {
@@ -31,7 +31,7 @@ static void eitp__mark_read(eitp_plan *plan, eitp_tensor *tensor) {
         plan->inputs[index].is_read = 1;
 }
 
-/* Kept inputs that steps change in place begin as zeros. */
+/* Marks an input that a step changes in place as written: such kept inputs start as zeros. */
 static void eitp__mark_changed(eitp_plan *plan, eitp_tensor *tensor) {
     int index = tensor ? eitp__input_index(plan, eitp__owner(tensor, NULL)) : -1;
     if (index >= 0)
@@ -50,7 +50,7 @@ static void eitp__find_read_inputs(eitp_plan *plan) {
         eitp__mark_read(plan, plan->readable[t] ? plan->graph->tensors[t] : NULL);
 }
 
-/* Allocates the memory of kept inputs, and of the number of rows. */
+/* Allocates memory for kept inputs, and for the number of rows. */
 static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
     for (size_t i = 0; i < plan->input_count && !plan->context->plans_only; i++) {
@@ -88,7 +88,7 @@ static eitp_status eitp__check_plan_config(const eitp_plan_config *config, eitp_
     return EITP_OK;
 }
 
-/* Releases what only the creation of a plan needs. */
+/* Releases data needed only to create a plan. */
 static void eitp__release_operands(eitp_plan *plan) {
     const eitp_host *host = &plan->context->host;
     eitp__release(host, plan->owners, plan->owner_capacity * sizeof *plan->owners);
@@ -103,16 +103,17 @@ static void eitp__release_operands(eitp_plan *plan) {
     plan->output_count = plan->output_capacity = 0;
 }
 
-/* The peak that recomputation must not exceed, and how often it was lowered. */
+/* The peak that recomputation must not exceed, and the number of times it was lowered. */
 typedef struct eitp__plan_target {
     size_t bytes;
     int lowered;
-    eitp_plan_stats kept; /* of the plan that recomputes nothing */
+    eitp_plan_stats kept; /* statistics of the plan that recomputes nothing */
 } eitp__plan_target;
 
 /*
- * True if more must be recomputed than in the latest layout. Placement leaves gaps, so a plan may need more than its
- * peak: while the peak meets the target, the target is lowered by what is too much, and at least by 1/256 of the peak.
+ * Lowers the target if more must be recomputed than in the latest layout, and then returns true. Placement leaves gaps,
+ * so a plan may need more than its peak: while the peak meets the target, the target is lowered by the excess, and at
+ * least by 1/256 of the peak.
  */
 static int eitp__lower_target(const eitp_plan *plan, const eitp_plan_config *config, eitp__plan_target *target) {
     size_t peak = plan->stats.peak_bytes, needed = eitp__plan_bytes(plan), step = peak / 256 + 1;
@@ -132,7 +133,7 @@ static int eitp__lower_target(const eitp_plan *plan, const eitp_plan_config *con
     return 1;
 }
 
-/* Sets what the plan recomputes, compared with the plan that recomputes nothing. */
+/* Sets the statistics of recomputation, relative to the plan that recomputes nothing. */
 static void eitp__count_recomputed(eitp_plan_stats *stats, const eitp_plan_stats *kept) {
     stats->recomputed = stats->nodes - kept->nodes;
     stats->recomputed_flops = stats->flops - kept->flops;
@@ -145,10 +146,8 @@ static void eitp__count_recomputed(eitp_plan_stats *stats, const eitp_plan_stats
     }
 }
 
-/*
- * Runs the passes in order. What must be recomputed depends on the layout, so the passes from there on repeat until it
- * fits.
- */
+/* Runs the passes in order. The values to recompute depend on the layout, so the passes from recompute on repeat until
+   the plan fits. */
 static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
     eitp__plan_target target = EITP__ZERO;
     eitp_status status = eitp__plan_lower(plan, error);
@@ -174,10 +173,8 @@ static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *co
     return status ? status : eitp__plan_list(plan, error);
 }
 
-/*
- * Creates a plan without allocating its arena and variables. Heads are divided so that their logits take at most
- * `head_bytes`.
- */
+/* Creates a plan without allocating its arena and variables. Divides heads so that their logits take at most
+   `head_bytes`. */
 static eitp_status eitp__plan_build(eitp_graph *graph, const eitp_plan_config *config, size_t head_bytes,
                                     eitp_plan **plan, eitp_error *error) {
     eitp_context *context = graph->context;
@@ -207,10 +204,8 @@ static eitp_status eitp__plan_build(eitp_graph *graph, const eitp_plan_config *c
     return EITP_OK;
 }
 
-/*
- * The same, and the plan may exceed the limit. The choice of values to recompute is greedy: it can miss a limit that it
- * would meet if it went further, so then a plan of minimum memory is tried too.
- */
+/* Like eitp__plan_build, and the plan may exceed the limit. Values to recompute are chosen greedily, which can miss a
+   limit that recomputing more would meet, so in that case a plan of minimum memory is tried too. */
 static eitp_status eitp__plan_within(eitp_graph *graph, const eitp_plan_config *config, size_t head_bytes,
                                      eitp_plan **plan, eitp_error *error) {
     eitp_plan_config lower;
@@ -232,13 +227,14 @@ static eitp_status eitp__plan_within(eitp_graph *graph, const eitp_plan_config *
 }
 
 /*
- * Logits of a head that a plan stores at a time. Each part reads the table and the sum of its gradient once more, so
- * smaller parts are slower; those of the first size hardly. The others are for plans that do not fit without
- * recomputing: smaller parts and whole heads, as the gradient of the table can be recomputed only from whole ones.
+ * Sizes of a head's logits that a plan stores at a time. Each part reads the table and the sum of its gradient once
+ * more, so smaller parts are slower; the first size costs hardly anything. The other sizes are for plans that do not
+ * fit without recomputation: smaller parts, and whole heads (0), since the gradient of the table can be recomputed only
+ * with whole heads.
  */
 static const size_t eitp__head_limits[] = {(size_t)256 << 20, (size_t)64 << 20, 0};
 
-/* True if a plan is better than another: the faster one that fits, or else the smaller one. */
+/* True if a plan is better than another: the faster one if both fit, otherwise the smaller one. */
 static int eitp__is_better_plan(const eitp_plan *plan, const eitp_plan *other, size_t memory) {
     const int fits = eitp__plan_bytes(plan) <= memory;
     if (fits != (eitp__plan_bytes(other) <= memory))
@@ -246,7 +242,7 @@ static int eitp__is_better_plan(const eitp_plan *plan, const eitp_plan *other, s
     return fits ? plan->stats.seconds < other->stats.seconds : eitp__plan_bytes(plan) < eitp__plan_bytes(other);
 }
 
-/* Replaces a plan that recomputes or does not fit by the best one of other sizes of heads. */
+/* Replaces a plan that recomputes or does not fit with the best one among other head sizes. */
 static eitp_status eitp__choose_head_size(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                           eitp_error *error) {
     size_t chosen = 0, latest = 0;
@@ -266,7 +262,7 @@ static eitp_status eitp__choose_head_size(eitp_graph *graph, const eitp_plan_con
     }
     if (status || graph->head_divided == eitp__head_limits[chosen])
         return status;
-    /* The graph's heads are divided for another plan now, so the chosen one is made anew. */
+    /* The graph's heads are now divided for another plan, so the chosen one is created again. */
     eitp_plan_destroy(*plan);
     return eitp__plan_within(graph, config, eitp__head_limits[chosen], plan, error);
 }
@@ -348,7 +344,7 @@ eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config
     return status;
 }
 
-/* Removes a plan from its context's list, if it is in it. */
+/* Removes a plan from its context's list, if it is there. */
 static void eitp__unlist_plan(const eitp_plan *plan) {
     eitp_plan **link = &plan->context->plans;
     while (*link && *link != plan)

@@ -13,8 +13,8 @@
  *   transfer   plan_offload.c    when staging areas are read and written
  *   list       plan_program.c    calls and transfers, in the order in which they execute
  * The passes from recompute to bind repeat until the plan fits; the first time nothing is recomputed. plan_steps.c has
- * what all of them share, and calls none of them. The recompute pass uses lifetimes and staging areas, the layout
- * staging areas.
+ * the functions that all of them share, and calls none of them. The recompute pass uses lifetimes and staging areas;
+ * the layout pass uses staging areas.
  */
 #ifndef EITP_PLAN_H
 #define EITP_PLAN_H
@@ -22,7 +22,7 @@
 #include "tensor/context.h"
 #include "tensor/graph.h"
 
-/* A node of the plan, with the nodes fused into it. Operands are lowered tensors, NULL where absent. */
+/* A node of the plan, with the nodes fused into it. Operands are lowered tensors, or NULL if absent. */
 typedef struct eitp__step {
     eitp__node *node;
     eitp__epilogue epilogue; /* of a product */
@@ -44,24 +44,24 @@ typedef struct eitp__arena_block {
 
 /*
  * A staging area: arena memory that holds bytes of an offloaded variable for the steps that use them. It is allocated
- * from step `start`, when reading from the file begins, until step `end`, when writing back has finished.
+ * from step `start`, when reading from the file starts, until step `end`, when writing back has finished.
  */
 typedef struct eitp__staging {
     int64_t variable;
-    size_t offset, size;         /* the bytes of the variable */
+    size_t offset, size;         /* range of bytes in the variable */
     int start, first, last, end; /* steps; it is used from `first` to `last` */
     int is_dirty;                /* a step changes it, so it is written back */
     int block;
-    int previous; /* the previous staging area of the same variable; -1: none */
-    size_t began; /* the instruction that begins its latest transfer; only while instructions are listed */
+    int previous; /* previous staging area of the same variable; -1: none */
+    size_t began; /* instruction that starts its latest transfer; only while instructions are listed */
 } eitp__staging;
 
-/* In the order in which they are done before one step. */
+/* Transfers in the order in which they are performed before a step. */
 typedef enum eitp__transfer_kind {
     EITP__TRANSFER_BEGIN_WRITE, /* starts writing a staging area back */
-    EITP__TRANSFER_END_WRITE,   /* waits for that */
+    EITP__TRANSFER_END_WRITE,   /* waits until it is written */
     EITP__TRANSFER_BEGIN_READ,  /* starts reading a staging area */
-    EITP__TRANSFER_END_READ     /* waits for that */
+    EITP__TRANSFER_END_READ     /* waits until it is read */
 } eitp__transfer_kind;
 
 /* A transfer of a staging area, before a step. */
@@ -74,10 +74,10 @@ typedef struct eitp__staging_transfer {
 typedef struct eitp__plan_input {
     eitp_tensor *tensor;
     int is_kept;
-    int is_read;      /* by a step, or as an output */
-    void *memory;     /* of a kept input; others are in the arena */
-    uint64_t written; /* of a kept input 1, else the context's arena_epoch when it was written; 0: not written */
-    int64_t rows;     /* of an input with a capacity: the rows that were written */
+    int is_read;      /* read by a step, or as an output */
+    void *memory;     /* of a kept input; other inputs are in the arena */
+    uint64_t written; /* for a kept input 1, otherwise the context's arena_epoch when it was written; 0: not written */
+    int64_t rows;     /* of an input with a capacity: number of rows written */
 } eitp__plan_input;
 
 /* The memory of a call's operand: an arena block, a kept input, a variable, or none. */
@@ -85,8 +85,8 @@ typedef struct eitp__location {
     int block;        /* -1: none */
     int input;        /* -1: none */
     int64_t variable; /* -1: none */
-    size_t offset;    /* bytes from its start */
-    int rows;         /* the leading dimension is the plan's row count, or the rows of it from first_row on */
+    size_t offset;    /* offset in bytes */
+    int rows;         /* the leading dimension is the plan's row count, or the part of it from first_row on */
     int64_t row_elements, first_row, row_limit;
 } eitp__location;
 
@@ -96,7 +96,7 @@ typedef struct eitp__binding {
     eitp__location carry;
 } eitp__binding;
 
-/* How many nodes, steps, edges or blocks each pass visited: a measure of planning time for tests. */
+/* Number of nodes, steps, edges or blocks visited by each pass: a measure of planning time, for tests. */
 typedef struct eitp__plan_visits {
     size_t lower, fuse, order, lifetimes, layout, recompute;
 } eitp__plan_visits;
@@ -106,7 +106,8 @@ struct eitp_plan {
     eitp_graph *graph;
     eitp__step *steps;
     size_t step_count, step_capacity;
-    int *owners; /* what steps read and write, see eitp__list_owners; only while the plan is created */
+    int *owners; /* owners of the tensors that steps read and write: see eitp__list_owners; only while the plan is
+                    created */
     size_t owner_count, owner_capacity;
     size_t *sizes; /* bytes by tensor id, of the tensors in `owners` */
     size_t size_capacity;
@@ -128,17 +129,17 @@ struct eitp_plan {
     eitp__call *calls;
     eitp__binding *bindings;
     size_t call_count;
-    eitp__instruction *instructions; /* the steps' calls, and the transfers in their order */
+    eitp__instruction *instructions; /* calls and transfers of the steps, in order */
     size_t instruction_count;
     eitp__storage storage;
     eitp__plan_input *inputs; /* ordered by id */
     size_t input_count, input_capacity;
     uint64_t results_epoch; /* the context's arena_epoch while outputs can be read; 0: they cannot */
-    size_t first_change;    /* the first instruction that changes parameters, their remainders or optimizer state */
-    size_t begun;           /* instructions of the last execution */
-    int64_t rows;           /* how many rows of the capacity are in use */
+    size_t first_change;    /* first instruction that changes parameters, their remainders or optimizer state */
+    size_t begun;           /* instructions started in the last execution */
+    int64_t rows;           /* number of rows of the capacity in use */
     void *device_rows;      /* that number in device memory; NULL: the graph has no capacity */
-    int64_t uploaded_rows;  /* what is there */
+    int64_t uploaded_rows;  /* the number stored there */
     eitp__program *program; /* of the calls, or NULL */
     uint64_t program_generation;
     eitp_plan_stats stats;
@@ -148,27 +149,26 @@ struct eitp_plan {
 
 /* ---- plan.c ---- */
 
-/* Bytes of arena and workspace that the context's plans need, except those of `count` graphs, which may be NULL. */
+/* Returns the bytes of arena and workspace that the context's plans need, excluding the plans of `count` graphs, which
+   may be NULL. */
 EITP__PRIVATE size_t eitp__plans_max_bytes(const eitp_context *context, const eitp_graph *const *excluded, int count);
 
-/* Bytes of arena and workspace that the plan needs. */
+/* Returns the bytes of arena and workspace that the plan needs. */
 EITP__PRIVATE size_t eitp__plan_bytes(const eitp_plan *plan);
 
 /* ---- plan_steps.c ---- */
 
-/* The tensor that the plan computes in place of this one: of an expanded node, its replacement. */
+/* Returns the tensor that the plan computes instead of this one: for an expanded node, its replacement. */
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor);
 
 /* True if the node's output is only a view of its input's memory. */
 EITP__PRIVATE int eitp__is_view(const eitp__node *node);
 
-/*
- * The tensor that owns the memory of a tensor. *first, unless NULL, is the index of the tensor's first element in the
- * owner.
- */
+/* Returns the tensor that owns the memory of a tensor. *first, unless NULL, is the index of the tensor's first element
+   in the owner. */
 EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first);
 
-/* The owner in the arena; NULL if `tensor` is NULL or in a variable. */
+/* Returns the owner in the arena; NULL if `tensor` is NULL or in a variable. */
 EITP__PRIVATE eitp_tensor *eitp__arena_owner(eitp_tensor *tensor);
 
 /* True if the step overwrites a value. */
@@ -177,10 +177,10 @@ EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 /* Fills in the call of a step, without addresses and rows. */
 EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call);
 
-/* The backend's estimate of the time of a step, in seconds. */
+/* Returns the backend's estimate of the time of a step, in seconds. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
-/* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
+/* Returns operand i read by a step, NULL if absent, for i in [0, eitp__step_read_count). */
 EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i);
 static inline EITP__UNUSED int eitp__step_read_count(const eitp__step *step) {
     return step->input_count + (step->accumulates ? step->output_count + 1 : 0);
@@ -189,7 +189,7 @@ static inline EITP__UNUSED int eitp__step_read_count(const eitp__step *step) {
 /*
  * Passes iterate over all steps many times, so they read numbers instead of following pointers: plan->owners has, from
  * step->owners on, an entry for each tensor that the step reads, for each output, and for each value that an output
- * replaces. The entry is the id of the tensor in the arena that owns the memory, -2 - v if that is variable v, and
+ * replaces. The entry is the id of the tensor in the arena that owns the memory, -2 - v if the owner is variable v, or
  * EITP__NO_OWNER for an absent operand or an output in another tensor's memory. Adds the entries of a step; 0: out of
  * memory.
  */
@@ -199,7 +199,7 @@ EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step);
 /* Updates the entries of a step after its operands were replaced by others of the same shape. */
 EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step);
 
-/* The entries of what a step reads, of its outputs, and of the values that these replace. */
+/* Return the entries of a step's operands, of its outputs, and of the values that these replace. */
 static inline EITP__UNUSED int *eitp__read_owners(const eitp_plan *plan, const eitp__step *step) {
     return plan->owners + step->owners;
 }
@@ -212,7 +212,7 @@ static inline EITP__UNUSED int *eitp__replaced_owners(const eitp_plan *plan, con
     return eitp__output_owners(plan, step) + step->output_count;
 }
 
-/* The entry of a tensor, as in plan->owners. */
+/* Returns the entry of a tensor, as in plan->owners. */
 EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor);
 
 /* Lists the owners of all steps, and the graph's outputs. */
@@ -225,18 +225,18 @@ EITP__PRIVATE int eitp__add_arena_block(eitp_plan *plan, size_t size, int first,
 
 /*
  * Divides each LINEAR_CROSS_ENTROPY whose logits take more than `bytes`, with its gradients, into parts of rows with at
- * most that many, which are computed one after the other; 0: divides none. Results have the same bits. Once a plan of
- * the graph exists, does nothing.
+ * most that many bytes, which are computed one after the other; 0: divides none. Results have the same bits. Does
+ * nothing once a plan of the graph exists.
  */
 EITP__PRIVATE eitp_status eitp__divide_heads(eitp_graph *graph, size_t bytes, eitp_error *error);
 
 /* True if the graph has a LINEAR_CROSS_ENTROPY whose logits take more than `bytes`. */
 EITP__PRIVATE int eitp__has_heads(const eitp_graph *graph, size_t bytes);
 
-/* Rows of a head's logits that its plans store at a time. */
+/* Returns the number of rows of a head's logits that its plans store at a time. */
 EITP__PRIVATE int64_t eitp__head_rows(const eitp__node *node);
 
-/* Finds the nodes that are needed. */
+/* Finds the needed nodes. */
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 
 /* Creates the steps from the needed nodes. */
@@ -245,13 +245,13 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error);
 /* Sorts the steps topologically. */
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
 
-/* Recomputes values instead of keeping them, for as long as that lowers the peak and it is above `target` bytes. */
+/* Recomputes values instead of keeping them, as long as this lowers the peak and the peak is above `target` bytes. */
 EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error);
 
-/* Adds arithmetic and seconds of so many executions of a plan with these statistics. */
+/* Adds the arithmetic and seconds of `times` executions of a plan with these statistics. */
 EITP__PRIVATE void eitp__add_work(eitp_plan_stats *sum, const eitp_plan_stats *stats, double times);
 
-/* The arithmetic of a plan's last execution, for the rows that it used, without what it recomputed. */
+/* Returns the arithmetic of a plan's last execution, for the rows in use, without recomputation. */
 EITP__PRIVATE double eitp__plan_flops(const eitp_plan *plan);
 
 /* Finds the arena blocks, staging areas included, and their lifetimes, without offsets; 0: out of memory. */
@@ -265,28 +265,28 @@ EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error);
 
 /* ---- plan_program.c ---- */
 
-/* Creates the calls of the steps, without addresses, and the statistics that follow from them. */
+/* Creates the calls of the steps, without addresses, and the statistics derived from them. */
 EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error);
 
 EITP__PRIVATE void eitp__release_calls(eitp_plan *plan);
 
-/* Index of an input among the plan's inputs, or -1 if the tensor is not an input. */
+/* Returns the index of an input among the plan's inputs, or -1 if the tensor is not an input. */
 EITP__PRIVATE int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor);
 
-/* The location of a tensor at a step; with step -1, between executions, when offloaded variables have no staging
+/* Returns the location of a tensor at a step. Step -1 is between executions, when offloaded variables have no staging
    area. */
 EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tensor *tensor, int step);
 
-/* The address of a location, or NULL. */
+/* Returns the address of a location, or NULL. */
 EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *location);
 
-/* The elements of an operand in the rows that are in use. */
+/* Returns the number of elements of an operand in the rows in use. */
 EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand);
 
 /* Lists the instructions. */
 EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error);
 
-/* Prepares the program, with addresses, if these have changed since the last execution. */
+/* Prepares the program, with addresses, if they have changed since the last execution. */
 EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error);
 
 /* Releases the program and the instructions. */
@@ -294,10 +294,8 @@ EITP__PRIVATE void eitp__release_program(eitp_plan *plan);
 
 /* ---- plan_execute.c ---- */
 
-/*
- * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which checkpoints
- * save. Gradients are overwritten by the next execution.
- */
+/* True if the last execution started a step that changes a parameter, its remainder or optimizer state, which
+   checkpoints save. Gradients are overwritten by the next execution. */
 EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 
 /* ---- plan_offload.c ---- */
@@ -308,7 +306,7 @@ EITP__PRIVATE int eitp__is_offloaded_tensor(const eitp_plan *plan, eitp_tensor *
 /* Finds the staging areas of the current steps, and adds a block for each; 0: out of memory. */
 EITP__PRIVATE int eitp__plan_stagings(eitp_plan *plan);
 
-/* The staging area at a step of a tensor in an offloaded variable. */
+/* Returns the staging area at a step of a tensor in an offloaded variable. */
 EITP__PRIVATE const eitp__staging *eitp__staging_at(const eitp_plan *plan, eitp_tensor *tensor, int step);
 
 /* Lists the transfers of the final staging areas. */

@@ -1,4 +1,4 @@
-/* Execution of plans: inputs are written, steps executed, outputs read. */
+/* Execution of plans: writing inputs, executing steps, reading outputs. */
 #include "base/clock.h"
 #include "tensor/check_finite.h"
 #include "tensor/profile.h"
@@ -8,8 +8,9 @@ eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error)
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_set_rows", "plan");
     if (plan->graph->capacity < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the plan's graph has no capacity of rows: none of its inputs is of eitp_input_rows");
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the plan's graph has no capacity of rows: none of its inputs was created with eitp_input_rows");
     if (rows < 0 || rows > plan->graph->capacity)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the number of rows must be 0 to the graph's capacity of %lld, not %lld",
@@ -18,7 +19,8 @@ eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error)
     return EITP_OK;
 }
 
-/* Restores an arena that was released. Fails if it is too small: it is lost when an attempt to enlarge it fails. */
+/* Restores a released arena. Fails if the arena is too small, which is the case after a failed attempt to enlarge
+   it. */
 static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
     size_t needed = plan->stats.arena_bytes + plan->stats.workspace_bytes;
     if (plan->context->plans_only)
@@ -28,7 +30,7 @@ static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
         return EITP_OK;
     if (plan->context->released_arena >= needed)
         return eitp__arena_restore(plan->context, error);
-    return eitp__fail_memory(error, needed, "the arena, which was lost when it could not be enlarged");
+    return eitp__fail_memory(error, needed, "the arena, which was lost when enlarging it failed");
 }
 
 /* Finds the address of a tensor that has `size` bytes. *address is NULL if the plan does not use it. */
@@ -58,7 +60,7 @@ static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor
     return EITP_OK;
 }
 
-/* The plan's inputs are being written: its results in the arena are lost. */
+/* Called when the plan's inputs are written: its results in the arena become invalid. */
 static void eitp__begin_epoch(eitp_plan *plan) {
     eitp_context *context = plan->context;
     if (context->arena_user != plan)
@@ -67,7 +69,7 @@ static void eitp__begin_epoch(eitp_plan *plan) {
     plan->results_epoch = 0;
 }
 
-/* The plan was executed: the arena holds its results, if all steps were. */
+/* Called after an execution: the arena holds the plan's results if all steps were executed. */
 static void eitp__end_epoch(eitp_plan *plan, int is_complete) {
     eitp_context *context = plan->context;
     context->arena_epoch++;
@@ -75,7 +77,7 @@ static void eitp__end_epoch(eitp_plan *plan, int is_complete) {
     plan->results_epoch = is_complete ? context->arena_epoch : 0;
 }
 
-/* True if an input still holds what was written to it. */
+/* True if an input still holds the value written to it. */
 static int eitp__is_written(const eitp_plan *plan, const eitp__plan_input *input) {
     const eitp_context *context = plan->context;
     if (input->is_kept)
@@ -101,7 +103,7 @@ eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *dat
         return status;
     if (input->leaf != EITP__INPUT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "only inputs can be written: tensors of eitp_input or eitp_input_rows");
+                          "only inputs can be written: tensors created with eitp_input or eitp_input_rows");
     if (size && !data)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for input '%s' is NULL", input->name);
     status = eitp__check_values(input, data, size, error);
@@ -121,7 +123,7 @@ eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *dat
     return EITP_OK;
 }
 
-/* Variables and kept inputs can be read at any time, values in the arena after an execution. */
+/* Variables and kept inputs can be read at any time; values in the arena only after an execution. */
 static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *output, eitp_error *error) {
     eitp__location location = eitp__location_of(plan, output, -1);
     if (location.block < 0 || (plan->results_epoch && plan->results_epoch == plan->context->arena_epoch))
@@ -156,7 +158,7 @@ EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
     return plan->begun > plan->first_change;
 }
 
-/* Executes the instructions [first, end), or begins to. */
+/* Executes the instructions [first, end), or starts their execution. */
 static eitp_status eitp__begin_execution(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
     eitp_context *context = plan->context;
     context->is_busy = 1;
@@ -170,14 +172,14 @@ EITP__PRIVATE void eitp__context_watch(eitp_context *context, const eitp__watche
         context->watcher = *watcher;
 }
 
-/* Shows a step that was executed to the watcher of the forward pass. */
+/* Reports an executed step to the watcher of the forward pass. */
 static eitp_status eitp__show_to_watcher(const eitp_plan *plan, size_t instruction, size_t s, eitp_error *error) {
     const eitp__watcher *watcher = &plan->context->watcher;
     const int is_shown = watcher->done && plan->instructions[instruction].phase == EITP__PHASE_FORWARD;
     return is_shown ? watcher->done(watcher->user, plan, s, error) : EITP_OK;
 }
 
-/* Executes a step, and shows it to the profiler, to the watcher, and to the search for values that are not finite. */
+/* Executes a step, and reports it to the profiler, the watcher and the check for non-finite values. */
 static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t instruction, eitp_error *error) {
     eitp_context *context = plan->context;
     const size_t s = (size_t)(plan->instructions[instruction].call - plan->calls);
@@ -213,7 +215,7 @@ static eitp_status eitp__execute_observed(eitp_plan *plan, eitp_error *error) {
     return status;
 }
 
-/* Uploads the number of rows, if the device has another one. */
+/* Uploads the number of rows if the device has a different one. */
 static eitp_status eitp__upload_rows(eitp_plan *plan, eitp_error *error) {
     eitp_context *context = plan->context;
     eitp_status status;
@@ -248,7 +250,7 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
     return EITP_OK;
 }
 
-/* Checks that the plan changes no variable whose memory contexts share. */
+/* Checks that the plan changes no variable whose memory is shared by contexts. */
 static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error) {
     const eitp_context *context = plan->context;
     eitp_status status = EITP_OK;

@@ -1,40 +1,38 @@
 /*
  * The pass of a plan that divides large output heads. Their logits, [rows, vocabulary], can take more memory than the
- * rest of a plan, and nothing needs them but the loss and its gradients. So they are computed for a part of the rows at
- * a time: the logits, the loss, the gradient of the logits, the rows of the gradient of x, and what the part adds to
- * the gradient of the table. Then the next part takes the same memory. No product is computed twice, because the
- * gradient of a loss does not depend on its value: if that of a head does, the head stays whole.
+ * rest of a plan, and only the loss and its gradients need them. So they are computed for a part of the rows at a time:
+ * the logits, the loss, the gradient of the logits, the rows of the gradient of x, and the part's contribution to the
+ * gradient of the table. The next part then reuses the memory. No product is computed twice, because the gradient of a
+ * loss does not depend on the loss's value; a head whose gradient does depend on it stays whole.
  *
- * Rows are independent of each other but in the gradient of the table. There each part goes on from the sum of the
- * parts before (eitp__continue_sum), also where that began with the gradient of earlier passes. Parts begin at
- * multiples of what a product adds at once, so all results have the same bits.
+ * Rows are independent of each other except in the gradient of the table. There, each part continues the sum of the
+ * parts before (eitp__continue_sum), even if that sum started with the gradient of earlier passes. Parts start at
+ * multiples of the number of rows that a product sums at once, so all results have the same bits.
  *
- * Parts are nodes of the graph that only plans reach, as expansions are: through eitp_tensor.lowered.
+ * Like expansions, parts are nodes of the graph that only plans reach, through eitp_tensor.lowered.
  */
 #include "tensor/op_rules.h"
 #include "tensor/plan.h"
 
-/*
- * Parts begin at multiples of this, which is one of every eitp__backend_interface.sum_group. Products of fewer rows
- * take much longer than their share, as they read as much of the table.
- */
+/* Parts start at multiples of this number, which is a multiple of every eitp__backend_interface.sum_group. Products of
+   fewer rows take much longer than their share, since they still read the whole table. */
 #define EITP__PART_ROWS 64
 #define EITP__MAX_PARTS 4096
 
 /* The gradient of a head's logits for one gradient of its losses. */
 typedef struct eitp__head_gradient {
     const eitp__node *node;
-    eitp_tensor *part; /* the current part of it */
+    eitp_tensor *part; /* its current part */
     struct eitp__head_gradient *next;
 } eitp__head_gradient;
 
-/* A product that reads it, or columns [begin, end) of it. */
+/* A product that reads the gradient, or columns [begin, end) of it. */
 typedef struct eitp__head_use {
     eitp__node *node;
     eitp__head_gradient *gradient;
     int64_t begin, end;
-    eitp_tensor **parts; /* of the gradient of x; NULL: it is one of the table */
-    eitp_tensor *sum;    /* of the gradient of the table up to the current part */
+    eitp_tensor **parts; /* of the gradient of x; NULL: the product gives the gradient of the table */
+    eitp_tensor *sum;    /* gradient of the table, summed up to the current part */
     struct eitp__head_use *next;
 } eitp__head_use;
 
@@ -47,14 +45,15 @@ typedef struct eitp__head {
     eitp_tensor **losses, **logsumexps; /* by part */
 } eitp__head;
 
-/* ---- What reads the logits ---- */
+/* ---- Readers of the logits ---- */
 
-/* True if a node was made with the graph, not for a plan. */
+/* True if a node was created with the graph, not for a plan. */
 static int eitp__is_built(const eitp__node *node) {
     return node->order == node->id && !node->part;
 }
 
-/* The node, if x is the gradient that a loss of the head has with respect to its logits; otherwise NULL. */
+/* Returns the node that computes x if x is the gradient of a loss of the head with respect to its logits; otherwise
+   NULL. */
 static const eitp__node *eitp__head_gradient_node(const eitp__node *head, const eitp_tensor *x) {
     const eitp__node *node = x ? x->node : NULL;
     int targets;
@@ -67,7 +66,7 @@ static const eitp__node *eitp__head_gradient_node(const eitp__node *head, const 
                : NULL;
 }
 
-/* The same for x or what it is columns of. */
+/* Like eitp__head_gradient_node, for x or for the tensor whose columns x is. */
 static const eitp__node *eitp__head_columns_node(const eitp__node *head, const eitp_tensor *x) {
     const eitp__node *slice = x ? x->node : NULL;
     const int is_columns = slice && slice->op == EITP__OP_SLICE && x->shape[0] == slice->inputs[0]->shape[0];
@@ -85,7 +84,7 @@ static int eitp__is_head_product(const eitp__node *head, const eitp__node *node)
     return node->inputs[1] == head->inputs[1] && eitp__head_gradient_node(head, a);
 }
 
-/* True if parts can compute everything that the node reads as its input i. */
+/* True if parts can compute everything that the node reads through input i. */
 static int eitp__is_divisible_use(const eitp__node *head, const eitp__node *node, int i) {
     const eitp_tensor *x = node->inputs[i];
     if (x == head->outputs[2] || x == head->outputs[3])
@@ -96,10 +95,8 @@ static int eitp__is_divisible_use(const eitp__node *head, const eitp__node *node
            (eitp__head_columns_node(head, node->outputs[0]) && !node->outputs[0]->is_output);
 }
 
-/*
- * True if a product of 16 bits could be fused with the node that reads it, which then reads the sums before they are
- * rounded. Parts are not fused.
- */
+/* True if a 16-bit product could be fused with the node that reads it, which then reads the sums before rounding. Parts
+   are not fused. */
 static int eitp__has_head_epilogue(const eitp__node *head, const eitp__node *node) {
     const eitp__epilogue_rule *rules = eitp__op(node->graph, node->op)->epilogues;
     for (int e = 0; e < EITP__OP_EPILOGUES && rules[e].epilogue; e++) {
@@ -110,10 +107,8 @@ static int eitp__has_head_epilogue(const eitp__node *head, const eitp__node *nod
     return 0;
 }
 
-/*
- * True if the head can be divided: its logits are only read for gradients of the loss that do not depend on the loss.
- * `depends` is by tensor id, zeros.
- */
+/* True if the head can be divided: its logits are only read by gradients of the loss that do not depend on the loss.
+   `depends` is indexed by tensor id and zeroed. */
 static int eitp__is_divisible(const eitp__node *head, unsigned char *depends) {
     const eitp_graph *graph = head->graph;
     if (head->outputs[2]->is_output || head->outputs[3]->is_output)
@@ -150,7 +145,7 @@ static size_t eitp__bytes_of_logits(const eitp__node *head) {
     return (size_t)head->inputs[0]->shape[0] * eitp__row_of_logits(head);
 }
 
-/* Rows of a part: whole tiles of the products, if they fit. */
+/* Returns the rows of a part: whole tiles of the products, if they fit. */
 static int64_t eitp__rows_in_part(const eitp__node *head, size_t bytes) {
     const eitp__backend *backend = head->graph->context->backend;
     const int64_t rows = head->inputs[0]->shape[0], most = (int64_t)(bytes / eitp__row_of_logits(head));
@@ -205,7 +200,7 @@ static void eitp__find_head_uses(eitp__head *head) {
     }
 }
 
-/* Adds the products of a use for the part that has rows x. */
+/* Adds the products of a use for the part with rows x. */
 static void eitp__add_head_products(const eitp__head *head, eitp__head_use *use, int64_t part, eitp_tensor *x) {
     eitp_tensor *d = use->gradient->part, *product;
     if (use->parts) {
@@ -218,7 +213,7 @@ static void eitp__add_head_products(const eitp__head *head, eitp__head_use *use,
     use->sum = part ? eitp__continue_sum(use->sum, product) : product;
 }
 
-/* Places the nodes from `first` on in the order: after all earlier parts. */
+/* Orders the nodes from `first` on after all earlier parts. */
 static void eitp__order_part(const eitp__head *head, size_t first, int64_t part) {
     for (size_t n = first; n < head->graph->node_count; n++) {
         head->graph->nodes[n]->order = head->gradients ? head->gradients->node->order : head->node->order;
@@ -254,7 +249,7 @@ static void eitp__add_head_part(eitp__head *head, int64_t part) {
     eitp__order_part(head, first, part);
 }
 
-/* Has plans compute y in place of output i of the node. */
+/* Makes plans compute y instead of output i of the node. */
 static void eitp__replace_output(eitp__node *node, int i, eitp_tensor *y) {
     node->outputs[i]->lowered = y;
     node->is_replaced = 1;
@@ -290,7 +285,7 @@ static void eitp__divide_head(eitp_graph *graph, eitp__node *node, size_t bytes)
     graph->origin = origin;
 }
 
-/* Undoes what dividing changed. The nodes of parts stay, out of reach. */
+/* Undoes the division. The nodes of parts stay, but nothing reaches them. */
 static void eitp__join_heads(eitp_graph *graph) {
     for (size_t n = 0; n < graph->node_count; n++) {
         eitp__node *node = graph->nodes[n];
@@ -301,13 +296,14 @@ static void eitp__join_heads(eitp_graph *graph) {
     graph->head_divided = 0;
 }
 
-/* True if the tensor is in a variable that is offloaded. */
+/* True if the tensor is in an offloaded variable. */
 static int eitp__is_in_file(const eitp_tensor *x) {
     const eitp_tensor *owner = x->storage;
     return owner->leaf == EITP__VARIABLE && owner->graph->context->variables[owner->variable].info.offloaded;
 }
 
-/* True if the node is a head whose logits take more than `bytes`. A table in a file is not read for every part. */
+/* True if the node is a head whose logits take more than `bytes`. Excludes heads with a table in a file, which would be
+   read for every part. */
 static int eitp__is_large_head(const eitp__node *node, size_t bytes) {
     return node->op == EITP__OP_LINEAR_CROSS_ENTROPY && eitp__is_built(node) && eitp__bytes_of_logits(node) > bytes &&
            !eitp__is_in_file(node->inputs[1]);

@@ -4,7 +4,7 @@
 
 /* ---- Layout ---- */
 
-/* The arena blocks of a plan: the lifetime of each tensor, and in-place reuse. */
+/* Computes the arena blocks of a plan: the lifetime of each tensor, and in-place reuse. */
 
 /* ---- Lifetimes ---- */
 
@@ -14,13 +14,13 @@ static int eitp__new_arena_block(eitp_plan *plan, int owner, int first) {
     return block >= 0;
 }
 
-/* The block of a tensor by its owner entry; NULL if it has none yet, or is not in the arena. */
+/* Returns the block of a tensor given its owner entry; NULL if it has none yet, or is not in the arena. */
 static eitp__arena_block *eitp__arena_block_of(const eitp_plan *plan, int owner) {
     int index = owner >= 0 ? plan->block_of[owner] : -1;
     return index >= 0 ? &plan->blocks[index] : NULL;
 }
 
-/* Extends the lifetime of every operand of a step to it. */
+/* Extends the lifetime of every operand of a step to that step. */
 static void eitp__extend_lifetimes(eitp_plan *plan, const eitp__step *step, int at) {
     const int *reads = eitp__read_owners(plan, step);
     for (int i = 0; i < eitp__step_read_count(step); i++) {
@@ -30,7 +30,7 @@ static void eitp__extend_lifetimes(eitp_plan *plan, const eitp__step *step, int 
     }
 }
 
-/* Adds a block for every tensor with memory of its own, and finds its lifetime. */
+/* Adds a block for every tensor with its own memory, and finds its lifetime. */
 static int eitp__find_lifetimes(eitp_plan *plan) {
     eitp_tensor *const *tensors = plan->graph->tensors;
     int end = (int)plan->step_count;
@@ -86,7 +86,7 @@ static void eitp__reuse_in_place(eitp_plan *plan) {
 static int eitp__find_peak_bytes(const eitp_plan *plan, size_t *peak) {
     const eitp_host *host = &plan->context->host;
     size_t steps = plan->step_count + 3, used = 0;
-    size_t *change = (size_t *)eitp__allocate(host, steps * sizeof *change); /* from step -1 on */
+    size_t *change = (size_t *)eitp__allocate(host, steps * sizeof *change); /* entry 0 is step -1 */
     *peak = 0;
     if (!change)
         return 0;
@@ -134,10 +134,10 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
  * Two binary trees over the steps avoid comparing every pair of blocks. The first is an interval tree: a block belongs
  * to the highest node whose middle step is in its lifetime. The blocks of a node are all live at that step, so they do
  * not overlap, and their order by offset is also the order by end. The second is a segment tree that has for each step
- * the filled prefix of the arena: up to there no byte is free, so no other block live at that step can begin below.
+ * the filled prefix of the arena: up to there no byte is free, so no other block live at that step can start below.
  */
 
-/* Adjacent blocks of a node: bytes [begin, end) without a gap, all of them in use at steps [first, last]. */
+/* Adjacent blocks of a node: bytes [begin, end) without a gap, all in use at steps [first, last]. */
 typedef struct eitp__place_span {
     size_t begin, end;
     int first, last;
@@ -145,10 +145,10 @@ typedef struct eitp__place_span {
 
 /* A node of both trees: node 1 is the root, the children of node n are 2 n and 2 n + 1. */
 typedef struct eitp__place_node {
-    size_t begin, count;           /* its blocks are placed[begin], ... placed[begin + count - 1] */
+    size_t begin, count;           /* its blocks are placed[begin], ..., placed[begin + count - 1] */
     size_t span_count;             /* its spans start at spans[begin] */
-    size_t highest;                /* the largest end of the blocks in this node and below */
-    size_t min_filled, max_filled; /* the shortest and longest filled prefix at its steps */
+    size_t highest;                /* largest end of the blocks in this node and below */
+    size_t min_filled, max_filled; /* shortest and longest filled prefix at its steps */
 } eitp__place_node;
 
 typedef struct eitp__placer {
@@ -156,7 +156,7 @@ typedef struct eitp__placer {
     int *placed; /* numbers of placed blocks, by node, sorted by offset */
     eitp__place_span *spans;
     eitp__place_node *nodes;
-    size_t steps; /* number of leaves, a power of two; step s is leaf s + 1, as steps begin at -1 */
+    size_t steps; /* number of leaves, a power of two; step s is leaf s + 1, since steps start at -1 */
 } eitp__placer;
 
 typedef struct eitp__place_order {
@@ -213,7 +213,7 @@ static size_t eitp__arena_block_end(const eitp__arena_block *block) {
     return block->offset + block->size;
 }
 
-/* The node a block belongs to: the highest whose middle step is in its lifetime. */
+/* Returns the node of a block: the highest one whose middle step is in its lifetime. */
 static size_t eitp__node_of(const eitp__placer *p, const eitp__arena_block *block) {
     eitp__place_range range = eitp__range_all(p);
     while (range.end - range.first > 1) {
@@ -227,10 +227,8 @@ static size_t eitp__node_of(const eitp__placer *p, const eitp__arena_block *bloc
 
 /* ---- Filled prefixes ---- */
 
-/*
- * Copies the prefix of a node to its children if it is the same at all its steps: the children's values may be
- * outdated.
- */
+/* Copies the prefix of a node to its children if it is the same at all its steps, since the children's values may be
+   outdated. */
 static void eitp__push_filled(eitp__placer *p, size_t node) {
     eitp__place_node *nodes = p->nodes;
     if (nodes[node].min_filled != nodes[node].max_filled)
@@ -239,7 +237,7 @@ static void eitp__push_filled(eitp__placer *p, size_t node) {
     nodes[2 * node + 1].min_filled = nodes[2 * node + 1].max_filled = nodes[node].min_filled;
 }
 
-/* The longest filled prefix at the steps of the block. */
+/* Returns the longest filled prefix at the steps of the block. */
 static size_t eitp__max_filled_at(eitp__placer *p, const eitp__place_range *range, const eitp__arena_block *block) {
     eitp__place_range left, right;
     size_t a, b;
@@ -255,7 +253,7 @@ static size_t eitp__max_filled_at(eitp__placer *p, const eitp__place_range *rang
     return a > b ? a : b;
 }
 
-/* Raises the filled prefixes that end exactly where the block begins to its end. */
+/* Raises each filled prefix that ends exactly at the start of the block to the block's end. */
 static void eitp__raise_filled(eitp__placer *p, const eitp__place_range *range, const eitp__arena_block *block) {
     eitp__place_range left, right;
     eitp__place_node *nodes = p->nodes, *node = &nodes[range->node];
@@ -278,7 +276,7 @@ static void eitp__raise_filled(eitp__placer *p, const eitp__place_range *range, 
 
 /* ---- Placed blocks ---- */
 
-/* Index in the node of its first block that ends after an offset. */
+/* Returns the index in the node of its first block that ends after an offset. */
 static size_t eitp__first_after(const eitp__placer *p, const eitp__place_node *node, size_t offset) {
     size_t low = 0, high = node->count;
     while (low < high) {
@@ -291,7 +289,7 @@ static size_t eitp__first_after(const eitp__placer *p, const eitp__place_node *n
     return low;
 }
 
-/* Index in the node of its first span that ends at an offset or after it. */
+/* Returns the index in the node of its first span that ends at or after an offset. */
 static size_t eitp__first_span(const eitp__placer *p, const eitp__place_node *node, size_t offset) {
     const eitp__place_span *spans = p->spans + node->begin;
     size_t low = 0, high = node->span_count;
@@ -305,7 +303,7 @@ static size_t eitp__first_span(const eitp__placer *p, const eitp__place_node *no
     return low;
 }
 
-/* Joins a span with the next one, which begins at its end. */
+/* Joins a span with the next one, which starts at its end. */
 static void eitp__join_spans(eitp__place_span *span, const eitp__place_span *next) {
     span->end = next->end;
     span->first = span->first > next->first ? span->first : next->first;
@@ -347,10 +345,8 @@ static void eitp__skip_block_conflicts(const eitp__placer *p, const eitp__place_
     }
 }
 
-/*
- * Moves *offset beyond the node's blocks that conflict with `block`, a whole span at a time where all its blocks
- * conflict.
- */
+/* Moves *offset beyond the node's blocks that conflict with `block`, skipping whole spans if all their blocks
+   conflict. */
 static void eitp__skip_node_conflicts(const eitp__placer *p, const eitp__place_node *node,
                                       const eitp__arena_block *block, size_t *offset) {
     for (size_t i = eitp__first_span(p, node, *offset + 1); i < node->span_count; i++) {
@@ -413,7 +409,7 @@ static void eitp__place_block(eitp__placer *p, int index) {
 
 /* ---- Order of placement ---- */
 
-/* Larger blocks first. Ties go by number, so the layout depends on the graph alone. */
+/* Orders larger blocks first, and equal ones by number, so the layout depends only on the graph. */
 static int eitp__compare_placements(const void *left, const void *right) {
     const eitp__place_order *a = (const eitp__place_order *)left, *b = (const eitp__place_order *)right;
     size_t a_size = a->blocks[a->index].size, b_size = b->blocks[b->index].size;

@@ -1,10 +1,10 @@
-/* From the nodes of a graph to the steps of a plan, in their order. */
+/* Converts the nodes of a graph to the ordered steps of a plan. */
 #include "tensor/op_rules.h"
 #include "tensor/plan.h"
 
 /* ---- Lowering ---- */
 
-/* The first pass of a plan: finds the needed nodes, and expands those that the backend has no kernel for. */
+/* The first pass of a plan: finds the needed nodes, and expands those without a kernel in the backend. */
 
 /* True if the node changes a variable. */
 static int eitp__is_update(const eitp__node *node) {
@@ -14,7 +14,7 @@ static int eitp__is_update(const eitp__node *node) {
     return shares && !eitp__is_view(node);
 }
 
-/* Needed nodes that were not visited yet. This list and plan->needed grow with the graph while nodes are expanded. */
+/* Needed nodes not visited yet. This list and plan->needed grow with the graph while nodes are expanded. */
 typedef struct eitp__lowering {
     eitp_plan *plan;
     int *pending;
@@ -49,7 +49,7 @@ static void eitp__mark_needed_tensor(eitp__lowering *lowering, eitp_tensor *tens
         eitp__mark_needed_node(lowering, tensor->node);
 }
 
-/* Replaces a node by its expansion, which takes its place in the order. */
+/* Replaces a node with its expansion, which takes its place in the order. */
 static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_graph *graph = lowering->plan->graph;
     const size_t first = graph->node_count;
@@ -79,7 +79,7 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     }
 }
 
-/* Marks what the needed nodes need, transitively. */
+/* Marks, transitively, the nodes that the needed nodes depend on. */
 static void eitp__lower_pending(eitp__lowering *lowering) {
     eitp_graph *graph = lowering->plan->graph;
     while (lowering->pending_count && !graph->error.status) {
@@ -118,7 +118,7 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
     status = eitp_graph_status(graph, error);
     if (!status && !roots)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "the graph has no output and no update; mark what you want to read with eitp_output");
+                            "the graph has no output and no update; mark the tensors to read with eitp_output");
     eitp__release(host, lowering.pending, lowering.pending_capacity * sizeof *lowering.pending);
     return status;
 }
@@ -126,7 +126,7 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
 /* ---- Fusing ---- */
 
 /*
- * The second pass of a plan: creates steps from nodes. A product does the activation, the derivative of one, or the
+ * The second pass of a plan: creates steps from nodes. A product computes the activation, the derivative of one, or the
  * addition that follows it. An op whose result is only added to a variable, or to a term that nothing else reads, adds
  * to it in place.
  */
@@ -135,13 +135,13 @@ typedef struct eitp__fusion {
     eitp_plan *plan;
     const eitp_graph *graph;
     const unsigned char *needed;
-    int *uses;                  /* by tensor id: reads by needed nodes and outputs */
+    int *uses;                  /* by tensor id: number of reads by needed nodes and outputs */
     eitp__node **accumulations; /* by tensor id: the accumulation that is its only reader */
     eitp__node **fused_into;    /* by node id: the product whose epilogue computes the node */
     eitp__node **epilogues;     /* by node id of a product: the node that its epilogue computes */
     eitp__node **adders;        /* by node id of a sum: the node of one term, which adds it to the other */
     eitp__node **sums;          /* by node id of an adder: the sum that it computes */
-    eitp__node **chains;   /* by node id of a product: the accumulation of the sum that it goes on with, or begins */
+    eitp__node **chains;        /* by node id of a product: the accumulation of the sum that it continues or starts */
     eitp_tensor **results; /* by node id of such a product: the value that it leaves in the accumulation's target */
 } eitp__fusion;
 
@@ -160,7 +160,7 @@ static void eitp__count_uses(eitp__fusion *fusion) {
     }
 }
 
-/* The step of a node, before anything is fused into it. */
+/* Initializes the step of a node, with nothing fused into it. */
 static void eitp__begin_step(eitp__step *step, eitp__node *node) {
     memset(step, 0, sizeof *step);
     step->node = node;
@@ -188,17 +188,15 @@ static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
     return dtype == (accumulates == EITP__ACCUMULATES_WIDE ? eitp__wide(stored) : stored);
 }
 
-/*
- * True if the node may add its value to the other term of the sum. A sum of eitp__add_unfused allows only deferred
- * rows, one of eitp__continue_sum is of products, and other products are fused by eitp__find_epilogues.
- */
+/* True if the node may add its value to the other term of the sum. A sum of eitp__add_unfused allows only deferred
+   rows, and a sum of eitp__continue_sum only products. Other products are fused by eitp__find_epilogues. */
 static int eitp__can_fuse_sum(const eitp__node *node, const eitp__node *sum) {
     if (sum->attributes.integers[0] == EITP__ADD_UNFUSED)
         return node->op == EITP__OP_EMBEDDING_BACKWARD && eitp__deferred_rows(node->outputs[0]);
     return (sum->attributes.integers[0] == EITP__ADD_CONTINUES) == (node->op == EITP__OP_MATMUL);
 }
 
-/* The node that computes one term of a sum and can add it to the other in place; NULL: none. */
+/* Returns the node that computes one term of a sum and can add it to the other in place; NULL: none. */
 static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *sum) {
     if (sum->op != EITP__OP_ADD)
         return NULL;
@@ -262,7 +260,7 @@ static int eitp__is_epilogue_supported(const eitp__fusion *fusion, eitp__node *p
     return backend->interface->supports(backend, &call);
 }
 
-/* The product whose epilogue can compute the node by `rule`; NULL: none. */
+/* Returns the product whose epilogue can compute the node by `rule`; NULL: none. */
 static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, eitp__node *node,
                                          const eitp__epilogue_rule *rule) {
     const eitp_tensor *y = node->outputs[0], *p, *operand;
@@ -308,7 +306,8 @@ static int eitp__reads_storage(const eitp__node *node, const eitp_tensor *variab
     return 0;
 }
 
-/* The tensor that an accumulation adds, behind views, if the accumulation is its only reader; NULL otherwise. */
+/* Returns the tensor that an accumulation adds, behind views, if the accumulation is its only reader; otherwise
+   NULL. */
 static const eitp_tensor *eitp__accumulated_value(const eitp__fusion *fusion, const eitp__node *accumulation) {
     const eitp_tensor *value = eitp__lowered(accumulation->inputs[1]);
     while (fusion->uses[value->id] == 1 && !value->is_output && value->node && eitp__is_view(value->node))
@@ -316,12 +315,13 @@ static const eitp_tensor *eitp__accumulated_value(const eitp__fusion *fusion, co
     return fusion->uses[value->id] == 1 && !value->is_output ? value : NULL;
 }
 
-/* True if the node is a sum of eitp__continue_sum, which its second term computes. */
+/* True if the node is a sum of eitp__continue_sum that is computed by its second term. */
 static int eitp__is_continued_sum(const eitp__fusion *fusion, const eitp__node *node) {
     return node && node->attributes.integers[0] == EITP__ADD_CONTINUES && fusion->adders[node->id];
 }
 
-/* The product that computes a tensor of a chain: a sum of eitp__continue_sum, or the product that it begins with. */
+/* Returns the product that computes a tensor of a chain: a sum of eitp__continue_sum, or the product that it starts
+   with. */
 static eitp__node *eitp__chain_product(const eitp__fusion *fusion, eitp_tensor *x) {
     eitp__node *node = eitp__lowered(x)->node;
     return eitp__is_continued_sum(fusion, node) ? fusion->adders[node->id] : node;
@@ -342,10 +342,8 @@ static int eitp__can_accumulate_chain(const eitp__fusion *fusion, const eitp__no
     return 1;
 }
 
-/*
- * If an accumulation adds a sum of eitp__continue_sum, lets its first product add to the target, and the others go on
- * there, so that the sum is never stored on its own.
- */
+/* If an accumulation adds a sum of eitp__continue_sum, lets the first product add to the target and the others continue
+   there, so that the sum is never stored separately. */
 static void eitp__find_chain(eitp__fusion *fusion, eitp__node *accumulation, const eitp_tensor *value) {
     eitp_tensor *y = accumulation->outputs[0], *result = y;
     const eitp__node *sum = value->node;
@@ -383,10 +381,8 @@ static void eitp__fuse_chain(const eitp__fusion *fusion, eitp__step *step) {
     step->carry = sum ? NULL : eitp__lowered(accumulation->inputs[2]);
 }
 
-/*
- * True if the node can do the accumulations of all its outputs: its kernel supports that, it does not read what it
- * would change, and all accumulations have the same carry.
- */
+/* True if the node can perform the accumulations of all its outputs: its kernel supports it, it does not read the
+   memory it would change, and all accumulations have the same carry. */
 static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *node) {
     const eitp__node *first = fusion->accumulations[node->outputs[0]->id];
     if (fusion->epilogues[node->id])
@@ -424,7 +420,7 @@ static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__
         eitp__fuse_sum(step, fusion->sums[node->id]);
 }
 
-/* True if the accumulation is done by the node whose value it adds. */
+/* True if the accumulation is performed by the node whose value it adds. */
 static int eitp__is_fused_accumulation(const eitp__fusion *fusion, const eitp__node *node) {
     const eitp_tensor *value;
     if (node->op != EITP__OP_ACCUMULATE)
@@ -487,12 +483,12 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
 /* ---- Order ---- */
 
 /*
- * Order of a plan's steps. A topological sort that prefers creation order (forward as written, backward in reverse),
+ * Orders a plan's steps. A topological sort that prefers creation order (forward as written, backward in reverse),
  * except that updates go as soon as their inputs are computed and the old value has no more readers, and norms as soon
- * as their operand is computed. So the memory that they consume is freed early.
+ * as their operand is computed. This frees the memory of their operands early.
  */
 
-/* An edge between steps. `next` is the next edge that leaves the same step. */
+/* An edge between steps. `next` is the next edge from the same step. */
 typedef struct eitp__edge {
     int to, next;
 } eitp__edge;
@@ -506,12 +502,12 @@ typedef struct eitp__reader {
 typedef struct eitp__order {
     eitp_plan *plan;
     const eitp_host *host;
-    int *producer;     /* by tensor id: the step that computes it; -1: a leaf */
+    int *producer;     /* by tensor id: step that computes it; -1: a leaf */
     int *first_reader; /* by tensor id; -1: none */
     eitp__reader *readers;
     size_t reader_count, reader_capacity;
     int *first_edge; /* by step; -1: none */
-    int *waiting;    /* by step: how many predecessors are not sorted yet */
+    int *waiting;    /* by step: number of predecessors that are not sorted yet */
     eitp__edge *edges;
     size_t edge_count, edge_capacity;
     int failed;
@@ -533,7 +529,7 @@ static void eitp__add_edge(eitp__order *order, int from, int to) {
     order->waiting[to]++;
 }
 
-/* The tensor behind views, which stands for the value. */
+/* Returns the tensor behind views, which represents the value. */
 static eitp_tensor *eitp__behind_views(eitp_tensor *tensor) {
     tensor = eitp__lowered(tensor);
     while (tensor->node && eitp__is_view(tensor->node))
@@ -564,7 +560,7 @@ static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) 
     *first = (int)order->reader_count++;
 }
 
-/* Orders all other readers of a value, or of the rows that are replaced, before step `writer`, which replaces it. */
+/* Orders all other readers of a value, or of the replaced rows, before step `writer`, which replaces it. */
 static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
     for (int r = order->first_reader[eitp__behind_views(replaced)->id]; r >= 0; r = order->readers[r].next) {
         order->plan->visits.order++;
@@ -598,7 +594,7 @@ static void eitp__make_edges(eitp__order *order) {
     }
 }
 
-/* True if the step is an update or a norm, after which most of what it reads can be freed. */
+/* True if the step is an update or a norm, after which most of its operands can be freed. */
 static int eitp__frees_operands(const eitp__step *step) {
     return eitp__step_mutates(step) || eitp__op(step->node->graph, step->node->op)->runs_early;
 }
@@ -621,7 +617,7 @@ static void eitp__swap_int(int *a, int *b) {
     *b = other;
 }
 
-/* A binary heap of the ready steps, the next one at the top. */
+/* Binary heap of the ready steps, with the next one at the top. */
 static void eitp__heap_push(const eitp_plan *plan, int *heap, size_t count, int step) {
     size_t i = count;
     heap[i] = step;

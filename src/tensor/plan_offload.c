@@ -1,8 +1,8 @@
 /*
  * Offloaded variables in a plan. A step that uses one finds it in a staging area of the arena. Staging areas first used
- * by the same step form a group. Prefetching a group starts when the previous group is first used, so it overlaps with
- * the steps between. A dirty staging area is written back after its last use, which overlaps with the steps of the next
- * group. If a variable is used again before its prefetch would start, its staging area stays.
+ * by the same step form a group. Prefetching of a group starts when the previous group is first used, so it overlaps
+ * with the steps in between. A dirty staging area is written back after its last use, overlapping with the steps of the
+ * next group. If a variable is used again before its prefetch would start, its staging area stays.
  */
 #include "base/sort.h"
 #include "tensor/plan.h"
@@ -18,7 +18,7 @@ EITP__PRIVATE int eitp__is_offloaded_tensor(const eitp_plan *plan, eitp_tensor *
     return eitp__offloaded_variable(plan, tensor) != NULL;
 }
 
-/* Sets the range of bytes that the tensor is of its variable. */
+/* Sets the range of bytes that the tensor occupies in its variable. */
 static void eitp__staging_range(eitp_tensor *tensor, eitp__staging *staging) {
     int64_t first;
     memset(staging, 0, sizeof *staging);
@@ -35,12 +35,12 @@ static int eitp__ranges_overlap(const eitp__staging *a, const eitp__staging *b) 
     return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
 }
 
-/* The steps at which the latest two groups are first used; -1: none. */
+/* First steps of the latest two groups; -1: none. */
 typedef struct eitp__groups {
     int latest, before;
 } eitp__groups;
 
-/* The latest staging area of exactly these bytes, unless a later staging area overlaps them; -1: none. */
+/* Returns the latest staging area of exactly these bytes, unless a later staging area overlaps them; -1: none. */
 static int eitp__find_staging(const eitp_plan *plan, const eitp__staging *range) {
     for (int w = plan->latest_staging[range->variable]; w >= 0; w = plan->stagings[w].previous) {
         if (eitp__is_same_range(&plan->stagings[w], range))
@@ -51,8 +51,8 @@ static int eitp__find_staging(const eitp_plan *plan, const eitp__staging *range)
     return -1;
 }
 
-/* The first step at which reading the bytes may start: dirty staging areas that overlap them are being written by
-   then. */
+/* Returns the first step at which reading the bytes may start: by then, dirty staging areas that overlap them are being
+   written. */
 static int eitp__first_read(const eitp_plan *plan, const eitp__staging *range) {
     int step = 0;
     for (int w = plan->latest_staging[range->variable]; w >= 0; w = plan->stagings[w].previous) {
@@ -102,10 +102,8 @@ static int eitp__use_stagings(eitp_plan *plan) {
     return done;
 }
 
-/*
- * Sets the end of each staging area, and adds its block; 0: out of memory. A dirty staging area ends when the second
- * group after it is first used.
- */
+/* Sets the end of each staging area, and adds its block; 0: out of memory. A dirty staging area ends at the first use
+   of the second group after it. */
 static int eitp__end_stagings(eitp_plan *plan) {
     size_t later = 0;
     for (size_t i = 0; i < plan->staging_count; i++) {

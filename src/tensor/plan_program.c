@@ -1,4 +1,4 @@
-/* What a plan executes: calls of kernels with their operands, and transfers, in one list with their addresses. */
+/* Instructions of a plan: kernel calls with their operands, and transfers, in one list with their addresses. */
 #include "tensor/plan.h"
 #include "tensor/variable.h"
 
@@ -56,7 +56,7 @@ static void eitp__bind_rows(eitp__operand *operand, const eitp__location *locati
     operand->row_limit = location->row_limit;
 }
 
-/* Fills in the call and binding of one step, without addresses. */
+/* Fills in the call and binding of a step, without addresses. */
 static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp__binding *binding) {
     const eitp__step *step = &plan->steps[s];
     eitp__step_call(step, call);
@@ -80,14 +80,14 @@ EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
     plan->call_count = 0;
 }
 
-/* Adds the arithmetic of a node to the sums of its plan. */
+/* Adds the arithmetic of a node to the statistics of its plan. */
 static void eitp__count_flops(eitp_plan_stats *stats, const eitp__node *node) {
     const eitp__op_info *info = eitp__op(node->graph, node->op);
     const double flops = info->flops ? info->flops(node) : 0;
     eitp_flops *component = &stats->components[node->origin.component];
     stats->flops += flops;
     component->total += flops;
-    /* Gradients that the update has computed in pieces are in its phase. */
+    /* Gradients that the update computes in pieces belong to its phase. */
     if (node->origin.component != EITP_COMPONENT_OPTIMIZER)
         *(node->origin.phase == EITP__PHASE_FORWARD ? &component->forward : &component->backward) += flops;
 }
@@ -192,10 +192,8 @@ static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *ste
     return 0;
 }
 
-/*
- * The phase of a step; of one that recomputes a value of the forward pass, the phase that it does so for. The phases of
- * the parts of a head alternate.
- */
+/* Returns the phase of a step. For a step that recomputes a value of the forward pass, it is the phase that needs the
+   value. The phases of a head's parts alternate. */
 static eitp__phase eitp__step_phase(const eitp__step *step, eitp__phase before) {
     const eitp__phase phase = step->node->origin.phase;
     return phase == EITP__PHASE_FORWARD && !step->node->part ? before : phase;

@@ -1,8 +1,8 @@
 /*
  * The recompute pass: rematerialization ahead of execution. While more bytes are live at the peak step than the target
- * allows, the value that is kept across that step and frees most bytes per second of recomputation is recomputed before
- * its next use (Kirisame et al., "Dynamic Tensor Rematerialization", arXiv 2006.09616, decided before execution instead
- * of during it). Kernels are pure functions of their operands, so results have the same bits.
+ * allows, it takes the value kept across that step that frees most bytes per second of recomputation, and recomputes it
+ * before its next use (Kirisame et al., "Dynamic Tensor Rematerialization", arXiv 2006.09616, but decided before
+ * execution instead of during it). Kernels are pure functions of their operands, so results have the same bits.
  */
 #include "base/sort.h"
 #include "tensor/plan.h"
@@ -12,37 +12,38 @@
 /* A value with no use around the peak step, and the use before which it could be recomputed. */
 typedef struct eitp__candidate {
     eitp_tensor *value;
-    int before;     /* the step of its next use */
+    int before;     /* step of its next use */
     double benefit; /* bytes freed per second of recomputation */
     double freed;   /* bytes */
 } eitp__candidate;
 
-/* The cost of recomputing a value together with the operands that are no longer live. */
+/* Cost of recomputing a value and any operands that are no longer live. */
 typedef struct eitp__recompute_cost {
     double seconds;
     double retained; /* bytes of operands that must stay live across the peak step */
-    int steps;       /* steps executed again */
+    int steps;       /* number of recomputed steps */
 } eitp__recompute_cost;
 
-/* By tensor id, for tensors that own memory in the arena. Copies add entries, so the array may be reallocated. */
+/* Uses of a tensor that owns memory in the arena, indexed by tensor id. Copies add entries, so the array may be
+   reallocated. */
 typedef struct eitp__uses {
     int producer, last_use;     /* steps; -1: none */
-    int previous_use, next_use; /* the last use up to the peak step, and the first after it; -1: none */
-    int overwritten;            /* a later value took its memory */
+    int previous_use, next_use; /* last use up to the peak step, and first use after it; -1: none */
+    int overwritten;            /* a later value reused its memory */
     int is_output;              /* the tensor, or a view of it, is an output of the graph */
-    int origin;                 /* id of the tensor that holds the value first */
+    int origin;                 /* id of the first tensor that holds the value */
     int next_copy;              /* id of the next tensor that holds the value; -1: none */
     int rejected; /* first output of the step before which recomputing it did not reduce the peak; -1: none */
     int reads;
     double seconds; /* cost of its recipe; 0: not computed yet */
 } eitp__uses;
 
-/* The last use of a value before an attempt changed it. */
+/* Last use of a value before an attempt changed it. */
 typedef struct eitp__saved_use {
     int value, last_use;
 } eitp__saved_use;
 
-/* Steps to insert before one step: `inserted` from `first` up to the first of the next insertion. */
+/* Steps to insert before a step: `inserted` from `first` up to the first of the next insertion. */
 typedef struct eitp__insertion {
     int before;
     size_t first;
@@ -54,22 +55,22 @@ typedef struct eitp__recompute {
     eitp_recompute mode;
     eitp__uses *uses;
     size_t use_capacity;
-    int *changed; /* by variable: the first step that changes it */
+    int *changed; /* by variable: first step that changes it */
     size_t variables;
-    size_t *live; /* bytes live at each step; after eitp__restore_steps still those of the attempt */
+    size_t *live; /* bytes live at each step; after eitp__restore_steps still the attempt's values */
     size_t live_capacity;
-    int peak_step;               /* the first step at which most bytes are live */
-    size_t peak;                 /* bytes live at it */
+    int peak_step;               /* first step at which the most bytes are live */
+    size_t peak;                 /* bytes live at that step */
     eitp__candidate *candidates; /* of a round */
     size_t candidate_capacity;
     eitp__candidate *selected; /* of an attempt, the last step first */
     size_t selected_capacity;
     eitp__step *inserted; /* steps to insert at the end of the attempt */
     size_t inserted_count, inserted_capacity;
-    eitp__insertion *insertions; /* where they go, the last step first */
+    eitp__insertion *insertions; /* insertion points, last step first */
     size_t insertion_count, insertion_capacity;
-    double cost_tolerance; /* how many times the cost per byte of a value its operands may cost per byte */
-    /* What eitp__restore_steps needs to undo an attempt. */
+    double cost_tolerance; /* ratio of cost per byte, operand to value, up to which operands are recomputed */
+    /* State saved for eitp__restore_steps, which undoes an attempt. */
     eitp__step *saved_steps;
     size_t saved_step_count, saved_step_capacity;
     int *saved_owners;
@@ -88,10 +89,10 @@ static double eitp__value_bytes(const eitp_tensor *x) {
 /*
  * ---- Uses, liveness and cost ----
  *
- * Where values are used, how many bytes are live at each step, and what it takes to compute a value a second time.
+ * Uses of values, bytes live at each step, and the cost of recomputing a value.
  */
 
-/* Limits on the chain of values recomputed for one candidate: its depth and its steps in all. */
+/* Limits on the chain of values recomputed for one candidate: its depth and its total steps. */
 enum { EITP__RECOMPUTE_DEPTH = 8, EITP__RECOMPUTE_STEPS = 24 };
 
 /* ---- Uses and liveness ---- */
@@ -100,10 +101,8 @@ static int eitp__is_product(const eitp__step *step) {
     return eitp__op(step->node->graph, step->node->op)->is_product;
 }
 
-/*
- * The step that recomputes a value: a copy of the step that computed it. The result of a product's activation is
- * recomputed from the product alone if the product is stored too.
- */
+/* Returns the step that recomputes a value: a copy of the step that computed it. If a product is stored as well as its
+   activation, the activation is recomputed from the product alone. */
 static eitp__step eitp__recipe(const eitp__step *step, const eitp_tensor *value) {
     eitp__step recipe;
     eitp__node *activation = step->outputs[0]->node;
@@ -126,7 +125,7 @@ static int eitp__changes_leaf(const eitp__step *step) {
     return 0;
 }
 
-/* The cost of a recipe in seconds, including reads of offloaded variables. */
+/* Returns the cost of a recipe in seconds, including reads of offloaded variables. */
 static double eitp__recipe_seconds(const eitp__recompute *r, const eitp__step *recipe, const eitp_tensor *value) {
     eitp__uses *uses = &r->uses[value->id];
     if (uses->seconds > 0)
@@ -146,7 +145,7 @@ static void eitp__reset_uses(eitp__uses *uses, int id) {
     uses->next_copy = uses->rejected = -1;
 }
 
-/* Grows the arrays by tensor and by step to the size of graph and plan; 0: out of memory. */
+/* Grows the arrays by tensor and by step to the sizes of graph and plan; 0: out of memory. */
 static int eitp__recompute_reserve(eitp__recompute *r) {
     size_t old = r->use_capacity, tensors = r->plan->graph->tensor_count;
     if (!eitp__reserve(r->host, (void **)&r->uses, &r->use_capacity, tensors, sizeof *r->uses) ||
@@ -185,7 +184,7 @@ static void eitp__find_peak(eitp__recompute *r) {
     }
 }
 
-/* Adds a step that reads or computes a value to its uses. */
+/* Records a step that reads or computes a value among its uses. */
 static void eitp__collect_use(eitp__uses *uses, int peak_step, int step) {
     uses->last_use = step;
     if (step <= peak_step)
@@ -250,7 +249,7 @@ static int eitp__is_live_at(const eitp__recompute *r, const eitp_tensor *value, 
     return uses->producer >= 0 && uses->producer < step && uses->last_use >= step;
 }
 
-/* A tensor that holds the value and is live at a step; NULL: none. */
+/* Returns a tensor that holds the value and is live at a step; NULL: none. */
 static eitp_tensor *eitp__live_instance(const eitp__recompute *r, eitp_tensor *value, int step) {
     if (eitp__is_live_at(r, value, step))
         return value;
@@ -275,8 +274,8 @@ static int eitp__can_recompute(const eitp__recompute *r, eitp_tensor *value, int
                                eitp__recompute_cost *cost);
 
 /*
- * True if a value that is not live before a step is recomputed for it rather than kept until then: because it is
- * recomputed later anyway, because it is overwritten, or because its cost per byte is within the tolerance of
+ * True if a value that is not live before a step is recomputed for it instead of being kept until then. This is so if
+ * it is recomputed later anyway, if it is overwritten, or if its cost per byte is within the tolerance of
  * `cost_per_byte`. Adds its cost to *cost.
  */
 static int eitp__is_recomputed_for(const eitp__recompute *r, eitp_tensor *value, int before, int depth,
@@ -295,7 +294,7 @@ static int eitp__is_recomputed_for(const eitp__recompute *r, eitp_tensor *value,
     return 1;
 }
 
-/* True if an operand can be live before a step. Adds what that costs. */
+/* True if an operand can be live before a step. Adds the cost to *cost. */
 static int eitp__can_provide(const eitp__recompute *r, eitp_tensor *x, int before, int depth, double cost_per_byte,
                              eitp__recompute_cost *cost) {
     eitp_tensor *owner = eitp__owner(x, NULL);
@@ -311,7 +310,8 @@ static int eitp__can_provide(const eitp__recompute *r, eitp_tensor *x, int befor
     return 1;
 }
 
-/* True if a value can be recomputed before a step within `limit` seconds, operands included. Adds what that costs. */
+/* True if a value can be recomputed before a step within `limit` seconds, including its operands. Adds the cost to
+   *cost. */
 static int eitp__can_recompute(const eitp__recompute *r, eitp_tensor *value, int before, int depth, double limit,
                                eitp__recompute_cost *cost) {
     const eitp__uses *uses = &r->uses[value->id];
@@ -379,7 +379,7 @@ static int eitp__find_candidates(eitp__recompute *r) {
 
 /* ---- Inserting steps ---- */
 
-/* Begins the insertion before a step; 0: out of memory. */
+/* Starts the insertion before a step; 0: out of memory. */
 static int eitp__begin_insertion(eitp__recompute *r, int before) {
     eitp__insertion *insertion;
     if (!eitp__reserve(r->host, (void **)&r->insertions, &r->insertion_capacity, r->insertion_count + 1,
@@ -391,7 +391,7 @@ static int eitp__begin_insertion(eitp__recompute *r, int before) {
     return 1;
 }
 
-/* Index in `inserted` of the first step of the latest insertion. */
+/* Returns the index in `inserted` of the first step of the latest insertion. */
 static size_t eitp__insertion_first(const eitp__recompute *r) {
     return r->insertions[r->insertion_count - 1].first;
 }
@@ -435,7 +435,7 @@ static eitp_tensor *eitp__add_copy(eitp__recompute *r, const eitp_tensor *tensor
     return copy && eitp__recompute_reserve(r) ? copy : NULL;
 }
 
-/* Replaces an operand that is `from` by `to`, and a view of `from` by the same view of `to`; 0: out of memory. */
+/* Replaces an operand `from` with `to`, and a view of `from` with the same view of `to`; 0: out of memory. */
 static int eitp__redirect(eitp__recompute *r, eitp_tensor **operand, const eitp_tensor *from, eitp_tensor *to) {
     int64_t first;
     if (!*operand || eitp__owner(*operand, &first) != from)
@@ -482,7 +482,7 @@ static int eitp__redirect_steps(eitp__recompute *r, eitp__step *steps, size_t co
     return 1;
 }
 
-/* Changes the last use of a value, and saves the former one; 0: out of memory. */
+/* Changes the last use of a value, and saves the previous one; 0: out of memory. */
 static int eitp__set_last(eitp__recompute *r, int value, int last_use) {
     eitp__saved_use *saved;
     if (!eitp__reserve(r->host, (void **)&r->saved_uses, &r->saved_use_capacity, r->saved_use_count + 1,
@@ -497,7 +497,7 @@ static int eitp__set_last(eitp__recompute *r, int value, int last_use) {
 
 static int eitp__recompute_value(eitp__recompute *r, eitp_tensor *value, int before, int depth);
 
-/* The tensor that holds the value and is computed by a step of the latest insertion; NULL: none. */
+/* Returns the tensor that holds the value and is computed by a step of the latest insertion; NULL: none. */
 static eitp_tensor *eitp__inserted_instance(const eitp__recompute *r, const eitp_tensor *value) {
     int origin = r->uses[value->id].origin;
     for (size_t s = eitp__insertion_first(r); s < r->inserted_count; s++) {
@@ -510,7 +510,7 @@ static eitp_tensor *eitp__inserted_instance(const eitp__recompute *r, const eitp
     return NULL;
 }
 
-/* Makes the operands of a recipe live before a step, by the decisions of eitp__can_provide; 0: out of memory. */
+/* Makes the operands of a recipe live before a step, following the decisions of eitp__can_provide; 0: out of memory. */
 static int eitp__provide_operands(eitp__recompute *r, eitp__step *recipe, double cost_per_byte, int before, int depth) {
     for (int i = 0; i < eitp__step_read_count(recipe); i++) {
         eitp_tensor *x = eitp__step_read(recipe, i), *owner = x ? eitp__arena_owner(x) : NULL, *instance;
@@ -533,10 +533,8 @@ static int eitp__provide_operands(eitp__recompute *r, eitp__step *recipe, double
     return 1;
 }
 
-/*
- * Makes steps from `before` on, and the steps of the attempt's earlier insertions, which go there too, read `to`
- * instead of any other tensor with the same value; 0: out of memory.
- */
+/* Makes steps from `before` on read `to` instead of any other tensor with the same value. This includes the steps of
+   the attempt's earlier insertions, which go there or later. 0: out of memory. */
 static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, int before) {
     int done = 1, steps = (int)r->plan->step_count;
     for (int t = r->uses[to->id].origin; t >= 0; t = r->uses[t].next_copy) {
@@ -561,7 +559,7 @@ static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, int bef
             return 0;
         origin = &r->uses[r->uses[from->id].origin];
         r->uses[to->id].origin = r->uses[from->id].origin;
-        r->uses[to->id].producer = before; /* not live at earlier steps, where other insertions of the attempt go */
+        r->uses[to->id].producer = before; /* not live at earlier steps, where the attempt's other insertions go */
         r->uses[to->id].last_use = INT_MAX;
         r->uses[to->id].next_copy = origin->next_copy;
         origin->next_copy = to->id;
@@ -611,10 +609,8 @@ static int eitp__is_unused_copy(const eitp__recompute *r, const eitp__step *step
     return 1;
 }
 
-/*
- * Drops recomputed values that no step reads any more, because an earlier step recomputes them too, then the steps that
- * only those read.
- */
+/* Drops recomputed values that no step reads any more because an earlier step recomputes them too, then the steps read
+   only by those. */
 static void eitp__drop_unused_copies(eitp__recompute *r) {
     eitp_plan *plan = r->plan;
     size_t end = plan->step_count, begin = end;
@@ -642,7 +638,7 @@ static void eitp__save_steps(eitp__recompute *r) {
     r->saved_peak_step = r->peak_step;
 }
 
-/* The last step first, so that an insertion leaves the numbers of earlier steps as they are. */
+/* Sorts the last step first, so that an insertion does not change the numbers of earlier steps. */
 static int eitp__compare_steps(const void *left, const void *right) {
     const eitp__candidate *a = (const eitp__candidate *)left, *b = (const eitp__candidate *)right;
     if (a->before != b->before)
@@ -670,7 +666,7 @@ static int eitp__recompute_candidates(eitp__recompute *r, const eitp__candidate 
     return eitp__update_liveness(r);
 }
 
-/* Restores the steps, and what is known of them, to before the last eitp__recompute_candidates. */
+/* Restores the steps and their uses to the state before the last eitp__recompute_candidates. */
 static void eitp__restore_steps(eitp__recompute *r) {
     eitp_plan *plan = r->plan;
     memcpy(plan->steps, r->saved_steps, r->saved_step_count * sizeof *r->saved_steps);
@@ -702,10 +698,11 @@ static void eitp__restore_steps(eitp__recompute *r) {
  */
 enum { EITP__ROUND_CANDIDATES = 64, EITP__ROUND_STEPS = 24 };
 
-/* The cost tolerance grows from 1 to this in powers of 8 while no candidate helps. */
+/* The cost tolerance grows from 1 to this value in powers of 8 while no candidate helps. */
 #define EITP__RECOMPUTE_MAX_TOLERANCE 512
 
-/* How many candidates one round recomputes: those of nearly the best benefit, and no more than the target needs. */
+/* Returns the number of candidates to recompute in a round: those with nearly the best benefit, and no more than the
+   target needs. */
 static int eitp__candidates_in_round(const eitp__recompute *r, int count, size_t target) {
     double needed = (double)(r->peak - target), freed = 0;
     int chosen = 0, limit = (int)r->plan->step_count / EITP__ROUND_STEPS;
@@ -716,17 +713,15 @@ static int eitp__candidates_in_round(const eitp__recompute *r, int count, size_t
     return chosen;
 }
 
-/* True if fewer bytes are live at the former peak step, by nearly as many as expected, and nowhere more than before. */
+/* True if fewer bytes are live at the former peak step, by nearly as many as expected, and the peak is not higher. */
 static int eitp__is_improvement(const eitp__recompute *r, size_t peak, int peak_step, size_t old_bytes,
                                 double expected) {
     double freed = (double)old_bytes - (double)r->live[peak_step];
     return r->peak <= peak && freed > 0 && freed >= 0.9 * expected;
 }
 
-/*
- * Recomputes the candidates of most benefit. If together they free less than the sum of each, tries half as many, down
- * to one at a time. Returns 1 if the peak went down, 0 if no candidate helps, -1 if out of memory.
- */
+/* Recomputes the candidates with the most benefit. If together they free less than the sum of each, tries half as many,
+   down to one at a time. Returns 1 on an improvement, 0 if no candidate helps, -1 if out of memory. */
 static int eitp__recompute_round(eitp__recompute *r, size_t target) {
     int count = eitp__find_candidates(r), first = 0,
         chosen = count > 0 ? eitp__candidates_in_round(r, count, target) : 0;

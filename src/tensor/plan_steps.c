@@ -1,4 +1,4 @@
-/* What the passes of a plan share: the operands of steps, the owners of their memory, and arena blocks. */
+/* Functions shared by the passes of a plan: operands of steps, owners of their memory, and arena blocks. */
 #include "tensor/plan.h"
 
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor) {
@@ -33,7 +33,7 @@ EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
 EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
     if (i < step->input_count)
         return step->inputs[i];
-    /* an accumulation also reads the former values and the carry */
+    /* an accumulation also reads the old values and the carry */
     i -= step->input_count;
     return i < step->output_count ? step->replaces[i] : step->carry;
 }
@@ -63,7 +63,7 @@ EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step 
     }
     for (int i = 0; i < step->output_count; i++)
         bytes += (double)eitp__tensor_bytes(step->outputs[i]);
-    /* Without a carry, an accumulating pad leaves everything outside its input's range alone. */
+    /* Without a carry, an accumulating pad leaves everything outside its input's range unchanged. */
     if (step->node->op == EITP__OP_PAD && step->accumulates && !step->carry)
         bytes = 3 * (double)eitp__tensor_bytes(step->inputs[0]);
     eitp__step_call(step, &call);

@@ -1,4 +1,4 @@
-/* Profiled execution: what each step of a plan computes, moves and takes. */
+/* Profiled execution: the computation, memory traffic and time of each step of a plan. */
 #include "tensor/profile.h"
 
 void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) {
@@ -9,13 +9,13 @@ void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) 
         context->profiler = *profiler;
 }
 
-/* The variable that the tensor is or is a view of; NULL if it is computed. */
+/* Returns the variable that the tensor is, or is a view of; NULL if it is computed. */
 static const eitp_tensor *eitp__profile_variable(eitp_tensor *tensor) {
     const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
     return owner && owner->leaf == EITP__VARIABLE ? owner : NULL;
 }
 
-/* The first parameter that a node reads. */
+/* Returns the first parameter that a node reads; NULL if it reads none. */
 static const eitp_tensor *eitp__profile_parameter(const eitp__node *node) {
     for (int i = 0; i < node->input_count; i++) {
         const eitp_tensor *variable = eitp__profile_variable(node->inputs[i]);
@@ -30,8 +30,9 @@ static int eitp__profile_is_product(const eitp__node *node) {
 }
 
 /*
- * The parameter whose gradient, or rows of it, a product of two computed values is: the parameter that another product
- * multiplies one of the two with. If there are several, as with an adapter, the one with the gradient's row length.
+ * Returns the parameter whose gradient, or rows of it, is the product of two computed values: a parameter that another
+ * product multiplies by one of these two values. Of several, as with an adapter, it is one with the gradient's row
+ * length.
  */
 static const eitp_tensor *eitp__profile_gradient_of(const eitp_plan *plan, const eitp__node *node) {
     const eitp_tensor *gradient = node->outputs[0];
@@ -84,7 +85,7 @@ static double eitp__operand_bytes(const eitp_plan *plan, const eitp__operand *op
     return operand->data ? (double)eitp__used_elements(plan, operand) * (double)eitp_dtype_size(operand->dtype) : 0;
 }
 
-/* True if the call reads what it accumulates to: always without a carry, otherwise if the carry is not 0. */
+/* True if the call reads its accumulation target: always without a carry, otherwise if the carry is not 0. */
 static int eitp__profile_adds(const eitp_plan *plan, const eitp__call *call) {
     eitp__backend *backend = plan->context->backend;
     float carry = 1;
@@ -115,7 +116,7 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
         profile->bytes_read += profile->bytes_written;
 }
 
-/* The arithmetic of a step, scaled to the number of rows in use. */
+/* Returns the arithmetic of a step, scaled to the number of rows in use. */
 static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
     const eitp__node *node = plan->steps[s].node;
     const eitp__binding *binding = &plan->bindings[s];

@@ -1,16 +1,16 @@
-/* What each step of a plan computes and moves. */
+/* Computation and memory traffic of each step of a plan. */
 #ifndef EITP_PROFILE_H
 #define EITP_PROFILE_H
 
 #include "tensor/plan.h"
 
-/* The name in eitp_profile.variable. */
+/* Returns the name for eitp_profile.variable. */
 EITP__PRIVATE const char *eitp__step_variable_name(const eitp_plan *plan, const eitp__step *step);
 
-/* That of the last step that has one, up to a step: where in the model the step is. */
+/* Returns the name for the last step, up to step s, that has one: the step's location in the model. */
 EITP__PRIVATE const char *eitp__step_place(const eitp_plan *plan, size_t s);
 
-/* The profile of a step, except for its time. */
+/* Returns the profile of a step, except for its time. */
 EITP__PRIVATE eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s);
 
 #endif

@@ -36,17 +36,17 @@ EITP__PRIVATE eitp_status eitp__rotary_check(const eitp_rotary_config *config, e
         config->low_frequency_factor, config->high_frequency_factor, (long long)config->original_positions);
 }
 
-/* x, F64, rounded to f32. */
+/* Returns x, F64, rounded to f32. */
 static eitp_tensor *eitp__rounded_to_f32(eitp_tensor *x) {
     return eitp_cast(eitp_cast(x, EITP_F32), EITP_F64);
 }
 
-/* The angle of each pair of elements for one position, F64 [width / 2]. Models are trained with angles that are
-   computed in f32, so each step is rounded as transformers rounds it: theirs may be off by a few units in the last
+/* Returns the angle of each pair of elements for one position, F64 [width / 2]. Models are trained with angles computed
+   in f32, so each step is rounded as in transformers. The angles in transformers may be off by a few units in the last
    place, which thousands of positions multiply. */
 static eitp_tensor *eitp__frequencies(eitp_graph *graph, const eitp_rotary_config *config) {
     const double low = config->low_frequency_factor, high = config->high_frequency_factor, factor = config->factor;
-    const double turns = (double)config->original_positions / 6.283185307179586; /* of a frequency of 1 */
+    const double turns = (double)config->original_positions / 6.283185307179586; /* turns of a frequency of 1 */
     eitp_tensor *numbers = eitp_arange(graph, EITP_F64, config->width / 2), *frequencies, *kept;
     numbers = eitp__rounded_to_f32(eitp_affine(numbers, 2 / (double)config->width, 0));
     frequencies = eitp__rounded_to_f32(eitp_exp(eitp_affine(numbers, log(config->theta), 0)));
@@ -55,7 +55,8 @@ static eitp_tensor *eitp__frequencies(eitp_graph *graph, const eitp_rotary_confi
         return eitp_divide(frequencies, eitp__scalar_like(frequencies, factor));
     if (config->scaling != EITP_ROTARY_LLAMA3)
         return frequencies;
-    /* All of a frequency that turns more than `high` times, 1 / factor of one that turns less than `low` times. */
+    /* The kept fraction is 1 for frequencies that turn more than `high` times, and 0 for those that turn less than
+       `low` times. */
     kept = eitp_clamp(eitp_affine(frequencies, turns / (high - low), -low / (high - low)), 0, 1);
     return eitp_multiply(frequencies, eitp_affine(kept, 1 - 1 / factor, 1 / factor));
 }

@@ -8,9 +8,9 @@ typedef enum eitp__dependence { EITP__ON_NOTHING, EITP__ON_SAMPLES, EITP__IS_PAR
 typedef struct eitp__tensor_uses {
     eitp__dependence dependence;
     const eitp_tensor *parameter; /* the parameter */
-    int uses;       /* of a parameter: uses of it, its casts and reshapes, except lookups by distinct id */
-    int lookups;    /* lookups by distinct id */
-    int is_ignored; /* the loss does not depend on it, or only through eitp_stop_gradient */
+    int uses;                     /* uses of a parameter, its casts and reshapes, except lookups by distinct id */
+    int lookups;                  /* lookups by distinct id */
+    int is_ignored;               /* the loss does not depend on it, or only through eitp_stop_gradient */
 } eitp__tensor_uses;
 
 /* True if the gradient of an input is summed row by row, continuing the sum of the previous pass. */
@@ -26,7 +26,7 @@ static int eitp__continues_row_sum(const eitp__node *node, int input, const eitp
     return 1;
 }
 
-/* Counts a use of a parameter; 0 if its gradient then depends on the passes. */
+/* Counts a use of a parameter. Returns 0 if its gradient then depends on the passes. */
 static int eitp__count_use(const eitp__node *node, int input, eitp__tensor_uses *tensors) {
     const eitp_tensor *x = node->inputs[input];
     eitp__tensor_uses *itself = &tensors[x->id], *parameter = &tensors[itself->parameter->id];
@@ -45,7 +45,7 @@ static int eitp__passes_gradient(const eitp__node *node, const eitp__tensor_uses
     return !is_ignored && node->op != EITP__OP_STOP_GRADIENT && eitp__is_floating(node->outputs[0]->dtype);
 }
 
-/* The first parameter among the node's inputs whose gradient depends on the passes, or NULL. */
+/* Returns the first parameter among the node's inputs whose gradient depends on the passes, or NULL. */
 static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_uses *tensors) {
     const eitp_tensor *parameter = NULL, *dependent = NULL;
     eitp__tensor_uses result = EITP__ZERO;
@@ -78,7 +78,7 @@ static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_
     return dependent;
 }
 
-/* Finds what the loss does not depend on. */
+/* Finds the tensors that the loss does not depend on. */
 static void eitp__ignore_other_tensors(const eitp_tensor *loss, eitp__tensor_uses *tensors) {
     const eitp_graph *graph = loss->graph;
     for (size_t i = 0; i < graph->tensor_count; i++)

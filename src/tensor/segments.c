@@ -37,7 +37,7 @@ EITP__PRIVATE void eitp__segments_retain(eitp__segments *segments) {
 
 EITP__PRIVATE void eitp__segments_release(eitp__segments *segments) {
     eitp_host host;
-    /* The last one to release sees what the others did with the memory. */
+    /* The last release sees the other threads' writes to the memory. */
     if (!segments || __atomic_sub_fetch(&segments->references, 1, __ATOMIC_ACQ_REL))
         return;
     host = segments->backend->host;

@@ -1,4 +1,4 @@
-/* The memory of a context's variables, which other contexts may share. */
+/* Memory of a context's variables, which other contexts may share. */
 #ifndef EITP_SEGMENTS_H
 #define EITP_SEGMENTS_H
 
@@ -10,10 +10,8 @@ typedef struct eitp__segment {
     size_t size;
 } eitp__segment;
 
-/*
- * Blocks of memory, with the backend that allocated them. The context that allocates holds a reference, and so does
- * each context that borrows variables of it. Contexts may be in different threads.
- */
+/* Blocks of memory, with the backend that allocated them. The context that allocates them holds a reference, and so
+   does each context that borrows its variables. The contexts may be in different threads. */
 typedef struct eitp__segments {
     eitp__backend *backend;
     eitp__segment *blocks;
@@ -28,7 +26,7 @@ EITP__PRIVATE eitp_status eitp__segments_create(eitp__backend *backend, eitp__se
 EITP__PRIVATE eitp_status eitp__segments_add(eitp__segments *segments, size_t size, const char *what, void **memory,
                                              eitp_error *error);
 
-/* Releases the block that was added last. */
+/* Releases the most recently added block. */
 EITP__PRIVATE void eitp__segments_remove(eitp__segments *segments);
 
 /* Adds a reference. */

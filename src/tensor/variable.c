@@ -1,4 +1,4 @@
-/* Variables: their list, their memory or place in the file, and access to their bytes. */
+/* Variables: their list, their memory or offset in the file, and access to their bytes. */
 #include "tensor/variable.h"
 
 #include "base/convert.h"
@@ -161,7 +161,7 @@ EITP__PRIVATE eitp_status eitp__child_declare(eitp_context *context, int64_t par
         snprintf(number, sizeof number, ".%lld", (long long)child->number);
     if (snprintf(name, sizeof name, "%s%s.%s", child->kind, number, of) >= (int)sizeof name)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the name of variable '%.60s...' is too long: that of its %s exceeds %d bytes", of,
+                          "the name of variable '%.60s...' is too long: the name of its %s exceeds %d bytes", of,
                           child->kind, EITP__LONGEST_NAME);
     status = eitp__variable_declare(context, name, child->role, child->dtype, child->rank, child->shape, index, error);
     if (status)
@@ -180,7 +180,7 @@ EITP__PRIVATE eitp_status eitp__child_declare(eitp_context *context, int64_t par
                             of);
 }
 
-/* Variables from `index` on have moved down by one. */
+/* Called when the variables from `index` on have moved down by one. */
 static void eitp__relink_children(eitp_context *context, int64_t index) {
     for (size_t i = 0; i < context->variable_count; i++) {
         eitp__variable *variable = &context->variables[i];
@@ -200,7 +200,7 @@ EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index) {
         context->variables[i] = context->variables[i + 1];
     if (index < context->variable_count)
         eitp__relink_children(context, (int64_t)index);
-    else if (removed.info.parent >= 0) /* the child that was declared last */
+    else if (removed.info.parent >= 0) /* it was the child declared last */
         context->variables[removed.info.parent].first_child = removed.next_sibling;
 }
 
@@ -272,7 +272,7 @@ EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const e
                   : interface->download(context->backend, memory, data, size, error);
 }
 
-/* Drops the references to segments that no variable is in. */
+/* Drops the references to segments without variables. */
 static void eitp__drop_lenders(eitp_context *context) {
     size_t kept = 0;
     for (size_t i = 0; i < context->lender_count; i++) {

@@ -2,7 +2,7 @@
 #include "base/convert.h"
 #include "tensor/variable.h"
 
-/* Up to EITP__PLANE_PIECE stored values of a variable and of its remainder, which may be NULL. */
+/* Up to EITP__PLANE_PIECE stored values of a variable and of its remainder, if it has one. */
 enum { EITP__PLANE_PIECE = 512 };
 
 typedef struct eitp__planes {

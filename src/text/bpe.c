@@ -3,8 +3,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* Pieces of up to this many tokens are merged by scanning all pairs for each merge, which is faster while they are
-   short. */
+/* Pieces of up to this many tokens are merged by scanning all pairs for each merge, which is faster for short
+   pieces. */
 enum { EITP__BPE_SHORT = 48 };
 
 #define EITP__NO_PAIR UINT64_MAX
@@ -36,7 +36,8 @@ EITP__PRIVATE eitp_status eitp__bpe_index(eitp__bpe *bpe, const eitp_host *host,
         size_t i = eitp__pair_slot(pair, slot_count);
         while (bpe->slots[i].pair != EITP__NO_PAIR && bpe->slots[i].pair != pair)
             i = (i + 1) & (slot_count - 1);
-        bpe->slots[i].pair = pair; /* of several with this pair the last counts, as in the library `tokenizers` */
+        bpe->slots[i].pair = pair; /* the last of several merges with this pair counts, as in the library
+                                      `tokenizers` */
         bpe->slots[i].rank = (uint32_t)rank;
         bpe->slots[i].result = merge->result;
     }
@@ -68,9 +69,9 @@ static void eitp__pair_look_up(const eitp__bpe *bpe, int32_t left, int32_t right
     *result = slot ? slot->result : -1;
 }
 
-/* `size` is at most EITP__BPE_SHORT. */
+/* Merges a short piece. `size` is at most EITP__BPE_SHORT. */
 static size_t eitp__bpe_merge_short(const eitp__bpe *bpe, int32_t *ids, size_t size) {
-    uint32_t ranks[EITP__BPE_SHORT]; /* of the pair that begins at each symbol */
+    uint32_t ranks[EITP__BPE_SHORT]; /* rank of the pair that starts at each symbol */
     int32_t results[EITP__BPE_SHORT];
     size_t count = size;
     for (size_t i = 0; i + 1 < count; i++)
@@ -102,12 +103,12 @@ static size_t eitp__bpe_merge_short(const eitp__bpe *bpe, int32_t *ids, size_t s
 
 /*
  * A long piece: a linked list of symbols, and a heap of the pairs that can merge, by rank and then position. Heap
- * entries may be outdated, which is checked when they reach the top. 2 * size entries are enough: there are at most
- * size - 1 pairs at first, and each of at most size - 1 merges removes one entry and adds two.
+ * entries may be outdated; this is checked when they reach the top. 2 * size entries are enough: there are at most size
+ * - 1 pairs at first, and each of at most size - 1 merges removes one entry and adds two.
  */
 typedef struct eitp__bpe_chain {
     const eitp__bpe *bpe;
-    int32_t *ids; /* of the symbol that begins at each position; -1 if none does */
+    int32_t *ids; /* token of the symbol that starts at each position; -1 if none does */
     int32_t *next, *previous;
     uint64_t *heap; /* rank << 32 | position of the left symbol */
     size_t heap_count;
@@ -213,7 +214,7 @@ EITP__PRIVATE eitp_status eitp__bpe_merge(const eitp__bpe *bpe, const eitp_host 
     return EITP_OK;
 }
 
-/* Stores the tokens of bytes of which some may have none, and returns their number. */
+/* Stores the tokens of bytes, some of which may have none, and returns the number of tokens. */
 static size_t eitp__known_symbols(const eitp__bpe *bpe, const unsigned char *bytes, size_t size, int32_t *ids) {
     size_t count = 0;
     int is_after_unknown = 0;
@@ -241,7 +242,7 @@ EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host
     return eitp__bpe_merge(bpe, host, workspace, ids, symbols, count, error);
 }
 
-/* Bytes that are not visible Latin-1 characters, 0 to 32, 127 to 160 and 173, map to U+0100 and above, in this
+/* Bytes that are not visible Latin-1 characters (0 to 32, 127 to 160 and 173) map to U+0100 and above, in this
    order. */
 EITP__PRIVATE uint32_t eitp__byte_to_character(unsigned char byte) {
     if (byte <= 32)

@@ -1,7 +1,7 @@
 /*
- * Each position of each distinct piece is in the list of the pair that begins there, so that a merge visits only the
- * positions that it changes. A heap yields the most frequent pair. Counts in the heap may be outdated, but are never
- * too small; they are checked when they reach the top.
+ * Each position of each distinct piece is in the list of the pair that starts there, so that a merge visits only the
+ * positions that it changes. A heap yields the most frequent pair. Counts in the heap may be outdated, but never too
+ * small; they are checked when they reach the top.
  */
 #include "text/bpe_train.h"
 
@@ -15,7 +15,7 @@ typedef struct eitp__train_pair {
     int32_t left, right;
     uint64_t count;       /* occurrences in the text */
     uint32_t first, last; /* list of positions */
-    uint32_t last_round;  /* the merge that last added a position */
+    uint32_t last_round;  /* last merge that added a position */
 } eitp__train_pair;
 
 typedef struct eitp__train_entry {
@@ -24,10 +24,10 @@ typedef struct eitp__train_entry {
 } eitp__train_entry;
 
 typedef struct eitp__train_position {
-    int32_t symbol; /* the token that begins here; -1 if none does */
+    int32_t symbol; /* token that starts here; -1 if none does */
     uint32_t word;
-    uint32_t next, previous;           /* in the piece */
-    uint32_t list_next, list_previous; /* in the list of the pair */
+    uint32_t next, previous;           /* neighbours in the piece */
+    uint32_t list_next, list_previous; /* neighbours in the list of the pair */
 } eitp__train_position;
 
 typedef struct eitp__merge_trainer {
@@ -43,7 +43,7 @@ typedef struct eitp__merge_trainer {
     size_t heap_count, heap_capacity;
     uint32_t *todo; /* positions of the pair being merged */
     size_t todo_capacity;
-    uint32_t *added; /* pairs that got positions by the current merge */
+    uint32_t *added; /* pairs that gained positions in the current merge */
     size_t added_count, added_capacity;
     uint32_t round; /* number of the current merge */
 } eitp__merge_trainer;
@@ -86,7 +86,7 @@ static int eitp__train_grow_slots(eitp__merge_trainer *trainer) {
     return 1;
 }
 
-/* Finds or adds a pair; NULL if out of memory. */
+/* Finds or adds a pair. Returns NULL if out of memory. */
 static eitp__train_pair *eitp__train_pair_of(eitp__merge_trainer *trainer, int32_t left, int32_t right) {
     if (2 * (trainer->pair_count + 1) > trainer->slot_count && !eitp__train_grow_slots(trainer))
         return NULL;
@@ -105,7 +105,7 @@ static eitp__train_pair *eitp__train_pair_of(eitp__merge_trainer *trainer, int32
     return pair;
 }
 
-/* Adds a position to the list of the pair that begins there; NULL if out of memory. */
+/* Adds a position to the list of the pair that starts there. Returns NULL if out of memory. */
 static eitp__train_pair *eitp__train_link(eitp__merge_trainer *trainer, uint32_t position) {
     eitp__train_position *at = &trainer->positions[position];
     eitp__train_pair *pair = eitp__train_pair_of(trainer, at->symbol, trainer->positions[at->next].symbol);
@@ -178,7 +178,7 @@ static eitp__train_entry eitp__train_pop(eitp__merge_trainer *trainer) {
     return top;
 }
 
-/* Initializes positions, pairs and heap with the bytes of the words; byte_ids[b] is the token of byte b. */
+/* Initializes positions, pairs and heap from the bytes of the words. byte_ids[b] is the token of byte b. */
 static int eitp__train_begin(eitp__merge_trainer *trainer, const int32_t *byte_ids) {
     const eitp__words *words = trainer->words;
     uint32_t position = 0;
@@ -213,7 +213,7 @@ static int eitp__train_compare_positions(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* Copies the positions of a pair to `todo` in ascending order: in "aaa" the first two merge. */
+/* Copies the positions of a pair to `todo` in ascending order, so that the first two of "aaa" merge. */
 static int eitp__train_list_positions(eitp__merge_trainer *trainer, uint32_t pair, size_t *count) {
     int sorted = 1;
     *count = 0;
@@ -294,7 +294,7 @@ EITP__PRIVATE void eitp__trained_release(eitp__trained *trained) {
     eitp__release(trained->host, trained->slots, trained->slot_count * sizeof *trained->slots);
 }
 
-/* The slot of the token with these bytes, or the free slot for it. */
+/* Returns the slot of the token with these bytes, or the free slot for it. */
 static uint32_t *eitp__trained_slot(const eitp__trained *trained, const char *bytes, size_t size) {
     uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, size);
     hash ^= hash >> 32;
@@ -323,8 +323,8 @@ static int eitp__trained_grow_slots(eitp__trained *trained) {
     return 1;
 }
 
-/* Finds or adds the token whose text is the end of trained->text from `offset` on; the text of a known token is removed
-   again. Returns -1 if out of memory. */
+/* Finds or adds the token whose text is the end of trained->text from `offset` on. If the token is known, removes the
+   text again. Returns -1 if out of memory. */
 static int32_t eitp__trained_token_id(eitp__trained *trained, size_t offset) {
     const size_t size = trained->text.size - offset;
     if (trained->text.failed ||
@@ -359,12 +359,12 @@ static int eitp__trained_begin(eitp__trained *trained, int32_t *byte_ids) {
     return 1;
 }
 
-/* Adds the merge of two tokens; returns the merged token, -1 if out of memory. */
+/* Adds the merge of two tokens. Returns the merged token, or -1 if out of memory. */
 static int32_t eitp__trained_merge(eitp__trained *trained, int32_t left, int32_t right) {
     const size_t offset = trained->text.size;
     const eitp__trained_token first = trained->tokens[left], second = trained->tokens[right];
     size_t capacity = trained->text.capacity;
-    /* Reserved first: adding must not move the text that is being copied. */
+    /* Reserve first, because growing the buffer must not move the text being copied. */
     if (!eitp__reserve(trained->host, (void **)&trained->text.data, &capacity, offset + first.size + second.size + 1,
                        1))
         return -1;

@@ -7,13 +7,13 @@
 #include "text/bpe.h"
 #include "text/bpe_words.h"
 
-/* The bytes of a token in eitp__trained.text. */
+/* A token's bytes in eitp__trained.text. */
 typedef struct eitp__trained_token {
     size_t offset, size;
 } eitp__trained_token;
 
-/* Tokens by id, the 256 bytes first in the order of their characters in files, and merges by rank. Several merges may
-   yield the same token. */
+/* Tokens by id, starting with the 256 bytes in the order of their characters in files, and merges by rank. Several
+   merges may yield the same token. */
 typedef struct eitp__trained {
     const eitp_host *host;
     eitp__buffer text;
@@ -32,8 +32,8 @@ EITP__PRIVATE void eitp__trained_release(eitp__trained *trained);
 EITP__PRIVATE eitp_status eitp__train_merges(eitp__trained *trained, const eitp__words *words, size_t token_limit,
                                              uint64_t minimum_frequency, eitp_error *error);
 
-/* The members of eitp_tokenizer_train_config, with their defaults and bounds. Stores their number in *count, unless
-   `count` is NULL. */
+/* Returns the table of settings of eitp_tokenizer_train_config, with defaults and bounds. Stores their number in
+   *count, unless `count` is NULL. */
 EITP__PRIVATE const eitp_setting *eitp__tokenizer_train_setting_table(size_t *count);
 
 #endif

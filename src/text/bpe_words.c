@@ -4,7 +4,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* Approximate memory of a word and of each of its bytes, in bytes: here, and as positions and pairs during training. */
+/* Approximate memory, in bytes, of a word and of each of its bytes: here, and as positions and pairs during
+   training. */
 enum { EITP__WORD_COST = 64, EITP__WORD_BYTE_COST = 64 };
 
 EITP__PRIVATE void eitp__words_init(eitp__words *words, const eitp_host *host, uint64_t limit) {
@@ -24,7 +25,7 @@ static uint64_t eitp__words_cost(uint64_t count, uint64_t bytes) {
     return count * EITP__WORD_COST + bytes * EITP__WORD_BYTE_COST;
 }
 
-/* The slot of a word, or the free slot for it. */
+/* Returns the slot of a word, or the free slot for it. */
 static uint32_t *eitp__words_slot(const eitp__words *words, const unsigned char *bytes, size_t size) {
     uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, size);
     hash ^= hash >> 32;
@@ -38,7 +39,7 @@ static uint32_t *eitp__words_slot(const eitp__words *words, const unsigned char 
     }
 }
 
-/* Builds a hash table of `slot_count` slots for the words; returns 0 if out of memory. */
+/* Builds a hash table of `slot_count` slots for the words. Returns 0 if out of memory. */
 static int eitp__words_index(eitp__words *words, size_t slot_count) {
     if (slot_count != words->slot_count) {
         uint32_t *slots = (uint32_t *)eitp__allocate_uninitialized(words->host, slot_count * sizeof *slots);
@@ -54,7 +55,7 @@ static int eitp__words_index(eitp__words *words, size_t slot_count) {
     return 1;
 }
 
-/* Drops words that occur at most `most` times; the others keep their order. */
+/* Drops words that occur at most `most` times. The others keep their order. */
 static void eitp__words_drop(eitp__words *words, uint64_t most) {
     size_t kept = 0, text_size = 0;
     for (size_t i = 0; i < words->count; i++) {

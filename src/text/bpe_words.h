@@ -1,4 +1,4 @@
-/* The distinct pieces of a text and how often each occurs, in bounded memory. */
+/* Distinct pieces of a text and their numbers of occurrences, in bounded memory. */
 #ifndef EITP_BPE_WORDS_H
 #define EITP_BPE_WORDS_H
 
@@ -6,7 +6,7 @@
 
 typedef struct eitp__word {
     uint64_t count;
-    size_t offset; /* of its bytes in eitp__words.text */
+    size_t offset; /* offset of its bytes in eitp__words.text */
     uint32_t size;
 } eitp__word;
 
@@ -25,8 +25,8 @@ typedef struct eitp__words {
 EITP__PRIVATE void eitp__words_init(eitp__words *words, const eitp_host *host, uint64_t limit);
 EITP__PRIVATE void eitp__words_release(eitp__words *words);
 
-/* Counts one occurrence of a word. If a new word would exceed the limit, the rarest words are dropped first, until at
-   most half of it is used. */
+/* Counts one occurrence of a word. If a new word would exceed the limit, first drops the rarest words until at most
+   half of the limit is used. */
 EITP__PRIVATE eitp_status eitp__words_add(eitp__words *words, const unsigned char *bytes, size_t size,
                                           eitp_error *error);
 

@@ -10,7 +10,7 @@ EITP__PRIVATE void eitp__byte_fallback_release(eitp__byte_fallback *fallback, co
     fallback->character_slots = fallback->junction_bits = 0;
 }
 
-/* The character at text[0]; a space is U+2581. */
+/* Returns the character at text[0]; for a space, U+2581. */
 static uint32_t eitp__symbol_at(const unsigned char *text, size_t size, size_t *length) {
     uint32_t code_point = text[0];
     int valid;
@@ -22,7 +22,7 @@ static uint32_t eitp__symbol_at(const unsigned char *text, size_t size, size_t *
 
 /* ---- Characters and bytes ---- */
 
-/* The slot of a character, or the free slot for it. */
+/* Returns the slot of a character, or the free slot for it. */
 static eitp__character_id *eitp__character_slot(const eitp__byte_fallback *fallback, uint32_t code_point) {
     const uint64_t hash = (code_point + 1) * 0x9E3779B97F4A7C15u;
     for (size_t i = (size_t)(hash >> 32) & (fallback->character_slots - 1);;
@@ -44,12 +44,12 @@ static int eitp__hexadecimal(unsigned char digit) {
 EITP__PRIVATE int eitp__byte_of_token(const unsigned char *text, size_t size) {
     if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
         return -1;
-    /* Rust's from_str_radix, which the library calls, accepts a sign. */
+    /* Rust's from_str_radix, which the library uses, accepts a sign. */
     const int high = text[3] == '+' ? 0 : eitp__hexadecimal(text[3]), low = eitp__hexadecimal(text[4]);
     return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-/* True if the text of a byte token is the one that is looked up for its byte: in upper case. */
+/* True if the text of a byte token has the spelling that is looked up for its byte: in upper case. */
 static int eitp__is_byte_spelling(const unsigned char *text) {
     for (size_t i = 3; i < 5; i++) {
         if (text[i] == '+' || (text[i] >= 'a' && text[i] <= 'f'))
@@ -102,13 +102,13 @@ static eitp_status eitp__index_characters(eitp__byte_fallback *fallback, eitp__b
 
 /* ---- Junctions ---- */
 
-/* The bit of two adjacent characters. Pairs that share one only keep text together that could be cut. */
+/* Returns the bit of two adjacent characters. If pairs share a bit, some text is not cut that could be. */
 static size_t eitp__junction_bit(const eitp__byte_fallback *fallback, uint32_t left, uint32_t right) {
     const uint64_t hash = ((uint64_t)left << 21 | right) * 0x9E3779B97F4A7C15u;
     return (size_t)(hash >> 32) & (fallback->junction_bits - 1);
 }
 
-/* The last character of a token's text. */
+/* Returns the last character of a token's text. */
 static uint32_t eitp__last_character(eitp__token_text token) {
     size_t begin = token.size - 1, length;
     while (begin && (token.bytes[begin] & 0xC0) == 0x80)
@@ -116,15 +116,16 @@ static uint32_t eitp__last_character(eitp__token_text token) {
     return eitp__symbol_at(token.bytes + begin, token.size - begin, &length);
 }
 
-/* True if a merge takes a token that is not made of its own characters: an unknown one, or a byte. */
+/* True if a merge uses a token that does not stand for its own characters: the unknown token, or a byte. */
 static int eitp__merges_other_text(const eitp__bpe *bpe, int32_t id, eitp__token_text token) {
     const int byte = eitp__byte_of_token(token.bytes, token.size);
     return id == bpe->unknown || (byte >= 0 && bpe->byte_ids[byte] == id);
 }
 
 /*
- * A merge joins two characters of the text: the last one of its left token, and the first one of its right token. Where
- * no merge joins two characters, none crosses the place between them, and both sides can be merged apart.
+ * A merge joins two characters of the text: the last one of its left token, and the first one of its right token. If no
+ * merge joins two adjacent characters, no merge crosses the boundary between them, and both sides can be merged
+ * separately.
  */
 static eitp_status eitp__index_junctions(eitp__byte_fallback *fallback, const eitp__bpe *bpe, const eitp_host *host,
                                          eitp__token_reader read, const void *user, eitp_error *error) {
@@ -169,8 +170,8 @@ static int eitp__is_cut(const eitp__byte_fallback *fallback, uint32_t left, uint
     const size_t bit = eitp__junction_bit(fallback, left, right);
     if (fallback->junctions[bit / 64] >> bit % 64 & 1)
         return 0;
-    /* An unknown character is written before the next one that is known. Without a token for it, merges join those
-       beside it. */
+    /* An unknown character is written before the next known one. Without a token for it, merges join the characters on
+       either side. */
     return fallback->knows_all || (eitp__character_slot(fallback, right)->id >= 0 &&
                                    (!fallback->drops_unknown || eitp__character_slot(fallback, left)->id >= 0));
 }
@@ -189,7 +190,7 @@ EITP__PRIVATE size_t eitp__byte_fallback_piece(const void *fallback, const unsig
     return closed ? end : 0;
 }
 
-/* Stores the tokens of a character's bytes; returns 0 if there is not one for each. */
+/* Stores the tokens of a character's bytes. Returns 0 unless each byte has one. */
 static size_t eitp__byte_symbols(const eitp__bpe *bpe, const unsigned char *text, size_t size, int32_t *ids) {
     for (size_t i = 0; i < size; i++) {
         ids[i] = bpe->byte_ids[text[i]];

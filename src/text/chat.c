@@ -1,7 +1,5 @@
-/*
- * Conversations: what a chat template writes for the messages, as tokens, and which of these are answers. The template
- * says where it writes each message, so that no part of the text needs to be recognised.
- */
+/* Conversations: the output of a chat template for the messages, as tokens, and which of these tokens are answers. The
+   template engine records where each message is written, so that no part of the text needs to be recognized. */
 #include "text/chat_work.h"
 
 eitp_chat_config eitp_chat_config_default(void) {
@@ -22,9 +20,9 @@ eitp_status eitp_chat_create(const eitp_tokenizer *tokenizer, eitp_chat **out, e
     if (!text)
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
-            "the tokenizer has no chat template; it is a base model's, or chat_template.jinja is missing");
+            "the tokenizer has no chat template: it belongs to a base model, or chat_template.jinja is missing");
     if (tokenizer->model == EITP__MODEL_WORDPIECE)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported: a chat template with a tokenizer of WordPiece");
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "chat templates are not supported with WordPiece tokenizers");
     chat = (eitp_chat *)eitp__allocate(&tokenizer->host, sizeof *chat);
     if (!chat)
         return eitp__fail_memory(error, sizeof *chat, "a chat");
@@ -53,7 +51,7 @@ int32_t eitp_chat_end_of_turn(const eitp_chat *chat) {
     return chat ? chat->end_of_turn : -1;
 }
 
-/* ---- Doors ---- */
+/* ---- Public functions ---- */
 
 static eitp_status eitp__check_chat_config(const eitp_chat_config *config, eitp_error *error) {
     if ((unsigned)config->targets > EITP_CHAT_EVERYTHING)
@@ -89,7 +87,7 @@ eitp_status eitp_chat_render(const eitp_chat *chat, const char *conversation, si
     return status;
 }
 
-/* Where the tokens of a conversation go; each array may be NULL. */
+/* Output arrays for the tokens of a conversation; each may be NULL. */
 typedef struct eitp__chat_arrays {
     int32_t *ids;
     unsigned char *trained;
@@ -97,7 +95,7 @@ typedef struct eitp__chat_arrays {
     size_t capacity;
 } eitp__chat_arrays;
 
-/* Hands the first `capacity` tokens over. */
+/* Copies the first `capacity` tokens to the arrays. */
 static void eitp__report_tokens(const eitp__chat_work *work, const eitp__chat_arrays *arrays,
                                 eitp_chat_report *report) {
     const size_t most = work->config->max_length ? (size_t)work->config->max_length : work->count;

@@ -1,4 +1,4 @@
-/* The answers of a conversation: which part of its text they are, and which tokens. */
+/* The answers of a conversation: their positions in the text, and their tokens. */
 #include "text/chat_work.h"
 
 /* ---- Answers in the text ---- */
@@ -11,7 +11,7 @@ static eitp_status eitp__add_answer(eitp__chat_work *work, const eitp__chat_answ
     return EITP_OK;
 }
 
-/* What the template marks as generated. */
+/* Finds the answers that the template marks as generated. */
 static eitp_status eitp__find_marked_answers(eitp__chat_work *work, eitp_error *error) {
     const eitp__chat_spans *spans = &work->rendered.spans;
     eitp_status status = EITP_OK;
@@ -29,14 +29,14 @@ static int eitp__answer_is_blank(const eitp__chat_work *work, const eitp__chat_a
     return eitp__chat_is_blank(work->rendered.text.data + answer->begin, answer->end - answer->begin);
 }
 
-/* True if the generation prompt begins the answer. */
+/* True if the answer starts with the generation prompt. */
 static int eitp__begins_with_prompt(const eitp__chat_work *work, const eitp__chat_answer *answer) {
     const size_t size = work->prompt.size;
     return size && answer->end - answer->begin >= size &&
            !memcmp(work->rendered.text.data + answer->begin, work->prompt.data, size);
 }
 
-/* True if a message says something other than calls of tools. */
+/* True if a message has content other than tool calls. */
 static int eitp__has_text(const eitp__chat_work *work, const eitp__chat_answer *answer) {
     const eitp_json *message = work->conversation.messages->first_child;
     for (size_t i = 0; i < answer->message; i++)
@@ -47,10 +47,10 @@ static int eitp__has_text(const eitp__chat_work *work, const eitp__chat_answer *
 }
 
 /*
- * Leaves out the header of an answer. The generation prompt is the header where it begins the answer. Elsewhere it is
- * what comes before the content; but white space alone, in a template without a generation prompt, is what a model has
- * to generate. An answer whose content is not written, as of calls of tools, begins where the text of the messages
- * before it ends.
+ * Removes the header of an answer. If the answer starts with the generation prompt, that is the header. Otherwise the
+ * header is the text before the content, unless it is only white space and the template has no generation prompt: the
+ * model then has to generate it. An answer without written content, such as tool calls, starts after the template's
+ * output for the messages before it with a generation prompt.
  */
 static eitp_status eitp__cut_header(const eitp__chat_work *work, eitp__chat_answer *answer, eitp_error *error) {
     const char *text = work->rendered.text.data + answer->begin;
@@ -68,15 +68,14 @@ static eitp_status eitp__cut_header(const eitp__chat_work *work, eitp__chat_answ
         is_found = !eitp__has_text(work, answer);
     if (status || is_found)
         return status;
-    return eitp__fail(
-        error, EITP_ERROR_UNSUPPORTED,
-        "message %zu: the chat template does not tell which text is the assistant's: what it writes before "
-        "an answer is not the generation prompt, or depends on the answer; put {%% generation %%} and "
-        "{%% endgeneration %%} around the assistant's text, or train on everything",
-        answer->message + 1);
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "message %zu: the chat template does not tell which text is the assistant's: the text before "
+                      "an answer is not the generation prompt, or depends on the answer; put {%% generation %%} and "
+                      "{%% endgeneration %%} around the assistant's text, or train on everything",
+                      answer->message + 1);
 }
 
-/* What loops over the messages write for answers, without their headers. */
+/* Finds the text that loops over the messages write for answers, without headers. */
 static eitp_status eitp__find_written_answers(eitp__chat_work *work, eitp_error *error) {
     int needs_contents = !work->chat->ends_plainly;
     eitp_status status = eitp__chat_find_prompt(work, error);
@@ -103,7 +102,7 @@ EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_work *work, eitp_ch
         return status;
     if (!*are_marked)
         status = eitp__find_written_answers(work, error);
-    /* Of what was written into a variable first, the place in the text is unknown. */
+    /* The position of text that was first written into a variable is unknown. */
     if (!status && report->answers && (!work->answer_count || work->rendered.spans.hidden))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "the chat template does not tell which text is the assistant's; put {%% generation %%} and "
@@ -128,7 +127,7 @@ static eitp_status eitp__encode_all(eitp__chat_work *work, eitp_error *error) {
     }
 }
 
-/* Sets work->offsets, and makes room for the marks. */
+/* Sets work->offsets, and allocates the marks. */
 static eitp_status eitp__find_offsets(eitp__chat_work *work, eitp_error *error) {
     const eitp_tokenizer *tokenizer = work->chat->tokenizer;
     if (!eitp__reserve(work->host, (void **)&work->offsets, &work->offset_capacity, work->count + 1,
@@ -142,8 +141,8 @@ static eitp_status eitp__find_offsets(eitp__chat_work *work, eitp_error *error) 
     return EITP_OK;
 }
 
-/* Where a place in the text is, in bytes of tokens. They differ where the tokenizer normalizes text, which it does to
-   the text before the place in the same way. */
+/* Converts a position in the text to an offset in bytes of tokens. The two differ if the tokenizer normalizes text. The
+   text before the position is normalized in the same way. */
 static eitp_status eitp__place_in_tokens(const eitp__chat_work *work, size_t place, size_t *found, eitp_error *error) {
     const eitp_tokenizer *tokenizer = work->chat->tokenizer;
     int32_t *ids = NULL;
@@ -164,7 +163,7 @@ static eitp_status eitp__place_in_tokens(const eitp__chat_work *work, size_t pla
     return status;
 }
 
-/* The number of the token that has a byte of tokens; of one at the end, the number of tokens. */
+/* Returns the index of the token that contains a byte of tokens; past the last byte, the number of tokens. */
 static size_t eitp__token_at(const eitp__chat_work *work, size_t place) {
     size_t low = 0, high = work->count;
     while (low < high) {
@@ -194,7 +193,7 @@ EITP__PRIVATE eitp_status eitp__chat_find_tokens(const eitp__chat_work *work, ei
     return EITP_OK;
 }
 
-/* Leaves out white space after the special token that ends a turn: nothing generates it. */
+/* Excludes white space after the special token that ends a turn, because a model does not generate it. */
 static size_t eitp__cut_after_turn(const eitp__chat_work *work, size_t first, size_t end) {
     size_t last = end;
     while (last > first) {
@@ -209,8 +208,8 @@ static size_t eitp__cut_after_turn(const eitp__chat_work *work, size_t first, si
     return end;
 }
 
-/* The tokens of an answer end with the first one after its content that ends a turn, which may be part of the text that
-   follows. */
+/* Finds the end of an answer's tokens: the first token after its content that ends a turn, which may be part of the
+   text that follows. */
 static eitp_status eitp__find_turn_end(const eitp__chat_work *work, const eitp__chat_answer *answer, size_t first,
                                        size_t *after, eitp_error *error) {
     const size_t end = *after;
@@ -229,7 +228,8 @@ static eitp_status eitp__find_turn_end(const eitp__chat_work *work, const eitp__
     return status;
 }
 
-/* Marks the tokens of an answer. A token that is partly in it is trained on, but not one that its header ends with. */
+/* Marks the tokens of an answer. A token that is partly in the answer is trained on, unless it is the special token at
+   the end of the header. */
 static eitp_status eitp__mark_answer(eitp__chat_work *work, eitp__chat_answer *answer, int is_marked,
                                      eitp_error *error) {
     eitp__chat_range text, tokens;

@@ -1,12 +1,12 @@
 /*
- * Where a template writes the contents of answers: two conversations are rendered in which each answer differs in its
- * first and last character. What is around the characters that differ is what the template writes around an answer.
+ * Locates the contents of answers in a template's output. Two conversations are rendered in which each answer differs
+ * in its first and last character. The text around the differing characters is the template's output around an answer.
  */
 #include "text/chat_work.h"
 
 #include "base/json.h"
 
-/* The contents of answers in the two renderings. They begin and end with the characters that differ. */
+/* Contents of answers in the two renderings. They start and end with the characters that differ. */
 static const char *const eitp__chat_variants[2] = {"A probe A", "B probe B"};
 
 /* ---- Parts of answers ---- */
@@ -43,7 +43,7 @@ EITP__PRIVATE int eitp__chat_next_answer(const eitp_json *messages, const eitp__
 
 /* ---- Two conversations ---- */
 
-/* Writes the content of an answer: a text, or a list with a text if the message has a list. */
+/* Writes the content of an answer: a string, or a list with one text part if the message has a list. */
 static void eitp__write_content(const eitp_json *content, const char *text, eitp__buffer *out) {
     const int is_list = content && content->kind == EITP_JSON_ARRAY;
     eitp__buffer_add_text(out, is_list ? "[{\"type\":\"text\",\"text\":" : "");
@@ -68,8 +68,8 @@ static void eitp__write_variant_message(const eitp_json *message, const char *te
     eitp__buffer_add_text(out, "}");
 }
 
-/* Renders the first `count` messages, with `text` for each answer unless it is NULL. A template that refuses them
-   leaves the output empty. */
+/* Renders the first `count` messages, with `text` as the content of each answer unless it is NULL. If the template
+   refuses them, the output stays empty. */
 static eitp_status eitp__render_variant(const eitp__chat_work *work, size_t count, const char *text, int adds_prompt,
                                         eitp__chat_output *output, eitp_error *error) {
     const eitp_json *message = work->conversation.messages->first_child;
@@ -99,7 +99,8 @@ static eitp_status eitp__render_variant(const eitp__chat_work *work, size_t coun
 
 /* ---- Places ---- */
 
-/* What is before and after the text that differs in two parts of equal size; false if not exactly the variants do. */
+/* Stores the sizes of the equal text before and after the difference between two parts of equal size. Returns 0 unless
+   the difference is exactly the variants. */
 static int eitp__compare_variants(const char *one, const char *other, size_t size, size_t *before, size_t *after) {
     const size_t length = strlen(eitp__chat_variants[0]);
     size_t first = 0, last = size;
@@ -113,7 +114,7 @@ static int eitp__compare_variants(const char *one, const char *other, size_t siz
            !memcmp(other + first, eitp__chat_variants[1], length);
 }
 
-/* Finds the content of an answer by its parts of the two renderings. */
+/* Finds the content of an answer from its parts in the two renderings. */
 static void eitp__place_content(const eitp__chat_work *work, eitp__chat_answer *answer, const char *one,
                                 size_t one_size, const char *other, size_t other_size) {
     const char *text = work->rendered.text.data + answer->begin;
@@ -128,7 +129,7 @@ static void eitp__place_content(const eitp__chat_work *work, eitp__chat_answer *
     answer->has_content = 1;
 }
 
-/* Finds the next part of a rendering, from number *at on, that is written for a message; false if there is none. */
+/* Finds the next part of a rendering, from index *at on, that is written for a message. Returns 0 if not found. */
 static int eitp__find_variant(const eitp__chat_work *work, const eitp__chat_output *output, size_t message, size_t *at,
                               eitp__chat_answer *part) {
     size_t next = *at;

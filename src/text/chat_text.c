@@ -1,4 +1,4 @@
-/* The text of a conversation by its chat template, and what the template writes around an answer. */
+/* The text of a conversation by its chat template, and the template's output around an answer. */
 #include "base/clock.h"
 #include "text/chat_work.h"
 #include "text/message_contents.h"
@@ -36,8 +36,8 @@ EITP__PRIVATE void eitp__chat_work_release(eitp__chat_work *work) {
 
 /* ---- Text ---- */
 
-/* The variables that transformers gives templates: messages, tools and documents, add_generation_prompt, and the
-   special tokens that the tokenizer has. */
+/* Variables that transformers passes to templates: messages, tools and documents, add_generation_prompt, and the
+   tokenizer's special tokens. */
 enum { EITP__CHAT_VARIABLES = 4 + EITP_SPECIAL_TOKEN_COUNT };
 
 static eitp__chat_variable eitp__json_variable(const char *name, const eitp_json *json) {
@@ -48,7 +48,7 @@ static eitp__chat_variable eitp__json_variable(const char *name, const eitp_json
     return variable;
 }
 
-/* Adds the special tokens, whose texts are kept in `texts`. */
+/* Adds the special tokens, and stores their text in `texts`. */
 static size_t eitp__add_special_variables(const eitp_tokenizer *tokenizer, eitp__buffer *texts,
                                           eitp__chat_variable *variables) {
     size_t count = 0, places[EITP_SPECIAL_TOKEN_COUNT];
@@ -68,7 +68,7 @@ static size_t eitp__add_special_variables(const eitp_tokenizer *tokenizer, eitp_
     return count;
 }
 
-/* Reads the further values of the configuration; *document is NULL if there are none. */
+/* Reads the additional values of the configuration. *document is NULL without any. */
 static eitp_status eitp__read_chat_values(const eitp__chat_work *work, eitp_json_document **document,
                                           eitp_error *error) {
     const char *text = work->config->values;
@@ -78,7 +78,7 @@ static eitp_status eitp__read_chat_values(const eitp__chat_work *work, eitp_json
         return EITP_OK;
     status = eitp_json_parse(work->host, text, strlen(text), document, error);
     if (!status && eitp_json_root(*document)->kind != EITP_JSON_OBJECT)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "they must be a JSON object");
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "must be a JSON object");
     return status ? eitp__fail_member(error, status, "values for the chat template") : EITP_OK;
 }
 
@@ -135,7 +135,7 @@ EITP__PRIVATE eitp_status eitp__chat_begin(eitp__chat_work *work, const char *co
     status = eitp__render_messages(work, &how, error);
     if (status != EITP_ERROR_ARGUMENT || !eitp__has_null_content(work->conversation.messages))
         return status;
-    /* Few templates can write null, the content of a message that calls tools. */
+    /* Few templates accept null, the content of a message with tool calls. */
     how.fills_nulls = 1;
     eitp__chat_output_release(&work->rendered);
     eitp__chat_output_init(&work->rendered, work->host);
@@ -144,11 +144,11 @@ EITP__PRIVATE eitp_status eitp__chat_begin(eitp__chat_work *work, const char *co
 
 /* ---- The generation prompt, and the end of a turn ---- */
 
-/* A question and its answer, to see what a template writes around them. */
+/* A question and its answer, used to find the template's output around them. */
 static const char eitp__chat_probe[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"probe\"},"
                                        "{\"role\":\"assistant\",\"content\":\"probe\"}]}";
 
-/* Renders the first `count` messages of the probe; a template that refuses them leaves the text empty. */
+/* Renders the first `count` messages of the probe. If the template refuses them, the text stays empty. */
 static eitp_status eitp__render_probe(const eitp__chat_work *work, const eitp_json *messages, size_t count,
                                       int adds_prompt, eitp__chat_output *output, eitp_error *error) {
     eitp_json shown = *messages, first = *messages->first_child;
@@ -162,7 +162,7 @@ static eitp_status eitp__render_probe(const eitp__chat_work *work, const eitp_js
     return status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
 }
 
-/* The beginning of the added token that a place in a text is inside of; else the place. */
+/* Returns the start of the added token that contains a position in the text, or else the position. */
 static size_t eitp__before_token(const eitp_tokenizer *tokenizer, const eitp__buffer *text, size_t place) {
     const eitp__added_tokens *added = &tokenizer->added[EITP__ADDED_RAW];
     for (size_t i = 0; i < added->count; i++) {
@@ -176,7 +176,7 @@ static size_t eitp__before_token(const eitp_tokenizer *tokenizer, const eitp__bu
     return place;
 }
 
-/* Where the text of the last message ends; 0 if the template does not write messages in a loop. */
+/* Returns the end of the text of the last message, or 0 if the template does not write messages in a loop. */
 static size_t eitp__messages_end(const eitp__chat_output *output) {
     size_t end = 0;
     for (size_t i = 0; i < output->spans.count; i++) {
@@ -186,8 +186,8 @@ static size_t eitp__messages_end(const eitp__chat_output *output) {
     return end;
 }
 
-/* Where the generation prompt begins in the text of a question that ends with it: after the question, or where it
-   differs from the text without it if that is before. */
+/* Returns the start of the generation prompt in the text of a question that ends with it: the end of the question, or
+   the first difference from the text without it if that comes earlier. */
 static size_t eitp__prompt_place(const eitp_tokenizer *tokenizer, const eitp__chat_output *with,
                                  const eitp__chat_output *without) {
     const size_t place = eitp__messages_end(without);
@@ -228,8 +228,8 @@ EITP__PRIVATE int eitp__chat_is_special(const eitp_tokenizer *tokenizer, int32_t
     return (tokenizer->vocabulary.tokens[id].flags & (EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL)) != 0;
 }
 
-/* The first special token in what follows an answer, or -1. *is_plain: it is within the first `own` bytes, which are
-   white space else. */
+/* Finds the first special token in the text after an answer, or -1. *is_plain is 1 if the token is within the first
+   `own` bytes, and the rest of these is white space. */
 static eitp_status eitp__read_end(const eitp_tokenizer *tokenizer, const char *text, size_t size, size_t own,
                                   int32_t *id, int *is_plain, eitp_error *error) {
     int32_t ids[64];
@@ -251,7 +251,7 @@ static eitp_status eitp__read_end(const eitp_tokenizer *tokenizer, const char *t
     return status;
 }
 
-/* Reads what the template writes after the answer of the probe. */
+/* Reads the template's output after the answer of the probe. */
 static eitp_status eitp__find_end_after(const eitp__chat_work *work, eitp_chat *chat, eitp_error *error) {
     static const char answer[] = "probe";
     eitp__chat_output output;

@@ -1,7 +1,7 @@
-/* Tools and calls of them, which a chat template may not read: it is asked by writing the conversation without them. */
+/* Tools and tool calls. To find out if a chat template reads them, the conversation is rendered again without them. */
 #include "text/chat_work.h"
 
-/* Members of a message that are calls: OpenAI's, and its earlier form. */
+/* Members of a message that hold calls: OpenAI's, and its earlier form. */
 static const char *const eitp__call_members[] = {"tool_calls", "function_call"};
 
 static int eitp__is_empty(const eitp_json *value) {
@@ -17,7 +17,7 @@ static int eitp__is_call_member(const eitp_json *member) {
     return 0;
 }
 
-/* The calls of a message; NULL: it has none. */
+/* Returns the calls of a message, or NULL if it has none. */
 static const eitp_json *eitp__calls_of(const eitp_json *message) {
     for (const eitp_json *member = message->first_child; member; member = member->next) {
         if (eitp__is_call_member(member) && !eitp__is_empty(member))
@@ -26,7 +26,7 @@ static const eitp_json *eitp__calls_of(const eitp_json *message) {
     return NULL;
 }
 
-/* True if a turn of ShareGPT is a call, which is written as its text. */
+/* True if a turn of ShareGPT is a call, which is written as text. */
 static int eitp__has_call_turn(const eitp_json *row) {
     const eitp_json *turns = eitp_json_member(row, "conversations");
     for (const eitp_json *turn = turns ? turns->first_child : NULL; turn; turn = turn->next) {
@@ -57,7 +57,7 @@ static void eitp__write_without_calls(eitp__buffer *out, const eitp_json *messag
     eitp__buffer_add_text(out, "]");
 }
 
-/* Sets *is_same to 1 if messages with these tools are written as the conversation is. */
+/* Sets *is_same to 1 if messages with these tools are rendered identically to the conversation. */
 static eitp_status eitp__writes_the_same(const eitp__chat_work *work, const eitp_json *messages, const eitp_json *tools,
                                          int *is_same, eitp_error *error) {
     eitp__chat_work other = *work;
@@ -69,10 +69,10 @@ static eitp_status eitp__writes_the_same(const eitp__chat_work *work, const eitp
     *is_same = !status && output.text.size == work->rendered.text.size &&
                (!output.text.size || !memcmp(output.text.data, work->rendered.text.data, output.text.size));
     eitp__chat_output_release(&output);
-    return status == EITP_ERROR_ARGUMENT ? EITP_OK : status; /* a template that refuses them has looked */
+    return status == EITP_ERROR_ARGUMENT ? EITP_OK : status; /* a template that refuses them reads them */
 }
 
-/* Refuses calls that leave no trace in the text; *has_calls is 1 if there are any. */
+/* Refuses calls that do not affect the text. *has_calls is 1 if there are any. */
 static eitp_status eitp__check_calls(const eitp__chat_work *work, int *has_calls, eitp_error *error) {
     const eitp_json *calls = NULL;
     eitp_json_document *without = NULL;

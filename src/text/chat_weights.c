@@ -1,4 +1,4 @@
-/* Weights of messages and of conversations in the loss. */
+/* Weights of messages and conversations in the loss. */
 #include "text/chat_work.h"
 
 #include <float.h>
@@ -17,15 +17,15 @@ static void eitp__weigh_tokens(eitp__chat_work *work, size_t begin, size_t end, 
         work->weights[k] = (float)(work->weights[k] * weight);
 }
 
-/* Multiplies what the template wrote for a message by its weight, and the token that ends its turn, which may follow
-   it. */
+/* Multiplies the weights of a message's tokens by its weight, including the token that ends its turn, which may come
+   after the message. */
 static eitp_status eitp__weigh_message(eitp__chat_work *work, size_t number, double weight, eitp_error *error) {
     const eitp__chat_spans *spans = &work->rendered.spans;
     eitp_status status = EITP_OK;
-    size_t weighed = 0; /* the end of the last part */
+    size_t weighed = 0; /* end of the last part */
     int is_found = 0;
     if (weight * work->conversation.weight > FLT_MAX)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "message %zu: the weight %g times that of the row is too large",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "message %zu: weight %g times the row's weight is too large",
                           number + 1, weight);
     for (size_t i = 0; i < spans->count && !status; i++) {
         eitp__chat_range text, tokens = EITP__ZERO;

@@ -2,7 +2,7 @@
 
 #include "base/unicode.h"
 
-/* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
+/* Longer runs of marks than real text has are sorted in parts of this many, so that memory is bounded. */
 #define EITP__COMPOSED_MARKS ((size_t)4096)
 
 EITP__PRIVATE void eitp__composer_init(eitp__composer *composer, const eitp_host *host, eitp__unicode_form form) {
@@ -29,7 +29,7 @@ static void eitp__write_character(uint32_t code_point, eitp__buffer *out) {
     eitp__buffer_add(out, bytes, eitp__utf8_encode(code_point, bytes));
 }
 
-/* Sorts the marks by their classes; those of one class stay in the order of the text. */
+/* Sorts the marks by class. Marks of the same class keep their order in the text. */
 static void eitp__sort_marks(eitp__composer *composer) {
     uint32_t *marks = composer->marks;
     for (size_t i = 1; i < composer->mark_count; i++) {
@@ -42,7 +42,7 @@ static void eitp__sort_marks(eitp__composer *composer) {
     }
 }
 
-/* Makes marks part of the starter, and keeps the others. One is kept from it by one of its class before it. */
+/* Composes marks with the starter, and keeps the others. A kept mark blocks later ones of its class. */
 static void eitp__compose_marks(eitp__composer *composer) {
     unsigned last = 0;
     size_t kept = 0;
@@ -99,7 +99,7 @@ static eitp_status eitp__compose_part(eitp__composer *composer, uint32_t code_po
     return EITP_OK;
 }
 
-/* Adds characters of ASCII: nothing but what follows can change them, and of them the last alone. */
+/* Adds ASCII characters. Only the last one can be changed, by the characters that follow. */
 static void eitp__compose_ascii(eitp__composer *composer, const unsigned char *text, size_t size, eitp__buffer *out) {
     eitp__composer_finish(composer, out);
     eitp__buffer_add(out, text, size - 1);

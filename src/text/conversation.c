@@ -1,4 +1,4 @@
-/* Conversations: the forms that files have them in, and the messages that each of them stands for. */
+/* Conversations: the forms used by files, and the messages that each form stands for. */
 #include "text/conversation.h"
 
 #include "base/settings.h"
@@ -26,7 +26,7 @@ static void eitp__write_role(eitp__buffer *out, const char *role) {
     eitp__buffer_format(out, "%s{\"role\":\"%s\",\"content\":", out->size > 1 ? "," : "", role);
 }
 
-/* Adds a message of one text, or nothing if there is none. */
+/* Adds a message with this text, or nothing if it is NULL or empty. */
 static void eitp__write_message(eitp__buffer *out, const char *role, const eitp_json *text) {
     if (!eitp__json_is(text, EITP_JSON_STRING) || !text->text_size)
         return;
@@ -52,30 +52,31 @@ EITP__PRIVATE eitp_status eitp__read_weight(const eitp_json *object, double *wei
     if (!(member->number >= 0 && member->number <= FLT_MAX))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'weight' must be a number of at least 0 (got %.20s)",
                           member->text);
-    *weight = member->number > 0 ? member->number : 0; /* no negative zero */
+    *weight = member->number > 0 ? member->number : 0; /* avoids negative zero */
     return EITP_OK;
 }
 
 static eitp_status eitp__expect_text(const eitp_json *value, const char *name, eitp_error *error) {
-    return eitp__json_is(value, EITP_JSON_STRING) ? EITP_OK
-                                                  : eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' must be a text", name);
+    return eitp__json_is(value, EITP_JSON_STRING)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' must be a string", name);
 }
 
 /* ---- Forms ---- */
 
-/* A form that rows have. */
+/* A form of rows. */
 typedef struct eitp__conversation_form {
-    const char *members[2]; /* that it must have; the second may be NULL */
+    const char *members[2]; /* required members; the second may be NULL */
     int has_context;        /* may have one of eitp__context_names */
     /* Writes the messages; NULL: the first member has them. */
     eitp_status (*write)(const struct eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
                          eitp_error *error);
 } eitp__conversation_form;
 
-/* Members with a text that follows the question after an empty line. */
+/* Members with text that follows the question after an empty line. */
 static const char *const eitp__context_names[] = {"input", "context"};
 
-/* The member of this name, or else one that differs from it in the case of letters. */
+/* Returns the member of this name, or else one that differs only in case. */
 static const eitp_json *eitp__form_member(const eitp_json *object, const char *name) {
     const eitp_json *found = eitp_json_member(object, name);
     for (const eitp_json *member = object->first_child; member && !found && object->kind == EITP_JSON_OBJECT;
@@ -86,7 +87,7 @@ static const eitp_json *eitp__form_member(const eitp_json *object, const char *n
     return found;
 }
 
-/* The role that a name in ShareGPT's "from" stands for; NULL: unknown. */
+/* Returns the role for a name in ShareGPT's "from", or NULL if it is unknown. */
 static const char *eitp__message_role_of(const eitp_json *from) {
     static const struct {
         const char *name, *role;
@@ -111,7 +112,7 @@ static const char *eitp__message_role_of(const eitp_json *from) {
     return NULL;
 }
 
-/* {"conversations": [{"from": ..., "value": ...}]} */
+/* Writes {"conversations": [{"from": ..., "value": ...}]}. */
 static eitp_status eitp__write_turns(const eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
                                      eitp_error *error) {
     const eitp_json *turns = eitp__form_member(row, form->members[0]), *turn;
@@ -126,7 +127,7 @@ static eitp_status eitp__write_turns(const eitp__conversation_form *form, const 
         number++;
         if (!eitp__json_is(from, EITP_JSON_STRING) || !eitp__json_is(value, EITP_JSON_STRING))
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "message %zu of 'conversations' must have the texts 'from' and 'value', or 'role' and "
+                              "message %zu of 'conversations' must have the strings 'from' and 'value', or 'role' and "
                               "'content'",
                               number);
         if (!role)
@@ -144,7 +145,7 @@ static eitp_status eitp__write_turns(const eitp__conversation_form *form, const 
     return EITP_OK;
 }
 
-/* A side of a pair of prompt and completion: a text, or messages. */
+/* Writes one side of a prompt and completion pair: a string, or messages. */
 static eitp_status eitp__write_side(const eitp_json *row, const char *name, const char *role, eitp__buffer *out,
                                     eitp_error *error) {
     const eitp_json *side = eitp__form_member(row, name);
@@ -155,7 +156,7 @@ static eitp_status eitp__write_side(const eitp_json *row, const char *name, cons
         return EITP_OK;
     }
     if (side->kind != EITP_JSON_ARRAY)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' must be a text, or a list of messages", name);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' must be a string or a list of messages", name);
     for (const eitp_json *message = side->first_child; message; message = message->next) {
         eitp__buffer_add_text(out, out->size > 1 ? "," : "");
         eitp__json_write_value(out, message);
@@ -171,7 +172,7 @@ static eitp_status eitp__write_pair(const eitp__conversation_form *form, const e
     return status ? status : eitp__write_side(row, form->members[1], "assistant", out, error);
 }
 
-/* The context of a question; NULL: it has none. */
+/* Finds the context of a question. NULL if it has none. */
 static eitp_status eitp__find_context(const eitp__conversation_form *form, const eitp_json *row,
                                       const eitp_json **context, eitp_error *error) {
     *context = NULL;
@@ -186,7 +187,7 @@ static eitp_status eitp__find_context(const eitp__conversation_form *form, const
     return EITP_OK;
 }
 
-/* A question, perhaps with its context, and its answer, each a text: Alpaca's instruction, input and output. */
+/* Writes a question, optionally with context, and its answer, each a string: Alpaca's instruction, input and output. */
 static eitp_status eitp__write_question(const eitp__conversation_form *form, const eitp_json *row, eitp__buffer *out,
                                         eitp_error *error) {
     const eitp_json *question = eitp__form_member(row, form->members[0]);
@@ -217,7 +218,7 @@ static eitp_status eitp__write_question(const eitp__conversation_form *form, con
     return EITP_OK;
 }
 
-/* The first one counts whose members an object has. */
+/* The first form whose members an object has is used. */
 static const eitp__conversation_form eitp__conversation_forms[] = {
     {{"messages", NULL}, 0, NULL},
     {{"conversations", NULL}, 0, eitp__write_turns},
@@ -229,7 +230,7 @@ static const eitp__conversation_form eitp__conversation_forms[] = {
     {{"input", "output"}, 0, eitp__write_question},
 };
 
-/* NULL: the object has none of the forms. */
+/* Returns the form of an object, or NULL if it has none. */
 static const eitp__conversation_form *eitp__find_form(const eitp_json *object) {
     for (size_t i = 0; i < EITP__COUNT(eitp__conversation_forms); i++) {
         const char *const *members = eitp__conversation_forms[i].members;
@@ -245,7 +246,7 @@ EITP__PRIVATE int eitp__has_conversation(const eitp_json *object) {
 
 /* ---- Rows for other kinds of training ---- */
 
-/* True for a judgement: true or false, also as a text, as tables have it. */
+/* True for a rating: true or false, or one of these as a string (in tables). */
 static int eitp__is_judgement(const eitp_json *value) {
     return eitp__json_is(value, EITP_JSON_BOOLEAN) ||
            (eitp__json_is(value, EITP_JSON_STRING) &&
@@ -253,7 +254,7 @@ static int eitp__is_judgement(const eitp_json *value) {
              eitp__equals_ignoring_case(value->text, value->text_size, "false")));
 }
 
-/* True if a member says something: not null, an empty text or an empty list. */
+/* True if a member is not null, an empty string or an empty list. */
 static int eitp__is_given(const eitp_json *value) {
     return value && value->kind != EITP_JSON_NULL && (value->kind != EITP_JSON_STRING || value->text_size) &&
            (value->kind != EITP_JSON_ARRAY || value->count);
@@ -262,14 +263,14 @@ static int eitp__is_given(const eitp_json *value) {
 EITP__PRIVATE eitp_status eitp__refuse_other_training(const eitp_json *row, eitp_error *error) {
     static const struct {
         const char *members[3];
-        int (*is_one)(const eitp_json *value); /* of the last member */
+        int (*is_one)(const eitp_json *value); /* checks the last member */
         const char *rows, *training;
     } others[] = {
         {{"chosen", "rejected", NULL}, eitp__is_given, "chosen and rejected", "preference training (DPO)"},
         {{"prompt", "completion", "label"},
          eitp__is_judgement,
          "completion and a label true or false",
-         "training on judged answers (KTO)"},
+         "training on rated answers (KTO)"},
         {{"prompt", "completions", "labels"},
          eitp__is_given,
          "completions and labels",
@@ -289,7 +290,7 @@ EITP__PRIVATE eitp_status eitp__refuse_other_training(const eitp_json *row, eitp
             found += last != NULL;
         }
         if (found == count && others[i].is_one(last))
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "rows with %s are for %s, which eitp does not have",
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "rows with %s are for %s, which eitp does not support",
                               others[i].rows, others[i].training);
     }
     return EITP_OK;
@@ -297,14 +298,15 @@ EITP__PRIVATE eitp_status eitp__refuse_other_training(const eitp_json *row, eitp
 
 /* ---- Rows that have none of the forms ---- */
 
-/* "prompt and completion" */
+/* Appends the members of a form, such as "prompt and completion". */
 static void eitp__name_form(eitp__buffer *text, const eitp__conversation_form *form) {
     eitp__buffer_add_text(text, form->members[0]);
     if (form->members[1])
         eitp__buffer_format(text, " and %s", form->members[1]);
 }
 
-/* How far an object is from having a member, in letters; *is_near is 1 if it has one of a similar name. */
+/* Returns the distance, in letters, of an object from having a member. Sets *is_near to 1 if it has one of a similar
+   name. */
 static size_t eitp__member_distance(const eitp_json *object, const char *name, int *is_near) {
     eitp_suggestion nearest = EITP__ZERO;
     if (eitp__form_member(object, name)) {
@@ -317,7 +319,7 @@ static size_t eitp__member_distance(const eitp_json *object, const char *name, i
     return nearest.name ? nearest.distance : strlen(name);
 }
 
-/* The form that takes the fewest letters to reach; NULL if no member is like one of any form. */
+/* Returns the form with the smallest distance, or NULL if no member resembles one of any form. */
 static const eitp__conversation_form *eitp__nearest_form(const eitp_json *object) {
     const eitp__conversation_form *nearest = NULL;
     size_t best = SIZE_MAX;
@@ -381,7 +383,7 @@ static eitp_status eitp__check_messages(const eitp_json *messages, eitp_error *e
     return EITP_OK;
 }
 
-/* Sets *list to a member that is a list, or the JSON text of one, as datasets often have it. NULL: it is empty. */
+/* Sets *list to a member that is a list, or the JSON text of one, which is common in datasets. NULL if it is empty. */
 static eitp_status eitp__find_list(const eitp_host *host, const eitp_json *member, const char *name,
                                    eitp_json_document **document, const eitp_json **list, eitp_error *error) {
     *list = NULL;

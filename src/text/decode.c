@@ -2,7 +2,7 @@
 #include "base/unicode.h"
 #include "text/tokenizer.h"
 
-/* What WordPiece's decoder replaces in each token, in this order, where it cleans up. */
+/* Replacements that WordPiece's decoder makes in each token, in this order, if it cleans up. */
 static const struct {
     const char *found, *put;
 } eitp__cleanups[] = {
@@ -24,9 +24,9 @@ static void eitp__replace_all(const eitp__buffer *from, const char *found, const
     }
 }
 
-/* Cleans up text[0], with text[1] as a second buffer; the result is in text[0]. */
+/* Cleans up text[0], with text[1] as a second buffer. The result is in text[0]. */
 static void eitp__clean_up(eitp__buffer text[2]) {
-    if (!text[0].size || !memchr(text[0].data, ' ', text[0].size)) /* each of them begins with one */
+    if (!text[0].size || !memchr(text[0].data, ' ', text[0].size)) /* all replacements start with a space */
         return;
     for (size_t i = 0; i < EITP__COUNT(eitp__cleanups); i++) {
         eitp__replace_all(&text[0], eitp__cleanups[i].found, eitp__cleanups[i].put, &text[1]);
@@ -36,7 +36,7 @@ static void eitp__clean_up(eitp__buffer text[2]) {
     }
 }
 
-/* Where decoded text is stored. */
+/* Output of decoding. */
 typedef struct eitp__decoded {
     char *text;
     size_t capacity, size;
@@ -50,7 +50,7 @@ static eitp_status eitp__decoded_add(eitp__decoded *out, const char *bytes, size
     return EITP_OK;
 }
 
-/* Adds a token of WordPiece: what goes on with a word without its prefix, another one after a space. */
+/* Adds a token of WordPiece: without the prefix if it continues a word, otherwise after a space. */
 static eitp_status eitp__decode_word(const eitp_tokenizer *tokenizer, const char *bytes, size_t size, int first,
                                      eitp__buffer text[2], eitp__decoded *out, eitp_error *error) {
     const int continues =
@@ -69,13 +69,13 @@ static eitp_status eitp__decode_word(const eitp_tokenizer *tokenizer, const char
 
 /* ---- Byte fallback ---- */
 
-/* What is decoded so far of tokens of BPE with byte fallback. */
+/* State of decoding tokens of BPE with byte fallback. */
 typedef struct eitp__fallback_decoding {
     const eitp_tokenizer *tokenizer;
     eitp__decoded *out;
-    eitp__buffer *text; /* of one token */
-    eitp__buffer *run;  /* of byte tokens */
-    int has_stripped;   /* the beginning of the text is past */
+    eitp__buffer *text; /* text of one token */
+    eitp__buffer *run;  /* run of byte tokens */
+    int has_stripped;   /* the start of the text has been handled */
 } eitp__fallback_decoding;
 
 static eitp_status eitp__fallback_write(eitp__fallback_decoding *decoding, const char *bytes, size_t size,
@@ -87,7 +87,7 @@ static eitp_status eitp__fallback_write(eitp__fallback_decoding *decoding, const
     return eitp__decoded_add(decoding->out, bytes, size, error);
 }
 
-/* Ends a run of byte tokens: its text, or U+FFFD for each byte if it is not valid. */
+/* Ends a run of byte tokens: writes its text, or U+FFFD for each byte if it is not valid UTF-8. */
 static eitp_status eitp__fallback_end_run(eitp__fallback_decoding *decoding, eitp_error *error) {
     const size_t size = decoding->run->size;
     const char *bytes = decoding->run->data;
@@ -104,7 +104,7 @@ static eitp_status eitp__fallback_end_run(eitp__fallback_decoding *decoding, eit
     return status;
 }
 
-/* Adds the text of a token with spaces for U+2581 to decoding->text. */
+/* Adds the text of a token to decoding->text, with spaces for U+2581. */
 static void eitp__fallback_spaces(eitp__fallback_decoding *decoding, const char *bytes, size_t size, int is_first) {
     const unsigned steps = decoding->tokenizer->fallback.decoding;
     for (size_t i = 0; i < size;) {
@@ -150,7 +150,7 @@ EITP__PRIVATE int eitp__token_byte(const eitp_tokenizer *tokenizer, int32_t id) 
 
 /* ---- Tokens ---- */
 
-/* The text of a token: of added ones that are recognized in normalized text, that text. */
+/* Finds the text of a token. For added tokens that are recognized in normalized text, that is the normalized text. */
 static eitp_status eitp__decoded_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                        eitp_error *error) {
     const eitp__added_tokens *normalized = &tokenizer->added[EITP__ADDED_NORMALIZED];

@@ -1,7 +1,7 @@
 /*
- * Encoding: text is split at the added tokens that are spelled so in it, normalized, split at the other added tokens
- * and cut into pieces; each piece becomes tokens, and short pieces are cached with their ids. Without a normalizer, and
- * with added tokens of one kind, one splitter does it all.
+ * Encoding. Text is split at added tokens that appear in it literally, normalized, split at the other added tokens and
+ * cut into pieces. Each piece becomes tokens; short pieces are cached with their ids. Without a normalizer, and with
+ * added tokens of one kind, a single splitter does all of this.
  */
 #include "text/tokenizer.h"
 
@@ -21,15 +21,15 @@ struct eitp_encoder {
     eitp_token_sink sink;
     void *user;
     int has_two_splitters;
-    eitp__splitter raw; /* of the text itself, if there are two */
+    eitp__splitter raw; /* splitter of the text itself, if there are two */
     eitp__normalizer normalizer;
     eitp__buffer normalized;
     eitp__splitter splitter;
-    eitp__buffer spelled; /* a piece as the vocabulary spells it */
+    eitp__buffer spelled; /* a piece as spelled in the vocabulary */
     eitp__cache_slot *cache;
     size_t cache_count; /* a power of two */
     eitp__bpe_workspace workspace;
-    int32_t *long_ids; /* of a piece that is longer than a batch */
+    int32_t *long_ids; /* ids of a piece that is longer than a batch */
     size_t long_capacity;
     uint64_t unknown_bytes;
     size_t batch_count;
@@ -47,7 +47,7 @@ static eitp_status eitp__encoder_ensure_room(eitp_encoder *encoder, size_t count
     return encoder->batch_count + count > EITP__ENCODER_BATCH ? eitp__encoder_flush(encoder, error) : EITP_OK;
 }
 
-/* The token of a whole piece, or -1. In the vocabulary of byte fallback it has U+2581 for spaces. */
+/* Finds the token of a whole piece, or -1. With byte fallback, the vocabulary has U+2581 for spaces. */
 static eitp_status eitp__encode_whole(eitp_encoder *encoder, const unsigned char *bytes, size_t size, int32_t *id,
                                       eitp_error *error) {
     const eitp_tokenizer *tokenizer = encoder->tokenizer;
@@ -96,7 +96,7 @@ static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned
     status = eitp__encode_by_model(encoder, bytes, size, encoder->long_ids, &count, error);
     if (status == EITP_OK && count)
         status = encoder->sink(encoder->user, encoder->long_ids, count, error);
-    if (size > EITP__PIECE_LIMIT / 16) { /* rare, so the memory is not kept */
+    if (size > EITP__PIECE_LIMIT / 16) { /* rare, so the memory is released */
         eitp__bpe_workspace_release(&encoder->workspace, host);
         eitp__release(host, encoder->long_ids, encoder->long_capacity * sizeof *encoder->long_ids);
         encoder->long_ids = NULL;
@@ -178,7 +178,7 @@ static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, si
     return status;
 }
 
-/* Passes text on from the first splitter to the second, normalized; NULL ends a part between two added tokens. */
+/* Normalizes text from the first splitter and passes it to the second. NULL ends a part between two added tokens. */
 static eitp_status eitp__encoder_normalize(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
                                            eitp_error *error) {
     eitp__buffer *normalized = &encoder->normalized;

@@ -28,7 +28,7 @@ static eitp_status eitp__check_added_token(const eitp_json *entry, unsigned *fla
             return status;
         *flags |= value ? members[i].flag : 0;
     }
-    /* Where another token has taken that white space, the library finds half a token. */
+    /* If another token has taken that white space, the library finds half a token. */
     if ((*flags & EITP__TOKEN_TAKES_LEFT) &&
         !eitp__size_without_space((const unsigned char *)content->text, content->text_size))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
@@ -53,12 +53,12 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp_json 
     if (loader->bytes.failed)
         return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
     uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
-    /* As in the library `tokenizers`: tokens in the vocabulary keep their ids, the others follow it in order. */
+    /* As in the library `tokenizers`, tokens in the vocabulary keep their ids, and the others follow it in order. */
     const size_t expected = known ? known - 1 : *next;
     if ((uint64_t)id != expected || (!known && vocabulary->tokens[expected].flags))
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the added token \"%.*s\" has id %lld, expected %zu%s",
                           entry->line, shown, content->text, (long long)id, expected,
-                          (uint64_t)id == expected ? ", which another token has" : "");
+                          (uint64_t)id == expected ? ", which is used by another token" : "");
     if (!known) {
         ++*next;
         return eitp__tokenizer_set_token(loader->tokenizer, expected, content->text, content->text_size,
@@ -112,7 +112,7 @@ static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp_json 
         return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
     uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
     *id = -1;
-    /* A token whose bytes differ from `content` is spelled in the byte alphabet: another text. */
+    /* A token whose bytes differ from `content` is spelled in the byte alphabet: it is another string. */
     if (!known || loader->bytes.size != content->text_size ||
         memcmp(loader->bytes.data, content->text, content->text_size))
         return EITP_OK;
@@ -121,7 +121,7 @@ static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp_json 
     return EITP_OK;
 }
 
-/* Finds the id of a token that a file names by a string or an object; -1 if the tokenizer lacks it. */
+/* Finds the id of a token that a file names by a string or an object. -1 if the tokenizer lacks it. */
 static eitp_status eitp__load_named_token(eitp__loader *loader, const eitp_json *value, int64_t *id,
                                           eitp_error *error) {
     const eitp_json *content = value->kind == EITP_JSON_OBJECT ? eitp_json_member(value, "content") : value;
@@ -140,7 +140,7 @@ static eitp_status eitp__load_named_token(eitp__loader *loader, const eitp_json 
     return status == EITP_OK ? eitp__mark_added_token(loader, content, flags | EITP__TOKEN_SPECIAL, id, error) : status;
 }
 
-/* Finds a special token by its role: *id is -2 if no file names it, and -1 if a file says null. */
+/* Finds a special token by its role. *id is -2 if no file names it, and -1 if a file has null. */
 static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_token which, int64_t *id,
                                             eitp_error *error) {
     int file;
@@ -201,7 +201,7 @@ static eitp_status eitp__check_decoder_tokens(eitp__loader *loader, eitp_error *
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
-/* tokenizer_config.json overrides tokenizer.json, as in transformers. */
+/* Applies add_prefix_space of tokenizer_config.json, which overrides tokenizer.json, as in transformers. */
 static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *error) {
     eitp_tokenizer *tokenizer = loader->tokenizer;
     int add_prefix_space = tokenizer->add_prefix_space;

@@ -1,7 +1,7 @@
-/* What all BPE in a tokenizer.json has: merges, and members that must be absent. */
+/* Parts common to all BPE in a tokenizer.json: merges, and members that must be absent. */
 #include "text/loader.h"
 
-/* Each merge is "left right" or ["left", "right"]. */
+/* Reads merges. Each one is "left right" or ["left", "right"]. */
 EITP__PRIVATE eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp_json *merges, eitp_error *error) {
     size_t rank = 0;
     for (const eitp_json *entry = merges->first_child; entry; entry = entry->next, rank++) {

@@ -1,7 +1,7 @@
-/* "truncation" and "padding" of tokenizer.json, and what tokenizer_config.json says of them. */
+/* "truncation" and "padding" of tokenizer.json, and their settings in tokenizer_config.json. */
 #include "text/loader.h"
 
-/* Reads a word that must be one of `count`, and stores its index. */
+/* Reads a word that must be one of `count` words, and stores its index. */
 static eitp_status eitp__load_keyword(const eitp_json *object, const char *name, const char *const *words, int count,
                                       int *index, eitp_error *error) {
     const char *text = NULL;
@@ -17,7 +17,7 @@ static eitp_status eitp__load_keyword(const eitp_json *object, const char *name,
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s \"%.80s\"", object->line, name, text);
 }
 
-/* Reads a number of tokens. Files say "no limit" by a very large one. */
+/* Reads a number of tokens. Files express "no limit" as a very large number. */
 static eitp_status eitp__load_count(const eitp_json *object, const char *name, int32_t *value, eitp_error *error) {
     int64_t integer = *value;
     eitp_status status = eitp__json_get_integer(object, name, 0, INT64_MAX, &integer, error);
@@ -39,7 +39,7 @@ static eitp_status eitp__load_truncation(const eitp_json *part, eitp_sequence_de
     return status;
 }
 
-/* "strategy" is "BatchLongest" or {"Fixed": length}. */
+/* Reads "padding". "strategy" is "BatchLongest" or {"Fixed": length}. */
 static eitp_status eitp__load_padding(const eitp_json *part, eitp_sequence_defaults *out, eitp_error *error) {
     static const char *const strategies[] = {"BatchLongest"};
     const eitp_json *strategy = eitp_json_member(part, "strategy");

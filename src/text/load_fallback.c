@@ -1,9 +1,9 @@
-/* BPE with byte fallback in a tokenizer.json, as Llama 2, Mistral and Gemma have it, and what is around it. */
+/* BPE with byte fallback in a tokenizer.json, as in Llama 2, Mistral and Gemma, with its other parts. */
 #include "text/loader.h"
 
 /* ---- Pre-tokenizer ---- */
 
-/* Reads a Metaspace, pre-tokenizer or decoder: where it adds a space, and whether it splits. */
+/* Reads a Metaspace of the pre-tokenizer or decoder: where it adds a space, and whether it splits. */
 static eitp_status eitp__load_metaspace(const eitp_json *part, const char *name, int *prefix, int *splits,
                                         eitp_error *error) {
     static const struct {
@@ -34,7 +34,8 @@ static eitp_status eitp__load_metaspace(const eitp_json *part, const char *name,
     return EITP_OK;
 }
 
-/* The pre-tokenizer; *replaces: it makes U+2581 of spaces. "Split" at spaces is accepted, since none are left. */
+/* Reads the pre-tokenizer. Sets *replaces if it replaces spaces with U+2581. "Split" at spaces is accepted, because no
+   spaces are left. */
 static eitp_status eitp__load_space_splits(eitp_tokenizer *tokenizer, const eitp_json *root, int *replaces,
                                            eitp_error *error) {
     const eitp_json *part = eitp_json_member(root, "pre_tokenizer");
@@ -85,8 +86,8 @@ static eitp_status eitp__load_space_decoder(const eitp_json *part, unsigned *dec
     return status;
 }
 
-/* Reads one decoder. `*stage` is the number of the last one: they have an order, and each can be left out, but Strip
-   needs Fuse. */
+/* Reads one decoder. `*stage` is the number of the last one. Decoders must be in order; any may be missing, but Strip
+   requires Fuse. */
 static eitp_status eitp__load_decoder_step(const eitp_json *part, int *stage, unsigned *decoding, eitp_error *error) {
     enum { START, SPACES, BYTES, FUSE, STRIP };
     const int before = *stage;
@@ -155,7 +156,7 @@ static eitp_status eitp__load_fallback_parts(eitp_tokenizer *tokenizer, const ei
         status = eitp__load_space_splits(tokenizer, root, &replaces, error);
     if (status == EITP_OK && !replaces && !tokenizer->normalization.replaces_space)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "neither normalizer nor pre_tokenizer replaces spaces by U+2581; one of them must");
+                          "neither normalizer nor pre_tokenizer replaces spaces with U+2581; one of them must");
     if (status == EITP_OK)
         status = eitp__load_byte_decoder(root, &tokenizer->fallback.decoding, error);
     if (status == EITP_OK && !eitp__is_absent(part))

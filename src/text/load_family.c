@@ -1,4 +1,4 @@
-/* The special tokens and the template of a vocabulary without a tokenizer.json. */
+/* Special tokens and template of a vocabulary without a tokenizer.json. */
 #include "base/log.h"
 #include "text/loader.h"
 
@@ -18,20 +18,20 @@ EITP__PRIVATE const char *eitp__special_text(const eitp__loader *loader, int fam
     return value->text;
 }
 
-/* Makes the special tokens that no file names those of the family. */
+/* Uses the family's special tokens for those that no file names. */
 static void eitp__mark_family(eitp__loader *loader, int family) {
     int file;
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
         const char *text = eitp__family_token(family, (eitp_special_token)which);
         if (!text || eitp__special_token_value(loader->files, (eitp_special_token)which, &file))
-            continue; /* eitp__load_special_tokens finds those that files name */
+            continue; /* eitp__load_special_tokens finds tokens named in files */
         if (!eitp__load_mark_special(loader, text, strlen(text)) && family != EITP__FAMILY_GPT2)
             eitp__log_line(loader->host, EITP_LOG_WARNING, "the vocabulary lacks the %s \"%s\"",
                            eitp__special_token_name((eitp_special_token)which), text);
     }
 }
 
-/* Adds the post-processor that tokenizer.json would have. */
+/* Adds the post-processor that a tokenizer.json would have. */
 static eitp_status eitp__make_post_processor(eitp_tokenizer *tokenizer, const int32_t ids[2], int add_prefix_space,
                                              eitp_error *error) {
     static const char *const names[] = {"cls", "sep"};
@@ -73,7 +73,7 @@ EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, ei
         if (ids[i] < 0)
             return eitp__fail(
                 error, EITP_ERROR_FORMAT,
-                "the vocabulary lacks the %s \"%.*s\", which each sequence has; add it, or name another one "
+                "the vocabulary lacks the %s \"%.*s\", which each sequence needs; add it, or name another one "
                 "in tokenizer_config.json",
                 eitp__special_token_name(around[i]), text ? eitp__excerpt_size(size) : 4, text ? text : "null");
     }

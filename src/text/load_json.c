@@ -1,7 +1,7 @@
-/* Reading tokenizer.json, and refusing what is none of byte-level BPE, BPE with byte fallback and BERT's WordPiece. */
+/* Reading tokenizer.json, and refusing anything except byte-level BPE, BPE with byte fallback and BERT's WordPiece. */
 #include "text/loader.h"
 
-/* True for BPE of characters. ByteLevel leaves no byte to fall back to. */
+/* True for BPE of characters. With ByteLevel, bytes are never a fallback. */
 static int eitp__is_byte_fallback(const eitp_json *root) {
     const eitp_json *value = eitp_json_member(eitp_json_member(root, "model"), "byte_fallback");
     const eitp_json *type = eitp_json_member(eitp_json_member(root, "pre_tokenizer"), "type");
@@ -10,7 +10,7 @@ static int eitp__is_byte_fallback(const eitp_json *root) {
            !(has_type && (!strcmp(type->text, "ByteLevel") || !strcmp(type->text, "Sequence")));
 }
 
-/* Which model it is: by its type, or if it has none by its members. */
+/* Determines the model by its type, or without one by its members. */
 static eitp_status eitp__find_model(const eitp_json *root, int *kind, eitp_error *error) {
     const eitp_json *model = eitp_json_member(root, "model");
     const char *type = eitp_json_member(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
@@ -27,14 +27,14 @@ static eitp_status eitp__find_model(const eitp_json *root, int *kind, eitp_error
     return status;
 }
 
-/* What surrounds byte-level BPE: how text is normalized and cut. */
+/* The parts around byte-level BPE: normalization and cutting of text. */
 typedef struct eitp__bytes_parts {
     eitp__split split;
     int add_prefix_space, ignores_merges;
-    const eitp_json *kept; /* the pre_tokenizer, if it is more than ByteLevel; else NULL */
+    const eitp_json *kept; /* the pre_tokenizer if it is more than ByteLevel, else NULL */
 } eitp__bytes_parts;
 
-/* A ByteLevel that cuts by GPT-2's pattern, or not at all. */
+/* Reads a ByteLevel that cuts by GPT-2's pattern, or does not cut. */
 static eitp_status eitp__load_byte_level(const eitp_json *part, int cuts, eitp__bytes_parts *parts, eitp_error *error) {
     const char *type = "?";
     int use_regex = 1;
@@ -64,7 +64,7 @@ static eitp_status eitp__load_byte_level(const eitp_json *part, int cuts, eitp__
     return status;
 }
 
-/* "Digits", each for itself. */
+/* Reads "Digits", which must split single digits. */
 static eitp_status eitp__load_digits(const eitp_json *part, eitp__bytes_parts *parts, eitp_error *error) {
     int individual = 0;
     eitp_status status = eitp__json_get_boolean(part, "individual_digits", &individual, error);
@@ -76,7 +76,7 @@ static eitp_status eitp__load_digits(const eitp_json *part, eitp__bytes_parts *p
     return status;
 }
 
-/* "Split" by one of the patterns that are known. */
+/* Reads "Split" by one of the known patterns. */
 static eitp_status eitp__load_pattern(const eitp_json *part, eitp__bytes_parts *parts, eitp_error *error) {
     const eitp_json *regex = eitp_json_member(eitp_json_member(part, "pattern"), "Regex");
     const char *behavior = "?";
@@ -93,13 +93,12 @@ static eitp_status eitp__load_pattern(const eitp_json *part, eitp__bytes_parts *
         parts->split = (eitp__split)split;
         return EITP_OK;
     }
-    return eitp__fail(
-        error, EITP_ERROR_UNSUPPORTED,
-        "line %zu: unsupported pattern of the pre_tokenizer; it must be that of Qwen2 or Llama 3, isolated",
-        part->line);
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "line %zu: unsupported pattern of the pre_tokenizer; it must be Qwen2's or Llama 3's, isolated",
+                      part->line);
 }
 
-/* A Sequence of Digits or Split, and ByteLevel. */
+/* Reads a Sequence of Digits or Split, and ByteLevel. */
 static eitp_status eitp__load_split_sequence(const eitp_json *part, eitp__bytes_parts *parts, eitp_error *error) {
     const eitp_json *list = eitp_json_member(part, "pretokenizers");
     const eitp_json *first = list && list->kind == EITP_JSON_ARRAY && list->count == 2 ? list->first_child : NULL;
@@ -135,7 +134,7 @@ static eitp_status eitp__check_pre_tokenizer(const eitp_json *root, eitp__bytes_
                                     : eitp__load_split_sequence(part, parts, error);
 }
 
-/* The parts around byte-level BPE. */
+/* Reads the parts around byte-level BPE. */
 static eitp_status eitp__check_bytes_parts(const eitp_json *root, eitp__bytes_parts *parts, eitp_error *error) {
     const char *type;
     eitp_status status = eitp__check_bpe(eitp_json_member(root, "model"), &parts->ignores_merges, error);
@@ -146,7 +145,7 @@ static eitp_status eitp__check_bytes_parts(const eitp_json *root, eitp__bytes_pa
     return status;
 }
 
-/* What becomes of bytes that the vocabulary lacks. */
+/* Reads the handling of bytes that the vocabulary lacks. */
 static eitp_status eitp__load_unknown_bytes(eitp__loader *loader, const eitp_json *model, eitp_error *error) {
     int lacks_bytes = 0, falls_back = 0;
     for (unsigned byte = 0; byte < 256; byte++) {
@@ -189,7 +188,7 @@ static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp_json *root, s
     return status == EITP_OK ? eitp__load_json_merges(loader, merges, error) : status;
 }
 
-/* The parts around WordPiece. */
+/* Reads the parts around WordPiece. */
 static eitp_status eitp__load_words_parts(eitp_tokenizer *tokenizer, const eitp_json *root, eitp_error *error) {
     const eitp_json *decoder = eitp_json_member(root, "decoder");
     const char *type;

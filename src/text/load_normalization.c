@@ -1,8 +1,8 @@
-/* What tokenizer_config.json says of how WordPiece normalizes text. */
+/* WordPiece's normalization settings in tokenizer_config.json. */
 #include "base/log.h"
 #include "text/loader.h"
 
-/* The members of tokenizer_config.json that say how text is normalized. */
+/* Applies the members of tokenizer_config.json that set the normalization of text. */
 static eitp_status eitp__override_normalization(eitp__loader *loader, eitp__normalization *steps, eitp_error *error) {
     const eitp_json_document *document = loader->files->documents[EITP__TOKENIZER_CONFIG];
     const eitp_json *accents = document ? eitp_json_member(eitp_json_root(document), "strip_accents") : NULL;
@@ -17,7 +17,7 @@ static eitp_status eitp__override_normalization(eitp__loader *loader, eitp__norm
     return status;
 }
 
-/* Checks that words which must not be split are added tokens, which never are. */
+/* Checks that words which must not be split are added tokens, which are never split. */
 static eitp_status eitp__check_never_split(eitp__loader *loader, eitp_error *error) {
     const eitp_json *words = eitp__tokenizer_config_member(loader->files, "never_split");
     int basic = 1;

@@ -1,5 +1,5 @@
-/* The normalizer of a tokenizer.json: Unicode's forms and lower case; BERT's with WordPiece; U+2581 for spaces with
-   byte fallback. */
+/* The normalizer of a tokenizer.json: Unicode's forms and lower case, then BERT's normalizer (WordPiece) or U+2581 for
+   spaces (byte fallback). */
 #include "text/loader.h"
 
 static const char *const eitp__step_names[EITP__NORMALIZE_KINDS] = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase"};
@@ -61,7 +61,7 @@ static eitp_status eitp__load_normalizer_list(int model, const eitp_json *part, 
     return status;
 }
 
-/* The step of a model comes last. */
+/* Reads one normalizer. The model's own step must come last. */
 static eitp_status eitp__load_normalizer_part(int model, const eitp_json *part, eitp__normalization *steps,
                                               eitp_error *error) {
     static const char *const more[] = {"", ", BertNormalizer at the end",
@@ -96,14 +96,14 @@ EITP__PRIVATE eitp_status eitp__load_normalizer(eitp_tokenizer *tokenizer, const
         status = eitp__load_normalizer_part(tokenizer->model, part, steps, error);
     if (status == EITP_OK && steps->prepends_space && !steps->replaces_space)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "line %zu: unsupported normalizer without a Replace of spaces by U+2581", part->line);
+                          "line %zu: unsupported normalizer without a Replace of spaces with U+2581", part->line);
     tokenizer->has_normalizer = steps->step_count || steps->is_bert || steps->replaces_space;
     return status;
 }
 
 /* ---- Saving ---- */
 
-/* Begins another step in a list. */
+/* Starts another step in a list. */
 static void eitp__write_step(size_t *written, const char *type, eitp__buffer *out) {
     eitp__buffer_format(out, "%s{\"type\":\"%s\"", (*written)++ ? "," : "", type);
 }

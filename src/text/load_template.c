@@ -1,4 +1,4 @@
-/* Post-processors of tokenizer.json, which put special tokens around texts. */
+/* Post-processors of tokenizer.json, which add special tokens around the text. */
 #include "text/loader.h"
 
 EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int32_t begin, int32_t end) {
@@ -9,13 +9,13 @@ EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int
     eitp__template_add(single, EITP__TEMPLATE_FIRST, 0);
     eitp__template_add(single, end, 0);
     *pair = *single;
-    if (!is_bert) /* RoBERTa's has two separators, and one segment */
+    if (!is_bert) /* RoBERTa has two separators, and one segment */
         eitp__template_add(pair, end, 0);
     eitp__template_add(pair, EITP__TEMPLATE_SECOND, is_bert);
     eitp__template_add(pair, end, is_bert);
 }
 
-/* Checks that a template's token has its id in the vocabulary too. */
+/* Checks that a template's token has the same id in the vocabulary. */
 static eitp_status eitp__check_template_token(const eitp__loader *loader, const eitp_json *place, const char *text,
                                               size_t size, int64_t id, eitp_error *error) {
     const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
@@ -29,7 +29,7 @@ static eitp_status eitp__check_template_token(const eitp__loader *loader, const 
         place->line, eitp__excerpt_size(size), text, (long long)id);
 }
 
-/* Adds the tokens that a template calls `name`: {"ids": [101], "tokens": ["[CLS]"]}. */
+/* Adds the tokens called `name` in a template: {"ids": [101], "tokens": ["[CLS]"]}. */
 static eitp_status eitp__add_template_tokens(const eitp__loader *loader, const eitp_json *part, const eitp_json *place,
                                              const char *name, int32_t segment, eitp__template *out,
                                              eitp_error *error) {
@@ -79,7 +79,7 @@ static eitp_status eitp__add_template_piece(const eitp__loader *loader, const ei
         piece->line, EITP__TEMPLATE_LIMIT);
 }
 
-/* Reads the template called `name`, which must have each text once. */
+/* Reads the template called `name`, which must contain each text once. */
 static eitp_status eitp__load_one_template(const eitp__loader *loader, const eitp_json *part, const char *name,
                                            size_t texts, eitp__template *out, eitp_error *error) {
     const eitp_json *pieces = eitp_json_member(part, name);
@@ -129,7 +129,7 @@ static eitp_status eitp__load_processors(eitp__loader *loader, const eitp_json *
     return status;
 }
 
-/* *found: a processor before this one sets the templates. */
+/* Reads one processor. *found is 1 once a processor has set the templates. */
 static eitp_status eitp__load_processor(eitp__loader *loader, const eitp_json *part, int *found, eitp_error *error) {
     eitp_tokenizer *tokenizer = loader->tokenizer;
     const char *type = "?";
@@ -137,7 +137,7 @@ static eitp_status eitp__load_processor(eitp__loader *loader, const eitp_json *p
     eitp_status status = eitp__json_get_text(part, "type", &type, error);
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "post_processor");
-    if (!strcmp(type, "ByteLevel")) /* about offsets only */
+    if (!strcmp(type, "ByteLevel")) /* affects only offsets */
         return EITP_OK;
     if (!strcmp(type, "Sequence"))
         return eitp__load_processors(loader, part, found, error);

@@ -9,7 +9,7 @@ typedef struct eitp__vocabulary_lines {
     size_t size, at;
 } eitp__vocabulary_lines;
 
-/* Finds the next line, without white space at its end; returns 0 after the last one. */
+/* Finds the next line, without trailing white space. Returns 0 after the last one. */
 static int eitp__next_vocabulary_line(eitp__vocabulary_lines *lines, const char **text, size_t *size) {
     if (lines->at == lines->size)
         return 0;

@@ -55,7 +55,7 @@ EITP__PRIVATE eitp_status eitp__check_replace(const eitp_json *part, const char 
         eitp__text_equals(eitp_json_member(part, "content"), to))
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                      "line %zu: unsupported Replace of the %s; it must replace the string \"%s\" by \"%s\"",
+                      "line %zu: unsupported Replace of the %s; it must replace the string \"%s\" with \"%s\"",
                       part->line, name, from, to);
 }
 
@@ -143,7 +143,7 @@ EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *tex
     return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
 }
 
-/* The number of ids up to the largest one of a vocabulary. */
+/* Finds the number of ids up to the largest one of a vocabulary. */
 static eitp_status eitp__count_ids(const eitp_json *vocabulary, size_t *count, eitp_error *error) {
     *count = 0;
     for (const eitp_json *entry = vocabulary->first_child; entry; entry = entry->next) {
@@ -161,7 +161,7 @@ static eitp_status eitp__load_json_token(eitp__loader *loader, const eitp_json *
     const size_t id = (size_t)entry->integer;
     if (loader->tokenizer->vocabulary.tokens[id].flags)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "line %zu: token \"%.*s\" has id %zu, which another token has; ids must be unique",
+                          "line %zu: token \"%.*s\" has id %zu, which is used by another token; ids must be unique",
                           entry->line, shown, entry->name, id);
     return eitp__load_token(loader, entry->name, entry->name_size, id, entry->line, error);
 }
@@ -242,7 +242,7 @@ EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *t
     if (id < 0)
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
-            "the vocabulary lacks the token \"%.*s\" of unknown words (unk_token); add it, or name another "
+            "the vocabulary lacks the token \"%.*s\" for unknown words (unk_token); add it, or name another "
             "one",
             eitp__excerpt_size(size), text);
     if (loader->model == EITP__MODEL_WORDPIECE)

@@ -2,13 +2,13 @@
 
 #include "base/unicode.h"
 
-/* Roles that chat templates know. Contents of the others, such as results of tools, may be anything. */
+/* Roles that chat templates know. Contents of other roles, such as tool results, may be anything. */
 static const struct {
     const char *name;
     int has_text;
 } eitp__message_roles[] = {{"system", 1}, {"user", 1}, {"assistant", 1}, {"developer", 1}, {"tool", 0}};
 
-/* The number of a role, in any case of letters; -1: unknown. */
+/* Returns the number of a role, ignoring case, or -1 if it is unknown. */
 static int eitp__find_role(const eitp_json *role) {
     for (size_t i = 0; role && role->kind == EITP_JSON_STRING && i < EITP__COUNT(eitp__message_roles); i++) {
         if (eitp__equals_ignoring_case(role->text, role->text_size, eitp__message_roles[i].name))
@@ -19,7 +19,7 @@ static int eitp__find_role(const eitp_json *role) {
 
 /* ---- Parts ---- */
 
-/* The text of a part of a content; NULL: it is something else. */
+/* Returns the text of a part of a content, or NULL if it is something else. */
 static const eitp_json *eitp__part_text(const eitp_json *part) {
     const eitp_json *type = eitp_json_member(part, "type"), *text = eitp_json_member(part, "text");
     if (part->kind == EITP_JSON_STRING)
@@ -35,7 +35,7 @@ static eitp_status eitp__check_part(const eitp_json *part, size_t number, eitp_e
         return EITP_OK;
     if (type && type->kind == EITP_JSON_STRING && strcmp(type->text, "text") != 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "message %zu: its content has a part of type '%.40s', and eitp trains on text alone", number,
+                          "message %zu: its content has a part of type '%.40s', and eitp trains only on text", number,
                           type->text);
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "message %zu: a part of its content has no 'text'; a part is {\"type\": \"text\", \"text\": ...}",
@@ -54,7 +54,7 @@ static eitp_status eitp__check_content(const eitp_json *message, size_t number, 
         return EITP_OK;
     if (content->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "message %zu: its content must be a text, or a list of its parts (got %s)", number,
+                          "message %zu: its content must be a string or a list of parts (got %s)", number,
                           kinds[content->kind]);
     for (const eitp_json *part = content->first_child; part && !status; part = part->next)
         status = eitp__check_part(part, number, error);
@@ -74,7 +74,7 @@ EITP__PRIVATE eitp_status eitp__check_contents(const eitp_json *messages, eitp_e
 
 /* ---- Plain messages ---- */
 
-/* True for a list of texts that is to be joined. */
+/* True for a list of text parts that `how` joins. */
 static int eitp__is_joined(const eitp_json *content, const eitp__plain_contents *how) {
     int is_text = content->kind == EITP_JSON_ARRAY && how->joins_parts;
     for (const eitp_json *part = content->first_child; part && is_text; part = part->next)
@@ -92,7 +92,7 @@ static void eitp__write_joined(eitp__buffer *out, const eitp_json *content) {
     eitp__buffer_release(&text);
 }
 
-/* Writes the value of a member; true if that differs from what it was. */
+/* Writes the value of a member. Returns 1 if it differs from the original. */
 static int eitp__write_plain_member(eitp__buffer *out, const eitp_json *member, const eitp__plain_contents *how) {
     const int role = strcmp(member->name, "role") ? -1 : eitp__find_role(member);
     const int is_content = !strcmp(member->name, "content");

@@ -3,7 +3,7 @@
 #include "base/unicode.h"
 #include "text/pretokenize.h"
 
-/* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
+/* Longer runs of marks than real text has are sorted in parts of this many, so that memory is bounded. */
 #define EITP__MARK_LIMIT ((size_t)262144)
 
 EITP__PRIVATE void eitp__normalization_set_bert(eitp__normalization *steps) {
@@ -52,7 +52,7 @@ static void eitp__write_lowercase(uint32_t code_point, eitp__buffer *out) {
     }
 }
 
-/* Writes a character that has its place, in lower case where asked. */
+/* Writes a character whose position is final, in lower case if configured. */
 static void eitp__write_normal(const eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out) {
     unsigned char bytes[4];
     if (normalizer->steps.lowercase)
@@ -61,7 +61,7 @@ static void eitp__write_normal(const eitp__normalizer *normalizer, uint32_t code
         eitp__buffer_add(out, bytes, eitp__utf8_encode(code_point, bytes));
 }
 
-/* Writes the marks by their classes from the lowest on, and those of one class in the order of the text. */
+/* Writes the marks by class in ascending order. Marks of the same class keep their order in the text. */
 static void eitp__flush_marks(eitp__normalizer *normalizer, eitp__buffer *out) {
     unsigned order = 0;
     for (size_t left = normalizer->mark_count; left;) {
@@ -92,7 +92,8 @@ static eitp_status eitp__add_mark(eitp__normalizer *normalizer, uint32_t mark, e
     return EITP_OK;
 }
 
-/* Decomposes a character and drops its accents. Accents that would change places with marks do not separate them. */
+/* Decomposes a character and drops its accents. Marks on either side of an accent are sorted together if the accent
+   could be reordered with them. */
 static eitp_status eitp__strip_accents(eitp__normalizer *normalizer, uint32_t code_point, int kind, eitp__buffer *out,
                                        eitp_error *error) {
     uint32_t letters[3];
@@ -159,14 +160,14 @@ static void eitp__lower_text(const unsigned char *text, size_t size, eitp__buffe
     }
 }
 
-/* BERT's normalizer. */
+/* Applies BERT's normalizer. */
 static eitp_status eitp__clean_words(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
                                      eitp__buffer *out, eitp_error *error) {
     for (size_t i = 0; i < size;) {
         uint32_t code_point = text[i];
         int valid;
         if (code_point >= 'a' && code_point <= 'z' && !normalizer->mark_count) {
-            size_t end = i + 1; /* what no step changes, in one piece */
+            size_t end = i + 1; /* end of a run that no step changes */
             while (end < size && text[end] >= 'a' && text[end] <= 'z')
                 end++;
             eitp__buffer_add(out, text + i, end - i);
@@ -181,7 +182,7 @@ static eitp_status eitp__clean_words(eitp__normalizer *normalizer, const unsigne
     return EITP_OK;
 }
 
-/* The last step. */
+/* Applies the last step. */
 static eitp_status eitp__normalize_last(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
                                         eitp__buffer *out, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -198,7 +199,8 @@ static eitp_status eitp__normalize_last(eitp__normalizer *normalizer, const unsi
     return status == EITP_OK && out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : status;
 }
 
-/* Passes a chunk through all steps; those before `first` have ended. `ends`: the one at `first` ends too. */
+/* Passes a chunk through all steps from `first` on; the steps before have ended. `ends`: the step at `first` ends
+   too. */
 static eitp_status eitp__normalize_from(eitp__normalizer *normalizer, size_t first, int ends, const unsigned char *text,
                                         size_t size, eitp__buffer *out, eitp_error *error) {
     for (size_t i = first; i < normalizer->steps.step_count; i++) {

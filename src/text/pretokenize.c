@@ -7,7 +7,7 @@
 
 enum { EITP__SPLITTER_CHUNK = 65536 };
 
-/* The class of the valid character at text[0]; *length is its number of bytes. */
+/* Returns the class of the valid character at text[0]. *length is its number of bytes. */
 static int eitp__class_at(const unsigned char *text, size_t size, size_t *length) {
     if (text[0] < 0x80) {
         *length = 1;
@@ -19,8 +19,8 @@ static int eitp__class_at(const unsigned char *text, size_t size, size_t *length
     return eitp__unicode_class(code_point);
 }
 
-/* Length of 's 't 'm 'd 're 've 'll at text[0], which is an apostrophe; 0 if there is none, SIZE_MAX if more text is
-   needed to decide. */
+/* Returns the length of 's 't 'm 'd 're 've 'll at text[0], which is an apostrophe. 0 if it is not one of these,
+   SIZE_MAX if more text is needed to decide. */
 static size_t eitp__contraction_size(const unsigned char *text, size_t size, int closed) {
     if (size < 2)
         return closed ? 0 : SIZE_MAX;
@@ -41,8 +41,8 @@ static size_t eitp__contraction_size(const unsigned char *text, size_t size, int
     }
 }
 
-/* Length of the white space at text[0]: all of it at the end of the text, else all but its last character, unless it
-   has only one. 0 if more text is needed to decide. */
+/* Returns the length of the white space at text[0]: all of it at the end of the text; otherwise all but its last
+   character, unless it has only one. 0 if more text is needed to decide. */
 static size_t eitp__space_size(const unsigned char *text, size_t size, int closed) {
     size_t end = 0, last = 0;
     while (end < size) {
@@ -138,15 +138,15 @@ EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
     splitter->partial_size = 0;
 }
 
-/* The longest added token that text[0 .. size) begins with, or NULL. *undecided: with more text it could be a longer
-   one. */
+/* Returns the longest added token at the start of text[0 .. size), or NULL. *undecided is 1 if it could be a longer one
+   with more text. */
 static const eitp__added_token *eitp__added_token_at(const eitp__splitter *splitter, const unsigned char *text,
                                                      size_t size, int *undecided) {
     const eitp__added_token *added = splitter->added->tokens, *best = NULL;
-    size_t low = 0, high = splitter->added->count; /* the tokens that share the first `depth` bytes with the text */
+    size_t low = 0, high = splitter->added->count; /* tokens that share the first `depth` bytes with the text */
     *undecided = 0;
     for (size_t depth = 0;; depth++) {
-        if (added[low].size == depth) /* the shortest is first */
+        if (added[low].size == depth) /* the shortest comes first */
             best = &added[low++];
         if (low == high)
             return best;
@@ -155,14 +155,14 @@ static const eitp__added_token *eitp__added_token_at(const eitp__splitter *split
             return best;
         }
         size_t first = low, after = high;
-        for (size_t limit = high; first < limit;) { /* the first token whose next byte is at least the text's */
+        for (size_t limit = high; first < limit;) { /* find the first token whose next byte is at least the text's */
             size_t middle = first + (limit - first) / 2;
             if (added[middle].bytes[depth] < text[depth])
                 first = middle + 1;
             else
                 limit = middle;
         }
-        for (size_t begin = first; begin < after;) { /* the first token whose next byte is greater */
+        for (size_t begin = first; begin < after;) { /* find the first token whose next byte is greater */
             size_t middle = begin + (after - begin) / 2;
             if (added[middle].bytes[depth] <= text[depth])
                 begin = middle + 1;
@@ -176,7 +176,7 @@ static const eitp__added_token *eitp__added_token_at(const eitp__splitter *split
     }
 }
 
-/* True if valid text begins, or ends, with a character of a word. */
+/* True if valid text starts, or ends, with a word character. */
 static int eitp__begins_with_word(const unsigned char *text, size_t size) {
     uint32_t code_point;
     int valid;
@@ -191,7 +191,7 @@ static int eitp__ends_with_word(const unsigned char *text, size_t size) {
     return eitp__begins_with_word(text + begin, size - begin);
 }
 
-/* True if `token`, which begins at `scanned`, is a word of its own. *undecided: with more text it could be none. */
+/* True if `token`, which starts at `scanned`, is a separate word. *undecided is 1 if more text could change that. */
 static int eitp__is_own_word(const eitp__splitter *splitter, const eitp__added_token *token, int *undecided) {
     const unsigned char *text = splitter->pending + splitter->scanned;
     const size_t before = splitter->scanned - splitter->cursor;
@@ -202,7 +202,7 @@ static int eitp__is_own_word(const eitp__splitter *splitter, const eitp__added_t
 }
 
 /* Finds the next added token from `scanned` on, and moves `scanned` to its start, its possible start, or the end of the
-   pending text. *bounded: the plain text before `scanned` certainly ends there. */
+   pending text. *bounded is 1 if the plain text before `scanned` certainly ends there. */
 static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, int final, int *bounded) {
     *bounded = final;
     while (splitter->scanned < splitter->end) {
@@ -216,7 +216,8 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
                 is_taken = eitp__is_own_word(splitter, token, &undecided);
             if (undecided && !final)
                 return NULL;
-            if (token && !is_taken) { /* plain text, as in the library `tokenizers`, with any shorter token in it */
+            if (token && !is_taken) { /* plain text, including any shorter token in it, as in the library
+                                         `tokenizers` */
                 splitter->scanned += token->size;
                 continue;
             }
@@ -230,13 +231,13 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
     return NULL;
 }
 
-/* Notes what is before the cursor: text[0 .. size). */
+/* Records the end of the text before the cursor: text[0 .. size). */
 static void eitp__splitter_note(eitp__splitter *splitter, const unsigned char *text, size_t size) {
     if (splitter->has_words)
         splitter->follows_word = eitp__ends_with_word(text, size);
 }
 
-/* Passes over white space before `end` that belongs to the added token before the cursor. */
+/* Skips white space before `end` that belongs to the added token before the cursor. */
 static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
     size_t length;
     while (splitter->skips_space && splitter->cursor < end) {
@@ -248,7 +249,7 @@ static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
     }
 }
 
-/* Adds the space that comes before the text at the cursor. */
+/* Adds the prefix space to the text at the cursor. */
 static void eitp__splitter_add_prefix(eitp__splitter *splitter, size_t end) {
     const unsigned char *text = splitter->pending + splitter->cursor;
     const int prefix = splitter->add_prefix_space;
@@ -264,7 +265,7 @@ static size_t eitp__splitter_next(const eitp__splitter *splitter, const unsigned
                                   : splitter->rule(text, size, closed);
 }
 
-/* Cuts the plain text in [cursor, end) into pieces, as far as they are certain. */
+/* Cuts the plain text in [cursor, end) into pieces, as far as their ends are certain. */
 static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end, int bounded, eitp_error *error) {
     eitp__splitter_skip_space(splitter, end);
     if (splitter->at_segment_start && splitter->cursor < end) {
@@ -285,7 +286,7 @@ static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end
     return EITP_OK;
 }
 
-/* The end of the plain text before `token`, which begins at `scanned` unless it is NULL. */
+/* Returns the end of the plain text before `scanned`, where `token` starts unless it is NULL. */
 static size_t eitp__splitter_plain_end(const eitp__splitter *splitter, const eitp__added_token *token) {
     if (!token || !token->takes_left || splitter->cursor >= splitter->scanned)
         return splitter->scanned;
@@ -293,7 +294,7 @@ static size_t eitp__splitter_plain_end(const eitp__splitter *splitter, const eit
            eitp__size_without_space(splitter->pending + splitter->cursor, splitter->scanned - splitter->cursor);
 }
 
-/* Cuts the pending text into pieces, as far as they are certain, and moves the rest to its front. */
+/* Cuts the pending text into pieces, as far as their ends are certain, and moves the rest to the front. */
 static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_error *error) {
     for (;;) {
         int bounded;
@@ -328,7 +329,7 @@ EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, con
     while (size) {
         size_t room = splitter->full - (splitter->end - splitter->cursor);
         size_t part = size;
-        if (part > room) { /* whole characters only */
+        if (part > room) { /* cut only at whole characters */
             part = room;
             while (part && (text[part] & 0xC0) == 0x80)
                 part--;
@@ -372,7 +373,7 @@ static eitp_status eitp__splitter_repair(eitp__splitter *splitter, const unsigne
 
 EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const unsigned char *text, size_t size,
                                              eitp_error *error) {
-    while (splitter->partial_size && size) { /* completes a sequence from the last chunk, byte by byte */
+    while (splitter->partial_size && size) { /* complete a sequence from the last chunk, byte by byte */
         splitter->partial[splitter->partial_size++] = *text++;
         size--;
         if (eitp__utf8_incomplete(splitter->partial, splitter->partial_size) == splitter->partial_size)

@@ -1,4 +1,4 @@
-/* Sequences for models: texts, cut to a length, with the special tokens of a template around them. */
+/* Sequences for models: one or two texts, truncated, with the special tokens of a template around them. */
 #include "base/setting_table.h"
 #include "text/sequence.h"
 #include "text/tokenizer.h"
@@ -8,11 +8,11 @@
 
 static const eitp_setting eitp__sequence_settings[] = {
     EITP__SEQUENCE_SETTING(max_length, INTEGER, INT32_MAX, NULL,
-                           "tokens of a sequence, special tokens included; 0: any length"),
+                           "maximum tokens of a sequence, including special tokens; 0: any length"),
     EITP__SEQUENCE_SETTING(truncation, CHOICE, 0, "longest first second none",
                            "which text of a pair loses tokens if a sequence is too long"),
-    EITP__SEQUENCE_SETTING(truncate_left, FLAG, 1, NULL, "cut tokens at the beginning of a text, not at its end"),
-    EITP__SEQUENCE_SETTING(omit_special_tokens, FLAG, 1, NULL, "leave out the special tokens around a text"),
+    EITP__SEQUENCE_SETTING(truncate_left, FLAG, 1, NULL, "cut tokens at the start of a text, not at its end"),
+    EITP__SEQUENCE_SETTING(omit_special_tokens, FLAG, 1, NULL, "omit the special tokens around a text"),
 };
 
 EITP__PRIVATE const eitp_setting *eitp__sequence_setting_table(size_t *count) {
@@ -62,13 +62,13 @@ int32_t eitp_tokenizer_added_count(const eitp_tokenizer *tokenizer, int pair) {
     return tokenizer ? (int32_t)eitp__template_special_count(pair ? &tokenizer->pair : &tokenizer->single) : 0;
 }
 
-/* The ids of one text, and which of them are kept. */
+/* Ids of one text, and the number that are kept. */
 typedef struct eitp__text_ids {
     const eitp_host *host;
     int32_t *ids;
     size_t count, capacity;
     size_t kept;
-    int32_t *words; /* of each id its word, if the text is given as words */
+    int32_t *words; /* word of each id, for text passed as words */
     size_t word_capacity;
     uint64_t unknown_bytes;
 } eitp__text_ids;
@@ -97,7 +97,7 @@ static eitp_status eitp__text_ids_encode(const eitp_tokenizer *tokenizer, const 
     return status;
 }
 
-/* Encodes one word, which ends the text of the encoder. */
+/* Encodes one word and ends the encoder's text. */
 static eitp_status eitp__text_ids_add_word(eitp__text_ids *text, eitp_encoder *encoder, const eitp_text *word,
                                            int32_t number, eitp_error *error) {
     const size_t first = text->count;
@@ -136,30 +136,30 @@ static void eitp__text_ids_release(eitp__text_ids *text) {
     eitp__release(text->host, text->words, text->word_capacity * sizeof *text->words);
 }
 
-/* Cuts `excess` tokens of one text. */
+/* Cuts `excess` tokens from one text. */
 static eitp_status eitp__cut_one(eitp__text_ids *text, size_t excess, const char *which, eitp_error *error) {
     if (text->count <= excess)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "%zu of the %zu tokens of the %s text had to be cut, which leaves none; cut the longest text, "
-            "or allow longer sequences",
-            excess, text->count, which);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "cutting %zu of the %zu tokens of the %s text would leave none; cut the longest text, "
+                          "or allow longer sequences",
+                          excess, text->count, which);
     text->kept = text->count - excess;
     return EITP_OK;
 }
 
-/* Decides how many tokens of each text are kept. `added`: special tokens of the sequence. */
+/* Decides how many tokens of each text are kept. `added` is the number of special tokens in the sequence. */
 static eitp_status eitp__truncate(const eitp_sequence_config *config, size_t added, eitp__text_ids texts[2], int pair,
                                   eitp_error *error) {
     const size_t length = (size_t)config->max_length, total = texts[0].count + texts[1].count;
     if (!length || added + total <= length)
         return EITP_OK;
     if (length < added)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "sequences of at most %zu tokens have no room for the %zu special tokens; allow longer ones",
-                          length, added);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "sequences of at most %zu tokens have no room for the %zu special tokens; allow longer sequences", length,
+            added);
     const size_t room = length - added;
-    if (!room && config->truncation != EITP_TRUNCATE_NONE) { /* also what transformers does */
+    if (!room && config->truncation != EITP_TRUNCATE_NONE) { /* as in transformers */
         texts[0].kept = texts[1].kept = 0;
         return EITP_OK;
     }
@@ -177,18 +177,18 @@ static eitp_status eitp__truncate(const eitp_sequence_config *config, size_t add
     default:
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the sequence has %zu tokens, more than the limit of %zu; shorten the text, allow longer "
-                          "sequences, or have them cut",
+                          "sequences, or allow truncation",
                           added + total, length);
     }
 }
 
-/* Where the pieces of a sequence are stored. */
+/* Output of a sequence. */
 typedef struct eitp__sequence {
     int32_t *ids, *segments, *words;
     size_t capacity, count;
 } eitp__sequence;
 
-/* `words` NULL: the ids are of no word. */
+/* Adds ids. `words` is NULL if they belong to no word. */
 static void eitp__sequence_add(eitp__sequence *sequence, const int32_t *ids, const int32_t *words, size_t count,
                                int32_t segment) {
     for (size_t i = 0; i < count && sequence->count + i < sequence->capacity; i++) {
@@ -202,7 +202,7 @@ static void eitp__sequence_add(eitp__sequence *sequence, const int32_t *ids, con
     sequence->count += count;
 }
 
-/* The first id of a text that is kept. */
+/* Returns the index of the first id of a text that is kept. */
 static size_t eitp__first_kept(const eitp_sequence_config *config, const eitp__text_ids *text) {
     return config->truncate_left ? text->count - text->kept : 0;
 }
@@ -223,7 +223,7 @@ static void eitp__sequence_fill(eitp__sequence *sequence, const eitp__template *
     }
 }
 
-/* The words of which no id is kept. */
+/* Counts the words that keep no id. */
 static size_t eitp__cut_words(const eitp_sequence_config *config, const eitp__text_ids *text) {
     const size_t first = eitp__first_kept(config, text), end = first + text->kept;
     size_t cut = 0;
@@ -244,7 +244,7 @@ static eitp_status eitp__sequence_check(const char *function, const eitp_sequenc
     return EITP_OK;
 }
 
-/* Cuts encoded texts, stores them in their template, and reports. */
+/* Truncates the encoded text, stores it in its template, and fills in the report. */
 static eitp_status eitp__sequence_finish(eitp__sequence *sequence, const eitp__template *form, int pair,
                                          const eitp_sequence_config *config, eitp__text_ids texts[2],
                                          eitp_sequence_report *report, eitp_error *error) {

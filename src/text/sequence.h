@@ -1,4 +1,4 @@
-/* The settings of sequences. */
+/* Settings of sequences. */
 #ifndef EITP_SEQUENCE_H
 #define EITP_SEQUENCE_H
 
@@ -6,8 +6,8 @@
 #include "base/settings.h"
 #include "text/text.h"
 
-/* The members of eitp_sequence_config, with their defaults and bounds. Stores their number in *count, unless `count` is
-   NULL. */
+/* Returns the table of settings of eitp_sequence_config, with defaults and bounds. Stores their number in *count,
+   unless `count` is NULL. */
 EITP__PRIVATE const eitp_setting *eitp__sequence_setting_table(size_t *count);
 
 #endif

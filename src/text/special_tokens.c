@@ -1,5 +1,5 @@
 /*
- * Special tokens as transformers 4 and 5 find them: tokenizer_config.json names each by a string or an object; if it
+ * Special tokens, found as in transformers 4 and 5. tokenizer_config.json names each by a string or an object. If it
  * has no "added_tokens_decoder", special_tokens_map.json overrides it. For tokens named in neither,
  * generation_config.json and config.json of the model give ids.
  */
@@ -141,7 +141,7 @@ EITP__PRIVATE const eitp_json *eitp__tokenizer_config_member(const eitp__special
     return value && value->kind != EITP_JSON_NULL ? value : NULL;
 }
 
-/* True if eitp_tokenizer_save writes this member itself. With byte fallback none of the first overrides
+/* True if eitp_tokenizer_save writes this member itself. With byte fallback, the first of these members do not override
    tokenizer.json. */
 static int eitp__is_own_member(const eitp_json *member, int model) {
     static const char *const names[] = {"add_prefix_space", "do_lower_case", "strip_accents", "tokenize_chinese_chars"};

@@ -2,7 +2,7 @@
 
 #include "base/unicode.h"
 
-/* The class of the valid character at text[0]; *length is its number of bytes. */
+/* Returns the class of the valid character at text[0]. *length is its number of bytes. */
 static int eitp__split_class(const unsigned char *text, size_t size, size_t *length) {
     uint32_t code_point;
     int valid;
@@ -10,7 +10,8 @@ static int eitp__split_class(const unsigned char *text, size_t size, size_t *len
     return eitp__unicode_class(code_point);
 }
 
-/* The end of the characters of a class from text[at] on, at most `most` of them. 0 if more text is needed to decide. */
+/* Returns the end of the run of characters of a class from text[at] on, with at most `most` of them. 0 if more text is
+   needed to decide. */
 static size_t eitp__run_end(const unsigned char *text, size_t at, size_t size, int closed, int kind, size_t most) {
     for (; most; most--) {
         size_t length;
@@ -25,7 +26,7 @@ static size_t eitp__run_end(const unsigned char *text, size_t at, size_t size, i
 
 /* ---- Digits, then GPT-2's pattern ---- */
 
-/* The white space at text[0] is one piece if a digit follows; else it is cut as by GPT-2's pattern. */
+/* Returns the length of the white space at text[0]: all of it if a digit follows; otherwise as in GPT-2's pattern. */
 static size_t eitp__space_before_digit(const unsigned char *text, size_t size, int closed) {
     const size_t end = eitp__run_end(text, 0, size, closed, EITP__UNICODE_SPACE, SIZE_MAX);
     size_t length;
@@ -50,7 +51,8 @@ static size_t eitp__digit_piece(const unsigned char *text, size_t size, int clos
 
 /* ---- The patterns of Qwen2 and Llama 3 ---- */
 
-/* The letter at text[at] in lower case, if it is ASCII, or U+017F, which is an s to a pattern without case. */
+/* Returns the lower case of an ASCII letter at text[at], or s for U+017F, which matches s in a case-insensitive
+   pattern. */
 static unsigned char eitp__caseless(const unsigned char *text, size_t at, size_t size, size_t *length) {
     const unsigned char byte = text[at];
     *length = 1;
@@ -61,8 +63,8 @@ static unsigned char eitp__caseless(const unsigned char *text, size_t at, size_t
     return byte >= 'A' && byte <= 'Z' ? (unsigned char)(byte + 32) : byte;
 }
 
-/* Length of 's 't 'm 'd 're 've 'll in any case at text[0], which is an apostrophe; 0 if there is none, SIZE_MAX if
-   more text is needed to decide. */
+/* Returns the length of 's 't 'm 'd 're 've 'll in any case at text[0], which is an apostrophe. 0 if it is not one of
+   these, SIZE_MAX if more text is needed to decide. */
 static size_t eitp__caseless_contraction(const unsigned char *text, size_t size, int closed) {
     size_t length, second;
     unsigned char letter;
@@ -82,8 +84,8 @@ static int eitp__is_line_end(unsigned char byte) {
     return byte == '\r' || byte == '\n';
 }
 
-/* White space at text[0]: up to the last line end in it; or else all of it at the end of the text, and all but its last
-   character, unless it has only one, before something else. */
+/* Returns the length of the white space at text[0]: up to its last line end, if it has one. Otherwise all of it at the
+   end of the text, and all but its last character, unless it has only one, before other text. */
 static size_t eitp__space_or_lines(const unsigned char *text, size_t size, int closed) {
     const size_t end = eitp__run_end(text, 0, size, closed, EITP__UNICODE_SPACE, SIZE_MAX);
     size_t last = end, length;
@@ -98,7 +100,8 @@ static size_t eitp__space_or_lines(const unsigned char *text, size_t size, int c
     return last ? last : end;
 }
 
-/* Characters that are no letters, digits or spaces from text[at] on, and the line ends after them. */
+/* Returns the end of the characters that are not letters, digits or spaces from text[at] on, and of the line ends after
+   them. */
 static size_t eitp__others_and_lines(const unsigned char *text, size_t at, size_t size, int closed) {
     size_t end = eitp__run_end(text, at, size, closed, EITP__UNICODE_OTHER, SIZE_MAX);
     while (end && end < size && eitp__is_line_end(text[end]))
@@ -106,7 +109,8 @@ static size_t eitp__others_and_lines(const unsigned char *text, size_t at, size_
     return end == size && !closed ? 0 : end;
 }
 
-/* A piece that begins with a character of this class and length, which is neither a digit nor a contraction. */
+/* Returns the length of a piece that starts with a character of this class and length, and is neither a digit nor a
+   contraction. */
 static size_t eitp__word_or_others(const unsigned char *text, size_t size, int closed, int kind, size_t length) {
     size_t next_length;
     int next;

@@ -1,11 +1,11 @@
-/* The special tokens around texts in a sequence, and which texts a sequence is cut from. */
+/* Special tokens around the text of a sequence, and truncation. */
 #ifndef EITP_TEMPLATE_H
 #define EITP_TEMPLATE_H
 
 #include "base/platform.h"
 #include "text/text.h"
 
-/* Places of the texts in a template. */
+/* Placeholders in a template: the first and the second text. */
 enum { EITP__TEMPLATE_FIRST = -1, EITP__TEMPLATE_SECOND = -2 };
 
 #define EITP__TEMPLATE_LIMIT ((size_t)32)
@@ -20,16 +20,16 @@ typedef struct eitp__template {
     size_t count;
 } eitp__template;
 
-/* Adds a piece; returns 0 if there is no room. */
+/* Adds a piece. Returns 0 if the template is full. */
 EITP__PRIVATE int eitp__template_add(eitp__template *form, int32_t id, int32_t segment);
 
-/* Number of special tokens. */
+/* Returns the number of special tokens. */
 EITP__PRIVATE size_t eitp__template_special_count(const eitp__template *form);
 
 /*
- * How many tokens are kept of two texts of which `room` fit, as the library `tokenizers` (utils/truncation.rs) does: of
- * the longer one as many as are left by the shorter one, but never fewer than of that; if both are too long, half each,
- * and of an odd number one more of the longer text, or of the second if they are equally long.
+ * Reduces the token counts of a text pair to `room` in total, like the library `tokenizers` (utils/truncation.rs). The
+ * longer text gets the room that the shorter one leaves, but at least as many tokens as the shorter one. If both are
+ * too long, each gets half; an odd token goes to the longer text, or to the second if they are equally long.
  */
 EITP__PRIVATE void eitp__share_room(size_t room, size_t *first, size_t *second);
 

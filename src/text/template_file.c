@@ -1,4 +1,4 @@
-/* Chat templates as files have them: chat_template.jinja, and "chat_template" in tokenizer_config.json. */
+/* Chat templates in files: chat_template.jinja, and "chat_template" in tokenizer_config.json. */
 #include "text/template_file.h"
 
 #include "base/files.h"
@@ -49,7 +49,7 @@ eitp_status eitp_tokenizer_set_chat_template(eitp_tokenizer *tokenizer, const ch
 
 /* ---- Loading ---- */
 
-/* The template in tokenizer_config.json: a text, or the one of a list that is named "default". NULL: none. */
+/* Returns the template in tokenizer_config.json: a string, or the list entry named "default". NULL if missing. */
 static const eitp_json *eitp__configured_template(const eitp__special_files *files) {
     const eitp_json *value = eitp__tokenizer_config_member(files, "chat_template");
     const eitp_json *named = value && value->kind == EITP_JSON_ARRAY ? value->first_child : NULL;

@@ -77,7 +77,7 @@ static void eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer) {
         tokenizer->bpe.lacks_bytes |= byte_ids[byte] < 0;
 }
 
-/* The text of a token of the model, for eitp__byte_fallback_index. */
+/* Returns the text of a token of the model, for eitp__byte_fallback_index. */
 static eitp__token_text eitp__model_token(const void *user, size_t id) {
     const eitp_tokenizer *tokenizer = (const eitp_tokenizer *)user;
     const eitp__token *token = &tokenizer->vocabulary.tokens[id];
@@ -87,12 +87,12 @@ static eitp__token_text eitp__model_token(const void *user, size_t id) {
     return text;
 }
 
-/* Indexes what BPE begins with, bytes or characters, and the merges. */
+/* Indexes the initial symbols of BPE, bytes or characters, and the merges. */
 static eitp_status eitp__tokenizer_index_bpe(eitp_tokenizer *tokenizer, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (tokenizer->model == EITP__MODEL_BPE)
         eitp__tokenizer_find_bytes(tokenizer);
-    else /* a piece that may be one token must be that of the pre-tokenizer */
+    else /* with ignores_merges, a piece may be one token, so it must be the pre-tokenizer's */
         status = eitp__byte_fallback_index(&tokenizer->fallback, &tokenizer->bpe, &tokenizer->host, eitp__model_token,
                                            tokenizer, tokenizer->vocabulary.count, tokenizer->ignores_merges, error);
     if (status == EITP_OK)
@@ -128,7 +128,7 @@ static eitp_status eitp__normalize_added(eitp_tokenizer *tokenizer, const eitp__
     added->size = text->size - before;
     if (status == EITP_OK && !added->size)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "unsupported added token %ld, of which the normalizer leaves nothing; remove it, or set its "
+                          "unsupported added token %ld: the normalizer leaves it empty; remove it, or set its "
                           "\"normalized\" to false",
                           (long)added->id);
     return status;
@@ -172,7 +172,7 @@ static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, int kin
 /* Sorts the added tokens of one kind and checks that they differ. */
 static eitp_status eitp__tokenizer_sort_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
     eitp__added_tokens *list = &tokenizer->added[kind];
-    if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer) { /* the text has its place now */
+    if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer) { /* the text no longer moves */
         size_t offset = 0;
         for (size_t i = 0; i < list->count; offset += list->tokens[i++].size)
             list->tokens[i].bytes = (const unsigned char *)tokenizer->added_text.data + offset;
@@ -188,7 +188,7 @@ static eitp_status eitp__tokenizer_sort_added(eitp_tokenizer *tokenizer, int kin
     return EITP_OK;
 }
 
-/* Finds the special tokens that have the usual names. */
+/* Finds the special tokens with the usual names. */
 static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     for (size_t id = 0; id < vocabulary->count; id++) {
@@ -203,7 +203,7 @@ static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
     }
     if (tokenizer->model == EITP__MODEL_WORDPIECE)
         tokenizer->special[EITP_UNKNOWN] = tokenizer->wordpiece.unknown;
-    /* A token that is not special must not become so by being named in a file. */
+    /* A file that names a token must not make it special. */
     if (tokenizer->bpe.unknown >= 0 && vocabulary->tokens[tokenizer->bpe.unknown].flags & EITP__TOKEN_SPECIAL)
         tokenizer->special[EITP_UNKNOWN] = tokenizer->bpe.unknown;
 }
@@ -215,7 +215,7 @@ static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
     return hash;
 }
 
-/* The first steps of the normalizer. Form C alone in byte-level BPE is hashed by eitp__hash_splits. */
+/* Hashes the first steps of the normalizer. Form C alone in byte-level BPE is hashed by eitp__hash_splits. */
 static uint64_t eitp__hash_steps(uint64_t hash, const eitp_tokenizer *tokenizer) {
     const eitp__normalization *steps = &tokenizer->normalization;
     if (tokenizer->model == EITP__MODEL_BPE && steps->step_count == 1 && steps->steps[0] == EITP__FORM_C)
@@ -225,7 +225,7 @@ static uint64_t eitp__hash_steps(uint64_t hash, const eitp_tokenizer *tokenizer)
     return hash;
 }
 
-/* What byte-level BPE of GPT-2 lacks. */
+/* Hashes the parts that GPT-2's byte-level BPE lacks. */
 static uint64_t eitp__hash_splits(uint64_t hash, const eitp_tokenizer *tokenizer) {
     const uint32_t parts = (uint32_t)tokenizer->split << 2 | (uint32_t)(tokenizer->has_normalizer != 0) << 1 |
                            (uint32_t)(tokenizer->ignores_merges != 0);
@@ -246,7 +246,7 @@ static uint64_t eitp__hash_fallback(uint64_t hash, const eitp_tokenizer *tokeniz
     return eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.unknown);
 }
 
-/* What byte-level BPE lacks, so that its fingerprints are the same as before there was anything else. */
+/* Hashes the parts that byte-level BPE lacks, so that its fingerprints do not depend on the other models. */
 static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer) {
     const eitp__normalization *steps = &tokenizer->normalization;
     const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
@@ -263,7 +263,7 @@ static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer)
     return eitp__fnv_number(hash, (uint32_t)(tokenizer->decodes_words | tokenizer->cleans_up << 1));
 }
 
-/* The flags of a token that encoding and decoding depend on. */
+/* Returns the flags of a token that affect encoding and decoding. */
 static uint32_t eitp__hashed_flags(const eitp_tokenizer *tokenizer, const eitp__token *token) {
     unsigned mask =
         EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT | EITP__TOKEN_WORD;

@@ -9,7 +9,7 @@ typedef struct eitp__merge_lines {
     size_t size, at, line;
 } eitp__merge_lines;
 
-/* Finds the next line that is a merge; returns 0 at the end. */
+/* Finds the next line that is a merge. Returns 0 at the end. */
 static int eitp__next_merge_line(eitp__merge_lines *lines, const char **text, size_t *size) {
     while (lines->at < lines->size) {
         const char *begin = lines->text + lines->at;
@@ -45,7 +45,7 @@ static eitp_status eitp__load_text_merges(eitp__loader *loader, eitp__merge_line
     return EITP_OK;
 }
 
-/* Without a tokenizer.json, transformers applies add_bos_token. */
+/* Refuses add_bos_token, which transformers applies without a tokenizer.json. */
 static eitp_status eitp__check_add_bos(const eitp__loader *loader, eitp_error *error) {
     int adds = 0;
     eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_bos_token", &adds, error);
@@ -116,8 +116,8 @@ enum {
     EITP__TOKENIZER_FILES
 };
 
-/* Decides between vocab.txt and vocab.json with merges.txt, of which a directory may have both. Neither says how text
-   is cut into pieces: that is the named class's, or else the model's. */
+/* Chooses between vocab.txt and vocab.json with merges.txt; a directory may have both. Neither defines how text is cut
+   into pieces: the named class, or else the model, does. */
 static eitp_status eitp__choose_vocabulary(const char *directory, const eitp__special_files *files, int has_words,
                                            int has_bytes, int *words, eitp_error *error) {
     const char *name;
@@ -128,7 +128,8 @@ static eitp_status eitp__choose_vocabulary(const char *directory, const eitp__sp
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "%s: no tokenizer found; expected tokenizer.json, vocab.txt, or vocab.json and merges.txt",
                           directory);
-    /* The class that reads everything from tokenizer.json is what eitp_tokenizer_save names for one it trained. */
+    /* PreTrainedTokenizerFast reads everything from tokenizer.json; eitp_tokenizer_save names it for tokenizers it
+       trained. */
     if (name && (*words ? family != EITP__FAMILY_BERT : !is_bytes && strcmp(name, "PreTrainedTokenizerFast") != 0))
         return eitp__fail(
             error, EITP_ERROR_UNSUPPORTED,
@@ -194,7 +195,7 @@ static eitp_status eitp__load_directory(const eitp_host *host, const char *direc
     return status;
 }
 
-/* Loads a tokenizer.json of any name. If it is named so, the files next to it belong to it. */
+/* Loads a tokenizer.json of any name. If it has that name, the files next to it belong to it. */
 static eitp_status eitp__load_file(const eitp_host *host, const char *path, eitp_tokenizer **out, eitp_error *error) {
     static const char name[] = "tokenizer.json";
     const char *slash = strrchr(path, '/');

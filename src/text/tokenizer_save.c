@@ -1,4 +1,4 @@
-/* Writing tokenizer_config.json and tokenizer.json, and the vocabulary in files of its own. */
+/* Writing tokenizer_config.json and tokenizer.json, and the vocabulary in separate files. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/unicode.h"
@@ -27,7 +27,7 @@ static void eitp__write_token(const eitp_tokenizer *tokenizer, size_t id, eitp__
     out->failed |= spelling->failed;
 }
 
-/* True if the model's vocabulary has the token: false for added tokens outside of it and for gaps. */
+/* True if the model's vocabulary has the token: false for added tokens outside it and for gaps. */
 static int eitp__is_model_token(const eitp_tokenizer *tokenizer, size_t id) {
     return (tokenizer->vocabulary.tokens[id].flags & (EITP__TOKEN_PRESENT | EITP__TOKEN_OUTSIDE)) ==
            EITP__TOKEN_PRESENT;
@@ -97,7 +97,7 @@ static void eitp__write_added_tokens(const eitp_tokenizer *tokenizer, eitp__buff
     eitp__buffer_add_text(out, "]");
 }
 
-/* Writes a part as it was read, or else `missing`. */
+/* Writes a part unchanged, or `missing` if the tokenizer has none. */
 static void eitp__write_kept(const eitp_tokenizer *tokenizer, int part, const char *missing, eitp__buffer *out) {
     const eitp__buffer *kept = &tokenizer->kept[part];
     eitp__buffer_format(out, "\"%s\":", eitp__kept_part_name(part));
@@ -108,7 +108,7 @@ static void eitp__write_kept(const eitp_tokenizer *tokenizer, int part, const ch
     eitp__buffer_add_text(out, ",\n");
 }
 
-/* The model of both kinds of BPE. */
+/* Writes the model for both kinds of BPE. */
 static void eitp__write_bpe_model(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
     eitp__buffer_add_text(out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":");
     if (tokenizer->bpe.unknown >= 0)
@@ -126,7 +126,7 @@ static void eitp__write_bpe_model(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__write_json_merges(tokenizer, spelling, out);
 }
 
-/* Byte-level BPE, with what is around it. */
+/* Writes byte-level BPE, with its other parts. */
 static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
     const char *prefix = eitp__truth(tokenizer->add_prefix_space);
     char part[160];
@@ -145,7 +145,7 @@ static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spell
     eitp__write_bpe_model(tokenizer, spelling, out);
 }
 
-/* BPE with byte fallback, with what is around it. */
+/* Writes BPE with byte fallback, with its other parts. */
 static void eitp__write_fallback(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
     eitp__write_normalizer(tokenizer, out);
     eitp__write_kept(tokenizer, EITP__KEPT_PRE_TOKENIZER, "null", out);
@@ -158,7 +158,7 @@ static const char *eitp__accents(const eitp__normalization *steps) {
     return steps->strip_accents < 0 ? "null" : eitp__truth(steps->strip_accents);
 }
 
-/* WordPiece, with what is around it. */
+/* Writes WordPiece, with its other parts. */
 static void eitp__write_words(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
     const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
     eitp__write_normalizer(tokenizer, out);
@@ -190,8 +190,8 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__buffer_add_text(out, "}\n}\n");
 }
 
-/* A special token in tokenizer_config.json: its text, or an object if white space belongs to it, or it is recognized in
-   normalized text or as a word of its own. */
+/* Writes a special token in tokenizer_config.json: its text, or an object if white space belongs to it, or it is
+   recognized in normalized text or only as a separate word. */
 static void eitp__write_special(const eitp_tokenizer *tokenizer, int32_t id, eitp__buffer *out) {
     const unsigned unusual =
         EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT | EITP__TOKEN_NORMALIZED | EITP__TOKEN_WORD;
@@ -210,8 +210,8 @@ static void eitp__write_special(const eitp_tokenizer *tokenizer, int32_t id, eit
     }
 }
 
-/* The members of a tokenizer_config.json if none was loaded. The class of byte-level BPE is the one that reads
-   everything from tokenizer.json. Without model_input_names version 4 of transformers passes token_type_ids to models,
+/* Writes the members of a tokenizer_config.json if none was loaded. The class for byte-level BPE is the one that reads
+   everything from tokenizer.json. Without model_input_names, version 4 of transformers passes token_type_ids to models,
    for which GPT-2 adds an embedding. */
 static void eitp__write_first_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     static const char *const names[] = {"PreTrainedTokenizerFast", "BertTokenizer", "RobertaTokenizer"};
@@ -223,8 +223,9 @@ static void eitp__write_first_config(const eitp_tokenizer *tokenizer, eitp__buff
                         names[by_class ? tokenizer->family : 0]);
 }
 
-/* Missing special tokens are written as null: otherwise programs use those of the class and add them to the
-   vocabulary. Those of classification are left out where neither tokenizer nor family has them. */
+/* Writes tokenizer_config.json. Missing special tokens are written as null, because programs would otherwise use those
+   of the class and add them to the vocabulary. Classification tokens are omitted if neither tokenizer nor family has
+   them. */
 static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     const eitp__normalization *steps = &tokenizer->normalization;
     const char *separator = "{\n";
@@ -249,7 +250,7 @@ static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *ou
     eitp__buffer_add_text(out, "\n}\n");
 }
 
-/* Writes vocab.txt: a token on each line. Added tokens that are not in the model's vocabulary are not in it. */
+/* Writes vocab.txt: one token per line, without added tokens that are not in the model's vocabulary. */
 static void eitp__write_vocabulary_lines(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     for (size_t id = 0; id < tokenizer->vocabulary.count; id++) {
         if (!eitp__is_model_token(tokenizer, id))
@@ -271,7 +272,7 @@ static eitp_status eitp__save_file(const eitp_host *host, const char *directory,
     return status;
 }
 
-/* True if each id up to the last one of the model has a token, as the lines of vocab.txt say. */
+/* True if each id up to the model's last one has a token, because the lines of vocab.txt imply the ids. */
 static int eitp__has_no_gaps(const eitp_tokenizer *tokenizer) {
     int is_last = 1;
     for (size_t id = tokenizer->vocabulary.count; id-- > 0;) {
@@ -283,8 +284,8 @@ static int eitp__has_no_gaps(const eitp_tokenizer *tokenizer) {
     return 1;
 }
 
-/* True if vocab.json and merges.txt, or vocab.txt, are the same tokenizer: they do not tell how text is cut, nor what
-   becomes of unknown bytes. */
+/* True if vocab.json and merges.txt, or vocab.txt, define the same tokenizer. They do not define how text is cut, nor
+   how unknown bytes are handled. */
 static int eitp__has_lists(const eitp_tokenizer *tokenizer) {
     if (tokenizer->model == EITP__MODEL_WORDPIECE)
         return eitp__has_no_gaps(tokenizer);
@@ -292,7 +293,7 @@ static int eitp__has_lists(const eitp_tokenizer *tokenizer) {
             !tokenizer->ignores_merges && !(tokenizer->bpe.lacks_bytes && tokenizer->bpe.unknown >= 0));
 }
 
-/* The vocabulary in files of its own. */
+/* Saves the vocabulary in separate files. */
 static eitp_status eitp__save_lists(const eitp_tokenizer *tokenizer, const char *directory, eitp__buffer *spelling,
                                     eitp__buffer *out, eitp_error *error) {
     const eitp_host *host = &tokenizer->host;
@@ -320,8 +321,8 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         return status;
     eitp__buffer_init(&out, host);
     eitp__buffer_init(&spelling, host);
-    /* tokenizer.json is preferred when loading, and needs nothing but the first file. The lists alone, without what
-       these two say, would be another tokenizer. */
+    /* tokenizer.json is preferred when loading, and needs only tokenizer_config.json. The lists alone, without the
+       settings in these two files, would be another tokenizer. */
     eitp__write_config(tokenizer, &out);
     status = eitp__save_file(host, directory, "tokenizer_config.json", &out, error);
     if (status == EITP_OK) {

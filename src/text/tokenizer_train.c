@@ -12,7 +12,7 @@ static eitp_status eitp__count_piece(void *user, const unsigned char *bytes, siz
     return eitp__words_add((eitp__words *)user, bytes, size, error);
 }
 
-/* The special tokens of a family, and the place of them. */
+/* Special tokens of a family, and their positions. */
 typedef struct eitp__trained_family {
     int family; /* EITP__FAMILY_GPT2, ... */
     int come_first;
@@ -20,8 +20,8 @@ typedef struct eitp__trained_family {
     const char *tokens[5];
 } eitp__trained_family;
 
-/* By eitp_tokenizer_family. RoBERTa's are in the order of the library `tokenizers`, where <mask> takes the space before
-   it. */
+/* Indexed by eitp_tokenizer_family. RoBERTa's tokens are in the order of the library `tokenizers`; its <mask> takes the
+   space before it. */
 static const eitp__trained_family eitp__trained_families[] = {
     {EITP__FAMILY_GPT2, 0, 1, {EITP__END_OF_TEXT}},
     {EITP__FAMILY_ROBERTA, 1, 5, {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}},
@@ -69,7 +69,7 @@ static eitp_status eitp__set_special_tokens(eitp_tokenizer *tokenizer, const eit
     return status;
 }
 
-/* Merges of a tokenizer whose first trained token has the id `first`. */
+/* Sets the merges of a tokenizer whose first trained token has the id `first`. */
 static void eitp__set_merges(eitp_tokenizer *tokenizer, const eitp__trained *trained, int32_t first) {
     for (size_t i = 0; i < trained->merge_count; i++) {
         tokenizer->bpe.merges[i] = trained->merges[i];
@@ -79,14 +79,14 @@ static void eitp__set_merges(eitp_tokenizer *tokenizer, const eitp__trained *tra
     }
 }
 
-/* What sequences are put between. */
+/* Sets the template of sequences. */
 static eitp_status eitp__set_trained_template(eitp_tokenizer *tokenizer, eitp_error *error) {
     const int32_t ids[] = {tokenizer->special[EITP_CLASSIFIER], tokenizer->special[EITP_SEPARATOR]};
     tokenizer->is_from_lists = ids[0] >= 0;
     return ids[0] >= 0 ? eitp__make_template(tokenizer, ids, 0, error) : EITP_OK;
 }
 
-/* No merge yields the text of a special token, because the splitter recognizes that first. */
+/* Creates the tokenizer. No merge yields the text of a special token, because the splitter recognizes that first. */
 static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, const eitp__trained_family *family,
                                                 eitp_tokenizer **out, eitp_error *error) {
     const size_t first = family->come_first ? (size_t)family->count : 0;
@@ -112,7 +112,7 @@ static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, co
     return status;
 }
 
-/* What training may use at least, and by default. */
+/* Minimum and default memory limit of training. */
 #define EITP__TRAIN_MEMORY_LEAST ((uint64_t)1 << 20)
 #define EITP__TRAIN_MEMORY ((uint64_t)512 << 20)
 
@@ -123,11 +123,11 @@ static const eitp_setting eitp__tokenizer_train_settings[] = {
     EITP__TRAIN_SETTING(vocabulary_size, INTEGER, 50257, 257, EITP__VOCABULARY_LIMIT, NULL,
                         "tokens, including the 256 bytes and the special ones"),
     EITP__TRAIN_SETTING(family, CHOICE, EITP_TOKENIZER_GPT2, 0, 0, "gpt2 roberta",
-                        "special tokens, and what they are put around"),
+                        "special tokens, and their positions in sequences"),
     EITP__TRAIN_SETTING(minimum_frequency, INTEGER, 1, 1, EITP__LARGEST_COUNT, NULL,
                         "occurrences that a pair of tokens needs to be merged"),
     EITP__TRAIN_SETTING(memory_limit, UNSIGNED, EITP__TRAIN_MEMORY, EITP__TRAIN_MEMORY_LEAST, EITP__LARGEST_COUNT, NULL,
-                        "bytes that training may use, approximately"),
+                        "approximate memory that training may use, in bytes"),
 };
 
 EITP__PRIVATE const eitp_setting *eitp__tokenizer_train_setting_table(size_t *count) {
@@ -142,7 +142,7 @@ eitp_tokenizer_train_config eitp_tokenizer_train_config_default(void) {
     return config;
 }
 
-/* See docs/tokenizers.md. */
+/* See eitp_tokenizer_train_size and docs/tokenizers.md. */
 enum { EITP__BYTES_PER_TOKEN = 64, EITP__LARGEST_NEW_VOCABULARY = 8192 };
 
 int32_t eitp_tokenizer_train_size(eitp_tokenizer_family family, uint64_t text_bytes) {

@@ -1,4 +1,4 @@
-/* Tokens of BPE by their text, for tokenizers in which a piece that is a token is not made of merges. */
+/* Tokens of BPE by text, for tokenizers that encode a piece that is a token without merges. */
 #include "base/checksum.h"
 #include "text/tokenizer.h"
 
@@ -6,7 +6,7 @@ static const unsigned char *eitp__whole_bytes(const eitp_tokenizer *tokenizer, s
     return (const unsigned char *)tokenizer->vocabulary.bytes.data + tokenizer->vocabulary.tokens[id].offset;
 }
 
-/* The slot of the token with this text, or the free slot for it. */
+/* Returns the slot of the token with this text, or the free slot for it. */
 static uint32_t *eitp__whole_slot(const eitp_tokenizer *tokenizer, const unsigned char *bytes, size_t size) {
     uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, size);
     hash ^= hash >> 32;

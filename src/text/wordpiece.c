@@ -3,7 +3,7 @@
 #include "base/unicode.h"
 #include "text/pretokenize.h"
 
-/* Largest number of nodes, so that two of them and a byte fit into a slot. */
+/* Maximum number of nodes, so that two of them and a byte fit into a slot. */
 #define EITP__NODE_LIMIT ((size_t)1 << 28)
 
 EITP__PRIVATE void eitp__wordpiece_init(eitp__wordpiece *wordpiece, const eitp_host *host) {
@@ -22,7 +22,7 @@ EITP__PRIVATE void eitp__wordpiece_release(eitp__wordpiece *wordpiece, const eit
     wordpiece->slot_count = wordpiece->node_count = wordpiece->node_capacity = 0;
 }
 
-/* The slot of the child of a node, or the free slot for it. */
+/* Returns the slot of the child of a node, or the free slot for it. */
 static uint64_t *eitp__child_slot(uint64_t *slots, size_t slot_count, uint64_t node, unsigned char byte) {
     const uint64_t key = node << 8 | byte;
     uint64_t hash = key * 0x9E3779B97F4A7C15u;
@@ -32,7 +32,7 @@ static uint64_t *eitp__child_slot(uint64_t *slots, size_t slot_count, uint64_t n
     }
 }
 
-/* The child of a node; 0, which is the root, if it has none for this byte. */
+/* Returns the child of a node, or 0 (the root) if it has none for this byte. */
 static uint64_t eitp__child(const eitp__wordpiece *wordpiece, uint64_t node, unsigned char byte) {
     return *eitp__child_slot(wordpiece->slots, wordpiece->slot_count, node, byte) & (EITP__NODE_LIMIT - 1);
 }
@@ -112,7 +112,7 @@ static int eitp__has_more_characters(const unsigned char *word, size_t size, uin
     return count > limit;
 }
 
-/* The longest token of word[begin .. size) whose text goes on from `node`, or -1; *end is where it ends. */
+/* Returns the longest token of word[begin .. size) whose text continues from `node`, or -1. *end is its end. */
 static int32_t eitp__longest_token(const eitp__wordpiece *wordpiece, int64_t node, const unsigned char *word,
                                    size_t begin, size_t size, size_t *end) {
     int32_t longest = -1;
@@ -137,7 +137,7 @@ EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, co
     }
     if (known)
         return count;
-    ids[0] = wordpiece->unknown; /* for the whole word, not for its end */
+    ids[0] = wordpiece->unknown; /* for the whole word, not only for its end */
     return 1;
 }
 
@@ -146,7 +146,7 @@ EITP__PRIVATE int eitp__wordpiece_continues(const eitp__wordpiece *wordpiece, co
     return size >= prefix->size && (!prefix->size || !memcmp(text, prefix->data, prefix->size));
 }
 
-/* The class of the valid character at text[0]; *length is its number of bytes. */
+/* Returns the class of the valid character at text[0]. *length is its number of bytes. */
 static int eitp__bert_class_at(const unsigned char *text, size_t size, size_t *length) {
     uint32_t code_point;
     int valid;

@@ -6,7 +6,8 @@
 
 /* ---- Layers ---- */
 
-/* The layer of a step, or NULL: the group of the parameter that it has, or that the last step before it has. */
+/* Returns the layer of a step, or NULL: the group of its parameter or, if it has none, of the last parameter used
+   before it. */
 static eitp__watched_layer *eitp__watched_layer_of(eitp__activation_watch *activations, const eitp_plan *plan,
                                                    size_t step) {
     eitp__watched_layer *layer = activations->layers;
@@ -50,8 +51,8 @@ static eitp_status eitp__watched_values(const eitp_plan *plan, const eitp__opera
 
 /* ---- Norms ---- */
 
-/* The mean squares of the rows that a norm reads, from the numbers that it keeps of each: the reciprocal deviation and,
-   unless it is NULL, the mean. */
+/* Adds the mean squares of the rows that a norm reads, computed from the numbers that it stores for each row: the
+   reciprocal deviation and, unless it is NULL, the mean. */
 static eitp_status eitp__watch_norm(eitp__activation_watch *activations, const eitp_plan *plan, double epsilon,
                                     const eitp__operand *deviation, const eitp__operand *mean,
                                     eitp__watched_layer *layer, eitp_error *error) {
@@ -104,7 +105,7 @@ static eitp_status eitp__watch_units(eitp__activation_watch *activations, const 
 typedef struct eitp__watched_attention {
     const eitp__call *call;
     eitp__attention_sizes sizes;
-    int64_t columns, key_columns; /* of all queries of a row, and of all keys */
+    int64_t columns, key_columns; /* columns of all queries of a row, and of all keys */
     int64_t rows, sequences;
 } eitp__watched_attention;
 
@@ -119,7 +120,7 @@ static eitp__watched_attention eitp__watched_attention_of(const eitp_plan *plan,
     return at;
 }
 
-/* Reads where sequences begin, and how long they are. */
+/* Reads the starts and lengths of sequences. */
 static eitp_status eitp__watched_sequences(eitp__activation_watch *activations, const eitp_plan *plan,
                                            eitp__watched_attention *at, eitp_error *error) {
     const eitp__operand *offsets = &at->call->inputs[1], *lengths = &at->call->inputs[3];
@@ -134,7 +135,7 @@ static eitp_status eitp__watched_sequences(eitp__activation_watch *activations, 
     return status;
 }
 
-/* Finds what a row attends to. Returns 0 if that is fewer than two rows: then there is nothing to choose from. */
+/* Finds the rows that a row attends to. Returns 0 if there are fewer than two, since the entropy is then always 0. */
 static int eitp__watched_range(const eitp__activation_watch *activations, const eitp__watched_attention *at,
                                int64_t row, eitp__watched_query *query) {
     int64_t i = 0;
@@ -152,7 +153,7 @@ static int eitp__watched_range(const eitp__activation_watch *activations, const 
     return query->end - query->begin >= 2;
 }
 
-/* Reads the queries or keys of a row, as attention compares them. */
+/* Reads the queries or keys of a row as attention compares them, with the rotation applied. */
 static eitp_status eitp__watched_heads(eitp__activation_watch *activations, const eitp_plan *plan,
                                        const eitp__watched_attention *at, eitp__attention_part part, int64_t row,
                                        float *values, eitp_error *error) {
@@ -177,7 +178,7 @@ static eitp_status eitp__watched_heads(eitp__activation_watch *activations, cons
     return status;
 }
 
-/* Reads queries of rows that are evenly spaced, and the log-sum-exp of their scores. */
+/* Reads the queries of evenly spaced rows, and the log-sum-exp of their scores. */
 static eitp_status eitp__watched_queries(eitp__activation_watch *activations, const eitp_plan *plan,
                                          const eitp__watched_attention *at, int64_t *count, eitp_error *error) {
     int64_t most = (int64_t)EITP__WATCHED_COLUMNS / at->columns;
@@ -216,7 +217,7 @@ static double eitp__watched_dot(const float *a, const float *b, int64_t count) {
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-/* Adds what a key, which was read, contributes to the entropy of a query: -p log p in each head. */
+/* Adds the contribution of the key in `values` to the entropy of a query: -p log p in each head. */
 static void eitp__watch_key(const eitp__activation_watch *activations, const eitp__watched_attention *at,
                             const float *queries, eitp__watched_query *query) {
     const int64_t width = at->sizes.width;

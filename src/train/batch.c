@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "tensor/graph.h"
 
-/* The capacity in rows. */
+/* Returns the capacity in rows. */
 static int64_t eitp__batch_rows(const eitp_pass *pass) {
     return eitp__layout_rows(&pass->layout, pass->layout.samples);
 }
@@ -106,12 +106,12 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
     }
 }
 
-/* The place after that of the last sample. */
+/* Returns the index after the last sample's. */
 static int64_t eitp__batch_end(const eitp__batch *batch) {
     return batch->count ? eitp__layout_place(&batch->pass->layout, batch->count - 1) + 1 : 0;
 }
 
-/* Fills the unused places [first, last). */
+/* Fills the unused elements [first, last). */
 static void eitp__batch_clear_places(eitp__batch *batch, int64_t first, int64_t last) {
     const eitp_pass *pass = batch->pass;
     for (int i = 0; i < pass->input_count; i++) {
@@ -180,7 +180,7 @@ static void eitp__sample_items_set(eitp__sample_items *items, const eitp_sample 
     }
 }
 
-/* Notes the sequence of the encoder in the sample that is added. */
+/* Stores the encoder's sequence of the sample being added. */
 static void eitp__batch_add_encoded(eitp__batch *batch, int64_t row, const eitp_sample *sample) {
     const eitp_pass *pass = batch->pass;
     eitp_model_fill_positions(pass->encoder, (const int32_t *)sample->values[pass->encoder_from], sample->encoder_rows,
@@ -298,8 +298,8 @@ EITP__PRIVATE double eitp__mean_divisor(const eitp__step_items *items, int scala
     return items->weights[scalar] > 0 ? items->weights[scalar] : 1;
 }
 
-/* Stores where the first `lengths` rows of samples, their other rows, and the rows between them start. Unused sequences
-   are empty. */
+/* Stores the starts of the first `lengths` rows of samples, of their other rows, and of the rows between samples.
+   Unused sequences are empty. */
 static void eitp__batch_fill_offsets(const eitp__batch *batch, const int64_t *lengths, int64_t sequences,
                                      int32_t *offsets) {
     int64_t sequence = 0, end = 0;
@@ -315,7 +315,7 @@ static void eitp__batch_fill_offsets(const eitp__batch *batch, const int64_t *le
         offsets[sequence++] = (int32_t)end;
 }
 
-/* Stores where the sample of each place, or its first `lengths` rows, begins and ends. */
+/* Stores the bounds of each sample, or of its first `lengths` rows. */
 static void eitp__batch_fill_bounds(const eitp__batch *batch, const int64_t *lengths, int32_t *all) {
     const eitp__layout *layout = &batch->pass->layout;
     for (int64_t i = 0; i < 2 * eitp__layout_places(layout); i++)
@@ -327,7 +327,7 @@ static void eitp__batch_fill_bounds(const eitp__batch *batch, const int64_t *len
     }
 }
 
-/* Stores the place of each row's sample. */
+/* Stores the index of each row's sample. */
 static void eitp__batch_fill_places(eitp__batch *batch) {
     for (int64_t row = 0; row < batch->rows; row++)
         batch->places[row] = -1;
@@ -337,7 +337,7 @@ static void eitp__batch_fill_places(eitp__batch *batch) {
     }
 }
 
-/* Stores where each group begins and ends. */
+/* Stores the bounds of each group. */
 static void eitp__batch_fill_group_bounds(eitp__batch *batch) {
     const eitp__layout *layout = &batch->pass->layout;
     for (int64_t i = 0; i < 2 * eitp__layout_groups(layout); i++)
@@ -350,7 +350,7 @@ static void eitp__batch_fill_group_bounds(eitp__batch *batch) {
     }
 }
 
-/* Writes what the encoder has besides its tokens. */
+/* Writes the encoder's inputs except its tokens. */
 static eitp_status eitp__batch_write_encoded(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const int64_t sequences = eitp__layout_parted(&pass->layout);
@@ -367,7 +367,7 @@ static eitp_status eitp__batch_write_encoded(eitp__batch *batch, eitp_plan *plan
                                  2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->encoder_bounds, error);
 }
 
-/* Writes offsets, bounds and places. */
+/* Writes offsets, bounds and sample indices. */
 static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp__layout *layout = &batch->pass->layout;
     const size_t offsets = (size_t)(eitp__layout_sequences(layout) + 1) * sizeof *batch->offsets;
@@ -457,7 +457,7 @@ EITP__PRIVATE eitp_status eitp__batch_read_output(const eitp__batch *batch, eitp
     return eitp_plan_read(plan, output->values, values, (size_t)(count * output->width) * sizeof *values, error);
 }
 
-/* Where a sample begins in values of rows, or is in values of samples. */
+/* Returns the first row of a sample in values of rows, or its index in values of samples. */
 static int64_t eitp__batch_index(const eitp__batch *batch, int is_per_row, int64_t sample) {
     return is_per_row ? batch->starts[sample] : eitp__layout_place(&batch->pass->layout, sample);
 }

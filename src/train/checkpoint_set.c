@@ -1,4 +1,4 @@
-/* Changing settings of a checkpoint: a changed copy takes its place. */
+/* Changes settings of a checkpoint by replacing it with a changed copy. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/setting_table.h"
@@ -15,17 +15,17 @@
 typedef struct eitp__checkpoint_edit {
     const eitp_host *host;
     const char *checkpoint;
-    char *directory; /* that it is in */
+    char *directory; /* directory that contains the checkpoint */
     eitp__checkpoint_head head;
     eitp__state state;
     eitp_transformer_config config;
-    int has_config;     /* it has a config.json */
-    int changes_config; /* in which something changes */
+    int has_config;     /* there is a config.json */
+    int changes_config; /* config.json changes */
 } eitp__checkpoint_edit;
 
 /* ---- Values ---- */
 
-/* Settings that are not in the table of the trainer's: the loss scale, and those of config.json. */
+/* A setting outside the trainer's table: the loss scale, or a setting of config.json. */
 typedef struct eitp__edit_number {
     const char *name;
     double low, high;
@@ -48,7 +48,7 @@ static void eitp__describe_number(const eitp__checkpoint_edit *edit, const eitp_
     for (int i = 0; i < 3 && row->members && at < size; i++) {
         if (row->members >> i & 1)
             at += (size_t)snprintf(text + at, size - at, "%s%.10g", at ? ", " : "", values[i]);
-        /* One figure if all are the same. */
+        /* One number if all are equal. */
         if (row->members == 7 && !memcmp(&values[0], &values[1], sizeof *values) &&
             !memcmp(&values[0], &values[2], sizeof *values))
             return;
@@ -83,7 +83,7 @@ static eitp_status eitp__set_number(eitp__checkpoint_edit *edit, const eitp__edi
     return EITP_OK;
 }
 
-/* Suggests the nearest name, or lists all but those of minor settings. */
+/* Suggests the most similar name, or lists all names except minor settings. */
 static eitp_status eitp__fail_setting_name(const char *name, eitp_error *error) {
     eitp_suggestion near = EITP__ZERO;
     char list[500];
@@ -103,7 +103,7 @@ static eitp_status eitp__fail_setting_name(const char *name, eitp_error *error) 
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown setting '%.40s' (choose from %s)", name, list);
 }
 
-/* With another shape of the steps the run is no longer one that was shrunk. */
+/* If the shape of the steps changed, the run no longer counts as shrunk. */
 static void eitp__edit_shape(eitp__checkpoint_edit *edit, const eitp_trainer_config *before) {
     const eitp_step_shape was = eitp__step_shape_of(before), is = eitp__step_shape_of(&edit->state.info.config);
     if (!eitp__step_shapes_equal(&was, &is))
@@ -215,7 +215,7 @@ static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const
     return status;
 }
 
-/* Removes the old manifest from the copy, and writes what has changed. */
+/* Removes the old manifest from the copy, and writes the changed files. */
 static eitp_status eitp__write_changed(const eitp__checkpoint_edit *edit, const char *directory, eitp_error *error) {
     const eitp_host *host = edit->host;
     char *manifest = eitp__join_path(host, directory, EITP__MANIFEST_FILE);
@@ -261,7 +261,7 @@ static eitp_status eitp__edit_read(eitp__checkpoint_edit *edit, eitp_error *erro
     return status;
 }
 
-/* The checkpoint is replaced under its name, "checkpoint-<step>". */
+/* Checks that the checkpoint can be replaced under its name, "checkpoint-<step>". */
 static eitp_status eitp__edit_check_name(const eitp__checkpoint_edit *edit, eitp_error *error) {
     char name[64];
     const size_t length = strlen(edit->checkpoint);
@@ -310,7 +310,7 @@ eitp_status eitp_checkpoint_set(const eitp_host *host, const char *checkpoint, e
     code = host->files.lock ? host->files.lock(host->files.user, edit.directory, &lock) : 0;
     if (code == EWOULDBLOCK)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "another process is training in '%s'; stop it first: it would not see the change",
+                            "another process is training in '%s'; stop it first, since it would not see the change",
                             edit.directory);
     else
         status = eitp__edit_replace(&edit, changes, count, error);

@@ -6,11 +6,11 @@
 
 #define EITP__CONTROLLER_STATE "objective.controllers"
 
-/* The state of a regularizer; zeros at first, so that every factor is 1. */
+/* The state of a regularizer. It starts as zeros, so every factor is 1. */
 typedef struct eitp__controller_state {
-    double offset; /* of dual the logarithm of the factor; of pi the factor less 1 */
-    double error;  /* of pi: the last one */
-    double steps;  /* that have changed the state */
+    double offset; /* dual: logarithm of the factor; pi: the factor minus 1 */
+    double error;  /* pi: the last error */
+    double steps;  /* steps that changed the state */
 } eitp__controller_state;
 
 enum { EITP__CONTROLLER_VALUES = sizeof(eitp__controller_state) / sizeof(double) };
@@ -53,7 +53,7 @@ EITP__PRIVATE eitp_status eitp__controllers_read(eitp_context *context, const ei
     return status;
 }
 
-/* The offset of a factor that is within the bounds. */
+/* Returns the offset that keeps the factor within its bounds. */
 static double eitp__bounded_offset(const eitp_objective_config *config, double offset) {
     eitp__controller_state state = EITP__ZERO;
     state.offset = offset;
@@ -61,10 +61,8 @@ static double eitp__bounded_offset(const eitp_objective_config *config, double o
                                                       : eitp__controller_factor(config, &state) - 1;
 }
 
-/*
- * Dual: gradient ascent on the multiplier of the constraint "value <= target", in its logarithm (Rezende and Viola,
- * arXiv 1810.00597). PI: proportional to the change of the error, and to the error.
- */
+/* Dual: gradient ascent on the logarithm of the multiplier for the constraint "value <= target" (Rezende and Viola,
+   arXiv 1810.00597). PI: proportional to the change of the error, and to the error. */
 static void eitp__control(const eitp_objective_config *config, double value, double target,
                           eitp__controller_state *state) {
     const double error = value - target, before = state->steps > 0 ? state->error : error;

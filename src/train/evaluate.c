@@ -1,4 +1,4 @@
-/* Evaluation of a trainer, and of a task without one. */
+/* Evaluation by a trainer, and of a task without a trainer. */
 #include "base/log.h"
 #include "train/trainer.h"
 
@@ -88,9 +88,10 @@ static eitp_status eitp__check_split(const eitp_task *task, eitp_split split, ei
     if (task->samples[split])
         return EITP_OK;
     if (task->samples[other])
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the task has no %s samples, but %llu %s samples; evaluate those, or add some to the task",
-                          names[split], (unsigned long long)task->samples[other], names[other]);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the task has no %s samples, but it has %llu %s samples; evaluate those, or add some to the task",
+            names[split], (unsigned long long)task->samples[other], names[other]);
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples to evaluate");
 }
 

@@ -17,7 +17,7 @@ static size_t eitp__evaluator_output_bytes(const eitp__evaluator *evaluator, int
     return (size_t)eitp__batch_output_count(&evaluator->pass, &evaluator->pass.outputs[output]) * sizeof(float);
 }
 
-/* Allocates what the task observes, and where it keeps it. */
+/* Allocates the outputs that the task observes, and the memory for its outcomes. */
 static eitp_status eitp__evaluator_create_observations(const eitp_host *host, const eitp_task *task, uint64_t most,
                                                        eitp__evaluator *evaluator, eitp_error *error) {
     if (!task->metric_count)
@@ -35,7 +35,7 @@ static eitp_status eitp__evaluator_create_observations(const eitp_host *host, co
                : eitp__fail_memory(error, evaluator->memory_bytes, "the outcomes of an evaluation");
 }
 
-/* The names of a task's metrics must differ from those of its build. */
+/* Checks that the names of a task's metrics differ from the names in its build. */
 static eitp_status eitp__check_metric_names(const eitp_pass *pass, eitp_error *error) {
     const eitp_task *task = pass->task;
     for (int m = 0; m < task->metric_count; m++) {
@@ -112,15 +112,13 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
 
 /* ---- Means over samples ---- */
 
-/*
- * The mean of a scalar over items, and the variance of the samples' own means: samples are independent, the items of
- * one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962).
- */
+/* The mean of a scalar over items, and the variance of the samples' means: samples are independent, the items of a
+   sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962). */
 typedef struct eitp__reduction {
-    double sum, weight; /* of the values, and of the items in a weighted mean */
+    double sum, weight; /* sum of the values, and of the items' weights in a weighted mean */
     int64_t items;
     int64_t samples;
-    double mean, squares; /* of the samples' means: their mean, and the sum of squared deviations from it */
+    double mean, squares; /* mean of the samples' means, and sum of their squared deviations from it */
 } eitp__reduction;
 
 static void eitp__reduction_add_sample(eitp__reduction *reduction, double value) {
@@ -139,7 +137,7 @@ static double eitp__reduction_error(const eitp__reduction *reduction) {
     return reduction->samples > 1 ? sqrt(reduction->squares / (samples - 1) / samples) : 0;
 }
 
-/* Of each scalar, and of the loss, the weighted sum of the terms. */
+/* Reductions of each scalar, and of the loss, which is the weighted sum of the terms. */
 typedef struct eitp__reductions {
     eitp__reduction of[EITP_MAX_STEP_SCALARS], loss;
 } eitp__reductions;
@@ -171,7 +169,7 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
     return status;
 }
 
-/* Lets the task observe the samples of the batch; the first is sample `index` of the evaluation. */
+/* Passes the samples of the batch to the task's `observe`. The first is sample `index` of the evaluation. */
 static eitp_status eitp__observe_batch(eitp__evaluator *evaluator, uint64_t index, uint64_t samples,
                                        eitp_error *error) {
     const eitp_pass *pass = &evaluator->pass;
@@ -213,7 +211,7 @@ static void eitp__report_task_metrics(const eitp__evaluator *evaluator, uint64_t
 
 static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
                                     eitp_evaluation *evaluation) {
-    int has_total = 0; /* a term has no value per sample, and so samples have no loss */
+    int has_total = 0; /* a term has no value per sample, so samples have no loss */
     memset(evaluation, 0, sizeof *evaluation);
     for (int q = 0; q < pass->scalar_count; q++) {
         const eitp__scalar *scalar = &pass->scalars[q];
@@ -231,15 +229,16 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
     evaluation->items = evaluation->metrics[0].items;
 }
 
-/* ---- Which samples ---- */
+/* ---- Choosing samples ---- */
 
-/* The first sample of a stratum: `count` strata divide `total` samples, the larger ones first. */
+/* Returns the first sample of a stratum. `count` strata divide `total` samples, the larger strata first. */
 static uint64_t eitp__stratum_start(uint64_t stratum, uint64_t count, uint64_t total) {
     const uint64_t longer = total % count;
     return stratum * (total / count) + (stratum < longer ? stratum : longer);
 }
 
-/* A random sample of a stratum, so that a part represents all of the split. With as many strata as samples: each. */
+/* Returns a random sample of a stratum, so that a part represents the whole split. With as many strata as samples, each
+   sample is drawn. */
 static uint64_t eitp__draw_sample(uint64_t stratum, uint64_t count, uint64_t total, uint64_t seed) {
     const uint64_t first = eitp__stratum_start(stratum, count, total);
     const uint64_t length = eitp__stratum_start(stratum + 1, count, total) - first;

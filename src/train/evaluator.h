@@ -10,21 +10,19 @@ typedef struct eitp__evaluator {
     eitp_pass pass;
     eitp_plan *plan;
     eitp__batch batch;
-    float *values;  /* of one scalar */
+    float *values;  /* values of one scalar */
     double *losses; /* [samples] */
     float *outputs[EITP_MAX_PASS_OUTPUTS];
-    void *memory; /* of eitp_task.observe */
+    void *memory; /* memory of eitp_task.observe */
     size_t memory_bytes;
-    uint64_t done, count; /* samples of the evaluation that is being made */
+    uint64_t done, count; /* samples of the current evaluation: done, and in all */
 } eitp__evaluator;
 
-/* The number of samples that an evaluation takes if it is asked for `samples`: see eitp__evaluator_run. */
+/* Returns the number of samples in an evaluation of `samples` requested samples: see eitp__evaluator_run. */
 EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split split, int64_t samples);
 
-/*
- * Creates an evaluator of `samples` samples per pass, and up to `most` in an evaluation. The task must outlive it, and
- * it must not be moved. Release it after a failure too.
- */
+/* Creates an evaluator that takes `samples` samples per pass, and up to `most` in an evaluation. The task must outlive
+   it. Do not move it. Release it after a failure too. */
 EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, uint64_t most,
                                                  eitp__evaluator *evaluator, eitp_error *error);
 
@@ -33,10 +31,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_
                                                    eitp_error *error);
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
 
-/*
- * Evaluates `samples` samples of a split in order; 0, or more than there are: all. A part is drawn with `seed`, one
- * sample from each of `samples` equal strata of the split. Terms have the weights of `step`.
- */
+/* Evaluates `samples` samples of a split in order; all if `samples` is 0 or exceeds their number. A part is drawn with
+   `seed`, one sample from each of `samples` equal strata of the split. Terms have the weights of `step`. */
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
                                               uint64_t seed, int64_t step, eitp_evaluation *evaluation,
                                               eitp_error *error);

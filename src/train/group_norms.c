@@ -3,7 +3,7 @@
 #include "tensor/graph.h"
 
 typedef struct eitp__norm_output {
-    const char *parameter; /* its name, which the context owns */
+    const char *parameter; /* its name, owned by the context */
     eitp_tensor *gradient, *update;
 } eitp__norm_output;
 
@@ -31,7 +31,8 @@ EITP__PRIVATE void eitp__norm_outputs_release(eitp__norm_outputs *outputs) {
 
 /* ---- Groups ---- */
 
-/* The size of a parameter's group in its name: up to the first number, or to what the module is called. */
+/* Returns the length of the group's name in a parameter's name: up to and including the first number, or without the
+   last part. */
 static size_t eitp__group_size(const char *parameter) {
     const char *last = strrchr(parameter, '.');
     for (const char *part = parameter; part; part = strchr(part, '.')) {

@@ -29,7 +29,7 @@ EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__mov
 }
 
 EITP__PRIVATE int eitp__fewer_per_pass(const eitp__search *search, eitp__run_candidate *candidate) {
-    const eitp_fit_candidate *latest = &search->latest.fit; /* the measure may have chosen the number */
+    const eitp_fit_candidate *latest = &search->latest.fit; /* `measure` may have chosen the number */
     candidate->fit.micro_batches_per_pass = latest->micro_batches_per_pass / 2;
     return candidate->fit.micro_batches_per_pass > 0 && (!latest->fits || latest->recomputed);
 }

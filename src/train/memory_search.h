@@ -1,6 +1,7 @@
 /*
- * The search of eitp_trainer_shrink, and for the micro-batches of a pass. Moves make a candidate smaller, a measure
- * computes its memory and time, and the fastest candidate within the budget is kept.
+ * The search for a configuration that uses less memory, for eitp_trainer_shrink and for the micro-batches of a pass.
+ * Moves make a candidate smaller, `measure` computes its memory and time, and the search keeps the fastest candidate
+ * within the budget.
  */
 #ifndef EITP_MEMORY_SEARCH_H
 #define EITP_MEMORY_SEARCH_H
@@ -21,20 +22,21 @@ typedef struct eitp__search {
     /* Fills in a candidate's memory and time: at least `total`, `seconds` and `recomputed` of `fit`. */
     eitp_status (*measure)(void *user, eitp__run_candidate *candidate, eitp_error *error);
     void *user;
-    size_t budget; /* the largest `total` that fits, in bytes; 0: no limit */
+    size_t budget; /* maximum `total`, in bytes; 0: no limit */
     eitp__run_candidate latest;
-    eitp__run_candidate best;     /* the fastest that fits; best.fit.fits is 0 before one does */
-    eitp__run_candidate smallest; /* smallest.fit.total is 0 before a measurement */
+    eitp__run_candidate best;     /* the fastest that fits; best.fit.fits is 0 until one does */
+    eitp__run_candidate smallest; /* smallest.fit.total is 0 until a candidate was measured */
 } eitp__search;
 
 /* Makes a candidate smaller. Returns 0 if that is impossible, or cannot beat the candidates measured so far. */
 typedef int (*eitp__move)(const eitp__search *search, eitp__run_candidate *candidate);
 
-/* Measures `start` and every candidate that the moves make. The moves after one are tried on each of its candidates. */
+/* Measures `start` and every candidate that the moves produce. Each candidate of a move is also tried with the moves
+   after it. */
 EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__move *moves, size_t count,
                                            const eitp__run_candidate *start, eitp_error *error);
 
-/* A move: half the micro-batches per pass, unless the latest candidate fits and recomputes nothing. */
+/* A move: halves the micro-batches per pass, unless the latest candidate fits and recomputes nothing. */
 EITP__PRIVATE int eitp__fewer_per_pass(const eitp__search *search, eitp__run_candidate *candidate);
 
 /*

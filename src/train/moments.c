@@ -14,9 +14,9 @@ typedef struct eitp__moment_piece {
 } eitp__moment_piece;
 
 /*
- * One moment of a parameter, the mean of the gradient or of its square: where it is written (its variable, or means of
- * rows and columns), and what it is read from (the moment in the file, with scales if it has 8 bits, or means). A
- * vector is one row.
+ * One moment of a parameter, the mean of the gradient or of its square. It is written to its variable, or to means of
+ * rows and columns, and read from the moment in the file (with scales if it has 8 bits), or from means. A vector is one
+ * row.
  */
 typedef struct eitp__moment_source {
     eitp_context *context;
@@ -25,29 +25,29 @@ typedef struct eitp__moment_source {
     const eitp_checkpoint_info *written;
     const eitp_optimizer_config *config;
     eitp_variable parameter, variable;
-    const eitp__update_method *there, *here; /* of the optimizers that wrote the file and that continue */
+    const eitp__update_method *there, *here; /* of the optimizer that wrote the file, and of the one that continues */
     int64_t rows, columns;
     int loads;     /* 0: read and check only */
-    int is_square; /* of the square, whose codes are of the root */
-    float factor;  /* of values from the file, except means */
+    int is_square; /* second moment, whose codes are of its square root */
+    float factor;  /* factor for values from the file, except means */
     const eitp__safetensors_entry *entry, *scales;
-    double *from, *to; /* means of rows, then of columns, that it is read from and written to; may be NULL */
+    double *from, *to; /* means of rows, then of columns, to read from and to write to; may be NULL */
     eitp__moment_piece *piece;
 } eitp__moment_source;
 
-/* The moment's state in a method, of this form or of any. */
+/* Returns the moment's state in a method, with this form or with any form. */
 static const eitp__state_info *eitp__moment_state(const eitp__moment_source *source, const eitp__update_method *method,
                                                   eitp__state_form form) {
     return eitp__find_state(method, source->is_square ? EITP__STATE_SQUARES : EITP__STATE_MEAN, form);
 }
 
-/* The name of the parameter's state, as a variable and in files. */
+/* Stores the name of the parameter's state, as a variable and in files. */
 static void eitp__state_name(const eitp__moment_source *source, const eitp__state_info *state, char *name,
                              size_t size) {
     snprintf(name, size, "%s.%s", state->kind, source->parameter.name);
 }
 
-/* The state in the file; NULL if the optimizer that wrote it has no such state. */
+/* Returns the state in the file, or NULL if the optimizer that wrote it has no such state. */
 static const eitp__safetensors_entry *eitp__state_entry(const eitp__moment_source *source,
                                                         const eitp__state_info *state) {
     char name[256];
@@ -80,7 +80,7 @@ static void eitp__pack_piece(const eitp__moment_source *source, int64_t count) {
     }
 }
 
-/* v = rows columns / mean(rows); rows are already divided by their mean. For m all means are zero. */
+/* Computes v = rows columns / mean(rows), where rows are already divided by their mean. For m all means are zero. */
 static void eitp__expand_means(const eitp__moment_source *source, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         source->piece->values[i] = (float)(source->from[(first + i) / source->columns] *
@@ -182,7 +182,7 @@ static void eitp__normalize_means(const eitp__moment_source *source) {
         source->from[i] *= (double)source->rows / sum;
 }
 
-/* Reads the means that v is computed from. */
+/* Reads the means from which v is computed. */
 static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
     eitp_status status = eitp__copy_means(source, 1, 0, error);
     source->from[0] = 1;
@@ -193,14 +193,14 @@ static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_erro
     return status;
 }
 
-/* The ratio of the mean of v to the mean of squared velocities. */
+/* Returns the ratio of the mean of v to the mean of squared velocities. */
 static double eitp__velocity_factor(const eitp__moment_source *source) {
     double momentum = source->written->config.optimizer_config.beta1, steps = (double)source->written->step;
-    double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* of the squared decay factors */
+    double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* sum of the squared decay factors */
     return steps > 0 ? (1 - pow(source->config->beta2, steps)) / sum : 0;
 }
 
-/* Computes the means that v is expanded from, of a velocity. */
+/* Computes the means for expanding v from a velocity. */
 static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp__safetensors_entry *velocity,
                                          eitp_error *error) {
     int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
@@ -244,7 +244,7 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, const e
     return EITP_OK;
 }
 
-/* Finds the moment in the file, and allocates means. A mean of the gradient that is not there is zero. */
+/* Finds the moment in the file, and allocates means. A missing mean of the gradient is zero. */
 static eitp_status eitp__find_moment(eitp__moment_source *source, int is_to_means, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
     const eitp__state_info *kept = eitp__moment_state(source, source->there, EITP__FORM_NONE);
@@ -299,7 +299,8 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
     return status;
 }
 
-/* True if the state belongs to no parameter that the trainer's optimizer updates: it is read as it is. */
+/* True if the state has no parameter, or one that the trainer's optimizer does not update. The state is then read
+   without conversion. */
 static int eitp__is_own_state(const eitp__moment_source *source) {
     return source->variable.parent < 0 || eitp_variable_at(source->context, (size_t)source->variable.parent).of_learner;
 }
@@ -317,8 +318,8 @@ static eitp_status eitp__read_own_state(const eitp__moment_source *source, eitp_
     return EITP_OK;
 }
 
-/* Converts a variable, if it is a state of the optimizer. Scales and means of rows are written with codes and means of
-   columns. */
+/* Converts a variable if it is a state of the optimizer. Scales are written together with codes, and means of rows
+   together with means of columns. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
     const eitp_optimizer there = source->written->config.optimizer_config.optimizer;
     const eitp__state_info *state, *end;

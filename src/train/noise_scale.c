@@ -24,10 +24,10 @@ EITP__PRIVATE double eitp__noise_scale_value(const eitp__noise_scale *scale) {
 
 /* ---- Squares of gradients in variables ---- */
 
-/* Elements that are read at a time. */
+/* Elements read at a time. */
 enum { EITP__NOISE_PIECE = 256 };
 
-/* The variables whose sum is the gradient of a parameter, but for rows of their own. */
+/* The variables whose sum is the gradient of a parameter, excluding separately accumulated rows. */
 typedef struct eitp__noise_terms {
     const eitp__variable *variables[EITP__GRADIENT_TERMS];
     int count;
@@ -89,7 +89,7 @@ static eitp_status eitp__noise_add_squares(eitp_context *context, const eitp__no
     return status;
 }
 
-/* Adds what row `row` of `rows` adds to the square of row `id` of the terms: r^2 + 2 r g. */
+/* Adds the contribution of row `row` of `rows` to the square of row `id` of the terms: r^2 + 2 r g. */
 static eitp_status eitp__noise_add_row(eitp_context *context, const eitp__noise_terms *terms,
                                        const eitp__variable *rows, int64_t row, int64_t id, double *squares,
                                        eitp_error *error) {

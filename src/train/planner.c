@@ -1,6 +1,6 @@
 /*
- * Memory planning. A candidate is measured by creating its task, variables, graphs and plans in a context that gives
- * variables and arena no memory, through an allocator that counts.
+ * Memory planning. A candidate is measured by creating its task, variables, graphs and plans in a context without
+ * memory for variables and arena, through a counting allocator.
  */
 #include "optim/optimizers.h"
 #include "tensor/context.h"
@@ -9,20 +9,18 @@
 #include "train/memory_search.h"
 #include "train/trainer.h"
 
-/*
- * Memory that the allocator does not count: stacks, partly used pages and file buffers; and memory that a control group
- * counts in addition to the process: page tables, 8 bytes per page, and dirty pages of the offload file.
- */
+/* Memory that the allocator does not count: stacks, partly used pages and file buffers. Also memory that a control
+   group counts in addition to the process: page tables, 8 bytes per page, and dirty pages of the offload file. */
 #define EITP__PROCESS_SLACK ((size_t)4 << 20)
 #define EITP__PAGE_TABLES 512
 #define EITP__OFFLOAD_SLACK ((size_t)3 << 20)
 
 /* An allocator that counts bytes. */
 typedef struct eitp__counter {
-    eitp_allocator allocator;    /* does the allocating */
+    eitp_allocator allocator;    /* performs the allocations */
     const eitp_context *context; /* NULL until it is created */
-    size_t now;                  /* allocated */
-    size_t peak;                 /* of allocated memory and the context's arena together */
+    size_t now;                  /* bytes currently allocated */
+    size_t peak;                 /* maximum of allocated memory plus the context's arena */
 } eitp__counter;
 
 static void *eitp__count_allocate(void *user, size_t size, size_t alignment) {
@@ -43,14 +41,14 @@ static void eitp__count_release(void *user, void *memory, size_t size) {
     counter->now -= size;
 }
 
-/* The precision of a candidate: with "auto", compact weights are BF16. */
+/* Returns the precision of a candidate: with "auto", compact weights are BF16. */
 static const char *eitp__candidate_precision(const eitp_fit *fit, eitp_optimizer optimizer) {
     const char *requested = fit->context.precision;
     int is_compact = eitp_optimizer_get(optimizer)->parameters != EITP_PARAMETERS_EXACT;
     return is_compact && requested && !strcmp(requested, "auto") ? "bf16" : requested;
 }
 
-/* Bytes of the logits that the losses of a pass store at a time. */
+/* Returns the bytes of the logits that the losses of a pass store at a time. */
 static size_t eitp__logits_bytes(const eitp_graph *graph) {
     size_t bytes = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
@@ -95,7 +93,7 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     candidate->fits = eitp_fit_admits(fit, candidate);
 }
 
-/* Resident bytes of the process: as the caller gave them, or as they are now. */
+/* Stores the resident bytes of the process: the caller's value, or the current one. */
 static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, eitp_error *error) {
     eitp_memory_info info;
     eitp_status status;
@@ -208,13 +206,13 @@ static eitp_status eitp__fail_budget(const char *what, size_t needed, size_t bud
     char texts[2][32];
     eitp_format_bytes(eitp__round_bytes(needed, 1), texts[0], sizeof texts[0]);
     eitp_format_bytes(eitp__round_bytes(budget, 0), texts[1], sizeof texts[1]);
-    return eitp__fail(
-        error, EITP_ERROR_MEMORY,
-        "%s needs at least %s, which exceeds the budget of %s; raise it, or use a smaller model or shorter sequences",
-        what, texts[0], texts[1]);
+    return eitp__fail(error, EITP_ERROR_MEMORY,
+                      "%s needs at least %s, which exceeds the budget of %s; raise the budget, or use a smaller model "
+                      "or shorter sequences",
+                      what, texts[0], texts[1]);
 }
 
-/* Fails for want of the memory that the smallest candidate needs too much of. */
+/* Fails because the smallest candidate needs more memory than its budget. */
 static eitp_status eitp__fail_fit(const eitp_fit *fit, const eitp_fit_candidate *smallest, eitp_error *error) {
     return fit->device_budget && smallest->device > fit->device_budget
                ? eitp__fail_budget("the run's part in the memory of the device", smallest->device, fit->device_budget,
@@ -222,7 +220,7 @@ static eitp_status eitp__fail_fit(const eitp_fit *fit, const eitp_fit_candidate 
                : eitp__fail_budget("the run", smallest->total, fit->budget, error);
 }
 
-/* The memory that has the arena: a device's own, or that of the process. */
+/* Returns the size of the memory that contains the arena: a device's own, or the process's. */
 static size_t eitp__size_of(const eitp_fit_candidate *candidate) {
     return candidate->device ? candidate->device : candidate->total;
 }
@@ -231,17 +229,18 @@ static size_t eitp__budget_of(const eitp_fit *fit, const eitp_fit_candidate *can
     return candidate->device ? fit->device_budget : fit->budget;
 }
 
-/* The part that every configuration with its optimizer and offloading has. */
+/* Returns the bytes common to every configuration with this optimizer and offloading. */
 static size_t eitp__state_bytes(const eitp_fit_candidate *candidate) {
     return candidate->parameters + candidate->states;
 }
 
-/* The part of a candidate's memory that recomputation cannot reduce. */
+/* Returns the bytes of a candidate that recomputation cannot reduce. */
 static size_t eitp__fixed_bytes(const eitp_fit_candidate *candidate) {
     return eitp__size_of(candidate) - candidate->arena - candidate->workspace;
 }
 
-/* True if the optimizer may be chosen: it runs in the requested precision, and differs there from those before it. */
+/* True if the optimizer may be chosen: it supports the requested precision, and differs in it from the optimizers
+   before it. */
 static int eitp__is_eligible(const eitp_fit *fit, eitp_optimizer optimizer) {
     const char *requested = fit->context.precision;
     int may_be_bf16 = requested && (!strcmp(requested, "auto") || !strcmp(requested, "bf16"));
@@ -251,21 +250,21 @@ static int eitp__is_eligible(const eitp_fit *fit, eitp_optimizer optimizer) {
         return 0;
     if (optimizer == EITP_ADAMW || may_be_bf16)
         return 1;
-    /* In fp32 weights are not rounded, so that adamw8-sr is adamw8. */
+    /* In fp32 weights are not rounded, so adamw8-sr is the same as adamw8. */
     return optimizer != EITP_ADAMW8_SR && (!requested || strcmp(requested, "fp16"));
 }
 
 enum { EITP__OFFLOADS = EITP_OFFLOAD_ALL + 1, EITP__FIDELITIES = EITP_DIFFERENT_ALGORITHM + 1 };
 
-/* The configurations of one length and one place of the variables, of which the fastest that fits is taken. */
+/* A search for the fastest configuration that fits, with one length and one place for the variables. */
 typedef struct eitp__fit_search {
     const eitp_fit *fit;
     int is_hopeless[EITP__OFFLOADS][EITP_OPTIMIZER_COUNT]; /* weights and state alone exceed the budget */
     int64_t length;
     eitp_offload offload;
     int to_memory;           /* offloaded variables are in other memory, not in a file */
-    double floor;            /* seconds that no configuration of the fidelity counts as faster than; 0: unknown */
-    eitp_fit_candidate best; /* best.fits is 0 before one fits */
+    double floor;            /* no configuration of the fidelity counts as faster than this many seconds; 0: unknown */
+    eitp_fit_candidate best; /* best.fits is 0 until one fits */
 } eitp__fit_search;
 
 static void eitp__consider(eitp__fit_search *search, eitp_fit_candidate *candidate, double floor) {
@@ -275,15 +274,13 @@ static void eitp__consider(eitp__fit_search *search, eitp_fit_candidate *candida
         search->best = *candidate;
 }
 
-/* True if nothing that takes this time or more can become the best. */
+/* True if no configuration that takes this time or longer can become the best. */
 static int eitp__is_beaten(const eitp__fit_search *search, double seconds) {
     return search->best.fits && search->best.seconds <= seconds;
 }
 
-/*
- * The numbers of micro-batches per pass to try after one: halves of the trainer's choice, `first`, and then the whole
- * step in one pass, which stores no gradients. 0: no more.
- */
+/* Returns the next number of micro-batches per pass to try: halves of the trainer's choice `first`, and finally the
+   whole step in one pass, which stores no gradients. 0: no more. */
 static int64_t eitp__next_per_pass(const eitp_fit *fit, int64_t first, int64_t per_pass) {
     if (fit->trainer.micro_batches_per_pass || per_pass > first)
         return 0;
@@ -292,10 +289,8 @@ static int64_t eitp__next_per_pass(const eitp_fit *fit, int64_t first, int64_t p
     return first < fit->trainer.grad_accum ? fit->trainer.grad_accum : 0;
 }
 
-/*
- * Measures a configuration that keeps as much as the trainer's plan allows. `first` is the trainer's choice of
- * micro-batches per pass, 0 to have it made. A larger pass that cannot be built has EITP__CANNOT_RUN.
- */
+/* Measures a configuration that stores as much as the trainer's plan allows. `first` is the trainer's choice of
+   micro-batches per pass; 0: not yet chosen. A larger pass that cannot be built has EITP__CANNOT_RUN. */
 static eitp_status eitp__measure_kept(const eitp__fit_search *search, eitp_optimizer optimizer, int64_t first,
                                       int64_t per_pass, eitp_fit_candidate *kept, eitp_error *error) {
     eitp_status status;
@@ -313,7 +308,7 @@ static eitp_status eitp__measure_kept(const eitp__fit_search *search, eitp_optim
     return EITP_OK;
 }
 
-/* Measures the same with a limit of memory for a pass. */
+/* Measures the same configuration with a memory limit for a pass. */
 static eitp_status eitp__measure_limited(const eitp__fit_search *search, const eitp_fit_candidate *kept, size_t memory,
                                          eitp_fit_candidate *limited, eitp_error *error) {
     *limited = *kept;
@@ -322,9 +317,9 @@ static eitp_status eitp__measure_limited(const eitp__fit_search *search, const e
 }
 
 /*
- * Limits of a pass between its least memory and that of a pass that recomputes nothing. They do not depend on the
- * budget, which decides only which of them fit. Recomputed values are chosen greedily, so a lower limit can be faster,
- * but by less than this part: once a limit is slower by it, those below are slower too.
+ * Limits of a pass between its minimum memory and the memory of a pass that recomputes nothing. They do not depend on
+ * the budget, which only decides which of them fit. Recomputed values are chosen greedily, so a lower limit can be
+ * faster, but by less than this fraction: once a limit is slower by it, lower limits are slower too.
  */
 enum { EITP__MEMORY_LEVELS = 16 };
 #define EITP__GREEDY_LOSS 0.1
@@ -352,7 +347,7 @@ static eitp_status eitp__search_levels(eitp__fit_search *search, const eitp_fit_
     return status;
 }
 
-/* Considers one that keeps everything, and if it does not fit those that recompute. */
+/* Considers a configuration that stores everything and, if it does not fit, those that recompute. */
 static eitp_status eitp__search_recompute(eitp__fit_search *search, eitp_fit_candidate *kept, eitp_error *error) {
     const size_t budget = eitp__budget_of(search->fit, kept);
     eitp_fit_candidate least;
@@ -388,8 +383,8 @@ static eitp_status eitp__search_optimizer(eitp__fit_search *search, eitp_optimiz
     return status;
 }
 
-/* True if an optimizer may be used with this offloading. Since a file wears the disk, of any optimizer only compact
-   ones may, where the precision has them. */
+/* True if an optimizer may be used with this offloading. Since a file wears the disk, any_optimizer then allows only
+   compact optimizers if the precision has them. */
 static int eitp__may_offload(const eitp__fit_search *search, eitp_optimizer optimizer) {
     return !search->offload || search->to_memory || !search->fit->any_optimizer || optimizer >= EITP_ADAMW8 ||
            !eitp__is_eligible(search->fit, EITP_ADAMW8);
@@ -412,7 +407,7 @@ static int eitp__offload_is_allowed(const eitp_fit *fit, int is_shortest, eitp_o
     return fit->any_offload ? offload == EITP_OFFLOAD_NONE || is_shortest : offload == fit->context.offload;
 }
 
-/* Finds the best configuration of a length, which is in use. */
+/* Finds the best configuration with a length, which is in use. */
 static eitp_status eitp__search_length(eitp__fit_search *search, int is_shortest, eitp_error *error) {
     const eitp_fit *fit = search->fit;
     eitp_status status = EITP_OK;
@@ -430,7 +425,7 @@ static eitp_status eitp__use_length(const eitp_fit *fit, int64_t length, eitp_er
     return fit->length_count ? fit->use_length(fit->user, length, error) : EITP_OK;
 }
 
-/* Finds the configuration of an optimizer that takes the least memory; keeps *least if that takes less. */
+/* Finds the configuration of an optimizer that uses the least memory. Replaces *least if it uses less. */
 static eitp_status eitp__find_least(const eitp__fit_search *search, eitp_optimizer optimizer, eitp_fit_candidate *least,
                                     eitp_error *error) {
     int64_t first = 0, per_pass = search->fit->trainer.micro_batches_per_pass;
@@ -455,12 +450,12 @@ static eitp_status eitp__find_least(const eitp__fit_search *search, eitp_optimiz
     return status;
 }
 
-/* Finds the configuration of the shortest length, which is in use, that takes the least memory. */
+/* Finds the configuration that uses the least memory with the shortest length, which is in use. */
 static eitp_status eitp__find_smallest(eitp__fit_search *search, eitp_fit_candidate *smallest, eitp_error *error) {
     eitp_status status = EITP_OK;
     memset(smallest, 0, sizeof *smallest);
     for (int i = 0; i < EITP__OFFLOADS * EITP_OPTIMIZER_COUNT && !status; i++) {
-        /* Those that store the least come first, and rule out others. */
+        /* The optimizers that store the least come first, and rule out others. */
         const eitp_optimizer optimizer = (eitp_optimizer)(EITP_OPTIMIZER_COUNT - 1 - i % EITP_OPTIMIZER_COUNT);
         search->offload = (eitp_offload)(EITP_OFFLOAD_ALL - i / EITP_OPTIMIZER_COUNT);
         if (eitp__offload_is_allowed(search->fit, 1, search->offload) && eitp__is_eligible(search->fit, optimizer) &&
@@ -471,8 +466,8 @@ static eitp_status eitp__find_smallest(eitp__fit_search *search, eitp_fit_candid
     return status;
 }
 
-/* Opens a device that has its own memory, for it to stay open between candidates. *context is NULL for others: of those
-   nothing need be known, and they take memory of the process. */
+/* Opens a device that has its own memory, to keep it open between candidates. *context is NULL for other devices, which
+   use the memory of the process and need no measurement. */
 static eitp_status eitp__open_device(const eitp_fit *fit, eitp_context **context, eitp_error *error) {
     eitp_context_config config = fit->context;
     *context = NULL;
@@ -498,7 +493,7 @@ eitp_status eitp_fit_device_memory(const eitp_fit *fit, eitp_device_memory *memo
     return status;
 }
 
-/* Fills in what a search begins with, and keeps a device open for it. */
+/* Initializes a search, and keeps a device open for it. */
 static eitp_status eitp__begin_search(const eitp_fit *fit, eitp_fit *request, eitp__fit_search *search,
                                       eitp_context **device, eitp_error *error) {
     eitp_status status = eitp__optimizer_check(fit->trainer.optimizer_config.optimizer, error);
@@ -509,7 +504,7 @@ static eitp_status eitp__begin_search(const eitp_fit *fit, eitp_fit *request, ei
     search->fit = request;
     search->offload = fit->any_offload ? EITP_OFFLOAD_NONE : fit->context.offload;
     search->to_memory = *device && (*device)->offloaded.backend;
-    /* Read once: what measuring leaves in the C library's heap is available to the run. */
+    /* Read once: memory that measuring leaves in the C library's heap is available to the run. */
     return status ? status : eitp__resident_bytes(fit, &request->process, error);
 }
 
@@ -553,7 +548,8 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
     return status || chosen->fits ? status : eitp__fail_fit(&request, &least, error);
 }
 
-/* The optimizer that stores the least among those of at most this loss of fidelity; the trainer's if it is fixed. */
+/* Returns the optimizer that stores the least among those with at most this loss of fidelity, or the trainer's if it is
+   fixed. */
 static eitp_optimizer eitp__smallest_optimizer(const eitp_fit *fit, eitp_fidelity most) {
     eitp_optimizer found = fit->trainer.optimizer_config.optimizer;
     for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {

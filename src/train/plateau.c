@@ -7,14 +7,14 @@ EITP__PRIVATE void eitp__plateau_init(eitp__plateau *plateau) {
     plateau->evaluated_step = -1;
 }
 
-/* The rate after reductions. One below `final` from the start is not raised. */
+/* Returns the rate after reductions. A rate that is below `final` from the start is not raised. */
 static double eitp__plateau_limit(const eitp_schedule *schedule, double scale) {
     const double reduced = schedule->peak * scale;
     const double limit = reduced > schedule->final ? reduced : schedule->final;
     return limit < schedule->peak ? limit : schedule->peak;
 }
 
-/* Returns 0 if the rate is as low as it gets. */
+/* Reduces the rate. Returns 0 if it is already at its minimum. */
 static int eitp__plateau_reduce(eitp__plateau *plateau, double factor, const eitp_schedule *schedule) {
     const double smallest = 1e-8, scale = plateau->scale * factor;
     if (!(eitp__plateau_limit(schedule, plateau->scale) - eitp__plateau_limit(schedule, scale) > smallest))
@@ -51,7 +51,7 @@ EITP__PRIVATE double eitp__plateau_rate(const eitp__plateau *plateau, const eitp
     double limit;
     if (schedule->kind != EITP_SCHEDULE_PLATEAU)
         return rate;
-    /* A warm-up can only follow a reduction if a resumed run has made it longer. */
+    /* A warm-up can follow a reduction only if a resumed run has extended it. */
     limit = eitp__plateau_limit(schedule, plateau->scale);
     return rate < limit ? rate : limit;
 }

@@ -41,8 +41,9 @@ EITP__PRIVATE eitp_status eitp__probes_build(eitp__probes *probes, const eitp_ta
         first_total += probes->of[i].pass.scalar_count;
     }
     if (!status && first_total > EITP_MAX_STEP_SCALARS)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss terms and metrics of a step are %d, more than %d",
-                            first_total, EITP_MAX_STEP_SCALARS);
+        status =
+            eitp__fail(error, EITP_ERROR_ARGUMENT, "a step has %d loss terms and metrics, more than the limit of %d",
+                       first_total, EITP_MAX_STEP_SCALARS);
     return status;
 }
 

@@ -68,7 +68,7 @@ EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead) {
 
 /* ---- Reading ---- */
 
-/* A worker's job. It never fails, since a worker that fails runs no later job: the error is the step's. */
+/* A worker's job. It never fails, since a worker that fails runs no later job; the step stores the error. */
 static eitp_status eitp__read_coming_step(void *argument, eitp_error *error) {
     eitp__coming_step *coming = (eitp__coming_step *)argument;
     (void)error;
@@ -86,7 +86,7 @@ static eitp__worker *eitp__reader_of(const eitp__read_ahead *ahead, int64_t step
     return ahead->readers->workers[step % ahead->readers->count];
 }
 
-/* Begins to read step `end`. */
+/* Starts reading step `end`. */
 static void eitp__read_ahead_submit(eitp__read_ahead *ahead, const eitp__data_position *start) {
     eitp__coming_step *coming = eitp__coming_step_at(ahead, ahead->end);
     coming->first = eitp__samples_after(coming->config, start, ahead->end);
@@ -97,7 +97,7 @@ static void eitp__read_ahead_submit(eitp__read_ahead *ahead, const eitp__data_po
 /* Waits until a step is read. */
 static eitp_status eitp__read_ahead_await(const eitp__read_ahead *ahead, int64_t step, const eitp__poll *poll,
                                           eitp_error *error) {
-    const int milliseconds = 50; /* between two questions */
+    const int milliseconds = 50; /* between polls */
     const uint64_t job = eitp__coming_step_at(ahead, step)->job;
     while (!eitp__worker_wait_briefly(eitp__reader_of(ahead, step), job, milliseconds)) {
         if (eitp__poll_ask(poll))
@@ -122,7 +122,7 @@ EITP__PRIVATE void eitp__read_ahead_cancel(eitp__read_ahead *ahead) {
     ahead->first = ahead->end;
 }
 
-/* Forgets all steps that are read ahead. */
+/* Discards all steps that were read ahead, and restarts at `step`. */
 static void eitp__read_ahead_restart(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step) {
     eitp__read_ahead_cancel(ahead);
     ahead->readers = readers;

@@ -1,10 +1,9 @@
 /*
- * Reading ahead: worker threads read the samples of coming steps while the training thread computes.
+ * Reading ahead: worker threads read the samples of the next steps while the training thread computes.
  *
- * Step k is read by worker k mod N, into one of that worker's buffers. The training thread takes the steps in order and
- * exchanges its own buffers for theirs, so what a step trains on does not depend on the number of workers. An error is
- * kept with its step, and is reported when that step is taken. Waiting checks the poll. Reads in flight finish
- * and stay queued.
+ * Worker k mod N reads step k into one of its buffers. The training thread takes the steps in order and exchanges its
+ * own buffers for theirs, so the samples of a step do not depend on the number of workers. An error is stored with its
+ * step, and reported when that step is taken. Waiting checks the poll. Reads in flight finish and stay queued.
  */
 #ifndef EITP_READ_AHEAD_H
 #define EITP_READ_AHEAD_H
@@ -23,58 +22,57 @@ typedef struct eitp__readers {
 EITP__PRIVATE eitp_status eitp__readers_create(const eitp_host *host, int64_t count, eitp__readers *readers,
                                                eitp_error *error);
 
-/* Ends the threads. The buffers that they fill must have been released. */
+/* Stops the threads. Release the buffers that they fill first. */
 EITP__PRIVATE void eitp__readers_release(eitp__readers *readers);
 
-/* Resident bytes that a thread takes besides its buffers: the used part of its stack. */
+/* Resident bytes per thread in addition to its buffers: the used part of its stack. */
 #define EITP__READER_BYTES ((size_t)64 << 10)
 
 /* A step that is read ahead. */
 typedef struct eitp__coming_step {
     eitp__step_batches batches;
     const eitp_trainer_config *config;
-    eitp__poll poll;    /* of its worker: whether reading is cancelled */
-    uint64_t first;     /* the run's sample that it begins with */
-    uint64_t job;       /* its worker's number for it */
-    eitp_status status; /* of reading it */
+    eitp__poll poll;    /* cancels its worker's reading */
+    uint64_t first;     /* number in the run of the step's first sample */
+    uint64_t job;       /* the worker's job number */
+    eitp_status status; /* result of reading it */
     eitp_error error;
 } eitp__coming_step;
 
-/* The buffers of the steps that are read ahead: a ring for each worker. */
+/* The buffers of steps that are read ahead: a ring for each worker. */
 typedef struct eitp__read_ahead {
     eitp_host host;
     const eitp__readers *readers;
     eitp__coming_step *steps; /* [capacity]: step k is in steps[k % capacity]; NULL without workers */
-    int64_t capacity;         /* workers times `prefetch`, so that k % capacity always has the same worker */
-    int64_t first, end;       /* steps [first, end) are being read, or have been */
-    int cancelled;            /* workers are to read no further sample; atomic */
+    int64_t capacity;         /* workers times `prefetch`, so that steps with the same k % capacity belong to the same
+                                 worker */
+    int64_t first, end;       /* steps [first, end) are being read, or were read */
+    int cancelled;            /* workers must not read more samples; atomic */
 } eitp__read_ahead;
 
-/*
- * Allocates the buffers of config->data_workers times config->prefetch steps, each as eitp__step_batches_create makes
- * them. The configuration and the pass must outlive them. Reads nothing. Release it after a failure too.
- */
+/* Allocates the buffers of config->data_workers times config->prefetch steps, as eitp__step_batches_create does for
+   each. The configuration and the pass must outlive them. Reads nothing. Release it after a failure too. */
 EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const eitp_pass *pass, int64_t passes,
                                                   const eitp_trainer_config *config, eitp__read_ahead *ahead,
                                                   eitp_error *error);
 
-/* Ends reading after the samples that are being read, and releases the buffers. */
+/* Stops reading after the samples in flight, and releases the buffers. */
 EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead);
 
 /*
- * Exchanges `batches` for those of a step after the start, waiting until they are read, and begins to read those after
- * it. Taking any other step than the one after the last starts again at that step; cancel reading before the start
- * changes. Allocates nothing. EITP_ERROR_INTERRUPTED if the poll says stop: nothing was taken.
+ * Exchanges `batches` for the batches of a step after the start, waiting until they are read, and starts reading the
+ * next ones. Taking any step other than the next one restarts reading at that step. Cancel reading before the start
+ * changes. Allocates nothing. EITP_ERROR_INTERRUPTED if the poll stops it; nothing is taken then.
  */
 EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers,
                                                 const eitp__data_position *start, int64_t step, const eitp__poll *poll,
                                                 eitp__step_batches *batches, eitp_error *error);
 
-/* Waits until nothing is being read. What was read stays. EITP_ERROR_INTERRUPTED if the poll says stop. */
+/* Waits until nothing is being read. Steps that were read stay. EITP_ERROR_INTERRUPTED if the poll stops it. */
 EITP__PRIVATE eitp_status eitp__read_ahead_wait(const eitp__read_ahead *ahead, const eitp__poll *poll,
                                                 eitp_error *error);
 
-/* Ends reading after the samples that are being read, and forgets what was read. */
+/* Stops reading after the samples in flight, and discards what was read. */
 EITP__PRIVATE void eitp__read_ahead_cancel(eitp__read_ahead *ahead);
 
 #endif

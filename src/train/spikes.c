@@ -1,7 +1,7 @@
 #include "train/spikes.h"
 
-/* A spike is above the median by `threshold` deviations, and by `excess` of the median: where values hardly vary, small
-   differences are many deviations. */
+/* Sets the limit: a spike exceeds the median by `threshold` deviations, and by the fraction `excess` of the median.
+   Where values hardly vary, small differences are many deviations. */
 static void eitp__usual_find(eitp__usual *values, double threshold, double excess) {
     const eitp__rolling *last = &values->last;
     double distance;

@@ -39,7 +39,7 @@ EITP__PRIVATE uint64_t eitp__samples_after(const eitp_trainer_config *config, co
     return config->last_sample && start->samples + distance > end ? end : start->samples + distance;
 }
 
-/* The number of steps that samples fill, the last one perhaps in part. */
+/* Returns the number of steps for these samples; the last step may be partial. */
 static int64_t eitp__steps_for(const eitp_trainer_config *config, uint64_t samples) {
     const uint64_t step = eitp__step_samples(config);
     return (int64_t)(samples / step + (samples % step > 0));
@@ -68,7 +68,7 @@ EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const 
     return eitp__sample_index(config->shuffle, config->seed, task->samples[EITP_TRAINING], number);
 }
 
-/* The sample that training reads as its `number`-th, from 0, across all epochs. */
+/* Returns sample number `number`, from 0, of training, across all epochs. */
 static eitp__draw eitp__training_draw(const eitp_trainer_config *config, const eitp_task *task, uint64_t number) {
     eitp__draw draw;
     draw.split = EITP_TRAINING;

@@ -29,7 +29,7 @@ EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
     return layout;
 }
 
-/* The samples of a probe, of micro-batches of a size. */
+/* Returns the number of samples of a probe for this size of micro-batches. */
 static int64_t eitp__step_probe_samples(const eitp__step_plans *plans, int64_t batch_size) {
     const int64_t wanted = plans->objective.config.chaos_samples;
     return wanted < batch_size ? wanted : batch_size;
@@ -42,14 +42,14 @@ static eitp__layout eitp__step_probe_layout(const eitp__step_plans *plans) {
     return layout;
 }
 
-/* True if a step is a single pass that contains the update. Otherwise gradients are stored, which those of probes and
-   of capped regularizers require. */
+/* True if a step is a single pass that contains the update. Otherwise gradients are stored, which probes and capped
+   regularizers require. */
 static int eitp__step_is_one_pass(const eitp__step_plans *plans) {
     return eitp__step_passes(&plans->config) == 1 && !plans->config.keep_gradients &&
            !eitp__probes_train(&plans->probes) && !(plans->objective.config.grad_cap > 0);
 }
 
-/* Where the gradients of regularizers are accumulated. */
+/* Returns the set in which the gradients of regularizers are accumulated. */
 static eitp__gradient_set eitp__step_regularizer_set(const eitp__step_plans *plans) {
     return plans->objective.config.grad_cap > 0 ? EITP__REGULARIZER_GRADIENT : EITP__TASK_GRADIENT;
 }
@@ -62,20 +62,20 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 
 #define EITP__OFFLOADED_PIECE_BYTES ((size_t)4 << 20)
 
-/* The factor of the learning rate for a parameter: layer_lr_decay for each layer above it. */
+/* Returns the factor of the learning rate for a parameter: layer_lr_decay for each layer above it. */
 static double eitp__layer_rate_factor(void *user, const char *parameter) {
     const eitp__step_plans *plans = (const eitp__step_plans *)user;
     return pow(plans->config.layer_lr_decay, (double)eitp__layers_above(plans->task.model, parameter));
 }
 
-/* The optimizer's configuration in a graph. In fp16 the gradients are those of a scaled loss. */
+/* Returns the optimizer's configuration in a graph. In fp16 the gradients are of a scaled loss. */
 static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
     eitp_optimizer_config optimizer = plans->config.optimizer_config;
     int64_t one = 1;
     if (eitp_context_precision(context) == EITP_F16)
         plans->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
-    /* A window of an offloaded variable is as large as a piece, and there are several windows at a time. */
+    /* The window of an offloaded variable is as large as a piece, and several windows exist at a time. */
     if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
         optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
     optimizer.loss_scale = plans->scale;
@@ -89,7 +89,7 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     return optimizer;
 }
 
-/* The optimizer's configuration of a learner, beside that of the model. */
+/* Returns the optimizer's configuration of a learner, with the pieces and loss scale of the model's. */
 static eitp_optimizer_config eitp__learner_config_beside(const eitp_learner_config *learner,
                                                          const eitp_optimizer_config *model) {
     eitp_optimizer_config optimizer = eitp_optimizer_config_default();
@@ -103,13 +103,13 @@ static eitp_optimizer_config eitp__learner_config_beside(const eitp_learner_conf
     return optimizer;
 }
 
-/* The index of a parameter's update: 0 is the model's, 1 that of the first learner. */
+/* Returns the index of a parameter's update: 0 is the model's, 1 the first learner's. */
 static int eitp__step_update_of(void *user, const char *parameter) {
     return 1 + eitp__pass_learner_of((const eitp_pass *)user, parameter);
 }
 
-/* Adds the update of the model and those of learners: after the backward pass of `loss` or, if it is NULL, from
-   accumulated gradients. */
+/* Adds the updates of the model and of learners: after the backward pass of `loss`, or from accumulated gradients if it
+   is NULL. */
 static eitp_status eitp__build_updates(eitp__step_plans *plans, eitp_graph *graph, eitp_tensor *loss,
                                        const eitp_optimizer_config *optimizer, eitp_error *error) {
     eitp_optimizer_config configs[1 + EITP_MAX_LEARNERS];
@@ -131,12 +131,13 @@ static eitp_status eitp__build_updates(eitp__step_plans *plans, eitp_graph *grap
     return status;
 }
 
-/* The loss of a pass with its regularizers. */
+/* Returns the loss of a pass with its regularizers. */
 static eitp_tensor *eitp__whole_loss(const eitp_pass *pass) {
     return pass->regularizers ? eitp_add(pass->loss, pass->regularizers) : pass->loss;
 }
 
-/* The name of a program's own state that the graph of a pass updates: in each pass, and not once a step. */
+/* Returns the name of a program's own state that is updated by the graph of a pass, and so in each pass rather than
+   once a step. */
 static const char *eitp__find_pass_dependent_state(const eitp_graph *graph) {
     for (size_t n = 0; n < graph->node_count; n++) {
         const eitp_tensor *target = graph->nodes[n]->outputs[0]->storage;
@@ -161,12 +162,12 @@ static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, 
 
 /* ---- Penalties ---- */
 
-/* Adds a penalty, or a metric of parameters, to the graph of the update; NULL after an error. */
+/* Adds a penalty, or a metric of parameters, to the graph of the update. Returns NULL after an error. */
 static eitp_tensor *eitp__build_parameter_value(eitp_graph *graph, eitp__scalar *scalar) {
     const int64_t one = 1;
     eitp_tensor *value = scalar->build(scalar->user, graph);
     if (!value || value->graph != graph || value->dtype != EITP_F32 || value->rank != 1 || value->shape[0] != 1) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "'%s': build must return F32 [1] in the graph that it is given",
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "'%s': build must return F32 [1] in the graph passed to it",
                          scalar->name);
         return NULL;
     }
@@ -175,7 +176,8 @@ static eitp_tensor *eitp__build_parameter_value(eitp_graph *graph, eitp__scalar 
     return scalar->weight ? eitp_multiply(value, scalar->weight) : NULL;
 }
 
-/* Adds the penalties and metrics of parameters, and returns the weighted sum of the penalties; NULL: none. */
+/* Adds the penalties and metrics of parameters. Returns the weighted sum of the penalties, or NULL if there are
+   none. */
 static eitp_tensor *eitp__build_penalties(eitp__step_plans *plans, eitp_graph *graph) {
     eitp_tensor *sum = NULL;
     for (int q = 0; q < plans->pass.scalar_count; q++) {
@@ -185,7 +187,7 @@ static eitp_tensor *eitp__build_penalties(eitp__step_plans *plans, eitp_graph *g
     return sum;
 }
 
-/* Adds their values to the totals of the step, and returns the new totals. */
+/* Adds their values to the totals of the step. Returns the new totals. */
 static eitp_tensor *eitp__add_penalty_totals(const eitp__step_plans *plans, eitp_tensor *totals) {
     for (int q = 0; q < plans->pass.scalar_count; q++) {
         if (plans->pass.scalars[q].kind == EITP__PENALTY)
@@ -194,7 +196,7 @@ static eitp_tensor *eitp__add_penalty_totals(const eitp__step_plans *plans, eitp
     return totals;
 }
 
-/* Adds what a step reports of an update to the parts of its result, and returns their number. */
+/* Appends the reported values of an update to the parts of the result. Returns their number. */
 static int eitp__add_update_parts(const eitp_update *update, eitp_tensor **parts) {
     parts[0] = eitp_cast(update->commit, EITP_F64);
     parts[1] = eitp_cast(update->norm, EITP_F64);
@@ -202,7 +204,7 @@ static int eitp__add_update_parts(const eitp_update *update, eitp_tensor **parts
     return 3;
 }
 
-/* Packs the values that a step reports into one output: eitp__step_result. */
+/* Packs the reported values of a step into one output: eitp__step_result. */
 static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *totals, eitp_error *error) {
     const eitp_update *update = &plans->update;
     const int64_t three = 3;
@@ -220,7 +222,7 @@ static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *tota
     return eitp_graph_status(update->norms->graph, error);
 }
 
-/* Adds the gradients of a pass to variables: those of capped regularizers to others than those of the task. */
+/* Adds the gradients of a pass to variables. Capped regularizers use separate variables. */
 static eitp_status eitp__accumulate_pass(eitp__step_plans *plans, eitp_tensor *loss, eitp_error *error) {
     const eitp__gradient_set set = eitp__step_regularizer_set(plans);
     eitp_status status = eitp__accumulate_gradient_terms(set == EITP__TASK_GRADIENT ? loss : plans->pass.loss,
@@ -230,7 +232,7 @@ static eitp_status eitp__accumulate_pass(eitp__step_plans *plans, eitp_tensor *l
     return status;
 }
 
-/* Builds the graphs of probes, whose gradients go to the variables that the pass has created. */
+/* Builds the graphs of probes, whose gradients are added to the variables created by the pass. */
 static eitp_status eitp__build_probes(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_probe_layout(plans);
     const int64_t samples = plans->config.batch_size * plans->config.grad_accum;
@@ -301,7 +303,7 @@ static void eitp__discard_gradients(eitp__step_plans *plans) {
 
 /* ---- Micro-batches per pass ---- */
 
-/* Rows that amortize reading a weight: more of them per pass only cost memory. */
+/* Rows that amortize reading a weight. More rows per pass only cost memory. */
 #define EITP__PASS_ROWS 1024
 
 static size_t eitp__trained_bytes(const eitp_context *context) {
@@ -314,7 +316,7 @@ static size_t eitp__trained_bytes(const eitp_context *context) {
     return elements * sizeof(float);
 }
 
-/* Measures the arena and workspace of a pass, gradients excluded. Nothing is smaller than one micro-batch. */
+/* Measures the arena and workspace of a pass, excluding gradients. A single micro-batch is accepted at any size. */
 static eitp_status eitp__measure_pass(void *user, eitp__run_candidate *candidate, eitp_error *error) {
     eitp__step_plans *plans = (eitp__step_plans *)user;
     eitp_plan_stats stats = EITP__ZERO;
@@ -447,7 +449,7 @@ static void eitp__count_variables(const eitp_context *context, eitp_fit_candidat
     needs->offloaded = offloaded;
 }
 
-/* The arithmetic and seconds of a mean step, of the probes and the norms of terms whose plans exist too. */
+/* Returns the arithmetic and seconds of an average step, including the probes and term norms whose plans exist. */
 static eitp_plan_stats eitp__step_work(const eitp__step_plans *plans, const eitp_plan_stats *pass,
                                        const eitp_plan_stats *update) {
     eitp_plan_stats work = EITP__ZERO;
@@ -474,7 +476,7 @@ EITP__PRIVATE void eitp__step_plans_count(const eitp__step_plans *plans, const e
     needs->file_writes = passes * pass->file_writes + update->file_writes;
 }
 
-/* Estimates a pass. If the plan exceeds its limit, the limit becomes its size, which may change the plan in turn. */
+/* Estimates a pass. If the plan exceeds its limit, the limit is raised to its size, which may change the plan again. */
 static eitp_status eitp__estimate_pass(eitp__step_plans *plans, eitp_plan_stats *pass, eitp_error *error) {
     eitp_plan_config *limit = &plans->config.plan;
     for (int attempt = 1;; attempt++) {

@@ -6,7 +6,7 @@
 
 /* ---- Graphs ---- */
 
-/* The sum of squares of the gradient of a term, F64 [1], with respect to `count` parameters. */
+/* Returns the sum of squares of the gradient of a term, F64 [1], with respect to `count` parameters. */
 static eitp_tensor *eitp__term_squares(eitp_tensor *term, int count, eitp_tensor *const *parameters,
                                        eitp_tensor **gradients, eitp_error *error) {
     const int64_t one = 1;
@@ -20,7 +20,7 @@ static eitp_tensor *eitp__term_squares(eitp_tensor *term, int count, eitp_tensor
     return sum ? sum : eitp_fill(term->graph, EITP_F64, 1, &one, 0);
 }
 
-/* The weighted term; NULL for other scalars. */
+/* Returns the weighted term, or NULL for other scalars. */
 static eitp_tensor *eitp__weighted_term(eitp_pass *pass, eitp__scalar *scalar) {
     const int64_t one = 1;
     if (!scalar->is_term || !eitp__pass_reports(pass, scalar))
@@ -54,7 +54,7 @@ static eitp_status eitp__term_norm_outputs(eitp__term_norm_pass *norms, eitp_ten
     return eitp_graph_status(pass->graph, error);
 }
 
-/* Builds the pass again, as `like` is. */
+/* Builds a copy of the pass `like`. */
 static eitp_status eitp__term_norm_pass_build(eitp__term_norm_pass *norms, const eitp_pass *like, eitp_error *error) {
     const eitp_host host = eitp_context_host(like->task->context);
     eitp_status status =

@@ -2,10 +2,11 @@
 #include "objective/objective_settings.h"
 #include "train/trainer.h"
 
-/* Dynamic loss scaling starts high: it comes down within a few skipped steps. */
+/* Dynamic loss scaling starts high and decreases within a few skipped steps. */
 #define EITP__FIRST_LOSS_SCALE 65536.0
 
-/* Logs what passes of regularizers' own, and norms of terms, cost: their part of the arithmetic of a mean step. */
+/* Logs the cost of separate passes for regularizers and of term norms, as a fraction of the arithmetic of an average
+   step. */
 static void eitp__log_prices(const eitp_trainer *trainer) {
     const eitp__step_plans *plans = &trainer->plans;
     const eitp__term_norms *norms = &plans->term_norms;
@@ -15,16 +16,18 @@ static void eitp__log_prices(const eitp_trainer *trainer) {
     for (int i = 0; i < plans->probes.count; i++) {
         const eitp__probe *probe = &plans->probes.of[i];
         const double flops = eitp_plan_statistics(probe->plan).flops;
-        eitp__log_line(&trainer->host, EITP_LOG_INFO,
-                       "%s has a pass of its own, in one step of %lld: it adds %.2g %% to the arithmetic of training",
-                       eitp__regularizer_name(probe->kind.regularizer), (long long)probe->kind.timing.every,
-                       100 * flops / (double)probe->kind.timing.every / step);
+        eitp__log_line(
+            &trainer->host, EITP_LOG_INFO,
+            "%s takes a separate pass in one of %lld steps, which adds %.2g %% to the arithmetic of training",
+            eitp__regularizer_name(probe->kind.regularizer), (long long)probe->kind.timing.every,
+            100 * flops / (double)probe->kind.timing.every / step);
     }
     eitp__term_norms_count(norms, 1, &all);
     if (norms->count)
-        eitp__log_line(&trainer->host, EITP_LOG_INFO,
-                       "gradient norms of terms, in one step of %lld, add %.2g %% to the arithmetic of training",
-                       (long long)norms_every, 100 * all.flops / (double)norms_every / step);
+        eitp__log_line(
+            &trainer->host, EITP_LOG_INFO,
+            "measuring the gradient norms of terms in one of %lld steps adds %.2g %% to the arithmetic of training",
+            (long long)norms_every, 100 * all.flops / (double)norms_every / step);
 }
 
 eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config, eitp_trainer **trainer,

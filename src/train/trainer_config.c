@@ -14,7 +14,7 @@
 static const eitp_setting eitp__trainer_settings[] = {
     EITP__TRAINER_SETTING(dense_rows, "dense_rows", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, REFUSED, NULL,
                           "no padding between the micro-batches of a pass: slightly faster for odd shapes, but results "
-                          "depend on how many a pass takes"),
+                          "depend on their number per pass"),
     EITP__TRAINER_SETTING(batch_size, "batch_size", INTEGER, 1, 1, 1 << 20, 0, REFUSED, NULL,
                           "sequences per micro-batch"),
     EITP__TRAINER_SETTING(grad_accum, "grad_accum", INTEGER, 4, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches per step"),
@@ -50,16 +50,15 @@ static const eitp_setting eitp__trainer_settings[] = {
                           "steps over which the learning rate rises to its peak"),
     EITP__TRAINER_SETTING(schedule.warmup_from_zero, "warmup_from_zero", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED,
                           NULL,
-                          "start the warm-up at a rate of 0, as transformers does: each of its steps has the rate "
-                          "of the one before"),
+                          "start the warm-up at a rate of 0, as transformers does, which delays its rates by one step"),
     EITP__TRAINER_SETTING(schedule.steps, "schedule_steps", INTEGER, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                           "step at which the schedule ends"),
     EITP__TRAINER_SETTING(last_sample, "last_sample", UNSIGNED, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                           "samples after which training stops; 0: never"),
     EITP__TRAINER_SETTING(save_dtype, "save_dtype", CHOICE, EITP_SAVE_AS_LOADED, 0, EITP_SAVE_F16,
                           EITP_SETTING_OPTIONAL, ACCEPTED, "auto f32 bf16 f16",
-                          "dtype of weights in files, which a resume restores exactly; auto: that of each in the model "
-                          "that they come from, f32 for a new model and for adapters"),
+                          "dtype of weights in files, which a resume restores exactly; auto: as in the model that the "
+                          "run starts from, f32 for a new model and for adapters"),
     EITP__TRAINER_SETTING(max_grad_norm, "max_grad_norm", NUMBER, 0.5, 0, 1e30, 0, LOGGED, NULL,
                           "clip the gradient to this norm; 0: no clipping"),
     EITP__OBJECTIVE_SETTINGS(eitp_trainer_config, objective.),
@@ -70,8 +69,8 @@ static const eitp_setting eitp__trainer_settings[] = {
                           "do not apply a step whose gradient norm is a spike"),
     EITP__TRAINER_SETTING(noise_scale_every, "noise_scale_every", INTEGER, 0, 0, EITP__LARGEST_COUNT,
                           EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
-                          "measure the gradient noise scale every N steps of several passes, at one more read of the "
-                          "gradients; 0: never"),
+                          "measure the gradient noise scale every N steps with several passes, which reads the "
+                          "gradients once more; 0: never"),
     EITP__OPTIMIZER_SETTINGS(eitp_trainer_config, optimizer_config.),
     EITP__TRAINER_SETTING(schedule.peak, "lr", NUMBER, 5e-5, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
     EITP__TRAINER_SETTING(layer_lr_decay, "layer_lr_decay", NUMBER, 1, 0, 1, EITP_SETTING_OPTIONAL | EITP_SETTING_ABOVE,
@@ -114,7 +113,7 @@ EITP__PRIVATE eitp_status eitp__trainer_settings_check(const eitp_trainer_config
     return status;
 }
 
-/* The context must keep parameters in the form that the optimizer updates. */
+/* Checks that the context stores parameters in the form that the optimizer updates. */
 static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, const eitp_context *context,
                                          eitp_error *error) {
     const eitp_optimizer_info *optimizer = eitp_optimizer_get(config->optimizer_config.optimizer);
@@ -124,7 +123,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s does not support fp16; use bf16 or fp32", optimizer->name);
     if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the context keeps 16-bit parameters in another form than %s needs; set "
+                          "the context does not store 16-bit parameters in the form that %s needs; set "
                           "eitp_context_config.parameters to eitp_optimizer_get(optimizer)->parameters",
                           optimizer->name);
     return EITP_OK;
@@ -146,13 +145,13 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
 
 eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
                                            eitp_error *error) {
-    const double limit = 9e15; /* below it a double counts every sample */
+    const double limit = 9e15; /* a double represents every smaller sample count exactly */
     const eitp__data_position start = EITP__ZERO;
     double samples;
     if (!config || !task)
         return eitp__fail_null(error, "eitp_trainer_config_set_epochs", "config and task");
     samples = (double)task->samples[EITP_TRAINING];
-    /* Rounds up, unless only rounding errors put the product above a whole number. */
+    /* Rounds up, unless the product exceeds a whole number only because of rounding errors. */
     samples = ceil(samples * epochs - 1e-9 * samples);
     if (!(epochs > 0) || !(samples <= limit))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,

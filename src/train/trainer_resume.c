@@ -10,7 +10,7 @@
 
 /* ---- Comparing ---- */
 
-/* Adapters must have the same configuration and the same frozen weights. */
+/* Checks that the adapters have the same configuration and the same frozen weights. */
 static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eitp__state *current,
                                           const eitp__state *written, const char *checkpoint, eitp_error *error) {
     if (!eitp__lora_configs_equal(&current->info.lora, &written->info.lora))
@@ -23,7 +23,7 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
     return written->info.lora.rank ? eitp__lora_check_base(trainer->plans.task.model, checkpoint, error) : EITP_OK;
 }
 
-/* True if the trainer has the initial shape of a run that was shrunk later; micro_batches_per_pass may differ. */
+/* True if the trainer has the initial shape of a run that was later shrunk; micro_batches_per_pass may differ. */
 static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__state *written) {
     const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
     const eitp_step_shape *initial = &written->info.initial_shape;
@@ -31,7 +31,7 @@ static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__stat
            mine.batch_size == initial->batch_size && mine.grad_accum == initial->grad_accum;
 }
 
-/* True if a step takes the same samples as the checkpoint's in micro-batches of another size. */
+/* True if a step takes the same samples as in the checkpoint, in micro-batches of another size. */
 static int eitp__splits_otherwise(const eitp_trainer *trainer, const eitp__state *written) {
     const eitp_trainer_config *mine = &trainer->plans.config, *theirs = &written->info.config;
     return mine->batch_size != theirs->batch_size &&
@@ -60,7 +60,7 @@ static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *writ
         (long long)mine.grad_accum, checkpoint, same_bits ? "" : ", but the last bits of results differ");
 }
 
-/* Logs another optimizer, for which weights and moments are converted, precision, or kernels. */
+/* Logs a change of the optimizer, for which weights and moments are converted, of the precision, or of the kernels. */
 static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
                                const eitp_checkpoint_info *theirs, const char *checkpoint) {
     const char *here = eitp_optimizer_get(mine->config.optimizer_config.optimizer)->name;
@@ -78,31 +78,33 @@ static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoin
                        theirs->numerics, mine->numerics, checkpoint);
 }
 
-/* A hash of 0 is unknown. */
+/* True if the hashes differ. A hash of 0 is unknown. */
 static int eitp__data_hashes_differ(const eitp__state *mine, const eitp__state *theirs) {
     return (mine->data_hash[0] || mine->data_hash[1]) && (theirs->data_hash[0] || theirs->data_hash[1]) &&
            (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1]);
 }
 
-/* Compares the number of items, their first position, and a hash, which a message need not show. */
+/* Compares the number of items, their first position, and a hash, which is not shown in messages. */
 static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
                                       const char *checkpoint, eitp_error *error) {
     const char *what_to_do = "use the same data, or start from its weights";
     const char *unit = trainer->plans.task.unit ? trainer->plans.task.unit : "items";
     if (mine->data_count != theirs->data_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s', which had %lld %s, and this run has %lld; %s",
-                          checkpoint, (long long)theirs->data_count, unit, (long long)mine->data_count, what_to_do);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the training data differ from the data of '%s', which had %lld %s, and this run has %lld; %s", checkpoint,
+            (long long)theirs->data_count, unit, (long long)mine->data_count, what_to_do);
     if (mine->data_first != theirs->data_first)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s', which started after %lld %s; those of this run "
-                          "start after %lld; %s",
-                          checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the training data differ from the data of '%s', which started after %lld %s; this run's data "
+            "start after %lld; %s",
+            checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
     if (eitp__data_hashes_differ(mine, theirs) && !trainer->plans.config.accepts_other_data)
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
-            "the training data differ from those of '%s': the same number of %s, but different content; %s", checkpoint,
-            unit, what_to_do);
+            "the training data differ from the data of '%s': the same number of %s, but different content; %s",
+            checkpoint, unit, what_to_do);
     return EITP_OK;
 }
 
@@ -112,20 +114,21 @@ static int eitp__accepts_rows(const eitp_trainer *trainer, const eitp__state *mi
            (uint64_t)mine->data_count == trainer->plans.task.samples[EITP_TRAINING];
 }
 
-/* Logs other data, which the trainer accepts. */
+/* Logs a change of the data that the trainer accepts. */
 static void eitp__log_other_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
                                  const char *checkpoint) {
     const char *unit = trainer->plans.task.unit ? trainer->plans.task.unit : "items";
     if (eitp__data_hashes_differ(mine, theirs))
         eitp__log_line(&trainer->host, EITP_LOG_WARNING,
-                       "the training data differ from those of '%s': the same number of %s, but different content",
+                       "the training data differ from the data of '%s': the same number of %s, but different content",
                        checkpoint, unit);
     if (trainer->plans.task.rows != theirs->info.rows)
         eitp__log_line(&trainer->host, EITP_LOG_WARNING, "block_size changed from %lld to %lld since '%s'",
                        (long long)theirs->info.rows, (long long)trainer->plans.task.rows, checkpoint);
 }
 
-/* With dense rows, or a gradient that depends on it, the number of micro-batches per pass may change results. */
+/* Refuses another number of micro-batches per pass if it may change results: with dense rows, or if a gradient depends
+   on it. */
 static eitp_status eitp__compare_passes(const eitp__step_plans *plans, const eitp_trainer_config *mine,
                                         const eitp_trainer_config *theirs, const char *checkpoint, eitp_error *error) {
     if (mine->micro_batches_per_pass == theirs->micro_batches_per_pass)
@@ -203,15 +206,16 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
  * ---- Loading ----
  *
  * A checkpoint is verified in one of two ways. eitp_trainer_resume compares all files with the manifest before it
- * changes anything, and reads the tensors a second time into the variables. A run, whose trainer has nothing to lose,
- * has compared all but the tensors when it chose the checkpoint: their files are read once, into the variables, and
- * summed on the way. The trainer is torn until the sum of the last file agrees.
+ * changes anything, and then reads the tensors a second time into the variables. A run, whose trainer has no state to
+ * lose, has compared all files except the tensors when it chose the checkpoint. Their files are read only once, into
+ * the variables, and their checksums are computed on the way. The trainer is torn until the checksum of the last file
+ * matches.
  *
- * Tensors that are converted are not read in one piece: their file is read again. Checkpoints of earlier versions have
- * no manifest; the checksums of their tensors are compared first.
+ * Tensors that are converted are not read in one pass, so their file is read again. Checkpoints of earlier versions
+ * have no manifest; the checksums of their tensors are compared first.
  */
 
-/* A checkpoint that is being resumed from. */
+/* The checkpoint being resumed. */
 typedef struct eitp__resumption {
     eitp_trainer *trainer;
     const char *checkpoint;
@@ -220,8 +224,8 @@ typedef struct eitp__resumption {
     eitp__state state;
 } eitp__resumption;
 
-/* Compares what was read of a file with the manifest, and its tensors with the checksum in trainer_state.json, if that
-   has one: it is not negative. */
+/* Compares the contents read from a file with the manifest, and its tensors with the checksum in trainer_state.json if
+   there is one (it is then not negative). */
 static eitp_status eitp__check_sums(eitp__resumption *r, const char *path, const char *name,
                                     const eitp__read_sums *sums, int64_t expected, eitp_error *error) {
     eitp_status status = eitp__manifest_compare(&r->manifest, path, name, &sums->file, error);
@@ -231,8 +235,8 @@ static eitp_status eitp__check_sums(eitp__resumption *r, const char *path, const
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
-/* Reads the adapters, or a file of weights with what the optimizer's file has of them; `given` NULL: the parameters of
-   a task without a model. */
+/* Reads the adapters, or a file of weights and their parts in the optimizer's file. If `given` is NULL, reads the
+   parameters of a task without a model. */
 static eitp_status eitp__resume_weights(eitp__resumption *r, const char *name, const eitp__selection *given,
                                         int64_t expected, eitp__reading reading, eitp_error *error) {
     const eitp_task *task = &r->trainer->plans.task;
@@ -254,7 +258,7 @@ static eitp_status eitp__resume_weights(eitp__resumption *r, const char *name, c
     return status;
 }
 
-/* Reads the weights, or the adapters. The state has the checksum of the first file. */
+/* Reads the weights, or the adapters. The state holds the checksum of the first file. */
 static eitp_status eitp__read_model_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
     const eitp_model *model = r->trainer->plans.task.model;
     const int64_t expected = r->state.model_checksum;
@@ -268,7 +272,7 @@ static eitp_status eitp__read_model_state(eitp__resumption *r, eitp__reading rea
     return status;
 }
 
-/* Reads the parameters that are saved beside the model. */
+/* Reads the parameters that are saved separately from the model. */
 static eitp_status eitp__read_others_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
     const eitp_task *task = &r->trainer->plans.task;
     const eitp__state *state = &r->state;
@@ -328,7 +332,7 @@ static eitp_status eitp__read_variables(eitp__resumption *r, eitp__reading readi
     return status ? status : eitp__read_optimizer_state(r, reading, error);
 }
 
-/* Verifies files of the checkpoint that were not compared yet. */
+/* Verifies files of the checkpoint that were not yet compared. */
 static eitp_status eitp__verify_files(eitp__resumption *r, eitp__verified verified, eitp_error *error) {
     eitp_status status =
         eitp__checkpoint_check(&r->trainer->host, r->checkpoint, &r->head, &r->manifest, verified, error);
@@ -340,7 +344,7 @@ static eitp_status eitp__open_checkpoint(eitp__resumption *r, eitp_error *error)
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
-/* Checks everything that can be checked before anything is changed. */
+/* Performs all checks that are possible before anything is changed. */
 static eitp_status eitp__check_checkpoint(eitp__resumption *r, int is_recovered, eitp_error *error) {
     eitp_status status = eitp__open_checkpoint(r, error);
     if (!status && !is_recovered)
@@ -357,7 +361,7 @@ static eitp_status eitp__check_checkpoint(eitp__resumption *r, int is_recovered,
     return status ? status : eitp__read_variables(r, r->head.has_manifest ? EITP__READ_HEADER : EITP__READ_ALL, error);
 }
 
-/* Loads a checkpoint that was checked. */
+/* Loads a checkpoint after the checks. */
 static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error) {
     eitp_trainer *trainer = r->trainer;
     const eitp__state *state = &r->state;
@@ -376,7 +380,7 @@ static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error)
     trainer->start.samples = (uint64_t)state->info.samples;
     trainer->initial_shape = is_split ? eitp_trainer_shape(trainer) : state->info.initial_shape;
     trainer->skipped = state->skipped;
-    /* In another precision the loss scale is that of its beginning. */
+    /* In another precision, the loss scale restarts at its initial value. */
     if (!strcmp(state->info.precision, eitp_context_precision_name(trainer->plans.task.context))) {
         trainer->loss_scale = state->loss_scale;
         trainer->scale_steps = state->scale_steps;
@@ -388,8 +392,8 @@ static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error)
     return EITP_OK;
 }
 
-/* Loads it in the shape that the run was shrunk to. After a failure the trainer has its own shape again: it may have to
-   resume from a checkpoint of before. */
+/* Loads the checkpoint in the shape that the run was shrunk to. After a failure the trainer has its previous shape
+   again, since it may resume from an earlier checkpoint. */
 static eitp_status eitp__load_shrunk(eitp__resumption *r, eitp_error *error) {
     eitp__step_plans *plans = &r->trainer->plans;
     const eitp_step_shape shape = eitp__step_shape_of(&r->state.info.config);
@@ -431,7 +435,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
 
 EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error) {
-    eitp__resumption *r = (eitp__resumption *)eitp__allocate(&trainer->host, sizeof *r); /* large for a frame */
+    eitp__resumption *r = (eitp__resumption *)eitp__allocate(&trainer->host, sizeof *r); /* too large for a frame */
     eitp_status status;
     if (!r)
         return eitp__fail_memory(error, sizeof *r, "a checkpoint's state");

@@ -1,11 +1,12 @@
 /*
- * Saving: a checkpoint is a model directory with optimizer.safetensors, trainer_state.json and what the task saves. If
- * the model has adapters, they replace the frozen weights. What is trained besides is in parameters.safetensors. The
- * upper plane of weights in 16 bits is in the model directory, the lower one in optimizer.safetensors
- * (io/weight_planes.h).
+ * Saving: a checkpoint is a model directory with optimizer.safetensors, trainer_state.json and the files saved by the
+ * task. If the model has adapters, they replace the frozen weights. Other trained parameters are in
+ * parameters.safetensors. The upper plane of 16-bit weights is in the model directory, the lower plane in
+ * optimizer.safetensors (io/weight_planes.h).
  *
- * A save has two halves. The first takes everything from the trainer: the large files go through a queue, the small
- * ones to the disk. The second makes it a checkpoint. Between them, if the queue has room for all, steps may be made.
+ * A save has two halves. The first copies everything from the trainer: large files go through a queue, small files to
+ * the disk. The second completes the checkpoint. The trainer may make steps in between, if the queue has room for
+ * everything.
  */
 #include "base/convert.h"
 #include "base/files.h"
@@ -18,20 +19,20 @@
 #include "model/transformer_config.h"
 #include "train/trainer_state.h"
 
-/* A checkpoint that is being written. */
+/* A checkpoint being written. */
 struct eitp__save {
     eitp_host host;
     eitp_trainer *trainer;
-    const eitp__save_options *options; /* only while it begins */
+    const eitp__save_options *options; /* valid only in eitp__save_begin */
     eitp__draft draft;
-    eitp__manifest manifest;   /* of the large files, which are summed as they are written */
-    eitp__write_behind *queue; /* of the caller; NULL: each large file is complete when it is written */
-    eitp_save_dtype dtype;     /* of the weights */
+    eitp__manifest manifest;   /* manifest of the large files, whose checksums are computed while they are written */
+    eitp__write_behind *queue; /* the caller's; NULL: each large file is written completely at once */
+    eitp_save_dtype dtype;     /* dtype of the weights */
 };
 
 /* ---- The files ---- */
 
-/* Lists a file that was written. */
+/* Adds a written file to the manifest. */
 static eitp_status eitp__save_list(eitp__save *save, const char *name, const eitp__file_output *output,
                                    eitp_error *error) {
     return eitp__manifest_add(&save->manifest, name, &output->sum, error);
@@ -51,7 +52,7 @@ static eitp_status eitp__save_parts(eitp__save *save, const char *name, const ei
     return status ? status : eitp__save_list(save, name, &output, error);
 }
 
-/* Lists the files of weights that a checkpoint of the task has, unless it has adapters instead. */
+/* Lists the weight files in a checkpoint of the task, unless it has adapters instead. */
 static int eitp__weights_of(const eitp_task *task, eitp__model_file files[EITP__MODEL_FILES]) {
     if (task->model)
         return eitp_model_lora_config(task->model).rank > 0 ? 0 : eitp__model_files(task->model, files);
@@ -60,7 +61,7 @@ static int eitp__weights_of(const eitp_task *task, eitp__model_file files[EITP__
     return 1;
 }
 
-/* Writes the parameters that are saved beside the model, if there are any. */
+/* Writes the parameters that are saved separately from the model, if there are any. */
 static eitp_status eitp__save_others(eitp__save *save, int64_t *others_checksum, eitp_error *error) {
     const eitp_task *task = &save->trainer->plans.task;
     const int has_adapters = eitp_model_lora_config(task->model).rank > 0;
@@ -112,15 +113,16 @@ static eitp_status eitp__save_choose_dtype(eitp__save *save, eitp_error *error) 
                                                &value, error);
         if (status || !name)
             continue;
-        eitp__log_line(&save->host, EITP_LOG_WARNING,
-                       "the checkpoint of step %lld has its weights in f32: f16 cannot represent the value %g of '%s'",
-                       (long long)trainer->step, (double)value, name);
+        eitp__log_line(
+            &save->host, EITP_LOG_WARNING,
+            "the checkpoint of step %lld stores its weights in f32: f16 cannot represent the value %g of '%s'",
+            (long long)trainer->step, (double)value, name);
         save->dtype = EITP_SAVE_F32;
     }
     return status;
 }
 
-/* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
+/* Writes the weights: a model directory or, without an eitp_model, only the parameters. */
 static eitp_status eitp__save_weights(eitp__save *save, uint32_t *checksum, eitp_error *error) {
     const eitp_task *task = &save->trainer->plans.task;
     eitp__model_file files[EITP__MODEL_FILES];
@@ -155,7 +157,7 @@ static eitp_status eitp__save_optimizer(eitp__save *save, uint32_t *checksum, ei
 
 /* ---- The size of a checkpoint ---- */
 
-/* Bytes of a variable in a file: floating-point numbers are written as f32. */
+/* Returns the bytes of a variable in a file, where floating-point numbers are f32. */
 static uint64_t eitp__variable_file_bytes(const eitp_variable *variable) {
     const uint64_t header = 160 + 2 * (uint64_t)strlen(variable->name);
     const uint64_t elements = variable->size / eitp_dtype_size(variable->dtype);
@@ -195,7 +197,7 @@ EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, ui
 
 /* ---- Saving ---- */
 
-/* Writes all files but the manifest. */
+/* Writes all files except the manifest. */
 static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
     const eitp__save_options *options = save->options;
     const eitp_trainer *trainer = save->trainer;
@@ -213,7 +215,7 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
         status = task->save(task->user, directory, error);
     if (!status && options->fill)
         status = options->fill(options->user, directory, error);
-    /* After the program's files, which cannot change these: their sums are known when they are written. */
+    /* Written after the program's files, which then cannot change these. The checksums are computed while writing. */
     if (!status && state.info.lora.rank)
         status = eitp__save_adapters(save, &model_checksum, &state, error);
     else if (!status)
@@ -227,7 +229,7 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
     if (!status)
         status = eitp__state_write(&save->host, eitp_model_config(task->model).architecture, path, &state, error);
     eitp__release_text(&save->host, path);
-    /* So that a repeated save depends on nothing but the copy. */
+    /* A repeated save then depends only on the copy. */
     if (!status && save->queue)
         status = eitp__manifest_add_others(&save->manifest, directory, error);
     return status;
@@ -247,7 +249,8 @@ EITP__PRIVATE eitp_status eitp__save_begin(eitp_trainer *trainer, const char *ou
     eitp_status status = eitp__trainer_check_whole(trainer, error);
     eitp__save *created;
     *save = NULL;
-    /* The task does not save while it reads. A program that stops does not wait for samples that it will not use. */
+    /* The task does not save while it reads. A program that is stopping does not wait for samples that it will not
+       use. */
     if (eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, NULL))
         eitp__read_ahead_cancel(&trainer->plans.ahead);
     if (status)

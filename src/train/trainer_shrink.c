@@ -1,4 +1,4 @@
-/* Shrinking: searches a configuration that uses less memory, and switches to it. */
+/* Shrinking: searches for a configuration that uses less memory, and switches to it. */
 #include "base/log.h"
 #include "tensor/context.h"
 #include "tensor/plan.h"
@@ -13,7 +13,7 @@
 
 typedef struct eitp__shrinking {
     const eitp_trainer *trainer;
-    size_t others; /* arena bytes that plans of the program need */
+    size_t others; /* arena bytes needed by the program's other plans */
     size_t half;   /* half the arena and workspace of a pass */
 } eitp__shrinking;
 
@@ -47,29 +47,27 @@ static eitp_status eitp__estimate_candidate(void *user, eitp__run_candidate *can
 
 /* Halves the micro-batch and keeps the samples per step. */
 static int eitp__smaller_batch(eitp__run_candidate *candidate) {
-    const int64_t batch_size = candidate->batch_size, limit = EITP__MAX_BATCH; /* of grad_accum */
+    const int64_t batch_size = candidate->batch_size, limit = EITP__MAX_BATCH; /* `limit` applies to grad_accum */
     if (batch_size % 2 == 0 && candidate->grad_accum <= limit / 2) {
         candidate->fit.micro_batches_per_pass = 1;
         candidate->batch_size /= 2;
         candidate->grad_accum *= 2;
         return 1;
     }
-    /* Half of an odd number, rounded up: the last pass of a step has fewer. */
+    /* Half of an odd number, rounded up; the last pass of a step has fewer samples. */
     candidate->fit.micro_batches_per_pass = (batch_size + 1) / 2;
     candidate->batch_size = 1;
     candidate->grad_accum *= batch_size;
     return batch_size > 1 && candidate->grad_accum <= limit;
 }
 
-/*
- * Halves the samples per pass, at least once, and on until enough is freed: gradients that move to variables may
- * outweigh the savings until a pass has very few.
- */
+/* Halves the samples per pass, at least once, until enough memory is freed: gradients that move to variables may
+   outweigh the savings until a pass has very few samples. */
 static int eitp__fewer_samples(const eitp__search *search, eitp__run_candidate *candidate) {
     const eitp_trainer_config *now = &((const eitp__shrinking *)search->user)->trainer->plans.config;
     const int64_t per_pass = candidate->fit.micro_batches_per_pass;
     if (per_pass == 1 && now->objective.group == EITP_GROUP_MICRO_BATCH)
-        return 0; /* the statistics of half a micro-batch are others */
+        return 0; /* half a micro-batch has other statistics */
     if (search->best.fit.fits && candidate->batch_size * per_pass < now->batch_size * now->micro_batches_per_pass)
         return 0;
     return per_pass > 1 ? eitp__fewer_per_pass(search, candidate) : eitp__smaller_batch(candidate);
@@ -88,7 +86,7 @@ static size_t eitp__bytes_now(const eitp_trainer *trainer) {
     return eitp_context_variable_bytes(context, EITP_GRADIENT) + eitp__arena_needed(context);
 }
 
-/* The largest plan that is not the trainer's. */
+/* Returns the bytes of the largest plan that is not the trainer's. */
 static size_t eitp__other_plans_bytes(const eitp__step_plans *plans) {
     const eitp_graph *own[4 + 2 * EITP__MAX_PROBES];
     int count = 3;
@@ -102,7 +100,7 @@ static size_t eitp__other_plans_bytes(const eitp__step_plans *plans) {
     return eitp__plans_max_bytes(plans->task.context, own, count);
 }
 
-/* Finds the fastest configuration that frees enough, else the smallest; EITP__CANNOT_RUN if none is smaller. */
+/* Finds the fastest configuration that frees enough, otherwise the smallest. EITP__CANNOT_RUN if none is smaller. */
 static eitp_status eitp__search_smaller(const eitp_trainer *trainer, eitp__run_candidate *found, eitp_error *error) {
     static const eitp__move moves[] = {eitp__fewer_samples, eitp__recompute_half};
     const eitp__step_plans *plans = &trainer->plans;
@@ -135,11 +133,10 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
     eitp_format_bytes(report->bytes_after, after, sizeof after);
     eitp_format_bytes(report->bytes_before, before, sizeof before);
     if (eitp__step_shapes_equal(a, b))
-        eitp__log_line(
-            &trainer->host, EITP_LOG_WARNING,
-            "shrunk after step %lld: arena and gradients take %s instead of %s; %d values are recomputed, and "
-            "results stay bit-identical",
-            (long long)trainer->step, after, before, report->recomputed);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING,
+                       "shrunk after step %lld: arena and gradients take %s instead of %s; %d values are recomputed; "
+                       "results stay bit-identical",
+                       (long long)trainer->step, after, before, report->recomputed);
     else
         eitp__log_line(&trainer->host, EITP_LOG_WARNING,
                        "shrunk after step %lld: arena and gradients take %s instead of %s; batch size %lld, "

@@ -12,7 +12,7 @@ typedef struct eitp__state_field {
 #define EITP__STATE_FIELD(name, kind, member, min, max, difference, before)                                            \
     { EITP__SETTING(eitp__state, , member, name, kind, 0, min, max, 0, difference, NULL, ""), before }
 
-/* Data are compared by eitp__compare_data, hence ACCEPTED here. */
+/* eitp__compare_data compares the data, hence ACCEPTED here. */
 static const eitp__state_field eitp__state_fields[] = {
     EITP__STATE_FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, ACCEPTED, "batch_size"),
     EITP__STATE_FIELD("block_size", INTEGER, info.rows, 1, 1 << 24, REFUSED, "grad_accum"),
@@ -45,7 +45,7 @@ EITP__PRIVATE const void *eitp__state_values(const eitp__state_walk *walk, const
     return walk->is_field ? (const void *)state : (const void *)&state->info.config;
 }
 
-/* What identifies the data, in integers that JSON can hold. */
+/* Gets the identity of the data as integers that JSON can represent. */
 static eitp_status eitp__identify_data(const eitp_task *task, eitp_task_identity *identity, eitp_error *error) {
     eitp_status status = task->identify ? task->identify(task->user, identity, error) : EITP_OK;
     if (!status && (identity->first > INT64_MAX || identity->count > INT64_MAX))
@@ -170,7 +170,7 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_ar
 
 /* ---- Reading ---- */
 
-/* The optimizer with this name, or EITP_OPTIMIZER_COUNT. */
+/* Returns the optimizer with this name, or EITP_OPTIMIZER_COUNT. */
 static eitp_optimizer eitp__optimizer_named(const char *name) {
     int i = 0;
     while (i < EITP_OPTIMIZER_COUNT && strcmp(name, eitp_optimizer_get((eitp_optimizer)i)->name))
@@ -215,7 +215,7 @@ static eitp_status eitp__parse_lora_state(const eitp_json *root, eitp__state *st
     return status ? status : eitp__lora_config_check(lora, error);
 }
 
-/* Earlier checkpoints lack the member: their steps were full, but for the one at the end of the run. */
+/* Checkpoints of earlier versions lack the member: their steps were full, except the last step of the run. */
 static eitp_status eitp__parse_samples(const eitp_json *root, eitp__state *state, eitp_error *error) {
     const eitp__data_position start = EITP__ZERO;
     state->info.samples = (int64_t)eitp__samples_after(&state->info.config, &start, state->info.step);
@@ -280,7 +280,7 @@ static eitp_status eitp__parse_state_values(const eitp_json *root, eitp__state *
     eitp_status status = EITP_OK;
     while (!status && (setting = eitp__state_next(&walk)) != NULL)
         status = eitp__setting_read(setting, root, walk.is_field ? (void *)state : (void *)&state->info.config, error);
-    /* 0 asks the trainer to choose; a saved trainer has chosen. */
+    /* 0 makes the trainer choose; a saved trainer has chosen. */
     if (!status && state->info.config.micro_batches_per_pass < 1)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'micro_batches_per_pass' must be at least 1 (got 0)");
     return status;

@@ -1,4 +1,4 @@
-/* trainer_state.json: a trainer's step, settings, and everything else that its results depend on. */
+/* trainer_state.json: a trainer's step, its settings, and everything else that its results depend on. */
 #ifndef EITP_TRAINER_STATE_H
 #define EITP_TRAINER_STATE_H
 
@@ -26,26 +26,26 @@ typedef struct eitp__state {
     eitp__plateau plateau;
     eitp__noise_scale noise_scale;
     int64_t model_checksum, optimizer_checksum;
-    int64_t base_checksum;   /* of the frozen weights of adapters */
-    int64_t others_checksum; /* of parameters trained in addition to adapters; -1: none */
+    int64_t base_checksum;   /* checksum of the frozen weights under adapters */
+    int64_t others_checksum; /* checksum of parameters trained in addition to adapters; -1: none */
 } eitp__state;
 
-/* The state of a trainer, without checksums. */
+/* Gets the state of a trainer, without checksums. */
 EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__state *state, eitp_error *error);
 
 /* Iterates over the members in the order of the file: fields of the state, and settings. Starts as zeros. */
 typedef struct eitp__state_walk {
     size_t field, setting;
-    int is_field; /* the last member is a field of the state */
+    int is_field; /* the last member is a field of the state, not a setting */
 } eitp__state_walk;
 
-/* The next member; NULL after the last. */
+/* Returns the next member, or NULL after the last. */
 EITP__PRIVATE const eitp_setting *eitp__state_next(eitp__state_walk *walk);
 
-/* The struct that holds the last member. */
+/* Returns the struct that holds the last member. */
 EITP__PRIVATE const void *eitp__state_values(const eitp__state_walk *walk, const eitp__state *state);
 
-/* Writes the state of a model with this architecture, which names the layers with adapters; NULL: GPT-2's. */
+/* Writes the state of a model with this architecture, which names the layers with adapters; NULL: GPT-2. */
 EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_architecture *architecture,
                                             const char *path, const eitp__state *state, eitp_error *error);
 

@@ -4,19 +4,19 @@
 #include "tensor/plan.h"
 #include "train/trainer.h"
 
-/* What a step counts on its way, and its result. */
+/* Counters of a step in progress, and its result. */
 typedef struct eitp__step_state {
     eitp__step_items items;
     double result[EITP__STEP_RESULTS];
-    int64_t first_row; /* of the next pass, within the step */
+    int64_t first_row; /* first row of the next pass within the step */
     double flops;
     eitp__noise_norms noise;
-    double term_norms[EITP_MAX_STEP_SCALARS]; /* of gradients, by place in the totals; negative: not measured */
+    double term_norms[EITP_MAX_STEP_SCALARS]; /* gradient norms, by index in the totals; negative: not measured */
 } eitp__step_state;
 
 /* ---- Times ---- */
 
-/* The clock of a step: when it began, and the context's times then. */
+/* The clock of a step: its start time, and the context's times at the start. */
 typedef struct eitp__step_clock {
     double began;
     double phases[EITP__PHASE_COUNT];
@@ -27,7 +27,7 @@ static void eitp__step_clock_begin(eitp__step_clock *clock, const eitp_trainer *
     clock->began = eitp__clock();
 }
 
-/* Fills in all times but that of the data, which is there. */
+/* Fills in all times except `data`, which is already set. */
 static void eitp__step_clock_end(const eitp__step_clock *clock, const eitp_trainer *trainer, eitp_step_times *times) {
     const double *phases = trainer->plans.task.context->phase_seconds;
     times->total = eitp__clock() - clock->began;
@@ -40,7 +40,7 @@ static void eitp__step_clock_end(const eitp__step_clock *clock, const eitp_train
 
 /* ---- Samples ---- */
 
-/* Announces the samples of the step after this one, which the system may read meanwhile. */
+/* Announces the samples of the next step, which the system may read in the meantime. */
 static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->plans.config;
     const eitp_task *task = &trainer->plans.task;
@@ -50,7 +50,7 @@ static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
         task->prefetch(task->user, EITP_TRAINING, eitp__sample_of(config, task, first + i));
 }
 
-/* Gets the samples of the step: from the workers, or reads them here. */
+/* Gets the samples of the step: from the workers, or by reading them here. */
 static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
     const eitp__poll *poll = &plans->task.context->poll;
@@ -65,7 +65,7 @@ static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     return status;
 }
 
-/* Gets all batches of the step before its first backward pass: a mean over items needs their number. */
+/* Gets all batches of the step before its first backward pass, since a mean over items needs their number. */
 static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
     eitp_status status = eitp__get_batches(trainer, error);
@@ -82,7 +82,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
     return EITP_OK;
 }
 
-/* Writes an input, if the plan has it. */
+/* Writes an input if the plan has it. */
 static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const void *values, size_t size,
                                       eitp_error *error) {
     return input ? eitp_plan_write(plan, input, values, size, error) : EITP_OK;
@@ -94,10 +94,8 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
     return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
 }
 
-/*
- * Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. What
- * has begun is completed: from then on no poll interrupts the step.
- */
+/* Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. From
+   that change on, no poll interrupts the step. */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     const eitp__poll poll = context->poll;
@@ -110,16 +108,14 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     return status;
 }
 
-/* The weight of a term in the step being made. */
+/* Returns the weight of a term in the current step. */
 static double eitp__step_weight(const eitp_trainer *trainer, const eitp__scalar *term) {
     const double weight = eitp__term_weight(term, trainer->step + 1);
     return term->controlled ? weight * trainer->controllers.factors[term->controlled - 1] : weight;
 }
 
-/*
- * Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items. Penalties
- * have theirs in the plan of the update.
- */
+/* Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items. Factors of
+   penalties are in the plan of the update. */
 static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp_pass *pass, eitp_plan *plan,
                                        const eitp__step_items *items, int of_penalties, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -143,7 +139,7 @@ static eitp_status eitp__write_random_key(const eitp_trainer *trainer, eitp_plan
     return eitp__write_values(plan, input, key, sizeof key, error);
 }
 
-/* Writes the keys that a pass has. */
+/* Writes the keys that a pass uses. */
 static eitp_status eitp__write_keys(const eitp_trainer *trainer, const eitp_pass *pass, eitp_plan *plan,
                                     int64_t first_row, int64_t first_sample, eitp_error *error) {
     eitp_status status = eitp__write_random_key(trainer, plan, pass->key, first_row, error);
@@ -153,7 +149,7 @@ static eitp_status eitp__write_keys(const eitp_trainer *trainer, const eitp_pass
     return status ? status : eitp__write_random_key(trainer, plan, pass->probe_key, 0, error);
 }
 
-/* Executes forward and backward of one pass of the step, and the update if it is the only pass. */
+/* Executes the forward and backward pass of one pass of the step, and the update if it is the only pass. */
 static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     eitp__batch *batch = &plans->batches.passes[pass];
@@ -198,7 +194,8 @@ static int eitp__probe_is_due(const eitp_trainer *trainer, const eitp__probe *pr
     return eitp__term_is_due(&probe->kind.timing, trainer->step + 1);
 }
 
-/* Capped gradients of probes are added to variables that the passes of a step may not begin anew. */
+/* Clears the variables for capped gradients: probes add to them, and the passes of the step may not overwrite them
+   first. */
 static eitp_status eitp__clear_capped(eitp_trainer *trainer, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     if (!(plans->objective.config.grad_cap > 0) || !eitp__probes_train(&plans->probes))
@@ -206,7 +203,7 @@ static eitp_status eitp__clear_capped(eitp_trainer *trainer, eitp_error *error) 
     return eitp__clear_gradients(plans->task.context, EITP__REGULARIZER_GRADIENT, error);
 }
 
-/* Executes the probes of the step that have a gradient, which is added to that of the passes; or the others. */
+/* Executes the probes of the step: those with a gradient, which is added to the passes' gradients, or the others. */
 static eitp_status eitp__execute_probes(eitp_trainer *trainer, int train, eitp__step_state *state, eitp_error *error) {
     eitp__probes *probes = &trainer->plans.probes;
     eitp_status status = EITP_OK;
@@ -226,7 +223,7 @@ static int eitp__step_measures_terms(const eitp_trainer *trainer) {
     return every > 0 && (trainer->step + 1) % every == 0;
 }
 
-/* The probe that a pass of norms repeats; NULL: the task's pass. */
+/* Returns the probe that a pass of norms repeats, or NULL for the task's pass. */
 static const eitp__probe *eitp__probe_of(const eitp_trainer *trainer, const eitp_pass *pass) {
     const eitp__probes *probes = &trainer->plans.probes;
     for (int i = 0; i < probes->count; i++) {
@@ -236,7 +233,7 @@ static const eitp__probe *eitp__probe_of(const eitp_trainer *trainer, const eitp
     return NULL;
 }
 
-/* Writes the inputs of a pass of norms: those that the first pass of the step has, or the probe. */
+/* Writes the inputs of a pass of norms: the inputs of the step's first pass, or of the probe. */
 static eitp_status eitp__write_norm_pass(eitp_trainer *trainer, eitp__term_norm_pass *norms, eitp_error *error) {
     eitp__batch *batch = &norms->batch;
     eitp__step_items items = EITP__ZERO;
@@ -252,7 +249,7 @@ static eitp_status eitp__write_norm_pass(eitp_trainer *trainer, eitp__term_norm_
     return status ? status : eitp__write_unique(trainer, norms->plan, norms->pass.unique, error);
 }
 
-/* Sets the gradient norms of the terms that a pass of norms has. */
+/* Sets the gradient norms of the terms in a pass of norms. */
 static eitp_status eitp__measure_norm_pass(eitp_trainer *trainer, eitp__term_norm_pass *norms, eitp__step_state *state,
                                            eitp_error *error) {
     const eitp__probe *probe = eitp__probe_of(trainer, &norms->pass);
@@ -284,7 +281,7 @@ static eitp_status eitp__measure_terms(eitp_trainer *trainer, eitp__step_state *
 
 /* ---- Activations ---- */
 
-/* Executes the first pass, whose activations are watched. */
+/* Executes the first pass and watches its activations. */
 static eitp_status eitp__execute_watched(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     eitp__watcher watcher;
@@ -305,10 +302,8 @@ static int eitp__step_measures_noise(const eitp_trainer *trainer) {
     return every > 0 && (trainer->step + 1) % every == 0;
 }
 
-/*
- * Measures the mean gradient of the first of several passes. The accumulated gradient is that of the step's mean, of
- * which the pass has its part of the samples.
- */
+/* Measures the mean gradient of the first of several passes. The accumulated gradient is of the mean over the whole
+   step, and the pass has only part of its samples. */
 static eitp_status eitp__measure_part(const eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     const int64_t part = plans->batches.passes[0].count;
@@ -338,7 +333,7 @@ static void eitp__report_noise(eitp_trainer *trainer, eitp__step_state *state, e
         eitp__noise_scale_add(&trainer->noise_scale, noise);
         report->noise_scale = eitp__noise_scale_value(&trainer->noise_scale);
         if (report->noise_scale < 0)
-            report->noise_scale_unknown = "so far the mean gradient is lost in the noise: it takes more measurements";
+            report->noise_scale_unknown = "the mean gradient is still lost in the noise; more measurements are needed";
     } else if (noise->part_samples) {
         report->noise_scale_unknown = "the step was not applied";
     } else {
@@ -463,7 +458,7 @@ static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *s
     report->skipped = trainer->skipped;
 }
 
-/* Reports the terms, or else the metrics, of a pass whose totals begin at `first`. */
+/* Reports the terms, or the metrics, of a pass whose totals start at `first`. */
 static void eitp__report_scalars(const eitp_trainer *trainer, const eitp__step_state *state, const eitp_pass *pass,
                                  int first, int are_terms, const eitp__step_items *items, eitp_step_report *report) {
     for (int q = 0; q < pass->scalar_count; q++) {
@@ -507,7 +502,7 @@ static void eitp__report_cap(const eitp_trainer *trainer, const eitp__step_state
     report->regularizer_scale = state->result[EITP__RESULT_REGULARIZER_SCALE];
 }
 
-/* Does all of a step except counting and reporting it. */
+/* Performs a step without counting and reporting it. */
 static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp__step_state state = EITP__ZERO;
     eitp_status status = eitp__trainer_restore_plans(trainer, error);
@@ -581,8 +576,8 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     if (eitp__spikes_end(&trainer->spikes, &result))
         eitp__log_line(
             &trainer->host, EITP_LOG_WARNING,
-            "%d steps in a row were skipped as spikes, up to step %lld: the gradient norm has changed for good, "
-            "and is compared with the coming steps from now on",
+            "%d steps in a row were skipped as spikes, up to step %lld: the gradient norm has changed permanently, "
+            "and its baseline has been reset",
             EITP__SPIKES_IN_A_ROW, (long long)trainer->step);
     *report = result;
     if (trainer->plans.config.after_step)
@@ -595,7 +590,8 @@ eitp_status eitp_trainer_group_norms(const eitp_trainer *trainer, eitp_group_nor
     if (!trainer || !groups || !count)
         return eitp__fail_null(error, "eitp_trainer_group_norms", "trainer, groups and count");
     if (!eitp__step_plans_exist(&trainer->plans))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the norms of the last step are lost: read them after a step");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the norms of the last step are no longer available; read them right after a step");
     return eitp__norm_outputs_read(&trainer->plans.norms, eitp__step_update_plan(&trainer->plans),
                                    trainer->last_loss_scale, groups, capacity, count, error);
 }

@@ -1,4 +1,4 @@
-/* The distinct ids of a step, in the order of their first occurrence: see eitp_pass_unique. */
+/* The distinct ids of a step, in order of first occurrence: see eitp_pass_unique. */
 #ifndef EITP_UNIQUE_IDS_H
 #define EITP_UNIQUE_IDS_H
 

@@ -1,6 +1,7 @@
 /*
- * The CUDA backend on the emulated device: every call of the driver and the compiler fails in turn, parts are missing,
- * the cache is damaged. Run with LD_LIBRARY_PATH set (tests/cuda/on_emulated.sh); without, only what needs no driver.
+ * The CUDA backend on the emulated device: every call of the driver and the compiler fails once, parts are missing, the
+ * cache is damaged. Run with LD_LIBRARY_PATH set (tests/cuda/on_emulated.sh); otherwise only the tests without a driver
+ * run.
  */
 #include "tests/support/trainer_run.h"
 
@@ -45,12 +46,12 @@ static void find_emulated(void) {
     find_hook(products, "emulated_cublaslt_products", &emulated.products);
 }
 
-/* Objects of the emulated libraries that are left. */
+/* Returns the number of objects of the emulated libraries not destroyed. */
 static int count_live(void) {
     return emulated.live() + emulated.compiler_live() + emulated.products_live();
 }
 
-/* The device begins anew with one more environment variable; NULL: with none. */
+/* Restarts the device with one more environment variable, or none if name is NULL. */
 static void restart_with(const char *name, const char *value) {
     static const char *set;
     if (set)
@@ -63,7 +64,8 @@ static void restart_with(const char *name, const char *value) {
 
 /* ---- A plan ---- */
 
-/* y = relu(x) + x, executed `times` times on a device. Returns the first failure; *right: the values are right. */
+/* Computes y = relu(x) + x, executed `times` times on a device. Returns the first failure. Sets *right if the values
+   are right. */
 static eitp_status execute_sum(const char *device, int times, int *right, eitp_error *error) {
     const int64_t shape[] = {3, 70};
     eitp_context_config config = eitp_context_config_default();
@@ -114,7 +116,8 @@ static void a_plan_runs_as_one_graph(void) {
 
 enum { CAPACITY = 26, WIDTH = 8, RESULTS = 16 }; /* blocks of the arena are not aligned to 256 bytes */
 
-/* h = relu(x), y = h w^T, and the sums y^T h and y^T kept over the rows: the program computes h and y, not `kept`. */
+/* h = relu(x), y = h w^T, and the sums y^T h and y^T kept over the rows. The program computes h and y, but not `kept`.
+   */
 typedef struct product_plan {
     eitp_context *context;
     eitp_graph *graph;
@@ -148,7 +151,7 @@ static float product_value(int seed, int i) {
     return (float)((i * 7 + seed * 5) % 23 - 11) / 8;
 }
 
-/* Checks y, and a sum of y times what `factor` gives for its rows. */
+/* Checks y, and a weighted sum of y with weights `factor` for its rows. */
 static int has_right_sums(const float *y, const float *sums, const float *factor, int rows) {
     int right = 1;
     for (int i = 0; i < RESULTS * WIDTH; i++) {
@@ -160,7 +163,7 @@ static int has_right_sums(const float *y, const float *sums, const float *factor
     return right;
 }
 
-/* Executes with some rows of x = values, which are of these rows. */
+/* Executes with a number of rows of x, filled with `values`. */
 static eitp_status execute_rows(product_plan *on, int rows, const float *values, const float *kept, int *right,
                                 eitp_error *error) {
     float w[RESULTS * WIDTH], y[CAPACITY * RESULTS], sums[RESULTS * WIDTH], kept_sums[RESULTS * WIDTH];
@@ -188,7 +191,7 @@ static eitp_status execute_rows(product_plan *on, int rows, const float *values,
     return status;
 }
 
-/* Executes with all rows, where some are infinite, then without these, then with all again. */
+/* Executes with all rows, some of them infinite, then without these, then with all again. */
 static eitp_status execute_products(int *right, eitp_error *error) {
     float values[CAPACITY * WIDTH], infinite[CAPACITY * WIDTH], kept[CAPACITY * WIDTH];
     product_plan on;
@@ -210,8 +213,8 @@ static eitp_status execute_products(int *right, eitp_error *error) {
     return status;
 }
 
-/* Sums over rows leave out those that an execution does not have, and inputs keep theirs. y and the sums of what the
-   program computes are cuBLASLt's. */
+/* Sums over rows exclude the rows absent from an execution, while inputs keep theirs. cuBLASLt computes y and the sum
+   over computed values. */
 static void products_of_cublaslt(void) {
     eitp_error error = EITP__ZERO;
     unsigned long before = emulated.products();
@@ -228,7 +231,7 @@ static void products_of_cublaslt(void) {
     CHECK(count_live() == 0);
 }
 
-/* A product for which cuBLASLt has no algorithm is ours. */
+/* A product for which cuBLASLt has no algorithm uses eitp's kernels. */
 static void products_that_cublaslt_refuses(void) {
     const unsigned long before = emulated.products();
     eitp_error error = EITP__ZERO;
@@ -263,7 +266,7 @@ static void open_without_library(const char *value, eitp_status expected, const 
     eitp__cuda_blas blas;
     eitp_error error = EITP__ZERO;
     memset(&driver, 0, sizeof driver);
-    driver.version = 11000; /* there are no libraries that it could open */
+    driver.version = 11000; /* its libraries do not exist */
     setenv("EITP_CUDA_PRODUCTS", value, 1);
     CHECK(eitp__cuda_blas_open(&blas, &host, &driver, NULL, 90, 0, &error) == expected && !blas.version);
     CHECK_THAT(strstr(error.message, what), "%s", error.message);
@@ -271,7 +274,7 @@ static void open_without_library(const char *value, eitp_status expected, const 
     unsetenv("EITP_CUDA_PRODUCTS");
 }
 
-/* EITP_CUDA_PRODUCTS, and what is said of the choice. */
+/* EITP_CUDA_PRODUCTS, and the log message about the choice. */
 static void products_are_chosen(void) {
     check_names("", "products cuBLASLt 13.1", "-cublaslt.13.1.0-");
     check_names("cublaslt", "products cuBLASLt 13.1", "-all");
@@ -284,7 +287,7 @@ static void products_are_chosen(void) {
 
 /* ---- TF32 ---- */
 
-/* Each element of *y is 4 times the value: the sum of a product with ones. */
+/* Computes 4 times the value as each element of *y: the sum of a product with ones. */
 static eitp_status sum_four(eitp_context *context, float value, float *y, eitp_error *error) {
     static const float ones[] = {1, 1, 1, 1};
     const float values[] = {value, value, value, value};
@@ -312,7 +315,7 @@ static void count_warnings(void *user, eitp_log_level level, const char *message
     *(int *)user += level == EITP_LOG_WARNING && strstr(message, "TF32");
 }
 
-/* Whether a value of 13 bits is rounded to 11, as devices of a capability do where it is allowed. */
+/* Checks whether a value of 13 bits is rounded to 11, as devices with a certain capability do if allowed. */
 static void check_tf32(int is_allowed, const char *capability, int is_rounded) {
     const float value = 1 + 1.0f / 4096;
     eitp_context_config config = eitp_context_config_default();
@@ -379,7 +382,7 @@ static eitp__call product_over_rows(int64_t rows) {
     return call;
 }
 
-/* Gives a call an operand of the shape of y, and an epilogue. */
+/* Adds an operand with the shape of y, and an epilogue, to a call. */
 static eitp__call with_epilogue(eitp__call call, eitp__epilogue epilogue) {
     call.integers[2] = epilogue;
     call.input_count = 4;
@@ -402,7 +405,7 @@ static eitp__call with_before(eitp__call call) {
     return call;
 }
 
-/* The device of a test: its capability, and whether small products are cuBLASLt's. */
+/* True if cuBLASLt takes a call on a device with this capability, and small products too if takes_small. */
 static int takes(int capability, int takes_small, eitp__call call) {
     eitp__cuda_blas blas;
     memset(&blas, 0, sizeof blas);
@@ -427,7 +430,7 @@ static void products_by_size_and_type(void) {
     call.inputs[1].shape[0] = 3;
     call.inputs[0].elements /= 3;
     call.inputs[1].elements *= 3;
-    CHECK(!takes(86, 0, call)); /* as [2, 1] and [1, 3] would be */
+    CHECK(!takes(86, 0, call)); /* shapes [2, 1] and [1, 3] broadcast both ways */
 }
 
 static void products_by_epilogue(void) {
@@ -455,7 +458,7 @@ static void products_by_rows(void) {
     call.inputs[1].row_elements = 0;
     CHECK(!takes(86, 0, call));
     call = product_over_rows(64);
-    call.integers[1] = 1; /* columns of y would vary */
+    call.integers[1] = 1; /* the number of columns of y would vary */
     CHECK(!takes(86, 0, call));
     call = product_over_rows(64);
     call.integers[0] = 0;
@@ -464,7 +467,7 @@ static void products_by_rows(void) {
     CHECK(!eitp__cuda_blas_sums_rows(&call) && takes(86, 0, call));
 }
 
-/* y is the memory of what an epilogue reads only for our kernels. */
+/* Only eitp's kernels can write y over an operand of the epilogue. */
 static void products_by_address(void) {
     enum { M = 5, N = 8, K = 3 };
     static float a[M * K], b[K * N], operand[M * N], y[2][M * N];
@@ -505,7 +508,7 @@ static eitp_status execute_plan(int *right, eitp_error *error) {
 
 static eitp_status (*faulty_execution)(int *right, eitp_error *error) = execute_plan;
 
-/* Executes with the n-th call failing, in what the variable names; returns whether anything failed. */
+/* Executes with the n-th call failing, set through the named variable. Returns whether anything failed. */
 static int execute_with_fault(const char *variable, int n) {
     char number[24];
     eitp_error error = EITP__ZERO;
@@ -520,7 +523,7 @@ static int execute_with_fault(const char *variable, int n) {
     return status != EITP_OK;
 }
 
-/* Calls that only destroy may fail without a report: of the others each failure comes up. */
+/* Calls that only destroy may fail silently. All other failures are reported. */
 static void driver_calls_fail_in_turn(const char *what) {
     eitp_error error = EITP__ZERO;
     int right, count, failures = 0;
@@ -538,7 +541,7 @@ static void every_call_fails_in_turn(void) {
     driver_calls_fail_in_turn("element-wise ops");
 }
 
-/* Those of cuBLASLt that only ask for what the log says may fail too. */
+/* cuBLASLt calls that only query values for the log may fail silently too. */
 static void every_call_fails_in_turn_with_products(void) {
     eitp_error error = EITP__ZERO;
     const unsigned long before = emulated.products_calls();
@@ -575,7 +578,7 @@ static void every_call_of_the_compiler_fails_in_turn(void) {
     restart_with(NULL, NULL);
 }
 
-/* What fails on the device comes up where its result is asked for. */
+/* A failure on the device is reported when its result is requested. */
 static void device_errors_come_up(void) {
     int n = 0;
     do {
@@ -609,9 +612,9 @@ static void refuses(const char *variable, const char *value, const char *device,
 static void devices_that_are_not_there(void) {
     eitp_error error = EITP__ZERO;
     int right;
-    refuses("CUDA_VISIBLE_DEVICES", "", "cuda", "sees no GPU");
-    refuses("EITP_EMULATED_CUDA_DEVICES", "0", "cuda", "sees no GPU");
-    refuses(NULL, NULL, "cuda:1", "there is no GPU 1: 1 is visible");
+    refuses("CUDA_VISIBLE_DEVICES", "", "cuda", "found no GPU");
+    refuses("EITP_EMULATED_CUDA_DEVICES", "0", "cuda", "found no GPU");
+    refuses(NULL, NULL, "cuda:1", "no GPU 1: 1 is visible");
     refuses("EITP_EMULATED_CUDA_CAPABILITY", "7.0", "cuda", "compute capability 7.0; kernels need 7.5");
     restart_with("EITP_EMULATED_CUDA_DEVICES", "2");
     CHECK_THAT(!execute_sum("cuda:1", 1, &right, &error) && right, "%s", error.message);
@@ -626,10 +629,10 @@ static void a_driver_of_an_older_cuda_needs_an_older_compiler(void) {
 
 static void count_unused(void *user, eitp_log_level level, const char *message) {
     (void)level;
-    *(int *)user += strstr(message, "device cuda is not used: ") && message[strlen("device cuda is not used: ")];
+    *(int *)user += strstr(message, "not using device cuda: ") && message[strlen("not using device cuda: ")];
 }
 
-/* Creates a context on "cuda,cpu" with that call failing. Returns 1 if the processor took the place of the GPU. */
+/* Creates a context on "cuda,cpu" with that call failing. Returns 1 if the CPU replaced the GPU. */
 static int takes_its_place(const char *variable, const char *value) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
@@ -669,7 +672,7 @@ static void the_processor_takes_its_place(void) {
 
 /* ---- Rates ---- */
 
-/* Those of an emulated device mean nothing, but that products and loops over memory were executed. */
+/* Rates of an emulated device are meaningless, but they show that products and loops over memory were executed. */
 static void rates_are_measured(void) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
@@ -705,7 +708,7 @@ static int count_files(const char *folder, char *last, size_t size) {
     return (int)count;
 }
 
-/* Kernels are compiled once; what is damaged is compiled again. */
+/* Kernels are compiled once. Damaged entries are compiled again. */
 static void compiled_kernels_are_kept(void) {
     char cache[512], folder[600], file[900], kept[512];
     const char *before = getenv("XDG_CACHE_HOME");
@@ -734,7 +737,7 @@ static void compiled_kernels_are_kept(void) {
     setenv("XDG_CACHE_HOME", kept, 1);
 }
 
-/* Without a place to keep them, they are compiled each time. */
+/* If they cannot be cached, they are compiled each time. */
 static void without_a_cache_folder(void) {
     char kept[512];
     const char *before = getenv("XDG_CACHE_HOME");

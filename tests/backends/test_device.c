@@ -1,4 +1,5 @@
-/* The rules of backends/backend.h, on the test device: what breaks one ends the process, and late errors come up. */
+/* The rules of backends/backend.h, on the test device: breaking a rule ends the process, and late errors are reported.
+   */
 #include "tests/support/trainer_run.h"
 
 #include <signal.h>
@@ -89,7 +90,7 @@ static void keep_the_rules(fixture *f) {
     end(f);
 }
 
-/* True if a process that does this is ended by a signal. */
+/* True if a process that calls `act` is ended by a signal. */
 static int is_ended(void (*act)(fixture *f)) {
     int status = 0;
     pid_t child;
@@ -121,7 +122,7 @@ static void broken_rules_end_the_process(void) {
 
 /* ---- Late errors ---- */
 
-/* `execute` succeeds, and what asks for the result fails, once. */
+/* `execute` succeeds, and the call that requests the result fails, once. */
 static void a_late_error_comes_up_once(void) {
     float values[4];
     fixture f;
@@ -135,14 +136,14 @@ static void a_late_error_comes_up_once(void) {
     end(&f);
 }
 
-/* Whatever is destroyed, the device has finished before. */
+/* An object may be destroyed while it executes: the device finishes first. */
 static void what_executes_may_be_destroyed(void) {
     fixture f;
     REQUIRE(begin(&f));
     end(&f);
 }
 
-/* What cannot fail keeps the error for the next that can. */
+/* A call that cannot fail keeps the error for the next one that can. */
 static void a_late_error_is_kept(void) {
     fixture f;
     setenv("EITP_TEST_DEVICE_FAILS", "1", 1);
@@ -154,7 +155,7 @@ static void a_late_error_is_kept(void) {
     end(&f);
 }
 
-/* Trains two steps with a device whose n-th wait fails; returns 1 if none did. */
+/* Trains two steps on a device whose n-th wait fails. Returns 1 if none did. */
 static int train_with_failure(long n, const char *directory) {
     const eitp_host host = eitp_host_default();
     const variant v = default_variant();
@@ -177,7 +178,7 @@ static int train_with_failure(long n, const char *directory) {
     return is_created && !status;
 }
 
-/* A step never succeeds with what the device did not compute. */
+/* A step never succeeds with values that the device did not compute. */
 static void every_late_error_of_a_step_comes_up(void) {
     char directory[512];
     long failures = 0;

@@ -1,4 +1,4 @@
-/* Which kernel set is chosen on which processor. */
+/* The choice of kernel sets on different processors. */
 #include "tests/support/everything.h"
 
 #include "tests/support/test.h"

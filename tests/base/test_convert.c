@@ -8,7 +8,7 @@
 
 #include "tests/support/faults.h"
 
-/* The value of an f16, by definition. */
+/* The value of an f16 according to the format's definition. */
 static double f16_by_definition(unsigned bits) {
     int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
     double magnitude = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
@@ -62,7 +62,7 @@ static void bf16_rounds_to_nearest_even(void) {
 }
 
 static void nan_stays_nan(void) {
-    /* Both signs, and payloads that fit, that do not fit, and that would carry into the exponent. */
+    /* NaNs with both signs and with payloads that fit, do not fit, or would carry into the exponent. */
     static const uint32_t cases[] = {0x7fc00000, 0xffc00000, 0x7f800001, 0x7fffffff, 0xff812345, 0x7fc02000};
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         float value;
@@ -79,7 +79,7 @@ static void arrays_convert_like_single_values(void) {
     float values[100], back[100];
     unsigned char bytes[801];
     for (size_t i = 0; i < 100; i++)
-        values[i] = eitp__bf16_to_f32((uint16_t)(0x3f80 + i)); /* exact in all of them: 1 to 2, at most 8 bits */
+        values[i] = eitp__bf16_to_f32((uint16_t)(0x3f80 + i)); /* exact in every format: 1 to 2, at most 8 bits */
     for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
         CHECK(eitp__is_floating(dtypes[i]));
         memset(bytes, 0xee, sizeof bytes);
@@ -93,7 +93,7 @@ static void arrays_convert_like_single_values(void) {
     CHECK(!eitp__is_floating(EITP_I32) && !eitp__is_floating(EITP_U8));
 }
 
-/* Bit by bit, from the polynomial. */
+/* Computes the CRC bit by bit from the polynomial. */
 static uint32_t crc32c_by_definition(uint32_t crc, const unsigned char *data, size_t size) {
     crc = ~crc;
     for (size_t i = 0; i < size; i++) {
@@ -143,7 +143,7 @@ static void crc32c_can_be_computed_in_pieces(void) {
     }
 }
 
-/* Sizes at which long runs of bytes are summed side by side. */
+/* Sizes at which long runs of bytes are summed in parallel. */
 static void crc32c_of_long_runs(void) {
     static const size_t sizes[] = {12287, 12288, 12289, 12295, 24575, 24576, 24577, 40003};
     unsigned char *bytes = (unsigned char *)malloc(40011);
@@ -180,7 +180,7 @@ static void sorts_items_of_any_size(void) {
     for (size_t s = 0; s < EITP__COUNT(sizes); s++) {
         for (size_t count = 0; count < 200; count += 7) {
             size_t size = sizes[s], sum = 0, sorted_sum = 0;
-            /* All bytes of an item are equal, so that mixed items are detected. */
+            /* All bytes of an item are equal, so mixed items are detected. */
             for (size_t i = 0; i < count; i++) {
                 unsigned char value = (unsigned char)eitp__random_bits(3, count, 7, i);
                 memset(items + i * size, value, size);

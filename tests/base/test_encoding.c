@@ -1,4 +1,4 @@
-/* Encodings, and what is refused because it is not text in the encoding. */
+/* Text encodings, and files that are refused because they are not text in the encoding. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -20,7 +20,7 @@ static int has(const eitp_error *error, const char *text) {
     return 0;
 }
 
-/* The text of a file of the scratch directory, and how reading it went. */
+/* The text read from a file of the scratch directory, with the error and warnings. */
 typedef struct text_read {
     eitp_text_files_config config;
     eitp_error error;
@@ -54,7 +54,7 @@ static eitp_status read_text(text_read *r, const char *name) {
     return status;
 }
 
-/* Checks a text in an encoding, read in pieces of every small size. */
+/* Checks the decoded text, reading in pieces of every small size. */
 static void check_decoded(const char *encoding, const char *bytes, size_t size, const char *expected) {
     text_read r = EITP__ZERO;
     CHECK(put_bytes("a", bytes, size));
@@ -127,7 +127,7 @@ static void test_invalid_in_encodings(void) {
     scratch_remove(scratch);
 }
 
-/* Checks that reading a text, packing, and a table refuse a file, in the same words. */
+/* Checks that reading text, packing and opening a table refuse a file with the same message. */
 static void check_refused(const char *name, const char *what, const char *command) {
     text_read r = EITP__ZERO;
     const eitp_host host = eitp_host_default();
@@ -204,7 +204,7 @@ static void test_refused_encodings(void) {
     scratch_remove(scratch);
 }
 
-/* A few invalid bytes are replaced, as are more of them in a text that is mostly UTF-8. */
+/* A few invalid bytes are replaced. More are tolerated in a file that is mostly UTF-8. */
 static void test_what_is_not_refused(void) {
     text_read r = EITP__ZERO;
     REQUIRE(scratch_make(scratch));
@@ -216,12 +216,12 @@ static void test_what_is_not_refused(void) {
     CHECK(PUT("a", "PK is not an archive, BZh neither") && read_text(&r, "a") == EITP_OK);
     static char text[65536 + 10];
     memset(text, 'x', sizeof text);
-    memcpy(text + 65534, MIXED, 9); /* a character across the end of what is looked at */
+    memcpy(text + 65534, MIXED, 9); /* a character across the end of the inspected bytes */
     CHECK(put_bytes("a", text, sizeof text) && read_text(&r, "a") == EITP_OK && !r.log[0]);
     scratch_remove(scratch);
 }
 
-/* Rows of tables are documents; the column is the text. */
+/* The rows of a table are documents. Their text is in one column. */
 static void test_text_of_tables(void) {
     text_read r = EITP__ZERO;
     REQUIRE(scratch_make(scratch));

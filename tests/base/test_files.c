@@ -113,7 +113,7 @@ static void open_modes_keep_or_empty_files(void) {
     REQUIRE_OK(eitp__file_close(&file, &error), error);
 }
 
-/* Another user may have put a link, or a file of theirs, where a temporary file is to be. */
+/* Another user may have put a link or a file where a temporary file will be created. */
 static void a_new_file_is_never_one_that_was_there(void) {
     static const char *const ways[] = {"link", "dangling link", "other name"};
     const eitp_host host = eitp_host_default();
@@ -188,7 +188,7 @@ static void reads_whole_files_up_to_a_limit(void) {
     faults_end(&f);
 }
 
-/* A table whose `size` is too small, as for the files of /proc. */
+/* A file table whose `size` returns too small a value, as for files in /proc. */
 static int size_of_nothing(void *user, void *file, uint64_t *size) {
     (void)user;
     (void)file;
@@ -209,7 +209,7 @@ static void reads_files_of_unknown_size(void) {
     eitp__buffer_release(&buffer);
 }
 
-/* Tables that break their contract. */
+/* File tables that break their contract. */
 static int transfer_too_much(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
     (void)user, (void)file, (void)offset, (void)data;
     *done = size + 1;
@@ -276,7 +276,7 @@ static void messages_say_what_to_do(void) {
     }
 }
 
-/* All kinds of calls on a directory "names", which is gone afterwards. */
+/* Makes all kinds of calls on a directory "names", which is removed at the end. */
 static eitp_status use_files(const eitp_host *host, eitp_error *error) {
     eitp__buffer buffer;
     size_t count;
@@ -301,12 +301,12 @@ static eitp_status use_files(const eitp_host *host, eitp_error *error) {
     return status ? status : eitp__remove_tree(host, in("names"), error);
 }
 
-/* A call that fails a few times is repeated where that helps, and nothing else is. */
+/* A call that fails a few times is retried only for errors that may pass. */
 static void what_passes_is_repeated(void) {
     static const struct {
         int code, times;
-        double seconds;      /* that are waited if all of them are repeated */
-        const char *repeats; /* the functions that are; "*" all but close */
+        double seconds;      /* total wait if every failure is retried */
+        const char *repeats; /* the functions that are retried; "*": all except close */
     } cases[] = {
         {EINTR, 20, 0, "*"},   {EAGAIN, 5, 0.31, "open size resize read write info make_directory rename remove list"},
         {EAGAIN, 6, 0.31, ""}, {EIO, 5, 0.31, "read write"},
@@ -326,7 +326,7 @@ static void what_passes_is_repeated(void) {
             status = use_files(&f.host, &error);
             more = faults_end(&f);
             where = more ? strstr(cases[i].repeats, f.failed_call) : "";
-            /* "size" is also the end of "resize", which is repeated alike. */
+            /* "size" is also the end of "resize", which is retried too. */
             where = where || !strcmp(cases[i].repeats, "*") ? f.failed_call : NULL;
             if (!more || !strcmp(f.failed_call, "close")) {
                 eitp__remove_tree(&f.real, in("names"), NULL);
@@ -344,7 +344,7 @@ static void what_passes_is_repeated(void) {
     }
 }
 
-/* A table that is always interrupted does not stop the process. */
+/* A file table that is always interrupted does not hang the process. */
 static void endless_interruptions_end(void) {
     faults f;
     eitp_error error;
@@ -364,7 +364,7 @@ static void the_space_of_a_disk_is_known(void) {
     CHECK(free_bytes == UINT64_MAX && largest == UINT64_MAX);
 }
 
-/* /proc/self/mem is a regular file without a size, and cannot be read at its beginning. */
+/* /proc/self/mem is a regular file without a size, and its start cannot be read. */
 static void a_file_without_content_is_an_argument_error(void) {
     const eitp_host host = eitp_host_default();
     eitp__buffer buffer;
@@ -385,7 +385,7 @@ static void replacing_is_atomic(void) {
     faults f;
     eitp_error error;
     int stays, more, failed = 0, replaced = 0;
-    /* First the call fails and the process continues, then all later calls fail too, as if the process ended there. */
+    /* First the call fails and the process continues. Then all later calls fail too, as if the process ended there. */
     for (stays = 0; stays < 2; stays++) {
         for (long n = 1;; n++) {
             eitp_status status;
@@ -550,7 +550,7 @@ static void a_directory_is_locked_once(void) {
     CHECK(files.lock(files.user, in("missing"), &lock) == ENOENT);
 }
 
-/* A descriptor of the directory; with its lock, or without. */
+/* Opens the directory, with or without its lock. Returns the descriptor. */
 static int open_directory(int locks) {
     int descriptor = open(directory, O_RDONLY);
     CHECK(descriptor > 2);
@@ -585,7 +585,7 @@ static void an_inherited_lock_lets_in(void) {
     unsetenv("EITP_LOCK_FD");
 }
 
-/* The variable alone lets nobody in, nor does a descriptor that was opened apart from that of the lock. */
+/* Neither the variable alone nor a separately opened descriptor grants the lock. */
 static void a_lock_that_was_not_inherited_keeps_out(void) {
     const int held = open_directory(1), opened = open_directory(0), other = open("/", O_RDONLY);
     char text[6][32];
@@ -604,7 +604,7 @@ static void a_lock_that_was_not_inherited_keeps_out(void) {
     unsetenv("EITP_LOCK_FD");
 }
 
-/* Sizes have the unit that fits them. */
+/* Sizes are printed in a unit that fits them. */
 static void sizes_have_a_unit_that_fits(void) {
     static const struct {
         uint64_t bytes;

@@ -84,7 +84,7 @@ static void resolves_escapes(void) {
 static void refuses_invalid_json(void) {
     static const struct {
         const char *text;
-        const char *message; /* a part of it */
+        const char *message; /* a part of the message */
     } cases[] = {
         {"", "line 1, column 1: expected a value, found the end of the text"},
         {" \n ", "line 2, column 2: expected a value"},
@@ -152,7 +152,7 @@ static void refuses_invalid_json(void) {
     CHECK(!parse("[", NULL));
 }
 
-/* Every proper prefix of a text is an error, and none is read past its end. */
+/* Every proper prefix of a document is an error and is never read past its end. */
 static void refuses_every_prefix(void) {
     static const char text[] =
         "{\"a\\u00e9\": [1.5e-3, -0, true, null], \"\xf0\x9f\x98\x80\": {\"\\ud83d\\ude00\": false}}";
@@ -223,7 +223,7 @@ static double number_of(const char *text) {
     return number;
 }
 
-/* Compared with strtod of the C library. */
+/* Compares with strtod of the C library. */
 static void numbers_are_the_nearest_doubles(void) {
     static const char *const cases[] = {
         "0.1",
@@ -262,7 +262,7 @@ static void numbers_are_the_nearest_doubles(void) {
     }
 }
 
-/* 1 + 2^-53 is halfway between two doubles: a digit thousands of places later decides. */
+/* 1 + 2^-53 is halfway between two doubles. A digit thousands of places later decides the rounding. */
 static void distant_digits_decide(void) {
     static const char halfway[] = "1.00000000000000011102230246251565404236316680908203125";
     static char text[5000];
@@ -274,7 +274,7 @@ static void distant_digits_decide(void) {
     CHECK(number_of(text) == 1.0);
     text[length + 3999] = '1';
     CHECK(number_of(text) == 1.0 + DBL_EPSILON);
-    /* The same with digits before the point and a negative exponent. */
+    /* The same with digits before the decimal point and a negative exponent. */
     memset(text, 0, sizeof text);
     snprintf(text, sizeof text, "1%s", halfway + 2);
     length = strlen(text);
@@ -294,7 +294,7 @@ static void the_locale_does_not_matter(void) {
     const char *found = NULL;
     for (size_t i = 0; i < EITP__COUNT(names) && !found; i++)
         found = setlocale(LC_NUMERIC, names[i]);
-    if (!found || strcmp(localeconv()->decimal_point, ",")) { /* musl has every name and no commas */
+    if (!found || strcmp(localeconv()->decimal_point, ",")) { /* musl has every locale, but no decimal commas */
         setlocale(LC_NUMERIC, "C");
         printf("SKIPPED the_locale_does_not_matter: no locale with a decimal comma\n");
         return;
@@ -307,7 +307,7 @@ static void the_locale_does_not_matter(void) {
     eitp__buffer_release(&buffer);
 }
 
-/* {"0": 0, "1": 0, ...}, with the name `again` repeated at the end unless it is negative. */
+/* Writes {"0": 0, "1": 0, ...}. The name `again` is repeated at the end unless it is negative. */
 static void write_names(eitp__buffer *buffer, int count, int again) {
     eitp__buffer_clear(buffer);
     for (int i = 0; i < count; i++)
@@ -318,7 +318,7 @@ static void write_names(eitp__buffer *buffer, int count, int again) {
 }
 
 static void duplicate_names_are_refused(void) {
-    static const int counts[] = {2, 8, 9, 100, 200000}; /* comparing all pairs of the last one would take forever */
+    static const int counts[] = {2, 8, 9, 100, 200000}; /* comparing all pairs of the last one would take too long */
     const eitp_host host = eitp_host_default();
     eitp__buffer buffer;
     eitp_error error;
@@ -538,7 +538,7 @@ static void writes_values_that_read_back(void) {
     eitp__buffer_release(&buffer);
 }
 
-/* A text that is a number and nothing else. */
+/* Parses a string that is a number and nothing else. */
 static void reads_one_number(void) {
     static const struct {
         const char *text;

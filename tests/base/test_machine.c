@@ -7,7 +7,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* The memory info of a machine with these files. */
+/* Returns the memory info of a machine with these files. */
 static eitp_memory_info read_prepared(const prepared *files) {
     eitp_memory_info info;
     eitp_error error;
@@ -39,7 +39,7 @@ static eitp_memory_info read_prepared(const prepared *files) {
 #define END                                                                                                            \
     { NULL, NULL }
 
-/* As with systemd: version 2 only, the process two groups deep. */
+/* As with systemd: version 2 only, and the process is two groups deep. */
 #define V2_CGROUP                                                                                                      \
     { "/proc/self/cgroup", "0::/user.slice/job\n" }
 #define V2_MOUNT                                                                                                       \
@@ -60,7 +60,7 @@ static void without_limits_the_machine_is_the_bound(void) {
     CHECK_BYTES(info.peak, 20 * MIB);
     CHECK_BYTES(info.cgroup_limit, 0);
     CHECK_BYTES(info.cgroup_used, 0);
-    /* Memory of the process is not available, but usable by it. */
+    /* The process's own memory is not available, but the process can use it. */
     CHECK_BYTES(info.usable, 6154 * MIB);
     CHECK_SOURCE(info, "MemAvailable");
 }
@@ -102,7 +102,7 @@ static void v2_without_limits(void) {
     CHECK_SOURCE(info, "MemAvailable");
 }
 
-/* Files below the root stand for those of /proc, and for those of the control groups that they name. */
+/* Files below the root replace those in /proc and those of the control groups that they name. */
 static void a_root_stands_for_the_machine(void) {
     static const prepared files[] = {{"/made/up/proc/meminfo", "MemTotal: 4194304 kB\nMemAvailable: 1048576 kB\n"},
                                      {"/made/up/sys/fs/cgroup/user.slice/job/memory.max", "536870912\n"},
@@ -142,7 +142,7 @@ static void v2_throttling_is_a_limit(void) {
     CHECK_BYTES(info.usable, 502 * MIB);
 }
 
-/* A larger limit can leave less if other processes use most of it. */
+/* A larger limit can leave less memory if other processes use most of it. */
 static void the_group_that_leaves_least_counts(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
@@ -182,7 +182,7 @@ static void a_limit_below_the_use_leaves_the_resident_memory(void) {
                                      V2_MOUNT,
                                      {"/sys/fs/cgroup/user.slice/job/memory.max", "104857600\n"},
                                      {"/sys/fs/cgroup/user.slice/job/memory.current", "209715200\n"},
-                                     /* More page cache than memory in use: values change while they are read. */
+                                     /* More page cache than memory in use: values change between reads. */
                                      {"/sys/fs/cgroup/user.slice/memory.max", "5242880\n"},
                                      {"/sys/fs/cgroup/user.slice/memory.current", "1000\n"},
                                      {"/sys/fs/cgroup/user.slice/memory.stat", "inactive_file 2000\n"},
@@ -206,7 +206,7 @@ static void a_limit_below_the_use_leaves_the_resident_memory(void) {
     CHECK_BYTES(info.usable, 10 * MIB);
     CHECK_SOURCE(info, "cgroup");
     CHECK(eitp_memory_budget_default(&info) > 0);
-    /* Known, so not 0. */
+    /* The value is known, so it is not 0. */
     info = read_prepared(nothing);
     CHECK_BYTES(info.usable, 1);
     CHECK_SOURCE(info, "cgroup");
@@ -257,7 +257,7 @@ static void v1_reports_a_number_for_no_limit(void) {
     CHECK_SOURCE(info, "MemAvailable");
 }
 
-/* Both are mounted; version 1 has the memory controller. */
+/* Both versions are mounted. Version 1 has the memory controller. */
 static void hybrid_reads_both(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
@@ -285,7 +285,7 @@ static void hybrid_reads_both(void) {
     }
 
 static void containers_map_the_path(void) {
-    /* The container's cgroup is mounted, the path is that of the host. */
+    /* The container's cgroup is mounted, but the path is the host's. */
     static const prepared own[] = {
         STATUS,
         {"/proc/self/cgroup", "0::/docker/abc/inner\n"},
@@ -293,7 +293,7 @@ static void containers_map_the_path(void) {
         LIMIT_AT("/sys/fs/cgroup/docker/abc/inner", "1048576\n"),
         LIMIT_AT("/sys/fs/cgroup/inner", "536870912\n"),
         END};
-    /* The path is outside the container's namespace or differs: the mounted cgroup counts. */
+    /* The path is outside the container's namespace or differs, so the mounted cgroup is used. */
     static const prepared outside[] = {STATUS,
                                        {"/proc/self/cgroup", "0::/../sibling\n"},
                                        {"/proc/self/mountinfo", "30 22 0:26 / /cg rw - cgroup2 cgroup rw\n"},
@@ -313,7 +313,7 @@ static void containers_map_the_path(void) {
                                       {"/proc/self/mountinfo", "30 22 0:26 / /cg rw - cgroup2 cgroup rw\n"},
                                       LIMIT_AT("/cg", "536870912\n"),
                                       END};
-    /* Of several mounts, the one with the process's cgroup; a mount point with a space. */
+    /* Of several mounts, the one with the process's cgroup is used. One mount point contains a space. */
     static const prepared several[] = {STATUS,
                                        {"/proc/self/cgroup", "0::/a/b\n"},
                                        {"/proc/self/mountinfo",
@@ -452,7 +452,7 @@ static void malformed_values_are_unknown(void) {
     enum { PATHS = sizeof paths / sizeof paths[0], TEXTS = sizeof texts / sizeof texts[0] };
     prepared files[PATHS + 1];
     memset(files, 0, sizeof files);
-    /* Every text in every file, combined with every text in /proc/self/cgroup and mountinfo. */
+    /* Every string in every file, combined with every string in /proc/self/cgroup and mountinfo. */
     for (size_t i = 0; i < TEXTS * TEXTS * TEXTS; i++) {
         for (size_t p = 0; p < PATHS; p++) {
             files[p].path = paths[p];
@@ -466,7 +466,7 @@ static void malformed_values_are_unknown(void) {
     }
 }
 
-/* Otherwise files of the current directory would be read. */
+/* Without this, files in the current directory would be read. */
 static void a_mount_without_a_point_is_ignored(void) {
     static const prepared files[] = {{"/proc/self/cgroup", "0::/\n1:memory:/\n"},
                                      {"/proc/self/mountinfo", "1 2 3 / here rw - cgroup2 cgroup rw\n"
@@ -499,7 +499,7 @@ static void long_paths_are_ignored(void) {
     free(text);
 }
 
-/* Reads the memory info under a limit of the process, and restores the limit. */
+/* Reads the memory info under a limit of the process, then restores the limit. */
 static eitp_memory_info read_limited(const prepared *files, rlim_t data, rlim_t all) {
     struct rlimit old_data, old_all, new_data, new_all;
     eitp_memory_info info;
@@ -514,7 +514,7 @@ static eitp_memory_info read_limited(const prepared *files, rlim_t data, rlim_t 
     return info;
 }
 
-/* The limits are larger than the address space of the sanitizers; the process has more data than that. */
+/* The limits and the process's data are larger than the address space that sanitizers use. */
 static void limits_of_the_process_are_bounds(void) {
     static const prepared files[] = {
         {"/proc/self/status", "VmSize:\t 103079215104 kB\nVmRSS:\t 10240 kB\nVmData:\t 51539607552 kB\n"}, END};
@@ -523,7 +523,7 @@ static void limits_of_the_process_are_bounds(void) {
     eitp_memory_info info;
     REQUIRE(!getrlimit(RLIMIT_DATA, &data) && !getrlimit(RLIMIT_AS, &all));
     if (data.rlim_cur != RLIM_INFINITY || all.rlim_cur != RLIM_INFINITY) {
-        printf("SKIPPED limits of the process: it has some already\n");
+        printf("SKIPPED limits of the process: some are already set\n");
         return;
     }
     info = read_prepared(files);
@@ -619,7 +619,8 @@ static void the_budget_leaves_a_margin(void) {
     CHECK(budget_of(UINT64_MAX) > UINT64_MAX / 100 * 94);
 }
 
-/* `left` is the lowest of all bounds, page cache counted as free; short means less than half the margin. */
+/* `left` is the minimum over all bounds and counts page cache as free. Memory is short if less than half the margin
+   is left. */
 static void memory_is_short_by_the_lowest_bound(void) {
     static const prepared machine[] = {STATUS, MEMINFO, END};
     static const prepared v2[] = {

@@ -1,7 +1,7 @@
 /*
- * GPUs as the driver's management library shows them: with the emulated one, whose figures are chosen here and every
- * call of which fails in turn. Run with LD_LIBRARY_PATH set (tests/cuda/on_emulated.sh); without, only what needs no
- * library.
+ * GPU figures as read from the driver's management library. The library is emulated: the tests choose its figures and
+ * make each of its calls fail once. Run with LD_LIBRARY_PATH set (tests/cuda/on_emulated.sh). Without it, only the
+ * tests that need no library run.
  */
 #include "tests/support/everything.h"
 
@@ -13,7 +13,7 @@
 
 enum { CAPACITY = 4 };
 
-/* The emulated library, or NULL, and its driver. */
+/* The emulated library, or NULL, and the emulated driver. */
 static struct {
     int (*live)(void);
     unsigned long (*calls)(void);
@@ -35,7 +35,7 @@ static void find_emulated(void) {
     find_hook(driver, "emulated_cuda_restart", &emulated.restart_driver);
 }
 
-/* Sets the figures of the devices: lines of "name value". */
+/* Sets the figures of the devices. Each line is "name value". */
 static int set_figures(const char *lines) {
     char path[600];
     FILE *file;
@@ -45,13 +45,13 @@ static int set_figures(const char *lines) {
     return file && fputs(lines, file) >= 0 && !fclose(file);
 }
 
-/* The library begins anew with these figures. */
+/* Restarts the library with these figures. */
 static int begin_devices(const char *lines) {
     emulated.restart();
     return set_figures(lines);
 }
 
-/* Reads all GPUs with one more environment variable. */
+/* Reads all GPUs with one environment variable set. */
 static void read_with(const char *name, const char *value, eitp_gpu *gpus, size_t *count) {
     setenv(name, value, 1);
     emulated.restart();
@@ -60,7 +60,7 @@ static void read_with(const char *name, const char *value, eitp_gpu *gpus, size_
     emulated.restart();
 }
 
-/* A number that is known, and one that may be. */
+/* is: the value is known. may_be: it may also be unknown. */
 static int is(double value, double expected) {
     return fabs(value - expected) <= 1e-9 * fabs(expected);
 }
@@ -127,11 +127,11 @@ static void every_figure_is_read(void) {
     CHECK(emulated.live() == 0);
 }
 
-/* What a device does not support is unknown, and everything else is known. */
+/* Figures that a device does not support are unknown. All others are known. */
 static void what_is_not_supported_is_unknown(void) {
     static const struct {
         const char *figure;
-        size_t members[3]; /* of eitp_gpu, that are then unknown; 0: none */
+        size_t members[3]; /* members of eitp_gpu that are then unknown; 0: none */
     } cases[] = {
         {"used", {offsetof(eitp_gpu, memory_total), offsetof(eitp_gpu, memory_used), offsetof(eitp_gpu, memory_free)}},
         {"process", {offsetof(eitp_gpu, process_memory), 0, 0}},
@@ -193,7 +193,7 @@ static void lowered_clocks_have_a_cause(void) {
 
 /* ---- Failures ---- */
 
-/* A figure whose call has failed is unknown; the others are right. */
+/* A figure is unknown if its call failed. All others are correct. */
 static void check_figures(const eitp_gpu *gpu, long n) {
     CHECK_THAT(!*gpu->name || !strcmp(gpu->name, "Emulated GPU 0"), "call %ld: %s", n, gpu->name);
     CHECK_THAT(!*gpu->driver || !strcmp(gpu->driver, "580.65"), "call %ld: %s", n, gpu->driver);
@@ -237,8 +237,8 @@ static void each_call_fails_in_turn(void) {
         }
     }
     unsetenv("EITP_EMULATED_NVML_FAIL");
-    /* Without initialisation, the count, a device or its address there is none. Nothing is unknown if the device does
-       not say whether it is divided, or the library fails to shut down. */
+    /* No GPU is found if initialization fails, or the count, a device or its address is unavailable. All figures are
+       known if the device does not report whether it is divided, or if the library fails to shut down. */
     CHECK_THAT(lost == 4 && partly == 11 && calls == 17, "%ld lost, %ld partly known, of %ld", lost, partly, calls);
     REQUIRE(begin_devices(""));
 }
@@ -266,7 +266,7 @@ static void a_meter_survives_each_failure(void) {
     emulated.restart();
 }
 
-/* A GPU that is lost leaves the others. */
+/* Losing one GPU does not affect the others. */
 static void a_lost_gpu_leaves_the_others(void) {
     eitp_gpu gpus[CAPACITY];
     size_t count = 0;
@@ -281,7 +281,7 @@ static void a_lost_gpu_leaves_the_others(void) {
 
 /* ---- The device of a context ---- */
 
-/* The temperature of the GPU that a context computes on, which its number tells; -1: there is no such device. */
+/* The temperature of the GPU that a context with this device uses; -1 if the context cannot be created. */
 static double temperature_of(const char *device) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
@@ -306,7 +306,7 @@ static void restart_both(void) {
     emulated.restart_driver();
 }
 
-/* CUDA numbers the visible devices, and the library all of them. */
+/* CUDA numbers only the visible devices. The library numbers all of them. */
 static void the_device_is_found_by_its_address(void) {
     REQUIRE(begin_devices(""));
     setenv("EITP_EMULATED_CUDA_DEVICES", "3", 1);
@@ -319,7 +319,7 @@ static void the_device_is_found_by_its_address(void) {
     unsetenv("CUDA_VISIBLE_DEVICES");
     setenv("EITP_EMULATED_CUDA_FAIL", "cuDeviceGetPCIBusId:1", 1);
     restart_both();
-    CHECK(isnan(temperature_of("cuda:0"))); /* it computes, and nobody knows where it is */
+    CHECK(isnan(temperature_of("cuda:0"))); /* the GPU computes, but its address is unknown */
     unsetenv("EITP_EMULATED_CUDA_FAIL");
     unsetenv("EITP_EMULATED_CUDA_DEVICES");
     restart_both();
@@ -333,7 +333,7 @@ static double limit_of_gpu(const char *figures, double most) {
     eitp__gpu_meter meter;
     double limit = 0;
     memset(&probes, 0, sizeof probes);
-    probes.count = EITP__HEAT_PROBES; /* there is room beside all others */
+    probes.count = EITP__HEAT_PROBES; /* there is room for one more probe */
     if (!begin_devices(figures) || !eitp__gpu_meter_open(&meter, "at 0000:0a:00.0, sm_86"))
         return -1;
     eitp__heat_add_gpu(&probes, &meter, most);
@@ -355,7 +355,7 @@ static void a_gpu_has_a_limit_of_its_own(void) {
     CHECK(is(limit_of_gpu("", 0), 85));
     CHECK(is(limit_of_gpu("", 70), 70));
     CHECK(is(limit_of_gpu("slowdown -\n", 0), 95));
-    CHECK(is(limit_of_gpu("slowdown 20\n", 0), 95)); /* a mistake of the firmware */
+    CHECK(is(limit_of_gpu("slowdown 20\n", 0), 95)); /* wrong value from the firmware */
     CHECK(is(limit_of_gpu("temperature -\n", 0), 0));
 }
 

@@ -1,4 +1,4 @@
-/* The sensors of made-up machines. */
+/* The sensors of simulated machines. */
 #include "tests/support/everything.h"
 
 #include "tests/support/prepared_files.h"
@@ -7,7 +7,7 @@ enum { CAPACITY = 16 };
 
 static eitp_error error;
 
-/* The sensors of a machine with these files; returns how many. */
+/* Reads the sensors of a machine with these files. Returns their number. */
 static size_t read_sensors(const prepared *files, size_t capacity, eitp_sensor sensors[CAPACITY]) {
     size_t count = 99;
     faults f;
@@ -23,7 +23,7 @@ static int is_sensor(const eitp_sensor *sensor, eitp_sensor_kind kind, const cha
            fabs(sensor->range - range) <= 1e-9 * range;
 }
 
-/* A laptop. Fans, limits, files without a number and values of no running machine are no sensors. */
+/* A laptop. Fans, limits, files without a number and values that a running machine cannot have are not sensors. */
 static const prepared laptop[] = {
     {"/proc/loadavg", "3.70 3.02 2.33 5/110 676\n"},
     {"/proc/pressure/cpu", "some avg10=12.50 avg60=1.00 avg300=0.10 total=5\nfull avg10=0.00 avg60=0.00\n"},
@@ -67,7 +67,7 @@ static void reads_every_kind(void) {
     CHECK(is_sensor(&sensors[7], EITP_SENSOR_LOAD, "", 3.7, 0));
 }
 
-/* Critical points: that of the sensor's own file, or the lowest trip point of that type. */
+/* The critical point is in the sensor's own file, or it is the lowest trip point of that type. */
 static void reads_critical_points(void) {
     static const prepared files[] = {
         {"/sys/class/hwmon/hwmon0/name", "nvme\n"},
@@ -97,7 +97,7 @@ static void reads_critical_points(void) {
     CHECK(fabs(sensors[0].limit - 100) < 1e-9 && fabs(sensors[1].limit) < 1e-9);
 }
 
-/* A machine whose files are found before those of the laptop. */
+/* A machine whose files take precedence over the laptop's. */
 #define ROOT "/made/up"
 static const prepared rooted[] = {
     {"/made/up/proc/loadavg", "9.00 0 0\n"},
@@ -116,8 +116,8 @@ static const prepared rooted[] = {
     {NULL, NULL},
 };
 
-/* A file below the root stands for the machine's, also one that may not be read; a directory below it for all of the
-   machine's devices of that class. What is missing there is the machine's own. */
+/* A file below the root replaces the machine's file, even if it cannot be read. A directory below the root replaces
+   all of the machine's devices of that class. The machine's own files are used for everything else. */
 static void a_root_stands_for_the_machine(void) {
     static const char *const roots[] = {ROOT, ROOT "/"};
     for (size_t i = 0; i < EITP__COUNT(roots); i++) {
@@ -139,7 +139,7 @@ static void a_root_stands_for_the_machine(void) {
     }
 }
 
-/* A thermometer is read again from the file that it was found in. */
+/* A thermometer is read again from the file in which it was found. */
 static void thermometers_are_read_again(void) {
     static prepared files[EITP__COUNT(rooted)];
     eitp__thermometer thermometers[CAPACITY];
@@ -164,7 +164,7 @@ static void thermometers_are_read_again(void) {
     faults_end(&f);
 }
 
-/* Any allocation of a list of thermometers may fail, below a root too. */
+/* Any allocation of a list of thermometers may fail, also with a root. */
 static void thermometers_survive_without_memory(void) {
     eitp_status status = EITP_ERROR_MEMORY;
     int failures = 0;
@@ -215,7 +215,7 @@ static void checks_its_arguments(void) {
     CHECK(eitp_sensors_read(&host, sensors, CAPACITY, NULL, &error) == EITP_ERROR_ARGUMENT);
 }
 
-/* Any allocation may fail: nothing is lost, and *count is as it was. */
+/* Any allocation may fail: nothing leaks, and *count is unchanged. */
 static void survives_without_memory(void) {
     eitp_status status = EITP_ERROR_MEMORY;
     int failures = 0;

@@ -1,4 +1,4 @@
-/* What the process has used of the machine, from made-up files. */
+/* The process's use of the machine, read from simulated files. */
 #include "tests/support/everything.h"
 #include "tests/support/prepared_files.h"
 #include "tests/support/test.h"

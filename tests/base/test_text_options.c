@@ -1,4 +1,4 @@
-/* What programs that parse options use: numbers of bytes, and suggestions for misspelt names. */
+/* Helpers for programs that parse options: byte counts, and suggestions for misspelled names. */
 #include "tests/support/everything.h"
 
 #include "tests/support/test.h"
@@ -96,7 +96,7 @@ static void hyphens_are_underscores(void) {
     CHECK(suggestion.name && !suggestion.distance);
 }
 
-/* A name may be a part of a longer text, and of two equally near ones the first is suggested. */
+/* A name may be part of a longer string. Of two names at the same distance the first is suggested. */
 static void names_have_sizes(void) {
     eitp_suggestion suggestion = EITP__ZERO;
     eitp_suggest_name("stop", "steps and more", 4, &suggestion);

@@ -1,5 +1,5 @@
-/* Trends, and the last values of a scalar: against scipy and pymannkendall (tools/golden/make_trend.py), how often
-   noise passes for a trend, how often a trend is found. */
+/* Trends and rolling values of a scalar: agreement with scipy and pymannkendall (tools/golden/make_trend.py), how
+   often noise is mistaken for a trend, and how often a real trend is found. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
@@ -110,8 +110,8 @@ static void x_may_be_left_out(void) {
     CHECK(with.slope == without.slope && with.p == without.p && with.count == 60 && without.count == 60);
 }
 
-/* Step 45 after 6.4 minutes and step 59 after 8.3 minutes were taken for a slowdown by 30 %. The times were those since
-   the start: 8.53 s per step up to step 45, 8.44 up to step 59, 8.14 between them. */
+/* Elapsed time divided by steps must not look like a slowdown. Step 45 came after 6.4 minutes and step 59 after 8.3:
+   8.53 s per step up to step 45, 8.44 up to step 59, 8.14 between them. */
 static void elapsed_time_is_not_a_slowdown(void) {
     const double steps[] = {45, 59}, minutes[] = {6.4, 8.3};
     const double seconds[] = {60 * minutes[0] / steps[0], 60 * minutes[1] / steps[1],
@@ -137,7 +137,7 @@ static double random_normal(void) {
     return sum;
 }
 
-/* The part of the series of `count` points, with this autocorrelation and slope, that have p < level. */
+/* Returns the fraction of series with `count` points and this autocorrelation and slope for which p < level. */
 static double found_trends(int count, double autocorrelation, double slope, double level) {
     const int all = test_is_quick() ? 60 : 400;
     int found = 0;
@@ -157,9 +157,9 @@ static double found_trends(int count, double autocorrelation, double slope, doub
     return (double)found / all;
 }
 
-/* Without the correction, a fifth to a third of the correlated series would pass. */
+/* Without the correction, a fifth to a third of the correlated series would pass for trends. */
 static void noise_is_rarely_a_trend(void) {
-    const double spare = test_is_quick() ? 0.06 : 0.02; /* of the number of series */
+    const double spare = test_is_quick() ? 0.06 : 0.02; /* fraction of the series */
     const double independent = found_trends(64, 0, 0, 0.05), correlated = found_trends(64, 0.5, 0, 0.05);
     const double strongly = found_trends(128, 0.8, 0, 0.05);
     CHECK_THAT(independent <= 0.05 + spare, "%g", independent);
@@ -176,7 +176,7 @@ static void a_trend_is_found(void) {
     CHECK_THAT(found_trends(64, 0, -0.1, 0.001) > 0.95, "falling");
 }
 
-/* A fifth of the points are far off. */
+/* A fifth of the points are outliers. */
 static void outliers_do_not_matter(void) {
     eitp_trend clean, spoilt;
     series s;
@@ -189,7 +189,7 @@ static void outliers_do_not_matter(void) {
     CHECK(spoilt.p < 0.001);
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused input ---- */
 
 static int is_refused(const double *x, const double *y, size_t count, const char *why) {
     eitp_trend trend = EITP__ZERO;
@@ -210,13 +210,13 @@ static void what_is_no_series_is_refused(void) {
     CHECK(!eitp_trend_fit(nan_x, four, 4, &trend, NULL) && trend.count == 3);
 }
 
-/* ---- The last values of a scalar ---- */
+/* ---- Rolling values ---- */
 
 static void the_last_values_are_summarized(void) {
     eitp__rolling rolling = EITP__ZERO;
     eitp__rolling_summary got;
     for (int i = 0; i < 9; i++)
-        eitp__rolling_add(&rolling, 5, i == 6 ? 100 : 2 * i + 1); /* 9 11 100 15 17 are left */
+        eitp__rolling_add(&rolling, 5, i == 6 ? 100 : 2 * i + 1); /* 9 11 100 15 17 remain */
     got = eitp__rolling_summarize(&rolling);
     CHECK(rolling.count == 5 && got.count == 5 && rolling.values[0] == 9 && rolling.values[4] == 17);
     CHECK(is_near(got.mean, 30.4) && is_near(got.deviation, sqrt(1523.8)));

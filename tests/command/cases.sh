@@ -1,9 +1,9 @@
 # Shared by the tests that disturb commands, which source it: commands that write or read without a run. For each it
-# calls `torture CASE ONCE ARGUMENTS...`; ONCE is yes if a command whose result is complete is refused when it is
-# repeated. Each case defines
-#   begin      removes what the last command has made
+# calls `torture CASE ONCE ARGUMENTS...`; ONCE is yes if a command is refused when it is repeated after a complete
+# result. Each case defines
+#   begin      removes the files made by the last command
 #   is_whole   its result is complete
-#   is_sound   nothing half-made would be loaded
+#   is_sound   no incomplete file would be loaded
 #   disk       the names that the command may change
 
 same_trees() {
@@ -14,7 +14,7 @@ has_leftovers() {
     find . -name '.*.partial' -o -name '.*.replaced' -o -name '.*.removed' -o -name '*.tmp' -o -name '*.partial' | grep -q .
 }
 
-# begin_case CASE ONCE ARGUMENTS...: sets these, and makes the files that the command reads.
+# begin_case CASE ONCE ARGUMENTS...: sets these, and creates the files that the command reads.
 begin_case() {
     case=$1
     once=$2
@@ -23,7 +23,7 @@ begin_case() {
     begin
 }
 
-# Repeats the command of $arguments, unless its result is complete and, as a directory, not replaced.
+# Repeats the command of $arguments, unless its result is complete and is a directory that it does not replace.
 repeat() {
     is_whole && ! has_leftovers && [ "$once" = yes ] && return 0
     "$eitp" $arguments >result 2>err </dev/null
@@ -32,9 +32,9 @@ repeat() {
     return $repeated
 }
 
-# After a disturbance of a command: it can be repeated, with the result of an undisturbed one.
+# Checks that a disturbed command can be repeated, with the result of an undisturbed one.
 check_repeated() {
-    is_sound || fail "$disturbance: a half-made result is loaded"
+    is_sound || fail "$disturbance: an incomplete result is loaded"
     repeat || fail "$disturbance: refused when it is repeated, with exit code $repeated"
     is_whole || fail "$disturbance: not the same bytes when it is repeated"
     ! has_leftovers || fail "$disturbance: left $(find . -name '.*.partial' -o -name '*.tmp' -o -name '*.partial' -o -name '.*.replaced')"
@@ -81,7 +81,7 @@ is_whole() {
     echo mine >made/notes
     return $whole
 }
-# The weights are the last file.
+# The weights are written last.
 is_sound() {
     [ "$(cat made/notes)" = mine ] || return 1
     [ ! -e made/model.safetensors ] ||
@@ -92,13 +92,13 @@ torture "merge into a directory" yes merge $merge made
 rm -rf reference
 mv tokenizer reference
 "$eitp" tokenizer inspect --tokenizer reference --json >inspected
-# What is loaded is the whole tokenizer.
+# Only a complete tokenizer is loaded.
 is_sound() {
     ! "$eitp" tokenizer inspect --tokenizer made --json >made.json 2>err || [ "$(sed 's/"made"/"reference"/' made.json)" = "$(cat inspected)" ]
 }
 torture "tokenizer train into a directory" yes tokenizer train --family roberta $small --output made
 
-# ---- A file, which may have an earlier content ----
+# ---- A file that may have earlier content ----
 
 exits 0 "an earlier token file" pack --data tiny.json --data-format text --output earlier.tok
 exits 0 "a token file" pack --data small.txt --tokenizer reference --output expected.tok
@@ -119,7 +119,7 @@ torture "pack" no pack --data small.txt --tokenizer reference --output made.tok
 printf 'a text\nand another\n' >rows.txt
 embed="--model run --data rows.txt --threads 1"
 "$eitp" embed $embed >expected 2>err
-# A checkpoint may have files of the user.
+# A checkpoint may contain files of the user.
 mkdir run/checkpoint-2/notes
 echo mine >run/checkpoint-2/notes/mine
 cp -r run kept
@@ -146,7 +146,7 @@ begin() {
 is_whole() {
     same_trees run/checkpoint-2 changed
 }
-# Between two renames it has its other name, which a resume knows.
+# Between two renames it has its temporary name, which a resume recognizes.
 is_sound() {
     [ ! -e run/checkpoint-2 ] || is_whole || same_trees run/checkpoint-2 kept/checkpoint-2
 }

@@ -1,7 +1,7 @@
-# Shared by tests/command/test_*.sh, which source it first. Each works in a directory of its own.
+# Shared by tests/command/test_*.sh, which source it first. Each works in its own directory.
 #   EITP                  the command; $BUILD/eitp
 #   EITP_TEST_PRECISION   the precision of training; fp32
-#   EITP_TEST_ALL         the cases, too, that take long: make nightly has them
+#   EITP_TEST_ALL         includes the slow cases, which make nightly runs
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}
@@ -18,7 +18,7 @@ mkdir temporary
 TMPDIR=$work/temporary
 export TMPDIR
 
-# Ends a test: its last line.
+# Ends a test, printing its last line.
 finish() {
     cd / && rm -rf "$work"
     echo "$passed passed, $failed failed"
@@ -55,8 +55,8 @@ exits() {
     fi
 }
 
-# refuses CODE WORDS ARGUMENTS...: the same for a command that is refused, with the words in a single line on standard
-# error, nothing on standard output, and no directory "gone" afterwards.
+# refuses CODE WORDS ARGUMENTS...: the same for a command that is refused. Requires the words in a single line on
+# standard error, nothing on standard output, and no directory "gone" afterwards.
 refuses() {
     expected=$1
     words=$2
@@ -71,8 +71,8 @@ refuses() {
     rm -rf gone
 }
 
-# start_until PATTERN ARGUMENTS...: starts eitp in the background, by the command $starts if set, as $process, with its output in running.out and
-# running.err. Returns once the pattern is on standard error, or fails if eitp ends without it.
+# start_until PATTERN ARGUMENTS...: starts eitp in the background, using the command $starts if set, as $process, with
+# its output in running.out and running.err. Returns once the pattern is on standard error, or fails if eitp ends first.
 start_until() {
     pattern=$1
     shift
@@ -116,29 +116,29 @@ same_checkpoints() {
     same "$1/model.safetensors" "$2/model.safetensors" && same "$1/optimizer.safetensors" "$2/optimizer.safetensors"
 }
 
-# The events in the records of a run, in order, several of a kind in a row once, alarms with their names:
-# "started alarm:plateau saved".
+# Prints the events in the records of a run, in order, with repeated ones once and alarms with their names: "started
+# alarm:plateau saved".
 happened() {
     sed -n -e 's/.*"event": "alarm", .*"alarm": "\([a-z_]*\)".*/alarm:\1/p' -e t \
         -e 's/^{"step": [0-9]*, "event": "\([a-z_]*\)".*/\1/p' "$1/metrics.jsonl" | uniq | tr '\n' ' ' | sed 's/ $//'
 }
 
-# happens EVENTS NAME FOUND: the events are these, and no others.
+# happens EVENTS NAME FOUND: exactly these events occurred.
 happens() {
     check "$2: \"$3\" happened, not \"$1\"" test "$3" = "$1"
 }
 
-# The loss in the output of `eitp eval --json`.
+# Prints the loss in the output of `eitp eval --json`.
 loss_of() {
     sed 's/.*"loss": \([0-9.]*\),.*/\1/' "$1"
 }
 
-# Processors that the command may use: by affinity and the quota of control groups.
+# Prints the number of processors that the command may use, by affinity and control group quota.
 usable_processors() {
     "$eitp" check-system --init tiny.json --json | sed -n 's/.*"usable": \([0-9]*\), "caches".*/\1/p'
 }
 
-# True if two losses in fp32 differ by no more than the order of sums.
+# True if two losses in fp32 differ only by the order of summation.
 agree() {
     awk -v a="$1" -v b="$2" 'BEGIN { exit !((a - b) ^ 2 < 1e-12 && a > 0) }'
 }
@@ -167,25 +167,25 @@ sed -e 's/"n_embd": 16/"n_embd": 192/' -e 's/"n_layer": [0-9]*/"n_layer": 4/' \
 large="train --data text.txt --init large.json --block-size 32 --batch-size 8 --threads 1 --eval-steps 0 --save-steps 0
     --micro-batches-per-pass 4 --precision $precision"
 
-# Twelve steps of the tiny model, with every checkpoint, in the directory "straight".
+# Trains twelve steps of the tiny model, with every checkpoint, in the directory "straight".
 train_straight() {
     exits 0 "train" $train --steps 12 --save-steps 4 --save-total-limit 0 --eval-steps 5 --lr 3e-3 --output-dir straight
 }
 
-# Makes a checkpoint one of an earlier version, which had no files of the run in it.
+# Turns a checkpoint into one of an earlier version, without the files of the run.
 make_earlier() {
     rm -f "$1/run.json" "$1/run_state.json" "$1/manifest.json"
     sed 's/"version": [0-9]*/"version": 4/' "$1/trainer_state.json" >earlier.json
     mv earlier.json "$1/trainer_state.json"
 }
 
-# A copy of its model, to damage.
+# Copies its model, to damage the copy.
 spoil() {
     rm -rf spoiled
     cp -r straight/checkpoint-12 spoiled
 }
 
-# A tokenizer of 360 tokens in the directory "tok", and the text packed with it.
+# Trains a tokenizer of 360 tokens in the directory "tok". pack_text packs the text with it.
 train_tokenizer() {
     exits 0 "tokenizer train" tokenizer train --data text.txt --vocab-size 360 --output tok
 }

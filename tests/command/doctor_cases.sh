@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: eitp doctor, on slownesses and ends that take minutes to make (make doctor-cases). Others are in
+# The command: eitp doctor, on slow runs and ends that take minutes to produce (make doctor-cases). Others are in
 # test_doctor.sh.
 root=$PWD
 . tests/command/command.sh
@@ -11,14 +11,14 @@ diagnosed() { # NAME DIR PATTERN
         sed 's/^/    /' out
     fi
 }
-# Made with the machine's own files, whatever the environment says.
+# Uses the machine's own files, regardless of the environment.
 unset EITP_SYSTEM_ROOT
 long="train --data text.txt --init tiny.json --block-size 64 --batch-size 4 --grad-accum 16 --dropout 0 --precision $precision
     --lr 1e-3 --lr-schedule constant --eval-steps 0 --save-steps 0 --steps 100000000"
 
-# ---- other programs, and tasks that wait for memory: what the guard reports after a minute ----
+# ---- other programs, and tasks that wait for memory: reports of the guard after a minute ----
 
-# A machine NAME whose files are those of a quiet one.
+# Creates a machine NAME with the files of an idle one.
 make_machine() {
     mkdir -p "$1/proc/pressure" "$1/sys/class/hwmon" "$1/sys/class/thermal"
     echo "0.10 0.10 0.10 1/100 1000" >"$1/proc/loadavg"
@@ -33,7 +33,7 @@ EITP_SYSTEM_ROOT=$work/loaded timeout -s TERM 100 "$eitp" $long --threads 1 --ou
 first=$!
 EITP_SYSTEM_ROOT=$work/waiting timeout -s TERM 100 "$eitp" $long --threads 1 --output-dir pressure >/dev/null 2>&1 </dev/null &
 wait $first $!
-# slow NAME DIR PATTERN: it was stopped, and this is among what else there is to say.
+# slow NAME DIR PATTERN: it was stopped, and this is one of the other findings.
 slow() {
     diagnosed "$1" "$2" "The run was stopped by a signal after step .*"
     if grep -qxE "$3" out; then pass; else
@@ -41,8 +41,8 @@ slow() {
         sed 's/^/    /' out
     fi
 }
-slow "load" load "The run is slow because other programs take its processors\."
-slow "pressure" pressure "The run is slow because the machine swaps: .*"
+slow "load" load "The run is slow because other programs use its processors\."
+slow "pressure" pressure "The run is slow because the machine is swapping: .*"
 
 # Busy loops really take the processors: two for each.
 for i in $(seq $(($(usable_processors) * 2))); do
@@ -50,22 +50,22 @@ for i in $(seq $(($(usable_processors) * 2))); do
 done
 EITP_SYSTEM_ROOT=$work/quiet timeout -s TERM 90 "$eitp" $long --nice 5 --output-dir neighbours >out 2>err </dev/null
 wait
-slow "neighbours" neighbours "The run is slow because other programs take its processors\."
+slow "neighbours" neighbours "The run is slow because other programs use its processors\."
 
 # ---- files ----
 
 exits 0 "offloaded" $large --block-size 8 --batch-size 1 --grad-accum 4 --optimizer adamw --offload all --steps 100 --lr 1e-3 --output-dir offloaded
-diagnosed "offloaded" offloaded "The run is slow because it keeps weights in a file \(--offload all\): moving them takes [0-9]* % of the time\."
+diagnosed "offloaded" offloaded "The run is slow because of offloading \(--offload all\): moving weights takes [0-9]* % of the time\."
 if "${CC:-cc}" -shared -fPIC -o calls.so "$root/tests/command/failing_calls.c" -ldl 2>compiler; then
     GOMP_SPINCOUNT=1000 CALLS_SLOW_SYNC=500 LD_PRELOAD=$work/calls.so "$eitp" $large --save-steps 2 --grad-accum 4 --optimizer adamw \
         --steps 10 --async-save no \
         --lr 1e-3 --output-dir slow_disk >out 2>err </dev/null
-    diagnosed "slow disk" slow_disk "The run is slow because its disk is: a checkpoint of .* takes .* s, which is .* a second\."
+    diagnosed "slow disk" slow_disk "The run is slow because its disk is slow: a checkpoint of .* takes .* s \(.* per second\)\."
 else
     echo "SKIPPED slow disk: ${CC:-cc} cannot build a shared object from tests/command/failing_calls.c"
 fi
 
-# ---- the kernel ends a run for want of memory, in a control group ----
+# ---- the kernel ends a run that exceeds the memory of its control group ----
 
 make_group() {
     for mount in /sys/fs/cgroup/memory /sys/fs/cgroup; do
@@ -114,7 +114,7 @@ check "the kernel: exit code" test $? -eq 137
 kill -9 $neighbour 2>/dev/null
 wait $neighbour 2>/dev/null
 ./in_group "$eitp" doctor oom >out 2>err
-check "the kernel: said" sh -c 'head -n 1 out | grep -qE "^The kernel ended the run for want of memory(, most likely,)? after step [0-9]+"'
+check "the kernel: reported" sh -c 'head -n 1 out | grep -qE "^The kernel (probably )?killed the run because memory ran out,? after step [0-9]+"'
 for try in 1 2 3 4 5; do rmdir "$group" 2>/dev/null && break; sleep 0.2; done
 
 finish

@@ -1,12 +1,12 @@
 /*
- * Loaded into the command by tests/command/test_torture.sh, test_trouble.sh and test_doctor.sh (LD_PRELOAD): counts its
- * calls of the system's files, and makes one of them fail, or kills the process at it, or makes reading or syncing
- * slow.
+ * Loaded into the command by tests/command/test_torture.sh, test_trouble.sh and test_doctor.sh (LD_PRELOAD). It counts
+ * the command's file system calls, and makes one of them fail, kills the process at it, or slows down reading or
+ * syncing.
  *   CALLS_COUNT       a file to which the number of calls is written at the end
  *   CALLS_AT          the number of the call, from 1
  *   CALLS_CODE        its errno value; 0: the process is killed
- *   CALLS_SLOW        the milliseconds that each pread takes longer
- *   CALLS_SLOW_SYNC   the same of each fsync
+ *   CALLS_SLOW        milliseconds added to each pread
+ *   CALLS_SLOW_SYNC   milliseconds added to each fsync
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@
 
 static long calls;
 
-/* Counts a call; returns 1, with errno set, if it is the one that fails. */
+/* Counts a call. Returns 1, with errno set, if it is the one to fail. */
 static int fails(void) {
     const char *at = getenv("CALLS_AT"), *code = getenv("CALLS_CODE");
     const long number = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
@@ -61,7 +61,7 @@ __attribute__((destructor)) static void write_count(void) {
 
 CALL(ssize_t, read, (int file, void *data, size_t size), (file, data, size))
 
-/* Waits for the milliseconds of a variable, if it is set. */
+/* Waits for the milliseconds in a variable, if it is set. */
 static void wait_for(const char *variable) {
     const char *slow = getenv(variable);
     const long milliseconds = slow ? atol(slow) : 0;
@@ -89,14 +89,14 @@ CALL(int, symlink, (const char *target, const char *path), (target, path))
 CALL(int, rename, (const char *from, const char *to), (from, to))
 CALL(int, mkstemp, (char *path), (path))
 
-/* A kill loses nothing that is not synced, and syncing takes most of the time. */
+/* Does nothing: a kill loses no unsynced data, and syncing would take most of the time. */
 int fsync(int file) {
     (void)file;
     wait_for("CALLS_SLOW_SYNC");
     return fails() ? -1 : 0;
 }
 
-/* The file is closed, whatever the call says. */
+/* Closes the file even if the call fails. */
 int close(int file) {
     int (*real)(int) = (int (*)(int))next("close");
     const int failed = fails(), code = errno, result = real(file);
@@ -127,7 +127,7 @@ struct dirent *readdir(DIR *directory) {
 }
 
 #ifdef SYS_renameat2
-/* The exchange of two names has no function in the C library's strict headers. */
+/* The C library's strict headers declare no function that exchanges two names. */
 long syscall(long number, ...) {
     long (*real)(long, ...) = (long (*)(long, ...))next("syscall");
     long a[6];

@@ -1,9 +1,9 @@
 /*
- * Writes a copy of a file that is damaged in one way. tests/command/test_mutated.sh gives it to the command.
+ * Damages a file in one way, for tests/command/test_mutated.sh.
  *   mutated_input             prints the number of ways
  *   mutated_input FILE SEED   replaces the file; the way is SEED modulo their number
- * Of a .safetensors file the length of the header mostly stays right, of a manifest.json the checksum: otherwise
- * nothing behind them would be read.
+ * The header length of a .safetensors file and the checksum of a manifest.json mostly remain valid: otherwise nothing
+ * after them would be read.
  */
 #include "base/checksum.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECKSUM_SIZE = 12 }; /* of a manifest: its checksum of 8 digits, a quotation mark, and the last bracket */
+enum { CHECKSUM_SIZE = 12 }; /* of a manifest: a checksum of 8 digits, a quotation mark, and the last bracket */
 
 typedef struct bytes {
     unsigned char *data;
@@ -21,8 +21,8 @@ typedef struct bytes {
 typedef struct mutation {
     bytes b;
     uint64_t state;
-    size_t header;          /* bytes of a safetensors header, after its length; else 0 */
-    long long header_grown; /* by how much it is longer */
+    size_t header;          /* bytes of a safetensors header, after its length; otherwise 0 */
+    long long header_grown; /* number of bytes added to it */
 } mutation;
 
 static void stop(const char *what, const char *path) {
@@ -35,12 +35,12 @@ static uint32_t draw(mutation *m) {
     return (uint32_t)(m->state >> 33);
 }
 
-/* Below `limit`; 0 if that is 0. */
+/* Returns a number below `limit`, or 0 if that is 0. */
 static size_t draw_below(mutation *m, size_t limit) {
     return limit ? draw(m) % limit : 0;
 }
 
-/* Any position in the file, or its end. Most are in the header, if there is one. */
+/* Returns any position in the file, or its end. Most are in the header, if there is one. */
 static size_t draw_position(mutation *m) {
     const size_t header_end = m->header + 8;
     if (m->header && draw(m) % 4)
@@ -53,7 +53,7 @@ static size_t draw_span(mutation *m, size_t at) {
     return draw_below(m, (most < rest ? most : rest) + 1);
 }
 
-/* Replaces `size` bytes by `count` times a text. */
+/* Replaces `size` bytes by `count` copies of a string. */
 static void replace(mutation *m, size_t at, size_t size, const void *text, size_t length, size_t count) {
     const size_t added = length * count, rest = m->b.size - at - size;
     unsigned char *data = (unsigned char *)malloc(m->b.size + added + 1);
@@ -96,7 +96,7 @@ static void remove_span(mutation *m) {
     replace(m, at, draw_span(m, at), "", 0, 0);
 }
 
-/* Moves to the next of some characters, from a random position; 0 if there is none. */
+/* Moves to the next of the given characters, from a random position. Returns 0 if there is none. */
 static int find(mutation *m, const char *characters, size_t *at) {
     *at = draw_position(m);
     for (size_t i = 0; i < m->b.size; i++, ++*at) {
@@ -142,7 +142,7 @@ static void change_number(mutation *m) {
     replace(m, at, end - at, number, strlen(number), 1);
 }
 
-/* As a number of binary files. */
+/* Changes a binary number. */
 static void change_word(mutation *m) {
     static const uint64_t words[] = {0,
                                      1,
@@ -160,7 +160,7 @@ static void change_word(mutation *m) {
         m->b.data[at + i] = (unsigned char)(word >> 8 * i);
 }
 
-/* The position after a random colon, so that what follows is a value; or any. */
+/* Returns the position after a random colon, where a value follows, or any position. */
 static size_t value_position(mutation *m) {
     size_t at;
     return draw(m) % 4 && find(m, ":,[", &at) ? at + 1 : draw_position(m);

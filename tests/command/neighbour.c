@@ -1,6 +1,6 @@
 /*
- * Another program, for tests/command/test_pressure.sh: takes RATE megabytes of memory per second up to TOTAL, and keeps
- * them until it is killed. The kernel kills every other process first.
+ * Another program, for tests/command/test_pressure.sh. It takes RATE megabytes of memory per second up to TOTAL, and
+ * keeps them until it is killed. The kernel kills every other process first.
  */
 #include <stdio.h>
 #include <stdlib.h>

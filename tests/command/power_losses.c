@@ -1,11 +1,12 @@
 /*
- * What a disk may hold after a command lost power. tests/command/test_power_loss.sh records the calls of the command
- * (tests/command/recorded_calls.c), and this repeats them on a simulated disk (tests/support/simulated_disk.h).
- *   power_losses CALLS BEFORE STRIDE SEEDS       lists the losses with different results, a line for each: a change of
- *                                                the disk before which power is lost, or "end" for after the last one;
- *                                                the kind of loss; a seed
- *   power_losses CALLS BEFORE AT KIND SEED INTO  writes what such a loss leaves to the directory INTO
- * CALLS is the recording, BEFORE a directory with the content of the disk at the beginning.
+ * Computes possible disk contents after a command lost power. tests/command/test_power_loss.sh records the calls of the
+ * command (tests/command/recorded_calls.c), and this program repeats them on a simulated disk
+ * (tests/support/simulated_disk.h).
+ *   power_losses CALLS BEFORE STRIDE SEEDS       lists the losses with different results, one a line: the change of the
+ *                                                disk before which power is lost, or "end" for after the last one; the
+ *                                                kind of loss; a seed
+ *   power_losses CALLS BEFORE AT KIND SEED INTO  writes the disk content after such a loss to the directory INTO
+ * CALLS is the recording, and BEFORE a directory with the initial content of the disk.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,7 +28,7 @@ static const char *const kinds[DISK_LOSSES] = {"all-lost", "nothing-lost", "data
 /* An open descriptor of the command: a file, or a directory to be synced. */
 typedef struct opened {
     void *file;
-    char directory[LONGEST_PATH]; /* "" if it is none */
+    char directory[LONGEST_PATH]; /* "" if it is not a directory */
     int is_open;
 } opened;
 
@@ -35,7 +36,7 @@ typedef struct outages {
     disk disk;
     opened files[MOST_FILES];
     long changes, stride, seeds;
-    /* A loss to write; `into` NULL: list losses. */
+    /* The loss to write, or if `into` is NULL, list losses. */
     long at;
     disk_loss loss;
     uint64_t seed;
@@ -68,7 +69,7 @@ static unsigned char *read_whole(const char *path, size_t *size) {
     return data;
 }
 
-/* ---- From and to directories ---- */
+/* ---- Copying from and to directories ---- */
 
 static void install(disk *d, const char *from, const char *name) {
     char path[LONGEST_PATH], inner[LONGEST_PATH], target[DISK_NAME];
@@ -102,7 +103,7 @@ static void install(disk *d, const char *from, const char *name) {
     }
 }
 
-/* Everything of the beginning is durable. */
+/* Installs all initial files as durable. */
 static void install_all(disk *d, const char *from) {
     disk_begin(d);
     install(d, from, "");
@@ -149,7 +150,7 @@ static void repeat_open(outages *o, const recorded_call *call, const char *path)
     if (info.kind == EITP_PATH_DIRECTORY) {
         file->is_open = snprintf(file->directory, sizeof file->directory, "%s", path) < LONGEST_PATH;
     } else if (call->number & 1 || info.kind == EITP_PATH_FILE) {
-        /* What is elsewhere, such as temporary files, has no directory here. */
+        /* Paths elsewhere, such as temporary files, have no directory here. */
         file->is_open = !disk_open(&o->disk, path, call->number & 1 ? EITP_FILE_UPDATE : EITP_FILE_READ, &file->file);
         if (file->is_open && call->number & 2)
             disk_resize(&o->disk, file->file, 0);
@@ -218,7 +219,7 @@ static void repeat_calls(outages *o, const char *path) {
 
 /* ---- Losses ---- */
 
-/* Lists the losses at one moment. At the end more is expected of the same disk. */
+/* Lists the losses at one moment. At the end the requirements on the same disk are stricter. */
 static void list_losses(outages *o, const disk *d, const char *at) {
     const int is_end = !strcmp(at, "end");
     for (int loss = 0; loss < DISK_LOSSES; loss++) {

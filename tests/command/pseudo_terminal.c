@@ -1,24 +1,24 @@
 /*
  * A terminal, for tests/command/test_monitor.sh: pseudo_terminal COLUMNSxROWS PROGRAM ARGUMENTS...
  *
- * Runs a program in a pseudo terminal, interprets what it writes as a screen of cells, and follows the lines of
- * standard input:
+ * Runs a program in a pseudo terminal, interprets its output as a screen of cells, and executes the commands on
+ * standard input, one a line:
  *
- *   wait TEXT      until the screen has the text; `gone TEXT` until it has not
+ *   wait TEXT      waits until the screen shows the text; `gone TEXT` until it does not
  *   key NAME       types a character, or up, down, escape, interrupt (Ctrl-C), suspend (Ctrl-Z); `type TEXT` all of it
  *   size CxR       changes the size
  *   signal N       sends a signal to the program
- *   line TEXT      until a line beside the screen, before the program draws on it or after, has the text
+ *   line TEXT      waits until a line outside the screen, before or after the program draws on it, has the text
  *   show FILE      writes the screen to a file
- *   run COMMAND    executes a shell command, beside the program
- *   row N TEXT     until this row has the text (rows count from 1)
- *   stopped        waits until the program is stopped, when the terminal must be as before
- *   end CODE       waits for its end with this exit code, when the terminal must be as before
- *   hang-up        takes the terminal away; then `end`
+ *   run COMMAND    executes a shell command while the program runs
+ *   row N TEXT     waits until this row has the text (rows count from 1)
+ *   stopped        waits until the program is stopped, and checks that the terminal is restored
+ *   end CODE       waits for the end with this exit code, and checks that the terminal is restored
+ *   hang-up        closes the terminal; then `end`
  *
- * At any time: nothing is written beyond the last column or row, and there are no control characters or sequences but
- * those that place, colour and clear. Fails with a line on standard error. With EXPECT_ASCII in the environment no byte
- * may be above 127, with EXPECT_PLAIN there may be no colours.
+ * The program must never write beyond the last column or row, nor write control characters or sequences except those
+ * that position, colour and clear. Failures print a line on standard error. With EXPECT_ASCII in the environment no
+ * byte may be above 127. With EXPECT_PLAIN there may be no colours.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -49,10 +49,10 @@ static struct {
     uint32_t cells[MOST_ROWS][MOST_COLUMNS]; /* 0: the right half of a wide character */
     int is_alternate, hides_cursor, cuts, is_settling;
     char sequence[64];
-    size_t size;        /* of the sequence that is being read */
-    uint32_t character; /* of a character that is being read */
+    size_t size;        /* of the sequence being read */
+    uint32_t character; /* of the character being read */
     int following;
-    char lines[4000]; /* what is written beside the screen, its characters alone */
+    char lines[4000]; /* characters written outside the screen */
     size_t lines_size;
 } screen;
 
@@ -75,7 +75,7 @@ static void clear(void) {
     screen.is_settling = 0;
 }
 
-/* What is still written for an earlier size is no mistake. */
+/* Output still meant for an earlier size is not an error. */
 static void complain(const char *what, long value) {
     if (!screen.is_settling)
         give_up(what, value);
@@ -110,7 +110,7 @@ static void place(const char *numbers) {
     screen.column = column - 1;
 }
 
-/* "?1049h" and the like: what is switched on or off. */
+/* Switches a mode such as "?1049h" on or off. */
 static void set_mode(const char *number, int is_on) {
     static const struct {
         const char *number;
@@ -125,7 +125,7 @@ static void set_mode(const char *number, int is_on) {
     give_up("an unknown mode", atol(number + 1));
 }
 
-/* A whole sequence, without ESC [ and its last character. */
+/* Interprets a complete sequence without ESC [ and its last character. */
 static void follow(char last) {
     char *text = screen.sequence + 1;
     text[screen.size - 3] = 0;
@@ -145,7 +145,7 @@ static void follow(char last) {
 static void take_byte(unsigned char byte) {
     if (getenv("EXPECT_ASCII") && byte > 127)
         give_up("a byte above 127", byte);
-    if (byte == 27) { /* also within a sequence or character that a signal has cut off */
+    if (byte == 27) { /* also within a sequence or character interrupted by a signal */
         screen.size = 1;
         screen.following = 0;
     } else if (screen.size) {
@@ -182,7 +182,7 @@ static void send_report(int to, int kind, int value) {
         _exit(1);
 }
 
-/* The leader of the session, which stands for a shell: a program without one could not be stopped. */
+/* Acts as the session leader, in place of a shell. Without one the program could not be stopped. */
 static void lead(int slave, int to, char **arguments) {
     int status;
     pid_t program;
@@ -259,7 +259,7 @@ static void take_report(void) {
     child.code = r.kind == 'e' ? r.value : child.code;
 }
 
-/* Reads what comes within some milliseconds. Returns 0 if nothing did. */
+/* Reads the output of some milliseconds. Returns 0 if there was none. */
 static int listen_for(int milliseconds) {
     struct pollfd files[2] = {{child.reports, POLLIN, 0}, {child.master, POLLIN, 0}};
     unsigned char bytes[4096];
@@ -284,7 +284,7 @@ static void listen_until_quiet(int milliseconds) {
         ;
 }
 
-/* ---- The lines ---- */
+/* ---- The commands ---- */
 
 static size_t encode(uint32_t character, char *bytes) {
     if (character < 0x80) {
@@ -375,7 +375,7 @@ static void type_key(const char *name) {
         give_up("cannot type", errno);
 }
 
-/* The terminal is as the program found it. */
+/* Checks that the terminal is in its original state. */
 static void check_restored(void) {
     struct termios now;
     if (child.master < 0)
@@ -405,7 +405,7 @@ static void wait_for_end(int code) {
         give_up("another exit code", child.code);
 }
 
-/* Until all of the screen has been drawn again. */
+/* Waits until all of the screen has been drawn again. */
 static void resize(const char *size) {
     const long until = now_ms() + PATIENCE_MS;
     listen_until_quiet(30);

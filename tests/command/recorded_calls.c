@@ -1,6 +1,6 @@
 /*
- * Loaded into the command by tests/command/test_power_loss.sh (LD_PRELOAD): writes its calls that change files and
- * directories, or sync them, to the file RECORDED_CALLS, in the order in which they took effect
+ * Loaded into the command by tests/command/test_power_loss.sh (LD_PRELOAD). It records the calls that change or sync
+ * files and directories in the file RECORDED_CALLS, in the order in which they took effect
  * (tests/command/recorded_calls.h).
  */
 #ifndef _GNU_SOURCE
@@ -81,7 +81,7 @@ CALL(int, symlink, (const char *target, const char *path), (target, path),
 CALL(int, rename, (const char *from, const char *to), (from, to),
      record(RECORDED_RENAME, 0, 0, from, to, strlen(to) + 1))
 
-/* Of the real disk nothing is lost, and syncing takes most of the time. */
+/* Does nothing: the real disk loses nothing, and syncing would take most of the time. */
 int fsync(int file) {
     pthread_mutex_lock(&mutex);
     record(RECORDED_SYNC, file, 0, NULL, NULL, 0);
@@ -111,7 +111,7 @@ int open(const char *path, int flags, ...) {
 }
 
 #ifdef SYS_renameat2
-/* The exchange of two names has no function in the C library's strict headers. */
+/* The C library's strict headers declare no function that exchanges two names. */
 long syscall(long number, ...) {
     long (*real)(long, ...) = (long (*)(long, ...))next("syscall");
     long a[6], result;

@@ -1,4 +1,4 @@
-/* The file that recorded_calls.c writes and power_losses.c reads: calls, each with its two data. */
+/* The file written by recorded_calls.c and read by power_losses.c: calls, each followed by two byte strings. */
 #ifndef EITP_TEST_RECORDED_CALLS_H
 #define EITP_TEST_RECORDED_CALLS_H
 
@@ -19,7 +19,7 @@ typedef struct recorded_call {
     long long kind;
     long long file;                    /* its descriptor */
     long long number;                  /* as above */
-    long long first_size, second_size; /* bytes that follow; a path with its zero byte */
+    long long first_size, second_size; /* sizes of the strings that follow; a path includes its zero byte */
 } recorded_call;
 
 #endif

@@ -7,7 +7,7 @@ fp32="--threads 1 --precision fp32"
 lora="train --data text.txt --model straight --block-size 16 --threads 1 --precision $precision --lr 1e-2"
 exits 0 "train adapters" $lora --steps 8 --save-steps 4 --save-total-limit 0 --lora-rank 4 --lora-targets c_attn,c_proj \
     --lora-dropout 0.1 --output-dir lora
-check "the log says what is trained" grep -q 'adapters: rank 4, alpha 8, layers c_attn,c_proj; training 1408 parameters' err
+check "the log names the trained parts" grep -q 'adapters: rank 4, alpha 8, layers c_attn,c_proj; training 1408 parameters' err
 check "a checkpoint has adapters" test -f lora/checkpoint-8/adapter_model.safetensors
 check "a checkpoint of adapters has no weights" test ! -e lora/checkpoint-8/model.safetensors
 check "adapters name their model" grep -q "\"base_model_name_or_path\": \"$work/straight/checkpoint-12\"" \
@@ -41,7 +41,7 @@ check "the merged loss agrees up to rounding" agree "$adapted" "$(loss_of out)"
 refuses 1 'already has model.safetensors; choose another directory (--output-dir)' merge --adapter lora --output-dir merged
 refuses 1 'no adapters in' merge --model straight --adapter straight --output-dir gone
 refuses 1 '--output-dir is required' merge --adapter lora
-# Adapters of other layers in each block.
+# Adapters of different layers in each block.
 blocks=h.1.attn.c_attn,transformer.h.0.mlp.c_proj,c_fc
 exits 0 "adapters that differ between blocks" $lora --steps 8 --save-steps 4 --save-total-limit 0 --lora-rank 2 \
     --lora-targets $blocks --output-dir blocks
@@ -53,7 +53,7 @@ rm -r blocks2/checkpoint-8
 exits 0 "resume them" train --resume blocks2 --threads 2
 check "with the same bits" same blocks/checkpoint-8/adapter_model.safetensors blocks2/checkpoint-8/adapter_model.safetensors
 refuses 1 'other targets' train --resume blocks2 --lora-targets h.1.attn.c_attn,h.1.mlp.c_proj,c_fc --steps 9
-exits 0 "resume with the same layers, named otherwise" train --resume blocks2 --steps 9 \
+exits 0 "resume with the same layers under other names" train --resume blocks2 --steps 9 \
     --lora-targets 0.mlp.c_proj,1.attn.c_attn,h.0.mlp.c_fc,h.1.mlp.c_fc
 exits 0 "eval with them" eval --model straight --adapter blocks/checkpoint-8 --data text.txt --block-size 16 $fp32 --json
 adapted=$(loss_of out)
@@ -61,7 +61,7 @@ cp -r blocks/checkpoint-8 expression
 rm expression/trainer_state.json expression/manifest.json
 sed 's/"target_modules": .*/"target_modules": ".*(0.*c_proj|1.*c_attn|c_fc)",/' blocks/checkpoint-8/adapter_config.json \
     >expression/adapter_config.json
-exits 0 "an expression stands for the layers that have tensors" eval --model straight --adapter expression --data text.txt \
+exits 0 "an expression selects the layers that have tensors" eval --model straight --adapter expression --data text.txt \
     --block-size 16 $fp32 --json
 check "the same loss" grep -q "\"loss\": $adapted," out
 exits 0 "merge them" merge --model straight --adapter expression --output-dir merged5
@@ -97,7 +97,7 @@ sed 's/"base_model_name_or_path": "[^"]*"/"base_model_name_or_path": "gpt2"/' lo
 refuses 1 "base model 'gpt2'" merge --adapter foreign --output-dir gone
 exits 0 "adapters of PEFT that name the model on its hub" merge --model straight --adapter foreign --output-dir merged3
 check "the same merged weights again" same merged/model.safetensors merged3/model.safetensors
-# Adapters go with the weights that they were trained on.
+# Adapters belong to the weights they were trained on.
 other=straight/checkpoint-4
 for command in "merge --output-dir gone" "generate --prompt x --tokens 2 $fp32" "eval --data text.txt $fp32"; do
     refuses 1 "trained on other weights than those in '$work/$other'.*load the right weights with --model" \
@@ -111,23 +111,23 @@ for reading in fp32 bf16; do
     exits 0 "adapters of fp32 and bf16, read in $reading" eval --model straight --adapter lora2 --data text.txt --threads 1 \
         --precision $reading
 done
-# A damaged newest base: an older one is not theirs, and one that is not used is said in any case.
+# The newest base is damaged: an older one does not match the adapters, and an unused one is reported in any case.
 cp -r straight damaged
 printf x | dd of=damaged/checkpoint-12/model.safetensors bs=1 seek=3000 conv=notrunc 2>dd.err
 exits 1 "a damaged base" merge --model damaged --adapter lora --output-dir gone
-check "the damage is said" grep -q "^warning: .*damaged/checkpoint-12.*another checkpoint is used" err
-check "and that the older base is another one" grep -q "^error: .*other weights than those in '$work/damaged/checkpoint-8'" err
+check "the damage is reported" grep -q "^warning: .*damaged/checkpoint-12.*using another checkpoint" err
+check "and that the older base does not match" grep -q "^error: .*other weights than those in '$work/damaged/checkpoint-8'" err
 check "and nothing else" test "$(wc -l <err)" -eq 2
 exits 0 "adapters for an older checkpoint" train --data text.txt --model damaged/checkpoint-8 --block-size 16 \
     --threads 1 --precision fp32 --steps 1 --lora-rank 2 --output-dir older
 exits 0 "merge into an older base" merge --model damaged --adapter older --output-dir merged4
-check "its newer one's damage is said" grep -q "^warning: .*damaged/checkpoint-12.*another checkpoint is used" err
+check "the damage of its newer checkpoint is reported" grep -q "^warning: .*damaged/checkpoint-12.*using another checkpoint" err
 exits 1 "a damaged base by its own path" merge --model damaged/checkpoint-12 --adapter lora --output-dir gone
-check "its damage is said" grep -q "^warning: 'damaged/checkpoint-12/model.safetensors' is damaged" err
-check "and that its weights are others" grep -q '^error: .*trained on other weights' err
+check "its damage is reported" grep -q "^warning: 'damaged/checkpoint-12/model.safetensors' is damaged" err
+check "and that its weights differ" grep -q '^error: .*trained on other weights' err
 check "and nothing is written" test ! -e gone
 exits 0 "freeze" $lora --steps 2 --freeze embeddings,layers:1 --output-dir frozen
-check "the log says what is frozen" grep -q 'training 3312 of [0-9]* parameters; the others are frozen' err
+check "the log names the frozen parts" grep -q 'training 3312 of [0-9]* parameters; the others are frozen' err
 check "a run with frozen parts has the whole model" test -f frozen/checkpoint-2/model.safetensors
 exits 0 "resume a run with frozen parts" train --resume frozen --steps 3 --threads 1
 refuses 1 'requires --model' train --data text.txt --init tiny.json --lora-rank 2 --output-dir gone

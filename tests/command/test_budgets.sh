@@ -1,12 +1,12 @@
 #!/bin/sh
-# The command: the smallest budget that a refusal names is enough, and no larger than it must be, for every task, with
-# whatever of a run takes memory; check-system, plan, bench and train agree on what fits.
+# The command: the smallest budget named in a refusal is enough, and no larger than necessary, for every task, with
+# everything in a run that takes memory. check-system, plan, bench and train agree on what fits.
 root=$PWD
 . tests/command/command.sh
 
 options="--threads 1 --precision $precision --steps 2 --save-steps 0"
 
-# named NAME ARGUMENTS...: trains with the budget that a refusal names, and is refused with 2 MB less.
+# named NAME ARGUMENTS...: trains with the budget named in a refusal, and is refused with 2 MB less.
 named() {
     name=$1
     shift
@@ -42,7 +42,7 @@ printf '{"model_type": "bert", %s}\n' "$bert" >bert.json
 decoder='"vocab_size": 2000, "max_position_embeddings": 256, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3, "intermediate_size": 192'
 qwen=$root/tests/golden/splits/qwen2.json
 
-# ---- Every task, and what takes memory besides steps ----
+# ---- Every task, and other uses of memory besides steps ----
 
 gpt2="--init tiny --data text.txt"
 named "windows of text" $gpt2
@@ -51,7 +51,7 @@ named "no evaluation" $gpt2 --block-size 64 --eval no
 named "sample prompts" $gpt2 --block-size 64 --eval-steps 1 --sample-prompt "Line 1: a quick" --sample-tokens 100
 named "every record" $gpt2 --block-size 64 --monitor full --report-to all --log-full-every 1
 named "an objective" $gpt2 --block-size 64 --objective eitp-safe --optimizer adamw
-# Each refusal plans some hundred graphs: small ones, but for their kinds of layers.
+# Each refusal plans some hundred graphs, so they are small except for their kinds of layers.
 latent="--task vae --init vae-tiny --layers 2 --positions 64"
 named "a latent variable" $latent --data lines.txt --eval-steps 2 --spot-samples 16
 named "a latent variable, importance samples" $latent --data lines.txt --eval-steps 2 --importance-samples 4
@@ -88,18 +88,18 @@ plans() { # command, options
 least=$(plans plan --init tiny $step)
 timed=$(plans bench step --model tiny $step --dropout 0.1)
 check "plan and bench agree: $least MB and $timed MB" test $((timed - least)) -ge -1 -a $((timed - least)) -le 1
-exits 0 "bench: what fits is timed" bench step --model tiny $step --dropout 0.1 --steps 1 --memory-budget $((timed + 1))M --json
-check "bench: it says what it times" grep -q '^configuration: .* tensors recomputed' err
-exits 2 "bench: what does not fit is not" bench step --model tiny $step --steps 1 --memory-budget $((timed - 2))M
+exits 0 "bench: fitting configurations are timed" bench step --model tiny $step --dropout 0.1 --steps 1 --memory-budget $((timed + 1))M --json
+check "bench: names the timed configuration" grep -q '^configuration: .* tensors recomputed' err
+exits 2 "bench: others are not" bench step --model tiny $step --steps 1 --memory-budget $((timed - 2))M
 
-# No profile fits, a run without one does.
+# No profile fits, but a run without one does.
 least=$(plans plan --init tiny --threads 1)
 exits 2 "a profile that does not fit" plan --init tiny --threads 1 --profile low-memory --memory-budget $((least + 1))M
 check "a profile that does not fit: it is named" grep -q '^nothing fits: the run with --profile low-memory does not fit in ' out
-exits 0 "what plan accepts, check-system does" check-system --init tiny --threads 1 --memory-budget $((least + 1))M
-check "without a profile" grep -q '^profile  *none fits tiny: low-memory, the smallest, needs ' out
+exits 0 "check-system accepts what plan accepts" check-system --init tiny --threads 1 --memory-budget $((least + 1))M
+check "without a profile" grep -q '^profile  *none fits for tiny: low-memory, the smallest, needs ' out
 check "its command" grep -q -e ' train --init tiny .* --profile none ' out
-exits 1 "what plan refuses, check-system does" check-system --init tiny --threads 1 --memory-budget $((least - 2))M
+exits 1 "check-system refuses what plan refuses" check-system --init tiny --threads 1 --memory-budget $((least - 2))M
 check "with the same figure" sh -c "grep -q '^advice  *the run does not fit in .* that is enough is \($((least - 1))\|$least\|$((least + 1))\)M' out"
 
 finish

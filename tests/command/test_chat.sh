@@ -1,5 +1,5 @@
 #!/bin/sh
-# Conversations: what is trained on, a run that is killed and resumed, adapters, and talking with the result.
+# Conversations: the tokens trained on, a run that is killed and resumed, adapters, and chatting with the result.
 root=$PWD
 . tests/command/command.sh
 
@@ -17,7 +17,7 @@ awk 'BEGIN {
 }' >chats.jsonl
 train="--init qwen2.json --tokenizer $tokenizer --chat-template chatml --data chats.jsonl --val-fraction 0 --batch-size 8 --grad-accum 1 --lr 4e-3 --optimizer adamw --weight-decay 0 $options"
 
-# ---- What is trained on ----
+# ---- Tokens trained on ----
 
 exits 0 "show data" train $train --show-data 2 --output-dir shown
 check "two samples" test "$(grep -c '^sample ' out)" -eq 2
@@ -31,22 +31,22 @@ check "a window" grep -q '^sample 1 of [0-9]*: 16 tokens$' out
 mkdir -p there/data
 : >there/data/other
 exits 0 "show data in a directory" train $train --show-data 1 --output-dir there
-check "what was there is left" test "$(find there | sort | tr '\n' ' ')" = "there there/data there/data/other "
+check "existing files are kept" test "$(find there | sort | tr '\n' ' ')" = "there there/data there/data/other "
 exits 1 "show data that fails" train $train --block-size 8 --tokenizer nowhere --show-data 1 --output-dir shown
-check "nothing is left of a failure" test ! -e shown
+check "a failure leaves nothing behind" test ! -e shown
 
 # ---- Training ----
 
 exits 0 "train" train $train --steps 120 --save-steps 60 --output-dir chats
-check "the end: the command that talks with the model" grep -q '^next: .*eitp chat --model chats$' err
-check "counts what is trained on" grep -q 'tokens are trained on' err
+check "the end: the command to chat with the model" grep -q '^next: .*eitp chat --model chats$' err
+check "counts the trained tokens" grep -q 'tokens are trained on' err
 check "the template is saved" grep -q im_start chats/checkpoint-120/chat_template.jinja
 find chats | sort >before
 exits 0 "show the data of a run" train --resume chats --show-data 1
 check "show the data of a run: its sample" grep -q '^sample 1 of 64: ' out
 find chats | sort >after
-check "a run is left as it was" same before after
-check "text ends where a turn does" grep -q '"eos_token_id": \[500, 502\]' chats/checkpoint-120/generation_config.json
+check "a run is unchanged" same before after
+check "text ends with a turn" grep -q '"eos_token_id": \[500, 502\]' chats/checkpoint-120/generation_config.json
 exits 0 "with one thread" train $train --threads 1 --steps 120 --save-steps 60 --output-dir chats-1
 check "the same weights" cmp -s chats/checkpoint-120/model.safetensors chats-1/checkpoint-120/model.safetensors
 mkdir again && cp -r chats/checkpoint-60 chats/data again/
@@ -54,25 +54,25 @@ exits 0 "resume" train --resume again/checkpoint-60 --steps 120 $options --outpu
 check "the same weights as without a pause" cmp -s chats/checkpoint-120/model.safetensors again/checkpoint-120/model.safetensors
 mkdir moved && cp -r chats/checkpoint-60 chats/data chats/run.json moved/ && mv chats.jsonl other.jsonl
 exits 0 "resume without the text" train --resume moved/checkpoint-60 --steps 120 $options --output-dir moved
-check "the same weights from what was packed" cmp -s chats/checkpoint-120/model.safetensors moved/checkpoint-120/model.safetensors
+check "the same weights from the packed data" cmp -s chats/checkpoint-120/model.safetensors moved/checkpoint-120/model.safetensors
 mv other.jsonl chats.jsonl
 exits 0 "eval" eval --model chats --data chats.jsonl --json $options
 check "a loss of answers alone" sh -c "sed -n 's/.*\"loss\": \([0-9.e-]*\).*/\1/p' out | awk '{exit !(\$1 < 0.05)}'"
 
-# ---- Talking ----
+# ---- Chatting ----
 
 exits 0 "chat" chat --model chats --prompt "Colour of the fog?" --temperature 0 $options
 check "answers" test "$(cat out)" = grey
 exits 0 "chat as JSON" chat --model chats --prompt "Colour of the fog?" --temperature 0 --json $options
 check "answers" grep -q '^{"text": "grey", "prompt_tokens": [0-9]*, "tokens": [0-9]*, "stop": "end-of-text"}$' out
 exits 0 "an answer that is too long" chat --model chats --prompt "Colour of the fog?" --temperature 0 --tokens 1 $options
-check "says so" grep -q 'the answer was cut after 1 token;' err
+check "reports it" grep -q 'the answer was cut after 1 token;' err
 refuses 1 "context must be at most the model's 512 positions" chat --model chats --prompt a --context 513 $options
 refuses 1 "the message has .* shorten it, or raise --context" chat --model chats --prompt "Colour of the fog?" --context 8 $options
 printf 'Colour of the sun?\n/new\nColour of the \\\nsea?\n/new\nColour of the coin?\n/exit\nColour of the sky?\n' | "$eitp" chat --model chats --temperature 0 $options >out 2>err
 check "reads messages from lines" test "$(sed -n '1p;3p' out | tr '\n' ' ')" = "blue gold "
 check "ends with /exit" test "$(wc -l <out)" -eq 3
-exits 0 "generate stops where a turn ends" generate --model chats --prompt "<|im_start|>user
+exits 0 "generate stops at the end of a turn" generate --model chats --prompt "<|im_start|>user
 Colour of the sky?<|im_end|>
 <|im_start|>assistant
 " --temperature 0 --echo false --json $options
@@ -94,16 +94,16 @@ if [ -c /dev/full ]; then
     for form in "" --json; do
         "$eitp" chat --model chats --prompt "Colour of the fog?" $form $options >/dev/full 2>err
         check "a full disk: exit code of chat $form" test $? -eq 5
-        check "a full disk: chat $form says so, and nothing else" test "$(grep '^error' err)" = "$no_room"
+        check "a full disk: chat $form reports it, and nothing else" test "$(grep '^error' err)" = "$no_room"
         "$eitp" generate --model chats --prompt "Colour" $form $options >/dev/full 2>err
         check "a full disk: exit code of generate $form" test $? -eq 5
-        check "a full disk: generate $form says so, and nothing else" test "$(grep '^error' err)" = "$no_room"
+        check "a full disk: generate $form reports it, and nothing else" test "$(grep '^error' err)" = "$no_room"
     done
 else
     echo "SKIPPED conversations on a full disk: there is no /dev/full"
 fi
 
-# ---- Other forms, and what is refused ----
+# ---- Other forms, and refusals ----
 
 printf '{"conversations": [{"from": "human", "value": "one"}, {"from": "gpt", "value": "two"}]}\n{"conversations": [{"from": "human", "value": "three"}, {"from": "gpt", "value": "four"}]}\n' >sharegpt.jsonl
 exits 0 "ShareGPT" train --model chats --data sharegpt.jsonl --val-fraction 0 --steps 1 $options --output-dir sharegpt
@@ -119,10 +119,10 @@ printf 'instruction;response\none;two\n"three";four\n' >questions.csv
 exits 0 "a table of questions and answers" train --model chats --data questions.csv --val-fraction 0 --steps 1 $options --output-dir table
 check "the same weights" cmp -s alpaca/checkpoint-1/model.safetensors table/checkpoint-1/model.safetensors
 printf '{"prompt": "q", "chosen": "a", "rejected": "b"}\n' >preferences.jsonl
-refuses 1 "preferences.jsonl: line 1: rows with chosen and rejected are for preference training (DPO), which eitp does not have$" \
+refuses 1 "preferences.jsonl: line 1: rows with chosen and rejected are for preference training (DPO), which eitp does not support$" \
     train --model chats --data preferences.jsonl --steps 1 $options --output-dir gone
 printf 'prompt,completion,label\none,two,True\n' >judged.csv
-refuses 1 "judged.csv: line 2: rows with completion and a label true or false are for training on judged answers (KTO), which eitp does not have$" \
+refuses 1 "judged.csv: line 2: rows with completion and a label true or false are for training on rated answers (KTO), which eitp does not support$" \
     train --model chats --data judged.csv --steps 1 $options --output-dir gone
 mkdir folder && cp questions.json folder/
 exits 0 "a directory of conversations" train $(printf %s "$train" | sed 's/chats.jsonl/folder/') --steps 1 --output-dir folders
@@ -174,10 +174,10 @@ exits 0 "tools without calls" train --model chats --data tools.jsonl --on-bad-ro
 check "are warned of" grep -q '^warning: 1 of 2 conversations have tools, which the chat template never reads: they are left out$' err
 
 printf '{"prompt": "%0600d", "completion": "two"}\n{"prompt": "three", "completion": "four"}\n' 0 >long.jsonl
-exits 0 "a conversation that is cut" train --model chats --data long.jsonl --val-fraction 0 --steps 1 $options --output-dir long
-check "is left out" grep -q 'skipped 1 of 2 conversations, which have no answer in their first 512 tokens, where they are cut; a --block-size of [0-9]* would reach it' err
+exits 0 "a truncated conversation" train --model chats --data long.jsonl --val-fraction 0 --steps 1 $options --output-dir long
+check "is left out" grep -q 'skipped 1 of 2 conversations, which have no answer before they are cut at 512 tokens; a --block-size of [0-9]* would reach it' err
 head -n 1 long.jsonl >longer.jsonl
-refuses 1 "no conversation has an answer in its first 64 tokens, where it is cut; a --block-size of [0-9]* would reach the answers" \
+refuses 1 "no conversation has an answer before it is cut at 64 tokens; a --block-size of [0-9]* would reach the answers" \
     train --model chats --data longer.jsonl --val-fraction 0 --steps 1 --block-size 64 $options --output-dir gone
 printf '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}\n{"messages": [{"role": "user"}]}\n' >bad.jsonl
 refuses 1 "bad.jsonl: line 2: message 1 has no 'content'" train --model chats --data bad.jsonl --steps 1 $options --output-dir gone

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The command: train and eval with labels, numbers and masked tokens (--task), from tables; what is refused.
+# The command: train and eval with labels, numbers and masked tokens (--task), from tables; refusals.
 . tests/command/command.sh
 
-# A WordPiece vocabulary, a shape, and texts whose label is a word that they contain.
+# A WordPiece vocabulary, a shape, and samples whose label is a word they contain.
 mkdir words
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k l m n o p q r s t u v w x y z >words/vocab.txt
 printf '{"tokenizer_class": "BertTokenizer"}\n' >words/tokenizer_config.json
@@ -61,7 +61,7 @@ cut -f1 out >predicted
 sed 1d val.csv | cut -d, -f2 >expected
 check "predict agrees with the labels" test "$(paste predicted expected | awk '$1 == $2' | wc -l)" -gt 54
 
-# ---- Labels that are written in several ways ----
+# ---- Labels with several spellings ----
 
 awk -F, 'NR == 1 { print; next } { print $1 "," (NR % 3 ? $2 : NR % 2 ? $2 " " : "\302\240" $2 "\343\200\200") }' train.csv >spaced.csv
 exits 0 "labels without white space around them" train $small --data train.csv --eval no --steps 2 --output-dir unspaced
@@ -74,8 +74,8 @@ cp out expected
 exits 0 "eval of the others" eval --model unspaced --data train.csv --json $options
 check "the same" cmp -s out expected
 printf 'text,label\na,yes\nb,Yes\nc,1\nd,01\ne,no\n' >similar.csv
-exits 0 "labels that may be one" train $small --data similar.csv --eval no --steps 1 --output-dir similar
-check "are named" grep -q '^warning: the labels 01, 1, Yes, yes are the same Boolean, and are learned as 4 labels; write them alike' err
+exits 0 "labels that may be the same" train $small --data similar.csv --eval no --steps 1 --output-dir similar
+check "are named" grep -q '^warning: the labels 01, 1, Yes, yes are the same Boolean, and are learned as 4 labels; spell them the same' err
 cp -r run/best_model/ old_labels
 rm -f old_labels/manifest.json old_labels/trainer_state.json old_labels/run.json
 sed -i -e 's/: "mild"/: "mild "/; s/"mild":/"mild ":/' old_labels/config.json
@@ -86,19 +86,19 @@ exits 0 "with white space" eval --model old_labels --data old_labels.csv --json 
 sed 's/.*"accuracy"/"accuracy"/; s/, "block_size.*//' out >found
 check "is the same" cmp -s found expected
 exits 0 "predict" predict --model old_labels --data val.csv $options
-check "names it so" sh -c "cut -f1 out | grep -qx 'mild '"
+check "prints its name like that" sh -c "cut -f1 out | grep -qx 'mild '"
 
 # ---- Weights of rows ----
 
 awk -F, 'NR == 1 { print $0 ",weight"; next } { print $0 "," NR % 4 / 2 }' train.csv >weighted.csv
 awk -F, 'NR == 1 { print $0 ",weight"; next } { print $0 "," (NR % 2 ? "" : 1) }' train.csv >ones.csv
-exits 0 "a column of weights that is not named" train $small --data weighted.csv --eval no --steps 2 --output-dir unnamed_weights
-check "is not used, with a warning" grep -q "^warning: 'weighted.csv' has a column of weights, which is not used, since it may be something else; name it with --weight-column if it has the weight of each row in the loss" err
+exits 0 "a column of weights, without the option" train $small --data weighted.csv --eval no --steps 2 --output-dir unnamed_weights
+check "is not used, with a warning" grep -q "^warning: 'weighted.csv' has a column that may contain weights, which is ignored; name it with --weight-column if it contains the weight of each row in the loss" err
 check "changes nothing" cmp -s unspaced/checkpoint-2/model.safetensors unnamed_weights/checkpoint-2/model.safetensors
 exits 0 "weights of 1" train $small --data ones.csv --weight-column weight --eval no --steps 2 --output-dir ones
 check "change no bit" cmp -s unspaced/checkpoint-2/model.safetensors ones/checkpoint-2/model.safetensors
 exits 0 "other weights" train $small --data weighted.csv --weight-column weight --steps 2 --output-dir row_weights
-check "without a warning" sh -c "! grep -q 'column of weights' err"
+check "without a warning" sh -c "! grep -q 'column that may contain weights' err"
 check "change something" sh -c "! cmp -s unspaced/checkpoint-2/model.safetensors row_weights/checkpoint-2/model.safetensors"
 check "are in run.json" grep -q '"weight-column": "weight"' row_weights/run.json
 loss() {
@@ -116,10 +116,10 @@ refuses 1 "negative.csv: line 3, column 1: the weight must be a number of at lea
 refuses 1 "no column named 'w'" train $small --data weighted.csv --weight-column w --output-dir gone
 refuses 1 "weight-column is for labels: --task is mlm" train $small --task mlm --data weighted.csv --weight-column weight --output-dir gone
 
-# ---- What is trained for ----
+# ---- Task inference ----
 
 exits 0 "--task auto without labels" train $small --data words/vocab.txt --data-format lines --steps 2 --output-dir mlm --eval no
-check "hidden tokens" grep -q 'masked_tokens/s' err
+check "masked tokens" grep -q 'masked_tokens/s' err
 exits 0 "--task mlm with rows" train $small --task mlm --data train.csv --steps 2 --output-dir rows
 check "the rows are samples" grep -q 'data: 216 training samples' err
 exits 0 "--whole-words" train $small --task mlm --whole-words --data train.csv --steps 2 --output-dir wwm
@@ -140,8 +140,8 @@ done
 exits 0 "a folder for each label" train $small --data folders --steps 1 --output-dir by_folder
 check "is a classifier" grep -q '^task: classify (inferred; override with --task)' err
 check "of the folders" grep -q 'warm' by_folder/latest_model/config.json
-exits 0 "a directory of texts" train $small --data files --steps 1 --block-size 8 --val-fraction 0 --output-dir by_file
-check "hidden tokens of texts" grep -q '^task: mlm (inferred' err
+exits 0 "a directory of text files" train $small --data files --steps 1 --block-size 8 --val-fraction 0 --output-dir by_file
+check "masked tokens of text files" grep -q '^task: mlm (inferred' err
 exits 0 "a file for each label" train $small --task classify --data files --val-fraction 0 --steps 1 --output-dir by_file_label
 check "has labels" grep -q '"5": "6"' by_file_label/latest_model/config.json
 exits 0 "a classifier from it" train --model mlm --task classify --data train.csv --steps 2 --output-dir tuned $options
@@ -150,20 +150,20 @@ check "as usual: no warning" sh -c "! grep '^warning: .*random' err"
 cp -r mlm/latest_model/ with_names
 rm -f with_names/manifest.json with_names/trainer_state.json with_names/run.json
 sed -i '1s/{/{"id2label": {"0": "x", "1": "y", "2": "z"},/' with_names/config.json
-exits 0 "names of labels without a classifier" train --model with_names --task classify --data train.csv --steps 1 --output-dir from_names $options
-check "are not the new one's" grep -q '"1": "mild"' from_names/latest_model/config.json
+exits 0 "label names without a classifier" train --model with_names --task classify --data train.csv --steps 1 --output-dir from_names $options
+check "do not apply to the new one" grep -q '"1": "mild"' from_names/latest_model/config.json
 sed 's/BertForMaskedLM/BertForSequenceClassification/' with_names/config.json >lost.json
 cp lost.json with_names/config.json
-refuses 1 "with_names': config.json has a classifier, but the weights lack parameters of it, so that it is random; train it first" predict --model with_names --data val.csv
+refuses 1 "with_names': config.json has a classifier, but the weights lack its parameters, so it is random; train it first" predict --model with_names --data val.csv
 exits 0 "embeddings do without" embed --model with_names --data val.csv
 exits 0 "gpt2 with labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --task classify --data train.csv --steps 2 --output-dir gpt2 $options
 check "GPT2ForSequenceClassification" grep -q GPT2ForSequenceClassification gpt2/latest_model/config.json
-check "gpt2 with labels: nothing to say" sh -c '! grep -q "have labels" err'
+check "gpt2 with labels: no message" sh -c '! grep -q "have labels" err'
 exits 0 "gpt2 without labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --data train.csv --steps 2 --output-dir lm $options
 check "gpt2 without labels: they are named" grep -q "^warning: the rows of 'train.csv' have labels, which .*; for a classifier train with --task classify$" err
 check "predicts tokens" grep -q 'tokens/s' err
 
-exits 0 "tokens without validation" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --task lm --data text.txt --block-size 8 --steps 1 --eval no --output-dir lm_all $options
+exits 0 "tokens without validation data" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --task lm --data text.txt --block-size 8 --steps 1 --eval no --output-dir lm_all $options
 check "all of them train" grep -qE 'data: [0-9]+ training windows, 0 validation tokens' err
 check "as --print-config says" sh -c "'$eitp' train $small --data train.csv --eval no --print-config | grep -qE '^val-fraction +0 '"
 
@@ -179,10 +179,10 @@ mkdir again && cp -r straight/checkpoint-10 again && cp straight/run.json again
 exits 0 "resume" train --resume auto --output-dir again $options
 check "the same weights" same straight/checkpoint-20/model.safetensors again/checkpoint-20/model.safetensors
 mkdir off && cp -r straight/checkpoint-10 off && cp straight/run.json off
-exits 0 "a resume without validation" train --resume auto --eval no --output-dir off $options
+exits 0 "a resume without validation data" train --resume auto --eval no --output-dir off $options
 check "keeps its data" grep -q 'data: 216 training samples' err
 exits 0 "--split validation" eval --model straight --split validation --json $options
-check "what the run held out" grep -q '"samples": 24' out
+check "the run's validation samples" grep -q '"samples": 24' out
 check "a warning without --split" sh -c "'$eitp' eval --model straight --data train.csv $options 2>&1 >/dev/null | grep -q 'was trained on 90 % of this data'"
 exits 0 "LoRA" train --model mlm --task classify --lora-rank 2 --data train.csv --steps 2 --output-dir lora $options
 check "adapters" test -s lora/latest_model/adapter_model.safetensors
@@ -226,14 +226,14 @@ check "repeats are reported" grep -q 'rows repeat an earlier one' err
 exits 0 "--dedup" train $small --data repeats.csv --dedup --steps 1 --val-fraction 0 --output-dir dedup
 check "repeats are left out" grep -q 'dedup left them out' err
 
-# ---- Names of labels ----
+# ---- Label names ----
 
-# Twelve labels, and a model that lost their names, as transformers writes one with num_labels=12.
+# Twelve labels, and a model without their names, as transformers writes one with num_labels=12.
 awk 'BEGIN { print "text,label"; split("a b c d e f g h i j k l", letter, " ")
     for (i = 0; i < 240; i++) print letter[i % 12 + 1] " " letter[i * 5 % 12 + 1] "," i % 12 }' >twelve.csv
 exits 0 "twelve labels" train $small --data twelve.csv --epochs 30 --eval no --output-dir twelve
-check "without validation all rows train" grep -q 'data: 240 training samples, 0 validation samples' err
-check "and overlap with none" sh -c "! grep -q 'also in the training data' err"
+check "without validation data all rows are used for training" grep -q 'data: 240 training samples, 0 validation samples' err
+check "and overlap with no validation rows" sh -c "! grep -q 'also in the training data' err"
 exits 0 "--eval no with a split" train $small --data twelve.csv --steps 1 --eval no --val-fraction 0.25 --output-dir split_off
 check "which is kept" grep -q 'data: 180 training samples' err
 check "and not compared" sh -c "! grep -q 'also in the training data' err"
@@ -256,22 +256,22 @@ accuracy() {
     sed -n 's/^accuracy *\([0-9.]*\).*/\1/p' out
 }
 predicted_as predicted
-exits 0 "eval of what predict gave" eval --model unnamed --data named.csv $options
+exits 0 "eval of the output of predict" eval --model unnamed --data named.csv $options
 check "agrees with it" test "$(accuracy)" = 1.0000
-check "without a warning" sh -c "! grep -q 'not those of the model' err"
+check "without a warning" sh -c "! grep -q 'differ from the labels of the model' err"
 exits 0 "training on it" train --model unnamed --data named.csv --steps 1 --lr 1e-9 --output-dir again_named $options
-check "goes on from there" awk '/^step 1/ { found = $4 < 1.5 } END { exit !found }' err
+check "continues from there" awk '/^step 1/ { found = $4 < 1.5 } END { exit !found }' err
 check "with the same names" grep -q '"10": "LABEL_10"' again_named/latest_model/config.json
 sed 's/LABEL_//' predicted >digits
 predicted_as digits
-exits 0 "numbers of labels" eval --model unnamed --data named.csv $options
+exits 0 "label numbers" eval --model unnamed --data named.csv $options
 check "are these labels" test "$(accuracy)" = 1.0000
 predicted_as predicted
 { echo text,label; grep -E 'LABEL_(2|10|11)$' named.csv; } >some.csv
 exits 0 "some of the labels" eval --model unnamed --data some.csv $options
 check "are these" test "$(accuracy)" = 1.0000
 exits 0 "training on some of them" train --model unnamed --data some.csv --val-data named.csv --class-weights balanced --steps 1 --lr 1e-9 --output-dir some $options
-check "goes on too" awk '/^step 1/ { found = $4 < 1.5 } END { exit !found }' err
+check "continues, too" awk '/^step 1/ { found = $4 < 1.5 } END { exit !found }' err
 check "validates on all" grep -qE '^validation after step 0: .*accuracy 1.0000' err
 check "keeps all names" grep -q '"11": "LABEL_11"' some/latest_model/config.json
 exits 0 "resume" train --resume auto --output-dir some --steps 2 $options
@@ -282,15 +282,15 @@ exits 0 "eval of adapters" eval --model unnamed --adapter some_adapted --data na
 check "the same" test "$(accuracy)" = 1.0000
 sed 's/,LABEL_/,topic/' named.csv >topics.csv
 exits 0 "other names" eval --model unnamed --data topics.csv $options
-check "are warned of" grep -qE '^warning: the labels of the data \(topic0, topic1, .* and 6 others\) are not those of the model \(LABEL_0, LABEL_1, ' err
+check "are warned of" grep -qE '^warning: the labels of the data \(topic0, topic1, .* and 6 others\) differ from the labels of the model \(LABEL_0, LABEL_1, ' err
 check "in the order of their numbers" test "$(accuracy)" = 1.0000
 exits 0 "training with them" train --model unnamed --data topics.csv --steps 1 --output-dir topics $options
 check "is warned of" grep -q '^warning: the labels of the data' err
 check "names the labels" grep -q '"10": "topic10"' topics/latest_model/config.json
 exits 0 "a resume" train --resume auto --output-dir topics --steps 2 $options
 check "is not" sh -c "! grep -q 'the labels of the data' err"
-refuses 1 "train.csv' has 3 labels (cold, mild, warm) that do not fit the 12 of the model's classifier (LABEL_0" train --model unnamed --data train.csv --output-dir gone $options
-refuses 1 "has 3 labels (cold, mild, warm) that do not fit the 12" eval --model unnamed --data train.csv $options
+refuses 1 "train.csv' has 3 labels (cold, mild, warm) that do not match the 12 of the model's classifier (LABEL_0" train --model unnamed --data train.csv --output-dir gone $options
+refuses 1 "has 3 labels (cold, mild, warm) that do not match the 12" eval --model unnamed --data train.csv $options
 
 # ---- Labels that cannot be learned ----
 
@@ -304,7 +304,7 @@ exits 0 "columns of other names" train $small --data renamed.csv --text-column r
 exits 0 "eval finds the columns of the run" eval --model renamed --data renamed.csv --threads 1
 exits 0 "predict finds the columns of the run" predict --model renamed/checkpoint-1 --data renamed.csv --threads 1
 check "predict: a line for each row" test "$(wc -l <out)" -eq "$(($(wc -l <renamed.csv) - 1))"
-exits 1 "a column that is named comes first" predict --model renamed --data renamed.csv --text-column text --threads 1
+exits 1 "a named column takes precedence" predict --model renamed --data renamed.csv --text-column text --threads 1
 exits 0 "a header among the rows" train $small --data train.csv --text-column 1 --label-column 2 --steps 1 --val-fraction 0 --output-dir header
 check "is warned of" grep -q "^warning: 1 of the 4 labels of 'train.csv' occurs once (label)" err
 exits 0 "a header that is one" train $small --data train.csv --steps 1 --output-dir no_header
@@ -316,7 +316,7 @@ printf 'text,label\na b,x\nc d,y\ne f,z\n' >each.csv
 exits 0 "labels that occur once" train $small --data each.csv --steps 1 --val-fraction 0 --output-dir each
 check "are warned of" grep -q "^warning: each of the 3 labels of 'each.csv' occurs once (x, y, z)" err
 
-# The first ten labels are counted in the log.
+# The log counts the first ten labels.
 labels_are_listed() { # number of labels, end of the line
     awk -v n="$1" 'BEGIN { print "text,label"; for (i = 0; i < 4 * n; i++) printf "a b,label%02d\n", i % n }' >labels.csv
     rm -rf listed
@@ -346,7 +346,7 @@ lowered() { # the beginning of the line, arguments
 long="--init shape.json --tokenizer words --steps 1"
 lowered "profile safe: block-size 32 instead of 256" train $long --data long.csv --profile safe --output-dir safe
 lowered "block-size 32 instead of 100" train $long --data long.csv --block-size 100 --output-dir lowered
-check "texts are cut there" grep -q 'texts are longer than 32 tokens' err
+check "samples are truncated there" grep -q 'samples exceed 32 tokens' err
 lowered "block-size 32 instead of 100" train $long --task mlm --data long.csv --block-size 100 --output-dir lowered_mlm
 lowered "profile full: block-size 32 instead of 512" train $long --task mlm --data long.csv --profile full --output-dir full_mlm
 lowered "block-size 32 instead of 100" eval --model lowered --data long.csv --block-size 100
@@ -379,27 +379,27 @@ printed "128 16 1" plan $wide --task classify
 printed "128 16 1" plan $wide --data train.csv
 printed "- 1 4" plan $wide --data text.txt
 printed "- 1 4" plan --init tiny
-exits 0 "what is printed" train $wide --data train.csv --steps 1 --output-dir printed
+exits 0 "the printed options" train $wide --data train.csv --steps 1 --output-dir printed
 check "is used" grep -q '"block-size": 128' printed/run.json
 cp -r printed/latest_model/ plain
 rm -f plain/manifest.json plain/trainer_state.json plain/run.json
 exits 0 "eval of a model directory" eval --model plain --data train.csv --json $options
-check "does not cut texts that fit" grep -q '"block_size": 128' out
+check "does not truncate samples that fit" grep -q '"block_size": 128' out
 exits 0 "help train" help train
 check "has both batch sizes" grep -q 'sequences per micro-batch (default: 1; 16 with --task classify, tokens or regress)$' out
 check "and accumulations" grep -q 'micro-batches per step (default: 4; 1 with --task classify, tokens or regress)$' out
 
-# ---- What is refused ----
+# ---- Refusals ----
 
-# Messages name options, and no field or value of the library.
+# Messages name options, but no field or value of the library.
 printf 'text,label\na b,cold\n,warm\nc d,warm\n' >empty.csv
 printf 'text,label\na b,cold\nc d,\ne f,warm\n' >nameless.csv
 printf '{"text": "a b", "label": ["cold", "warm"]}\n{"text": "c d", "label": ["cold"]}\n' >lists.jsonl
 refuses 1 "empty.csv: line 3, column 1: the text is empty: it has no tokens; --on-bad-row skip goes on with the next row" \
     train $small --data empty.csv --output-dir gone
-refuses 1 "nameless.csv: line 3, column 1: the label is missing; name it, or train with --labels several if texts may have none" \
+refuses 1 "nameless.csv: line 3, column 1: the label is missing; name it, or train with --labels several if samples may have none" \
     train $small --data nameless.csv --output-dir gone
-refuses 1 "2 labels, but a text has one; --labels several trains with any number" \
+refuses 1 "2 labels, but a sample has one; --labels several trains with any number" \
     train $small --data lists.jsonl --labels single --output-dir gone
 refuses 1 "skip-spikes needs a --spike-threshold above 0 (got 0)" train $small --data train.csv --skip-spikes --spike-threshold 0 \
     --output-dir gone
@@ -412,7 +412,7 @@ printf 'text,label\na b,cold\nc d,hot\n' >unknown.csv
 refuses 1 "unlabelled.csv' has no labels (columns: [a-z, ]*); name their column with --label-column" train $small --task classify --data unlabelled.csv --output-dir gone
 printf 'review,sentiment\ngood,x\nbad,y\ngood one,x\nbad one,y\n' >usual.csv
 exits 0 "usual names of columns" train $small --task classify --data usual.csv --steps 1 --val-fraction 0 --output-dir usual
-check "usual names of columns: said once" test "$(grep -c "^usual.csv: read with --text-column 'review', --label-column 'sentiment'$" err)" -eq 1
+check "usual names of columns: reported once" test "$(grep -c "^usual.csv: read with --text-column 'review', --label-column 'sentiment'$" err)" -eq 1
 check "usual names of columns: two labels" grep -q 'labels: x 2, y 2$' err
 sed 's/review,sentiment/text,sentiment/; s/$/,z/; 1s/z$/category/' usual.csv >two.csv
 refuses 1 "two.csv' has no labels (columns: text, sentiment, category); name their column with --label-column" \

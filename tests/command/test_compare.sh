@@ -1,8 +1,8 @@
 #!/bin/sh
-# The command: the analyses of eitp report. Records are made up where figures are compared with those of awk.
+# The command: the analyses of eitp report. Records are synthetic where figures are compared with awk's.
 . tests/command/command.sh
 
-# first NAME: its first value in the JSON of the file out, after the members that are named in $after.
+# first NAME: its first value in the JSON of the file out, after the members named in $after.
 after=
 first() {
     tr '\n' ' ' <out | awk -v after="$after" -v name="\"$1\": " '{
@@ -19,7 +19,8 @@ first() {
         print substr($0, 1, RSTART - 1)
     }'
 }
-# near NAME FOUND EXPECTED [PART]: equal up to a part of 1e-5, as recorded points are in single precision.
+# near NAME FOUND EXPECTED [PART]: equal up to a relative error, by default 1e-5, since recorded points are in single
+# precision.
 near() {
     check "$1: $2, expected $3" awk -v a="$2" -v b="$3" -v part="${4:-1e-5}" 'BEGIN {
         exit !(a != "" && a != "null" && (a - b) ^ 2 <= (part * b) ^ 2 + 1e-18) }'
@@ -28,7 +29,7 @@ says() {
     check "\"$1\"" grep -q -e "$1" out
     grep -q -e "$1" out || sed 's/^/    /' out
 }
-# steps DIR PROGRAM: records of steps, which awk prints. step(s, seconds) prints one of 100 tokens.
+# steps DIR PROGRAM: records of steps, printed by awk. step(s, seconds) prints a step of 100 tokens.
 steps() {
     mkdir -p "$1"
     awk 'function step(s, seconds, rest) {
@@ -48,7 +49,7 @@ steps() {
 
 # ---- trend ----
 
-# 45 steps in 6.4 minutes and 59 in 8.3: elapsed time, which grows with every step. No step became slower.
+# 45 steps in 6.4 minutes and 59 in 8.3: the elapsed time grows with every step, but no step became slower.
 steps guide 'for (s = 1; s <= 59; s++) step(s, s <= 45 ? 6.4 * 60 / 45 : 1.9 * 60 / 14)'
 exits 0 "trend" report guide --trend
 says '^guide, step time: no slowdown: steps take 4.6 % less from step 46 on: a jump, not a drift$'
@@ -63,7 +64,7 @@ says '^rate: no trend: '
 says '^memory: no growth: the trend is 0.00 % per 1000 steps'
 check "no jump in noise" test "$(grep -c jump out)" -eq 0
 
-# A drift: the median slope of all pairs, and its part of the median, by awk.
+# A drift: the median slope of all pairs, and its ratio to the median, computed by awk.
 steps drift 'for (s = 1; s <= 120; s++) { memory = 1e8 + 4096 * s; step(s, 2 + s * 0.001 + 0.02 * noise()) }'
 exits 0 "trend" report drift --trend
 says '^drift, step time: steps take [0-9.]* % longer per 1000 steps \[[0-9.]*, [0-9.]*\], p < 0.001; [0-9.]* % from step 1 to 120$'
@@ -86,18 +87,18 @@ check "verdict" test "$(first verdict)" = '"rises"'
 after=tokens_per_s
 check "verdict of the rate" test "$(first verdict)" = '"falls"'
 
-# A drift in noise is nearer to a line than to levels.
+# A noisy drift is closer to a line than to levels.
 steps noisy 'for (s = 1; s <= 600; s++) step(s, 2 + s * 0.001 + noise())'
 exits 0 "trend" report noisy --trend
 says '^noisy, step time: steps take [0-9.]* % longer per 1000 steps '
 check "no jump in a noisy drift" test "$(grep -c jump out)" -eq 0
 
-# Step times that wander: neighbours are alike, and a level that seems to change is chance.
+# Step times that wander: neighbours are alike, so an apparent change of level is chance.
 steps wander 'for (s = 1; s <= 300; s++) { level = 0.9 * level + 0.2 * noise(); step(s, 2 + level) }'
 exits 0 "trend" report wander --trend
 check "no jump in step times that wander" test "$(grep -c jump out)" -eq 0
 
-# Jumps, up and back, with what happened near them.
+# Jumps, up and back, and the events near them.
 steps jump 'for (s = 1; s <= 200; s++) {
     if (s == 120) event(s, "temperature", "the processor has 97 C \\u001b[2J")
     if (s == 121) event(s, "saved", "saved a checkpoint")
@@ -107,13 +108,13 @@ says '^jump, step time: steps take \(29\|30\|31\).[0-9] % longer from step 121 o
 says '^  jump at step 121: +.*, p < 0.001; near it, at step 120: temperature, the processor has 97 C ?\[2J$'
 steps back 'for (s = 1; s <= 300; s++) step(s, (s > 100 && s <= 180 ? 1.5 : 1) + 0.02 * noise())'
 exits 0 "trend" report back --trend
-says '^back, step time: no lasting slowdown: step times have changed and changed back, in 2 jumps from step 101 on'
+says '^back, step time: no lasting slowdown: step times changed and changed back, in 2 jumps from step 101 on'
 says '^  jump at step 181: -'
 # Without noise, one bound alone would gain nothing.
 steps exact 'for (s = 1; s <= 300; s++) step(s, s > 100 && s <= 180 ? 1.5 : 1)'
 exits 0 "trend" report exact --trend
-says '^exact, step time: no lasting slowdown: step times have changed and changed back, in 2 jumps from step 101 on'
-# Twice slower, the second time until the end: the trend sees nothing, for half of the steps are as ever.
+says '^exact, step time: no lasting slowdown: step times changed and changed back, in 2 jumps from step 101 on'
+# Twice slower, the second time until the end. The trend detects nothing, because half of the steps are unchanged.
 steps twice 'for (s = 1; s <= 400; s++) step(s, (s > 100 && s <= 160 || s > 300 ? 1.4 : 1) + 0.05 * noise())'
 exits 0 "trend" report twice --trend
 says '^twice, step time: steps take \(39\|40\|41\).[0-9] % longer, in 3 jumps from step 101 on, not in a drift$'
@@ -121,7 +122,7 @@ says '^  jump at step 301: +.*, p < 0.001$'
 
 steps few 'for (s = 1; s <= 9; s++) step(s, s)'
 exits 0 "trend" report few --trend
-says '^few, step time: too few steps to tell: 9 records of step_time_s, and at least 10 are needed$'
+says '^few, step time: too few steps to tell: 9 records of step_time_s, at least 10 required$'
 
 # ---- bottleneck ----
 
@@ -147,7 +148,7 @@ near "items/s" "$(first items_per_s)" 100
 limited compute '0.19, 0.3, 0.4, 0.09, 0, 0.02'
 exits 0 "bottleneck" report compute --bottleneck
 says '^limit: compute, 79.0 % of the steps; '
-says '^no TFLOP/s and no MFU are recorded'
+says '^TFLOP/s and MFU are not recorded'
 limited transfer '0, 0.3, 0.3, 0.1, 0.3, 0'
 exits 0 "bottleneck" report transfer --bottleneck
 says '^limit: transfer, 30.0 % of the steps (above 20 %); .*--offload'
@@ -162,7 +163,7 @@ limited other '0, 0.2, 0.3, 0.2, 0, 0.3'
 exits 0 "bottleneck" report other --bottleneck
 says '^limit: other, 30.0 % of the steps (above 20 %)'
 
-# Records of performance, which have all steps and more: parts, rates weighted by time, evaluations and saves.
+# Performance records, which cover all steps and more: parts, rates weighted by time, evaluations and saves.
 perf() {
     printf '{"step": %d, "perf/steps": %d, "perf/step_time": %s, "perf/tflops": %s, "perf/mfu": %s, "perf/forward_time": %s, "perf/backward_time": %s, "perf/optimizer_time": %s, "perf/data_loading_time": %s, "perf/transfer_time": 0, "perf/other_time": 0, "perf/checkpoint_time": %s, "perf/evaluation_time": %s}\n' "$@" >>slow/metrics.jsonl
 }
@@ -176,7 +177,7 @@ cat >slow/run.json <<'END'
 END
 exits 0 "bottleneck" report slow --bottleneck
 says '^limit: evaluation, 15.2 % of training (above 10 %); evaluate less often with --eval-steps (now 5)'
-says '^also: small passes, MFU 12.5 % (below 40 %); products of 256 rows'
+says '^also: small passes, MFU 12.5 % (below 40 %); matrix products with 256 rows'
 says '^  checkpoints .* 8.6 % of training$'
 says '^  backward/matmul  *50.0 %  *30 GFLOP/s .* 15 operations per byte$'
 check "other ops and rates are not ops" test "$(grep -c '^  [a-z]*/' out)" -eq 2
@@ -190,15 +191,15 @@ near "peak" "$(first peak_tflops)" 1
 near "operations per byte" "$(first flops_per_weight_byte)" 128
 near "bytes of an update" "$(first update_bytes)" 24000
 near "GB/s of an update" "$(first update_gb_per_s)" 1.2e-4
-# A run that was killed: its steps go on after the last record of performance.
+# A run that was killed: its steps continue after the last performance record.
 awk '/perf/ && !/"step": 10,/ { next } { print }' slow/metrics.jsonl >lines && mv lines slow/metrics.jsonl
 exits 0 "bottleneck" report slow --bottleneck
-says '^slow: 20 steps, 20 s of steps, 22.5 s of training; times of the steps. own records$'
+says '^slow: 20 steps, 20 s of steps, 22.5 s of training; times from step records$'
 says '^limit: data, 50.0 % of the steps'
 says '^  evaluation .* 2.000 s '
 mkdir off && echo '{"step": 3, "event": "started", "level": "info", "message": ""}' >off/metrics.jsonl
 exits 0 "bottleneck" report off --bottleneck
-says '^limit: unknown; no times of steps are recorded; train with --monitor light'
+says '^limit: unknown; no step times are recorded; train with --monitor light'
 
 # ---- compare ----
 
@@ -241,7 +242,7 @@ says 'note: both were evaluated on the same samples: .* is an upper bound$'
 check "no control characters" test "$(tr -d '\n -~' <out | wc -c)" -eq 0
 exits 0 "compare" report a --compare b --json
 
-# The same by awk: step times, evaluations before, and saves; losses between evaluations.
+# The same in awk: step times, earlier evaluations, and saves; losses between evaluations.
 cat >exact.awk <<'END'
 function value(key) { return match($0, "\"" key "\": [-0-9.e+]*") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : "" }
 /step_time_s/ { s = value("step") + 0; time += value("step_time_s"); losses[s] = value("loss"); done[s] = time; last = s; rates[s] = value("tokens_per_s") }
@@ -276,7 +277,7 @@ end_a=$(printf "%s\n" 'END { printf "%.12g\n", seconds(100) }' | sum a)
 end_b=$(printf "%s\n" 'END { printf "%.12g\n", seconds(90) }' | sum b)
 differs seconds "$(awk -v a="$end_a" -v b="$end_b" 'BEGIN { print a < b ? a : b }')"
 
-# The training loss: means over 0.2 of the range, as a tenth has 9 points, and their error.
+# The training loss: means over 0.2 of the range, because a tenth has 9 points, and their error.
 average() { # DIR FROM TO
     printf "%s\n" "END { for (s = $2; s <= $3; s++) { v[++k] = losses[s]; m += losses[s] } m /= k
         for (i = 1; i <= k; i++) { xy += (i - (k + 1) / 2) * (v[i] - m); xx += (i - (k + 1) / 2) ^ 2 }
@@ -295,7 +296,7 @@ near "speed" "$(first speed)" "$(for run in a b; do
         awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'
 done | awk '{ v[NR] = $1 } END { print v[2] / v[1] }')"
 near "memory" "$(first memory)" 2
-# b's lowest loss, 2.069 after step 90, is below that of a, 2.0909 after step 100: b reaches it between 60 and 75.
+# b's lowest loss, 2.069 after step 90, is below a's, 2.0909 after step 100: b reaches a's between steps 60 and 75.
 near "the loss that both reach" "$(first common_loss)" "$(awk 'BEGIN { print 2 + 10 / 110 }')"
 near "items to it" "$(first items_to_loss)" "$(awk 'BEGIN { l = 2 + 10 / 110; p = 1.969 + 10 / 70; q = 1.969 + 10 / 85
     print 6000 + 1500 * (p - l) / (p - q) }')" 1e-4
@@ -307,49 +308,49 @@ learn c 100 2.004 10 1 20 0.006 1e8
 info c 0.001 ', "x": 0.001'
 exits 0 "compare" report --compare a c
 says '^no settings differ$'
-says '^  validation loss at equal tokens: no difference to be seen: +0.0040 +- 0.0099 '
+says '^  validation loss at equal tokens: no significant difference: +0.0040 +- 0.0099 '
 exits 0 "compare" report --compare b a c
 says '^a against b$'
 says '^c against b$'
 says '^  validation loss at equal tokens: b is better by '
 info c 0.001 '' 2000
 exits 0 "compare" report --compare a c
-says 'validation loss at equal tokens: the difference is +0.0040 +- 0.0099, which is no verdict'
-says '^  note: the validation data differ: validation losses cannot be compared$'
+says 'validation loss at equal tokens: the difference is +0.0040 +- 0.0099, which is not conclusive'
+says '^  note: the validation data differs: validation losses cannot be compared$'
 info c 0.001 '' 1000 bert
 exits 0 "compare" report --compare a c
 says '^  note: the tasks differ: losses cannot be compared$'
 info c 0.001 ', "val-data": ["other"]'
 exits 0 "compare" report --compare a c
-says '^  note: the validation samples may be others'
+says '^  note: the validation samples may differ'
 sed 's/"val_loss_error": [0-9.]*, //' b/metrics.jsonl >lines
 mkdir noerror && mv lines noerror/metrics.jsonl
 exits 0 "compare" report --compare a noerror
-says 'validation loss at equal tokens: the difference is -0.0320, which is no verdict: its error is not known'
+says 'validation loss at equal tokens: the difference is -0.0320, which is not conclusive: its error is unknown'
 says '^settings: fewer than two runs have a run.json$'
-says '^  note: whether the validation data are the same is not recorded$'
+says '^  note: the records do not show whether the validation data is the same$'
 sed 's/tokens/samples/g' b/metrics.jsonl >lines
 mkdir samples && mv lines samples/metrics.jsonl
 exits 0 "compare" report --compare a samples
-says '^  note: one counts tokens, the other samples: nothing is compared at equal amounts of them$'
+says '^  note: one counts tokens, the other samples: they cannot be compared at equal amounts$'
 says '^  validation loss at equal time: the difference is '
 check "nothing at equal items" test "$(grep -c 'equal tokens' out)" -eq 0
 awk '!/"step_time_s"/ || ++n > 50' a/metrics.jsonl >lines
 mkdir -p one/late && cp lines one/late/metrics.jsonl && mkdir -p two/late && cp lines two/late/metrics.jsonl
 exits 0 "compare" report --compare one/late two/late
-says '^  note: one/late: the records begin after step 50, and so do its tokens and its time$'
+says '^  note: one/late: records start after step 50; its tokens and time count from there$'
 says '^two/late against one/late$'
 says ', 5000 tokens in '
 exits 0 "compare" report --compare a off
 says '^  note: off: no steps are recorded'
-says '^  training loss at equal time: unknown: the runs have none in a common range$'
+says '^  training loss at equal time: unknown: the runs have no common range$'
 
-refuses 1 "needs the directories of two runs or more (got 1)" report --compare a
+refuses 1 "requires the directories of at least two runs (got 1)" report --compare a
 refuses 1 "'missing' is not a directory" report --compare a missing
-refuses 1 "'temporary' has no run" report --compare a temporary
+refuses 1 "no run in 'temporary'" report --compare a temporary
 refuses 1 "is not a directory" report missing --trend
 
-# Damaged files: shown as far as they go.
+# Damaged files are shown as far as they can be read.
 mkdir damaged
 printf '{"run": {"model": 3, "machine": [], "data": {"validation_tokens": "x"}, "plan": {"batch_size": -1}}, "configuration": [1]}' >damaged/run.json
 awk '{ print } NR % 7 == 0 { print "{\"step\": " NR ", \"tokens\": -5, \"step_time_s\": -1, \"val_loss\": \"x\"" }
@@ -370,7 +371,7 @@ done
 exits 0 "compare" report --compare a cut
 says '^  missing: .*run.json'
 
-# Two runs that differ in their rate.
+# Two runs with different learning rates.
 for lr in 3e-3 3e-4; do
     exits 0 "train" $train --steps 30 --eval-steps 10 --save-steps 0 --lr $lr --output-dir lr$lr
 done
@@ -382,7 +383,7 @@ says 'is an upper bound$'
 check "the same amount" test "$(grep -c 'finished, step 30/30, ' out)" -eq 2
 exits 0 "trend" report lr3e-3 --trend
 exits 0 "bottleneck" report lr3e-3 --bottleneck
-says 'times of records of performance$'
+says 'times from performance records$'
 says '^limit: '
 
 finish

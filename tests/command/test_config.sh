@@ -1,14 +1,14 @@
 #!/bin/sh
-# The command: configuration files in JSON and YAML, and the names that options have in them.
+# The command: configuration files in JSON and YAML, and the names of options in them.
 . tests/command/command.sh
 
-# Options that a file has set, one to a line: "name value", from --print-config.
+# Prints the options set by a file, one a line: "name value", from --print-config.
 settings_of() { # file
     "$eitp" train --config "$1" --print-config >out 2>err </dev/null
     awk '/ \([^()]*:[0-9]+\)$/ { sub(/ *\([^()]*\)$/, ""); sub(/ +/, " "); print }' out
 }
 
-# What the file "name" sets: the lines on standard input.
+# Checks that the file "name" sets the lines on standard input.
 sets() { # file
     cat >wanted
     settings_of "$1" >got
@@ -19,7 +19,7 @@ sets() { # file
     fi
 }
 
-# A member of a path, in JSON.
+# Prints a member at a path, in JSON.
 nest() { # path, value
     awk -v path="$1" -v value="$2" 'BEGIN {
         count = split(path, names, ".")
@@ -177,7 +177,7 @@ local_rank -1
 accelerator "gpu" device "gpu"
 END_OF_NAMES
 
-# Names that have no effect, and say so; in each section, whatever option has the name elsewhere.
+# Names without effect are reported, in each section, regardless of options with the same name elsewhere.
 for path in eval.batch_size validation.batch-size per_device_eval_batch_size persistent_workers \
     non_blocking compile empty_cache_every max_split_size_mb use_dynamic_padding \
     model.torch_dtype fp16.loss_scale memory_efficient_attention \
@@ -188,17 +188,17 @@ for path in eval.batch_size validation.batch-size per_device_eval_batch_size per
     exits 0 "$path" train -v --config nested.json --print-config
     tr _ - <err >dashes
     name=$(echo "${path##*.}" | tr _ -)
-    check "$path has no effect, and says so" grep -q "^warning: $name has no effect: ." dashes
+    check "$path has no effect, which is reported" grep -q "^warning: $name has no effect: ." dashes
 done
 
 for path in zero_optimization.stage zero_optimization.offload_optimizer.device; do
     nest "$path" 2 >nested.json
     exits 0 "$path" train --config nested.json --print-config
-    check "$path: what there is instead" grep -q "^warning: zero_optimization has no effect: .*factored.*offload" err
+    check "$path: the alternative" grep -q "^warning: zero_optimization has no effect: .*factored.*offload" err
     check "$path: one line" test "$(lines err)" -eq 1
 done
 
-# A metric that is named replaces the loss that load_best_model_at_end means, in any order and wherever it is given.
+# A named metric replaces the loss that load_best_model_at_end implies, in any order and place.
 for names in '"load_best_model_at_end": true, "metric_for_best_model": "f1"' '"metric_for_best_model": "f1", "load_best_model_at_end": true'; do
     echo "{$names}" >nested.json
     check "$names" test "$(settings_of nested.json)" = 'keep-best "f1"'
@@ -236,7 +236,7 @@ sets nested.json <<'END'
 precision "bf16"
 END
 
-# ---- names that are refused ----
+# ---- refused names ----
 
 refuses_text() { # words, text of the file
     printf '%b' "$2" >bad.json
@@ -276,11 +276,11 @@ refuses_text "val_check_interval must be at most 1, a fraction of an epoch (got 
 refuses_text "unknown option 'type'" '{"model": {"type": "gpt2"}}'
 refuses_text "unknown option 'hidden_dim'" '{"network": {"hidden_dim": 64}}'
 refuses_text "use_amp must be true or false" '{"use_amp": "yes"}'
-refuses_line 1:11 "a list must hold plain values only" '{"data": [["a"]]}'
+refuses_line 1:11 "a list can hold only plain values" '{"data": [["a"]]}'
 awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{\"a\": " }' >bad.json
 refuses 1 "^error: bad.json:1:97: .*nested too deep" train --config bad.json
 
-# ---- flags that ask for nothing ----
+# ---- flags that request nothing ----
 
 cat >off.json <<'END'
 {"data": "text.txt", "init": "tiny.json", "steps": 2, "block-size": 16, "eval": "no", "pin_memory": false, "tf32": false,
@@ -295,7 +295,7 @@ check "flags that are true: a warning for each" test "$(grep -c '^warning: .* ha
 
 # ---- a run.json as a configuration ----
 
-# again NAME OPTIONS...: training as the run.json of a run has it says nothing more than that run did, and has its bits.
+# again NAME OPTIONS...: training with the run.json of a run prints nothing beyond that run's output, and has its bits.
 again() {
     name=$1
     shift
@@ -303,7 +303,7 @@ again() {
     grep '^warning' err >said
     exits 0 "$name, by its run.json" train --config first/run.json --output-dir second
     grep '^warning' err >said_again
-    check "$name, by its run.json: no more is said" sh -c 'cmp said said_again || diff said said_again'
+    check "$name, by its run.json: no other messages" sh -c 'cmp said said_again || diff said said_again'
     for file in first/checkpoint-*/*.safetensors; do
         check "$name, by its run.json: the same bits" cmp -s "$file" "second/${file#first/}"
     done
@@ -319,16 +319,16 @@ again "a plateau" --data small.txt --init tiny.json --block-size 16 --steps 6 --
 exits 0 "evaluation with a run.json" eval --config base/run.json --model base
 exits 0 "a plan with a run.json" plan --config base/run.json
 
-# The samples of whole epochs are counted, not those that full steps would have had.
+# The samples of whole epochs are counted, not the samples of full steps.
 exits 0 "one epoch" train --data rows.csv --task classify --init tiny.json --val-fraction 0 --batch-size 16 --epochs 1 \
     --precision $precision --output-dir epoch
-check "one epoch: said" grep -q '; 2 steps are 1.00 epochs; ' err
+check "one epoch: reported" grep -q '; 2 steps are 1.00 epochs; ' err
 exits 0 "twenty epochs" train --data rows.csv --task classify --init tiny.json --val-fraction 0 --batch-size 16 --epochs 20 \
     --precision $precision --output-dir epochs
-check "twenty epochs: said" grep -q '; 28 steps are 20.00 epochs; ' err
+check "twenty epochs: reported" grep -q '; 28 steps are 20.00 epochs; ' err
 exits 0 "one step" train --data rows.csv --task classify --init tiny.json --val-fraction 0 --batch-size 22 --epochs 1 \
     --precision $precision --output-dir step
-check "one step: said" grep -q '; 1 step is 1.00 epochs; ' err
+check "one step: reported" grep -q '; 1 step is 1.00 epochs; ' err
 
 # ---- YAML without libyaml ----
 
@@ -441,7 +441,7 @@ END
 
 # ---- the guides ----
 
-# Trainer arguments, for a GPU of a few gigabytes.
+# Trainer arguments for a GPU with a few gigabytes.
 cat >guide0.yaml <<'END'
 training_args:
   output_dir: ./eitp_results
@@ -477,7 +477,7 @@ report-to "none"
 precision "fp16"
 END
 
-# The arguments of scripts for machines with little memory.
+# Script arguments for machines with little memory.
 train_straight
 cat >guide1.yaml <<'END'
 model_name: bert-base-chinese
@@ -502,7 +502,7 @@ precision "fp16"
 recompute "layer"
 END
 
-# Sections for training and monitoring, and a file for DeepSpeed beside them.
+# Sections for training and monitoring, and a DeepSpeed file in the same directory.
 cat >guide2.yaml <<'END'
 training:
   gradient_checkpointing: true
@@ -548,7 +548,7 @@ log-every 20
 precision "bf16"
 END
 
-# The same file as DeepSpeed takes it, beside another one.
+# The same file as a DeepSpeed configuration, next to another one.
 deepspeed() { # arguments
     "$eitp" train "$@" --print-config >out 2>err </dev/null
 }
@@ -576,12 +576,12 @@ max-grad-norm 1 (ds.json:2)
 precision "fp16" (ds.json:3)
 optimizer "adamw" (ds.json:4)
 END
-check "--deepspeed_config: what is read; $(diff wanted got)" same wanted got
+check "--deepspeed_config: the settings read; $(diff wanted got)" same wanted got
 check "--deepspeed_config: train_batch_size needs no warning" test -z "$(grep train_batch_size err)"
 check "--deepspeed_config: zero_optimization, once" \
     test "$(grep -c '^warning: zero_optimization has no effect: .*one process' err)" -eq 1
 check "--deepspeed_config: others" grep -q '^warning: aio.block_size has no effect: ' err
-# train_batch_size = micro-batch x gradient accumulation: two of them give the third.
+# train_batch_size = micro-batch x gradient accumulation: any two give the third.
 step_sequences() { # members, batch-size and grad-accum that they give, arguments
     members=$1 wanted="$2 $3"
     shift 3
@@ -620,7 +620,7 @@ refuses 1 "ds.json:3: precision fp16 conflicts with precision bf16 at beside.jso
 deepspeed --deepspeed ds.json --bf16
 check "the command line overrides a DeepSpeed configuration" grep -q '^precision  *"bf16"  (command line)' out
 
-# Settings of monitoring and checkpoints.
+# Monitoring and checkpoint settings.
 cat >guide3.yaml <<'END'
 monitor:
   lightweight_mode: true
@@ -641,7 +641,7 @@ log-flush-seconds 120
 monitor "light"
 END
 
-# Arguments of PyTorch Lightning's trainer.
+# Arguments of PyTorch Lightning's Trainer.
 cat >guide4.yaml <<'END'
 data:
   batch_size: 4
@@ -684,20 +684,20 @@ metrics-every 1000
 metrics "fast"
 END
 
-# ---- YAML that is refused ----
+# ---- refused YAML ----
 
 refuses_yaml() { # line, words, text of the file
     printf '%b' "$3" >bad.yaml
     refuses 1 "^error: bad.yaml:$1: .*$2" train --config bad.yaml --data text.txt --init tiny.json --output-dir gone
 }
-refuses_yaml 1 "a YAML mapping is needed" ''
-refuses_yaml 1 "a YAML mapping is needed" '- lr\n'
+refuses_yaml 1 "expected a YAML mapping" ''
+refuses_yaml 1 "expected a YAML mapping" '- lr\n'
 refuses_yaml 2 "second document" 'lr: 1\n--- \nlr: 2\n'
-refuses_yaml 2 "'lr' was given in line 1 already" 'lr: 1\nlr: 2\n'
-refuses_yaml 3 "'training' was given in line 1 already" 'training:\n  lr: 1\ntraining:\n  seed: 1\n'
+refuses_yaml 2 "'lr' is given twice, first in line 1" 'lr: 1\nlr: 2\n'
+refuses_yaml 3 "'training' is given twice, first in line 1" 'training:\n  lr: 1\ntraining:\n  seed: 1\n'
 refuses_yaml 2 "'training.learning_rate' and 'lr' (line 1) both set --lr" 'lr: 1\ntraining: {learning_rate: 2}\n'
 refuses_yaml 2 "indented with a tab; use spaces" 'training:\n\tlr: 1\n'
-refuses_yaml 5 "quoted scalar that begins in line 2" 'seed: 1\noutput_dir: "x\nlr: 1\n\n'
+refuses_yaml 5 "quoted scalar that starts in line 2" 'seed: 1\noutput_dir: "x\nlr: 1\n\n'
 refuses_yaml 2 "UTF-8" 'seed: 1\noutput_dir: \0303\n'
 refuses_yaml 1 "UTF-8" '\0377\0376l\0000r\0000'
 refuses_yaml 2 "control characters" 'seed: 1\noutput_dir: \0001\n'
@@ -710,8 +710,8 @@ refuses_yaml 3 "merge keys (<<) are not supported" 'seed: 1\ntraining:\n  <<: {l
 refuses_yaml 1 "the tag '!secret' is not supported" 'lr: !secret 1\n'
 refuses_yaml 1 "the tag '!x' is not supported" 'data: !x [a]\n'
 refuses_yaml 1 "a name must be text" '? [a, b]\n: 1\n'
-refuses_yaml 1 "a list may hold plain values only" 'data: [[a]]\n'
-refuses_yaml 2 "plain values only" 'data:\n- path: a\n'
+refuses_yaml 1 "a list can hold only plain values" 'data: [[a]]\n'
+refuses_yaml 2 "only plain values" 'data:\n- path: a\n'
 refuses_yaml 2 "not valid YAML" 'data: [a\nlr: 1\n'
 refuses_yaml 2 "unknown option 'batchsize'; did you mean 'batch-size'" 'training:\n  batchsize: 1\n'
 refuses_yaml 1 "batch-size must be a whole number (got 'two')" 'batch_size: two\n'
@@ -723,7 +723,7 @@ refuses 1 "^error: bad.yaml:1: .*nested too deep" train --config bad.yaml
 awk 'BEGIN { for (i = 0; i < 100; i++) { printf "%sa:\n", indent; indent = indent " " } }' >bad.yaml
 refuses 1 "^error: bad.yaml:17: .*nested too deep" train --config bad.yaml
 awk 'BEGIN { printf "data: "; for (i = 0; i < 10000; i++) printf "[" }' >bad.yaml
-refuses 1 "^error: bad.yaml:1: .*plain values only" train --config bad.yaml
+refuses 1 "^error: bad.yaml:1: .*only plain values" train --config bad.yaml
 awk 'BEGIN { for (i = 0; i < 5000; i++) printf "name%d:\n", i }' >bad.yaml
 refuses 1 "^error: bad.yaml:4097: .*more than 4096 names" train --config bad.yaml
 dd if=/dev/zero of=bad.yaml bs=1 count=1 seek=104857599 2>/dev/null
@@ -740,7 +740,7 @@ END
 exits 0 "a run from YAML" train --config run.yaml
 check "a run from YAML: its checkpoint" test -e trained/checkpoint-2/model.safetensors
 
-# ---- flags that ask for nothing ----
+# ---- flags that request nothing ----
 
 cat >off.yaml <<'END'
 data: text.txt

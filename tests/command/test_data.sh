@@ -2,7 +2,7 @@
 # The command: tables, encodings, standard input, and files that are not text.
 . tests/command/command.sh
 
-# packed ARGUMENTS...: packs bytes; the texts are in the file text, with "|" after each document.
+# packed ARGUMENTS...: packs bytes, and writes the documents to the file text, each followed by "|".
 packed() {
     exits 0 "pack $*" pack --output packed.tok --json "$@"
     od -An -v -t u2 -j 256 packed.tok | tr -s ' ' '\n' | awk 'NF { printf "%s", $1 == 256 ? "|" : sprintf("%c", $1) }' >text
@@ -22,31 +22,31 @@ check "--data-format names the format" same text expected
 packed --data rows.csv --text-column id
 check "--text-column names the column" grep -q '^1|2|3|$' text
 packed --data rows.csv --data-format text
-check "--data-format text: the file is one text" grep -q '^id,text' text
+check "--data-format text: the file is one document" grep -q '^id,text' text
 packed --data rows.csv --data-format lines
-check "--data-format lines: each line is a text" grep -q '^id,text|1,"one, two"|2,|' text
+check "--data-format lines: each line is a document" grep -q '^id,text|1,"one, two"|2,|' text
 cp rows.jsonl rows.json
 packed --data rows.json
 check "rows of a .json file are documents" same text expected
 printf '\357\273\277[\n {"text": "one, two"},\n {"text": "a\\nb"}\n]\n' >list.JSON
 packed --data list.JSON
-check "so are those of a list" same text expected
+check "and so are rows of a list" same text expected
 packed --data rows.json --data-format text
-check "--data-format text: the file is one text" grep -q '^{"text": "one, two"}' text
+check "--data-format text: the file is one document" grep -q '^{"text": "one, two"}' text
 mkdir folder && cp rows.json folder
 packed --data folder
-check "in a directory it is a text" grep -q '^{"text": "one, two"}' text
+check "in a directory it is plain text" grep -q '^{"text": "one, two"}' text
 printf '[{"role": "x", "conversation": []}]\n' >other.json
-refuses 1 "other.json: line 1: no member named 'text' with a text (members: role, conversation)" pack --data other.json --output gone
+refuses 1 "other.json: line 1: no member named 'text' with text (members: role, conversation)" pack --data other.json --output gone
 lm="train --init tiny.json --block-size 4 --batch-size 1 --grad-accum 1 --steps 1 --threads 1 --val-fraction 0"
-refuses 1 "other.json: line 1: the row has the members role, conversation; it must have messages, or conversations, or prompt and completion, or prompt and response, or instruction and output, or instruction and response, or question and answer, or input and output, or text; the nearest is conversations; set --text-column to the member that has the text, or --data-format to text if this is not a table$" \
+refuses 1 "other.json: line 1: the row has the members role, conversation; it must have messages, or conversations, or prompt and completion, or prompt and response, or instruction and output, or instruction and response, or question and answer, or input and output, or text; the nearest is conversations; set --text-column to the member with the text, or --data-format to text if this is not a table$" \
     $lm --data other.json --output-dir gone
 printf '{"text": "one two three", "weight": 2}\n' >heavy.jsonl
-exits 0 "a text with a weight" $lm --data heavy.jsonl --output-dir heavy
-check "which is not used, with a warning" grep -q "^warning: 'weight' of the rows of 'heavy.jsonl' is not used: texts are cut into windows" err
+exits 0 "a document with a weight" $lm --data heavy.jsonl --output-dir heavy
+check "which is not used, with a warning" grep -q "^warning: 'weight' in the rows of 'heavy.jsonl' is ignored: the text is cut into windows" err
 exits 0 "bad rows of a .json file are skipped" $lm --data other.json --data rows.json --on-bad-row skip --output-dir skipped
-exits 0 "a text of .json files in a directory" $lm --data folder --output-dir texts-of-json
-check "is packed as it is" grep -q 'packed 1 document' err
+exits 0 "plain text from .json files in a directory" $lm --data folder --output-dir texts-of-json
+check "is packed unchanged" grep -q 'packed 1 document' err
 exits 0 "rows of .json files in a directory" $lm --data folder --task lm --output-dir rows-of-json
 check "with a task they are rows" grep -q 'packed 2 documents' err
 for content in '["a"]' '[["a"]]' '3' '"a"' 'null' '{"text": ["a b", "c"]}' '{"data": []}' '{"text": "a"}{"text": "b"}' '[]' ''; do
@@ -62,14 +62,14 @@ check "--on-bad-row skip" grep -q '^one|three|$' text
 check "skipped rows are reported" grep -q 'skipped a bad row: bad.csv: line 3, column 5' err
 check "and counted" grep -q 'skipped 1 bad rows of 3' err
 
-# The layout of a file is found, and said once.
+# The layout of a file is detected, and reported once.
 printf 'id;review\n1;"one, two"\n2;"a\nb"\n' >found.csv
 packed --data found.csv
 check "separator and column are found" same text expected
-check "and said once" test "$(grep -c "^found.csv: read with --delimiter ';', --text-column 'review'$" err)" -eq 1
+check "and reported once" test "$(grep -c "^found.csv: read with --delimiter ';', --text-column 'review'$" err)" -eq 1
 packed --data found.csv --delimiter ';' --text-column review
 check "given ones are the same" same text expected
-check "and not said" sh -c '! grep -q "read with" err'
+check "and not reported" sh -c '! grep -q "read with" err'
 refuses 1 "found.csv: line 1: no column named 'text' (columns: id;review)" pack --data found.csv --delimiter comma --output gone
 refuses 1 "rows.json: --delimiter is for the columns of CSV and TSV; leave it out, or set --data-format to csv" \
     pack --data rows.json --delimiter ';' --output gone
@@ -80,7 +80,7 @@ check "lines that end with CR" grep -qx 'one, two|' text
 printf 'one\n%%\ntwo\n%%\nthree 3 %%\n%%\n' >fortunes
 packed --data fortunes
 check "lines of % separate documents" test "$(cat text)" = "$(printf 'one\n|two\n|three 3 %%\n|')"
-check "and that is said once" test "$(grep -c "^fortunes: read with --document-separator '%'$" err)" -eq 1
+check "which is reported once" test "$(grep -c "^fortunes: read with --document-separator '%'$" err)" -eq 1
 packed --data fortunes --document-separator none
 check "--document-separator none" test "$(cat text)" = "$(cat fortunes)
 |"
@@ -96,7 +96,7 @@ refuses 1 "rows.json: --document-separator is for files that are read as text" p
 
 # Standard input is read once, in pieces, from a pipe.
 "$eitp" pack --data - --output input.tok --json <rows.csv >out 2>err
-check "standard input is a text" grep -q '"documents": 1,.*"text_bytes": 32' out
+check "standard input is text" grep -q '"documents": 1,.*"text_bytes": 32' out
 {
     printf 'id,te'
     sleep 0.1
@@ -104,7 +104,7 @@ check "standard input is a text" grep -q '"documents": 1,.*"text_bytes": 32' out
 } | "$eitp" pack --data - --data-format csv --output input.tok --json >out 2>err
 check "standard input is a table" grep -q '"documents": 1,.*"text_bytes": 1,' out
 
-# What Git LFS has in place of a file.
+# The pointer file that Git LFS stores in place of a file.
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 548105171\n' >pointer.json
 cp pointer.json pointer.txt
 for data in pointer.json pointer.txt; do
@@ -132,7 +132,7 @@ check "a token file is not a pipe" test -p pipe
 check "the same tokens" same chinese.tok utf8.tok
 refuses 1 "unknown encoding 'GB99'" pack --data chinese.txt --encoding GB99 --output gone
 printf '\304\343\272\303\243\254\312\300\275\347\n\377' >broken.txt
-refuses 1 "invalid GB18030 at byte 11 (0xFF).*set --encoding to that of the text, or use --no-strict-utf8 to replace" pack --data broken.txt --encoding GB18030 --strict-utf8 --output gone
+refuses 1 "invalid GB18030 at byte 11 (0xFF).*set --encoding to the text's encoding, or use --no-strict-utf8 to replace" pack --data broken.txt --encoding GB18030 --strict-utf8 --output gone
 gzip -c utf8.txt >utf8.txt.gz
 refuses 1 "'utf8.txt.gz' is a gzip file; convert it to text first: gunzip -c 'utf8.txt.gz' > NEW" pack \
     --data utf8.txt.gz --output gone
@@ -141,7 +141,7 @@ exits 0 "a tokenizer from a table" tokenizer train --data rows.csv --vocab-size 
 exits 0 "a tokenizer from another encoding" tokenizer train --data chinese.txt --encoding GBK --vocab-size 260 \
     --output hanzi --json
 
-# A run keeps how its data are read; with another encoding or column they are read again, and refused if they differ.
+# A run records how its data are read. With another encoding or column they are read again, and refused if they differ.
 for i in 1 2 3 4 5 6 7 8 9; do
     printf '{"a": "the text of row %s", "b": "another one"}\n' $i
 done >long.jsonl
@@ -149,7 +149,7 @@ train="train --init tiny.json --block-size 8 --batch-size 1 --grad-accum 1 --thr
 exits 0 "train on a table" $train --data long.jsonl --text-column a --steps 2 --output-dir run
 check "one packed file" test "$(ls run/data | wc -l)" -eq 1
 exits 0 "resume" train --resume auto --output-dir run --steps 3 --threads 1
-check "what was packed is used" grep -q 'reusing packed data' err
+check "the packed file is used" grep -q 'reusing packed data' err
 exits 0 "eval of the run's data" eval --model run --split training --threads 1 --json
 exits 0 "eval of a table" eval --model run --data long.jsonl --text-column b --threads 1 --json
 refuses 1 "read again with --text-column: the training data differ" train --resume auto --output-dir run --text-column b --steps 4
@@ -157,8 +157,8 @@ sed 's/.*/&\n&/' long.jsonl | "$eitp" $train --data - --data-format jsonl --text
     >out 2>err </dev/stdin
 check "a run reads standard input" test -e piped/checkpoint-2
 exits 0 "it resumes without it" train --resume auto --output-dir piped --steps 3 --threads 1
-exits 0 "what standard input was packed into" eval --model piped --split training --threads 1
-check "what standard input was packed into: said" grep -q "^evaluating what .* was packed into: 'piped/data/" err
+exits 0 "the file packed from standard input" eval --model piped --split training --threads 1
+check "the file packed from standard input: reported" grep -q "^evaluating the packed data of the run: 'piped/data/" err
 rm -r piped/data
 refuses 1 "came from standard input" eval --model piped --split training --threads 1
 
@@ -172,20 +172,20 @@ cat text.txt >&4
 until [ -e both.tok.partial ]; do sleep 0.01; done
 refuses 1 "another process is writing to 'both.tok'; wait for it, or choose another name" pack --data small.txt \
     --output both.tok
-check "a second pack: the first goes on" test -e both.tok.partial -a ! -e both.tok
+check "a second pack: the first continues" test -e both.tok.partial -a ! -e both.tok
 exec 4>&-
 wait $slow
 check "a second pack: the first ends" test $? -eq 0
 exits 0 "the same text alone" pack --data text.txt --output alone.tok
-check "a second pack: the first is whole" same alone.tok both.tok
+check "a second pack: the first is complete" same alone.tok both.tok
 exits 0 "another pack, later" pack --data small.txt --output both.tok
 cp text.txt left.tok.partial
-exits 0 "a part that a killed process left" pack --data text.txt --output left.tok
-check "a part that a killed process left: replaced" same alone.tok left.tok
+exits 0 "a partial file left by a killed process" pack --data text.txt --output left.tok
+check "a partial file left by a killed process: replaced" same alone.tok left.tok
 
-# ---- Who may read what is packed ----
+# ---- Permissions of packed data ----
 
-# mode FILE: its permissions, as ls writes them.
+# mode FILE: prints its permissions, as in ls.
 mode() {
     ls -ld "$1" | cut -c 1-10
 }
@@ -212,13 +212,13 @@ exits 0 "train on a text that others may not read" train --data texts/secret.txt
 check "its packed copy" test "$(mode private/data/*.tokens)" = -rw-------
 check "other files of the run" test "$(mode private/run.json)" = -rw-r--r--
 
-# ---- What eval packs has no name ----
+# ---- Data packed by eval have no file name ----
 
 mkfifo input
 "$eitp" eval --model piped --data - --threads 1 <input >out 2>err &
 process=$!
 exec 4>input
-# More than a pipe takes: when all of it is written, the process has begun to pack.
+# More than a pipe holds: when all of it is written, the process has started to pack.
 for copy in 1 2 3 4 5 6 7 8; do cat text.txt; done >&4
 check "no other process can open it" test -z "$(ls -A temporary)"
 kill -KILL $process

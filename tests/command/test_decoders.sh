@@ -1,5 +1,6 @@
 #!/bin/sh
-# The command with decoders since Llama: train, resume, adapt, evaluate, generate; the same bits however it computes.
+# The command with decoders since Llama: train, resume, adapt, evaluate, generate. The bits do not depend on how it
+# computes.
 root=$PWD
 . tests/command/command.sh
 
@@ -13,7 +14,7 @@ printf '{"model_type": "gemma3_text", %s, "head_dim": 12, "sliding_window": 9, "
 printf '{"model_type": "mistral", %s, "sliding_window": 11}\n' "$shape" >mistral.json
 steps="--data text.txt --block-size 24 --batch-size 4 --grad-accum 2 --lr 3e-3 --steps 6 --save-steps 3 --eval-steps 6 --eval-windows 8 --dropout 0.1 --optimizer adamw"
 
-# The files of two directories have the same bytes.
+# True if the files of two directories have the same bytes.
 same_bits() {
     check "the weights of $1 and $2" cmp -s $1/model.safetensors $2/model.safetensors
     check "the optimizer of $1 and $2" cmp -s $1/optimizer.safetensors $2/optimizer.safetensors
@@ -41,9 +42,9 @@ for model in llama qwen2 qwen3 gemma3 mistral; do
     check "$model: merged weights" test -s $model-merged/model.safetensors
 done
 
-# ---- Modules that are trained whole beside adapters ----
+# ---- Modules trained in full alongside adapters ----
 
-# qwen2 has a tied head, llama one of its own.
+# qwen2 has a tied head, llama a separate one.
 for case in "qwen2 embed_tokens" "llama embed_tokens,lm_head" "llama lm_head"; do
     model=${case% *}
     modules=${case#* }
@@ -69,24 +70,24 @@ for case in "qwen2 embed_tokens" "llama embed_tokens,lm_head" "llama lm_head"; d
     check "$case: they change the loss" test "$adapted" != "$(loss_of out)"
 done
 check "a tied head stays tied in PEFT" grep -q '"ensure_weight_tying": true' qwen2-saved/checkpoint-6/adapter_config.json
-check "and has the tensors that PEFT wants" grep -q '"base_model.model.lm_head.weight"' qwen2-saved/checkpoint-6/adapter_model.safetensors
+check "and has the tensors that PEFT expects" grep -q '"base_model.model.lm_head.weight"' qwen2-saved/checkpoint-6/adapter_model.safetensors
 refuses 1 "modules to save" train --resume llama-saved --lora-modules-to-save embed_tokens --steps 9
 refuses 1 "modules to save" train --resume qwen2-adapted --lora-modules-to-save embed_tokens --steps 9
 adapted="train --data text.txt --lora-rank 2 --steps 1 --output-dir gone"
-refuses 1 "this qwen2 model has no language head of its own to train whole; its head is its token embedding, name that" $adapted --model qwen2/checkpoint-6 --lora-modules-to-save lm_head
+refuses 1 "this qwen2 model has no separate language head to train in full; its head is tied to the token embedding, name that instead" $adapted --model qwen2/checkpoint-6 --lora-modules-to-save lm_head
 refuses 1 "unknown module to save 'norm' (choose from embed_tokens,lm_head, in GPT-2 wte)" $adapted --model qwen2/checkpoint-6 --lora-modules-to-save norm
 refuses 1 "lora-modules-to-save requires --lora-rank" train --data text.txt --model qwen2/checkpoint-6 --lora-modules-to-save embed_tokens --output-dir gone
 mkdir copied
 cp qwen2-saved/checkpoint-6/adapter_model.safetensors copied/
 sed '/ensure_weight_tying/d' qwen2-saved/checkpoint-6/adapter_config.json >copied/adapter_config.json
-refuses 1 "copied/adapter_config.json: modules_to_save has the token embedding, which is also the model's head, and PEFT trains a copy" eval --model qwen2/checkpoint-6 --adapter copied --data text.txt
+refuses 1 "copied/adapter_config.json: modules_to_save has the token embedding, which is tied to the model's head, but PEFT trained an untied copy" eval --model qwen2/checkpoint-6 --adapter copied --data text.txt
 
-# ---- A head that the weights lack ----
+# ---- A head missing from the weights ----
 
 cp -r qwen2/latest_model/ headless
 rm -f headless/manifest.json headless/trainer_state.json headless/run.json
 sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/; 1s/{/{"my_key": [1, {"a": null}],/' headless/config.json
-lacks="headless': config.json has a language head, but the weights lack parameters of it, so that it is random; train it first"
+lacks="headless': config.json has a language head, but the weights lack its parameters, so it is random; train it first"
 refuses 1 "$lacks" eval --model headless --data text.txt --block-size 24
 refuses 1 "$lacks" generate --model headless --prompt eitp --tokens 3
 refuses 1 "$lacks" chat --model headless
@@ -96,18 +97,18 @@ exits 0 "adapters with the head" $adapters --lora-modules-to-save lm_head --outp
 exits 0 "are evaluated" eval --model headless --adapter with-head --data text.txt --block-size 24
 exits 0 "and merged" merge --model headless --adapter with-head --output-dir head-merged
 exits 0 "a model without its head is trained" train --model headless $steps --steps 1 --save-steps 1 $options --threads 1 --output-dir headed
-check "which is told" grep -q "^warning: '.*headless': the weights lack parameters of the head in config.json, which are random: lm_head.weight$" err
+check "which is reported" grep -q "^warning: '.*headless': the weights lack parameters of the head in config.json, which are random: lm_head.weight$" err
 exits 0 "and evaluated" eval --model headed --data text.txt --block-size 24
 
-# ---- Keys of config.json that eitp does not use ----
+# ---- Unused keys of config.json ----
 
 for saved in headed/latest_model head-merged; do
     check "an unknown key is kept: $saved" grep -q '^  "my_key": \[1, *{"a": null}\],$' $saved/config.json
 done
-exits 0 "a run goes on" train --resume headed --steps 2 --threads 1
+exits 0 "a run continues" train --resume headed --steps 2 --threads 1
 exits 0 "and its dropout is set" set headed dropout=0.2
 check "the key is kept" grep -q '^  "my_key": ' headed/latest_model/config.json
-exits 0 "and it goes on" train --resume headed --steps 3 --threads 1
+exits 0 "and it continues" train --resume headed --steps 3 --threads 1
 check "the key is kept again" grep -q '^  "my_key": ' headed/checkpoint-3/config.json
 
 printf '{"model_type": "llama", %s, "my_key": 0.5}\n' "$shape" >keyed.json
@@ -126,9 +127,9 @@ check "are those of PEFT" sh -c 'grep -q q_proj usual/checkpoint-1/adapter_confi
 exits 0 "a named shape" plan --init smollm2-135m --block-size 128 --batch-size 1 --json $options
 check "has its parameters" grep -q '"parameters": 538060032' out
 
-# ---- What is refused ----
+# ---- Refusals ----
 
-# Advice on rows of data is not given for other files.
+# Advice about table rows is not given for other files.
 printf '{"model_type": "llama", %s, "rms_norm_eps": "small"}\n' "$shape" >kind.json
 mkdir broken && cp kind.json broken/config.json
 for command in "train --init kind.json --output-dir gone" "train --model broken --output-dir gone" "eval --model broken"; do

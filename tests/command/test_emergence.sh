@@ -5,12 +5,12 @@
 train_straight
 measure="eval --model straight --threads 1 --precision $precision --split validation --emergence --eval-windows 6"
 
-# number NAME FILE: the value of a member of JSON.
+# number NAME FILE: prints the value of a JSON member.
 number() {
     sed -n "s/.*\"$1\": \([-0-9.e+]*\)[,}].*/\1/p" "$2"
 }
 
-# Without what differs between two runs: times, energy and memory.
+# Prints the report without the values that differ between runs: times, energy and memory.
 without_times() {
     sed 's/"time": [0-9]*, //; s/"tokens_per_second": [^,]*, "tokens_per_second_n": [^,]*, "tokens_per_second_error": [^,]*, //
         s/"mfu": [^,]*, "mfu_n": [^,]*, "mfu_error": [^,]*, //
@@ -41,7 +41,7 @@ check "another hash" test "$(sed 's/.*"config_hash": "\([0-9a-f]*\)".*/\1/' firs
     "$(sed 's/.*"config_hash": "\([0-9a-f]*\)".*/\1/' out)"
 check "the weights of a file have one spectrum" test "$(number spectral_alpha first)" = "$(number spectral_alpha out)"
 
-# Each number has how many items it is of, and an error; what is missing has a reason.
+# Each number has its number of items, and an error. Missing numbers have a reason.
 sed 's/.*"block_size": [0-9]*, //; s/"left_out": .*//' first | tr ',' '\n' | sed 's/^ *//' >members
 check "every number with n and error" awk -F': ' 'NF == 2 {
     name = $1; gsub(/"/, "", name)
@@ -59,7 +59,7 @@ for name in loss perplexity bits_per_byte accuracy calibration_error error_auroc
     check "$name is measured or left out" grep -q "\"$name\": " first
 done
 check "energy is a number or unavailable, not 0" sh -c '! grep -q "\"joules_per_token\": 0," first'
-check "what it is" grep -q '^{"model": "straight/checkpoint-12", "version": "[0-9.]*", "time": [0-9]*, "seed": [0-9]*, "config_hash": "[0-9a-f]*", "sequences": 6, "block_size": ' first
+check "its description" grep -q '^{"model": "straight/checkpoint-12", "version": "[0-9.]*", "time": [0-9]*, "seed": [0-9]*, "config_hash": "[0-9a-f]*", "sequences": 6, "block_size": ' first
 
 exits 0 "an evaluation of all" eval --model straight --threads 1 --precision "$precision" --split validation --json
 whole=$(loss_of out)
@@ -73,14 +73,14 @@ check "so are bits per byte, nearly" awk -v a="$(number bits_per_byte out)" -v l
 exits 0 "a table" $measure
 check "groups and columns" grep -q '^long range  *value  *standard error  *n$' out
 check "a row" grep -q '^  loss  *[0-9.]*  *[0-9.e-]*  *[0-9]*$' out
-check "what is left out" grep -q '^  recovery  *needs training' out
+check "missing values" grep -q '^  recovery  *needs training' out
 
 # ---- A reference ----
 
 exits 0 "a reference" $measure --json --reference-model straight/checkpoint-12
 check "which one" grep -q '"reference": "straight/checkpoint-12"' out
-check "its perplexity of the texts" awk -v x="$(number reference_perplexity out)" 'BEGIN { exit !(x > 1) }'
-check "of all their tokens" awk -v n="$(number reference_perplexity_n out)" 'BEGIN { exit !(n > 100) }'
+check "its perplexity on the text" awk -v x="$(number reference_perplexity out)" 'BEGIN { exit !(x > 1) }'
+check "on all its tokens" awk -v n="$(number reference_perplexity_n out)" 'BEGIN { exit !(n > 100) }'
 without_times out | sed 's/"reference": "[^"]*", //; s/"reference_perplexity[^,]*, //g' >c
 without_times first | sed 's/"reference_perplexity": "[^"]*", //' >d
 check "nothing else changes" same c d

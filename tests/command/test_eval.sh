@@ -29,22 +29,22 @@ exits 0 "the training part" $evaluate --data text.txt --split train --json
 check "--split training: the rest" test "$(value_of first_token out)" -eq 0 -a \
     $(($(value_of tokens out) + $(value_of tokens validation))) -le "$(value_of tokens all)"
 exits 0 "without --data" $evaluate --split validation --json
-check "without --data: that of the run" same out validation
+check "without --data: the run's data" same out validation
 exits 0 "other data" $evaluate --data small.txt
 check "other data: no warning" sh -c '! grep -q warning: err'
 refuses 1 "the run was trained on other data ('straight/checkpoint-12'); evaluate with --split all" $evaluate \
     --data small.txt --split validation
 spoil
 rm spoiled/trainer_state.json spoiled/run.json
-refuses 1 "a model is not a checkpoint" eval --model spoiled --data text.txt --split validation
+refuses 1 "this model is not a checkpoint" eval --model spoiled --data text.txt --split validation
 refuses 1 "--data is required: no run.json next to 'spoiled'" eval --model spoiled --split validation
-exits 0 "validation data of its own" $train --steps 2 --val-data small.txt --output-dir own -q
-exits 0 "validation data of its own: evaluated" eval --model own --threads 1 --precision "$precision" --split validation \
+exits 0 "separate validation data" $train --steps 2 --val-data small.txt --output-dir own -q
+exits 0 "separate validation data: evaluated" eval --model own --threads 1 --precision "$precision" --split validation \
     --json
-check "validation data of its own: the loss of the run" agree "$(loss_of out)" \
+check "separate validation data: the loss of the run" agree "$(loss_of out)" \
     "$(sed -n 's/.*"val_loss": \([0-9.]*\),.*/\1/p' own/metrics.jsonl | tail -n 1)"
 refuses 1 "the run held out no part of this data" eval --model own --data text.txt --split validation
-exits 0 "a run without validation" $train --steps 2 --val-fraction 0 --output-dir none -q
+exits 0 "a run without validation data" $train --steps 2 --val-fraction 0 --output-dir none -q
 exits 0 "a run without validation: evaluated" eval --model none --data text.txt --threads 1
 check "a run without validation: all of the data" grep -q "^warning: 'none/checkpoint-2' was trained on this data" err
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: data that ends, losses that are not finite, steps that fail.
+# The command: data that end, losses that are not finite, steps that fail.
 . tests/command/command.sh
 
 train_straight
@@ -26,7 +26,7 @@ exits 4 "training a model that is not finite" train --data text.txt --model spoi
 check "a validation loss that is not finite is logged" grep -q \
     '^warning: the validation loss after step 0 is not finite' err
 
-check "a validation that is not finite: in the result" grep -q 'loss not finite, validation loss not finite after step 1,' out
+check "a validation loss that is not finite: in the result" grep -q 'loss not finite, validation loss not finite after step 1,' out
 check "nothing is nan" sh -c '! grep -q nan out err'
 
 # ---- a loss that explodes ----
@@ -43,7 +43,7 @@ check "the null backend: a warning" grep -q '^warning: the backend is null, whic
 
 # ---- steps that fail ----
 
-# The token file is emptied before the next step reads it. The failed step changes nothing, so the steps before it are
+# The token file is emptied before the next step reads it. The failed step changes nothing, so the previous steps are
 # saved.
 check "a step that cannot be read: a first step" start_until 'step 1/' $train --steps 100000000 --eval-steps 0 \
     --save-steps 0 --output-dir unread
@@ -53,11 +53,11 @@ done
 wait_for_end
 check "a step that cannot be read: exit code" test $? -eq 5
 check "a step that cannot be read: logged" grep -q '^error: step [0-9]* failed, and nothing was changed: ' running.err
-check "a step that cannot be read: the steps before it are saved" test "$(ls -d unread/checkpoint-* | wc -l)" -eq 1
+check "a step that cannot be read: the previous steps are saved" test "$(ls -d unread/checkpoint-* | wc -l)" -eq 1
 
-# Another program overwrites what a run reads, in place: a token file, what a text or a table was packed into, and data
-# that are only evaluated. Nothing is trained on it, and the steps before are saved. With the old content, whatever its
-# time, the run continues.
+# Another program overwrites the data of a run in place: a token file, the packed file of text or of a table, and data
+# that are only evaluated. The run does not train on the new content, and saves the previous steps. With the old
+# content, regardless of its time, the run continues.
 overwritten() { # name, file, byte, options
     name=$1
     file=$2
@@ -71,8 +71,8 @@ overwritten() { # name, file, byte, options
     check "$name: overwritten" differ "$file" "$name.kept"
     wait_for_end
     check "$name: exit code" test $? -eq 5
-    check "$name: said" grep -q "^error: .*changed while it was read.*" running.err
-    check "$name: the steps before are saved" test "$(ls -d "$name"/checkpoint-* | wc -l)" -eq 1
+    check "$name: reported" grep -q "^error: .*changed while it was read.*" running.err
+    check "$name: the previous steps are saved" test "$(ls -d "$name"/checkpoint-* | wc -l)" -eq 1
     cat "$name.kept" >"$file"
     exits 0 "$name: restored" train --resume auto --output-dir "$name" --threads 1 --steps 1
 }
@@ -85,22 +85,22 @@ overwritten of_text 'of_text/data/*' 300 --init tiny.json --block-size 16 --data
 overwritten evaluated val.tok 300 --init tiny.json --block-size 16 --data words.tok --val-data val.tok --eval-steps 1
 overwritten labelled 'labelled/data/*' 256 --init tiny.json --vocab-size 360 --task classify --tokenizer tok --data rows.csv --eval-steps 0
 
-# Offloaded weights that cannot be written back: the state is torn and is not saved. The limit is below the 32 MB of
-# the offload file, and above the 11 and 21 MB of the files of a checkpoint.
+# Offloaded weights that cannot be written back: the state is inconsistent and is not saved. The limit is below the 32
+# MB of the offload file, and above the 11 and 21 MB of the files of a checkpoint.
 if command -v prlimit >/dev/null 2>&1; then
     exits 0 "an undisturbed run" $large --steps 4 --lr-schedule constant --output-dir undisturbed
-    exits 0 "steps before a torn one" $large --steps 2 --lr-schedule constant --offload all --optimizer adamw \
+    exits 0 "steps before the inconsistent state" $large --steps 2 --lr-schedule constant --offload all --optimizer adamw \
         --output-dir torn
-    check "torn: a first step" start_until 'step 3/' train --resume auto --output-dir torn --steps 100000000 --threads 1
+    check "inconsistent state: a first step" start_until 'step 3/' train --resume auto --output-dir torn --steps 100000000 --threads 1
     prlimit --pid $process --fsize=25000000
     wait_for_end
-    check "torn: exit code" test $? -eq 5
-    check "torn: logged" grep -q '^error: step [0-9]* failed half-way; resume from the last checkpoint: ' running.err
-    check "torn: where to resume" grep -q \
+    check "inconsistent state: exit code" test $? -eq 5
+    check "inconsistent state: logged" grep -q '^error: step [0-9]* failed half-way; resume from the last checkpoint: ' running.err
+    check "inconsistent state: names where to resume" grep -q \
         '^error: nothing was saved after the failure; resume with --resume torn/checkpoint-2' running.err
-    check "torn: nothing is saved" test "$(ls -d torn/checkpoint-*)" = torn/checkpoint-2
-    exits 0 "torn: resume" train --resume auto --output-dir torn --steps 4 --threads 1
-    check "torn: the resumed run is bit-identical" same_checkpoints undisturbed/checkpoint-4 torn/checkpoint-4
+    check "inconsistent state: nothing is saved" test "$(ls -d torn/checkpoint-*)" = torn/checkpoint-2
+    exits 0 "inconsistent state: resume" train --resume auto --output-dir torn --steps 4 --threads 1
+    check "inconsistent state: the resumed run is bit-identical" same_checkpoints undisturbed/checkpoint-4 torn/checkpoint-4
 else
     echo "SKIPPED a step that fails halfway: prlimit is missing"
 fi

@@ -1,10 +1,10 @@
 #!/bin/sh
-# The command: --resume auto with a damaged checkpoint goes on from the one before.
+# The command: --resume auto with a damaged checkpoint continues from the previous one.
 . tests/command/command.sh
 
 train_straight
 
-# The run as it was when checkpoint 8 was the newest, in the directory $1, and what resuming from checkpoint 4 gives.
+# Copies the run as of checkpoint 8 to the directory $1, with checkpoint 4 to fall back to.
 make_run() {
     rm -rf "$1"
     mkdir "$1"
@@ -14,7 +14,7 @@ make_run() {
 # damaged NAME: resumes the run in that directory, whose checkpoint-8 is damaged.
 damaged() {
     exits 0 "$1" train --resume auto --output-dir "$1" --threads 1
-    check "$1: it goes on from the one before" grep -q "^resuming from '$1/checkpoint-4' at step 4" err
+    check "$1: continues from the previous one" grep -q "^resuming from '$1/checkpoint-4' at step 4" err
     check "$1: one warning" test "$(grep -c '^warning: ' err)" -eq 1
     check "$1: it names the checkpoint" grep -q "^warning: .*checkpoint-8" err
     check "$1: the same bits" same_checkpoints straight/checkpoint-12 "$1/checkpoint-12"
@@ -30,19 +30,19 @@ check "--print-config changes nothing" test -d a_byte/checkpoint-8 -a ! -e a_byt
 check "--print-config: no file" test "$(ls -A a_byte | tr '\n' ' ')" = "checkpoint-4 checkpoint-8 metrics.jsonl run.json "
 damaged a_byte
 
-# The header of the weights is read before the rest of them, for the model's configuration.
+# The header of the weights is read before their data, for the model's configuration.
 make_run header
 printf '\252' | dd of=header/checkpoint-8/model.safetensors bs=1 seek=9 conv=notrunc 2>/dev/null
 damaged header
 
-# The options of the damaged one are not those of the one before.
+# The options of the damaged and the previous checkpoint differ.
 make_run options
-exits 0 "a setting of the newest" set options/checkpoint-8 lr=1e-5
+exits 0 "a setting of the newest checkpoint" set options/checkpoint-8 lr=1e-5
 echo >>options/checkpoint-8/optimizer.safetensors
 check "options: other weights, of the same size" test "$(wc -c <options/checkpoint-8/model.safetensors)" -eq "$size"
 printf '\252' | dd of=options/checkpoint-8/model.safetensors bs=1 seek=$((size - 5)) conv=notrunc 2>/dev/null
 damaged options
-check "options: those of the one before" sh -c '! grep -q "1e-05\|changed from" err'
+check "options: the previous one's" sh -c '! grep -q "1e-05\|changed from" err'
 
 make_run truncated
 head -c 1000 straight/checkpoint-8/optimizer.safetensors >truncated/checkpoint-8/optimizer.safetensors
@@ -63,14 +63,14 @@ exits 0 "a truncated run.json" train --resume auto --output-dir run_json --threa
 check "a truncated run.json: the same bits" same_checkpoints straight/checkpoint-12 run_json/checkpoint-12
 check "a truncated run.json: no warning" sh -c '! grep -q "^warning: " err'
 
-# Next to a checkpoint of an earlier version, which has none of its own.
+# Next to a checkpoint of an earlier version, which contains no run.json.
 make_run earlier
 make_earlier earlier/checkpoint-8
 printf '{"configuration": {"steps": 1' >earlier/run.json
 refuses 1 "no run.json in or next to 'earlier/checkpoint-8'" train --resume auto --output-dir earlier
 exits 0 "a truncated run.json of an earlier version" train --resume auto --output-dir earlier --data text.txt --steps 12 \
     --eval-steps 5 --save-steps 4 --threads 1
-check "a truncated run.json of an earlier version: said" grep -q "^warning: earlier/run.json" err
+check "a truncated run.json of an earlier version: reported" grep -q "^warning: earlier/run.json" err
 check "a truncated run.json of an earlier version: the same bits" same_checkpoints \
     straight/checkpoint-12 earlier/checkpoint-12
 
@@ -78,7 +78,7 @@ make_run all
 for step in 4 8; do
     echo >all/checkpoint-$step/optimizer.safetensors
 done
-refuses 1 "no checkpoint to resume from, only damaged ones" train --resume auto --output-dir all
+refuses 1 "has only damaged checkpoints" train --resume auto --output-dir all
 make_run named
 echo >named/checkpoint-8/optimizer.safetensors
 refuses 1 "damaged" train --resume named/checkpoint-8

@@ -6,7 +6,7 @@ train_straight
 train_tokenizer
 pack_text
 
-# ---- bad data ----
+# ---- invalid data ----
 
 : >empty.txt
 printf 'short' >short.txt
@@ -42,7 +42,7 @@ refuses 1 "missing.txt" generate --model straight --prompt-file missing.txt
 refuses 1 "already a token file" pack --data packed.tok --output gone
 refuses 1 "no text found" pack --data empty.txt --output gone
 
-# ---- bad models ----
+# ---- invalid models ----
 
 refuses 1 "no model shape" train --data text.txt --init gpt5 --output-dir gone
 refuses 1 "missing.json" train --data text.txt --init missing.json --output-dir gone
@@ -77,7 +77,7 @@ spoil
 : >spoiled/tokenizer.json
 refuses 1 "tokenizer.json" eval --model spoiled --data text.txt
 
-# ---- writing that fails ----
+# ---- failing writes ----
 
 refuses 1 "text.txt/below" $train --output-dir text.txt/below
 refuses 1 "cannot" $train --output-dir text.txt
@@ -86,7 +86,7 @@ refuses 1 "text.txt/below" tokenizer train --data text.txt --output text.txt/bel
 "$eitp" pack --data text.txt --output text.txt/below >out 2>err
 check "pack below a file" test $? -ne 0 -a "$(lines err)" -eq 1
 
-# A limit of file sizes, in units of 512 bytes, below the packed text. More of this: tests/command/test_disk.sh.
+# A limit on file sizes, in units of 512 bytes, below the packed text. More of these are in tests/command/test_disk.sh.
 limited() {
     (
         ulimit -f "$1"
@@ -100,7 +100,7 @@ limited 1 tokenizer train --data text.txt --vocab-size 360 --output gone
 check "a tokenizer to a full disk" test $? -eq 5 -a "$(lines err)" -eq 1
 check "a tokenizer to a full disk leaves nothing" test ! -e gone
 
-# More memory than the process may have.
+# Memory needed exceeds the limit of the process.
 if (ulimit -v 3000000) 2>/dev/null; then
     (
         ulimit -v 3000000
@@ -112,7 +112,7 @@ else
     echo "SKIPPED too little memory: the shell has no ulimit -v"
 fi
 
-# ---- files in the output directory that are not the run's ----
+# ---- files in the output directory that do not belong to the run ----
 
 echo mine >victim
 for name in metrics.csv metrics.jsonl; do

@@ -1,8 +1,9 @@
 #!/bin/sh
-# The command on made-up machines (EITP_SYSTEM_ROOT): one that is hot, one whose memory others fill, and how a run gives way.
+# The command on simulated machines (EITP_SYSTEM_ROOT): one that is hot, one whose memory is used by others, and how a
+# run yields to other programs.
 . tests/command/command.sh
 
-# A directory that stands for the root: one thermal zone, and no other sensors.
+# A directory in place of the root: one thermal zone, and no other sensors.
 machine=$work/machine
 zone=$machine/sys/class/thermal/thermal_zone0
 mkdir -p "$zone" "$machine/sys/class/hwmon" "$machine/proc/self"
@@ -12,7 +13,7 @@ export EITP_SYSTEM_ROOT
 
 temperature() {
     echo "$1" >"$zone/temp.new"
-    mv "$zone/temp.new" "$zone/temp" # never half of it
+    mv "$zone/temp.new" "$zone/temp" # atomic, so that it is never read half-written
 }
 
 short="$train --steps 2 --eval-steps 0 --save-steps 0 --report-to jsonl"
@@ -27,12 +28,12 @@ same_bits() {
 # ---- heat ----
 
 temperature 99000
-check "a hot machine: pauses" start_until 'warning: training pauses before step 1: x86_pkg_temp is at 99.0 C, above 95.0 C' \
+check "a hot machine: pauses" start_until 'warning: training pauses before step 1: x86_pkg_temp is at 99.0 C (limit 95.0 C)' \
     $short --output-dir hot
 temperature 50000
 wait_for_end
-check "a hot machine: goes on when it is cooler" test $? -eq 0
-check "a hot machine: says so" grep -q '^training goes on after [0-9]* s: x86_pkg_temp is at 50.0 C$' running.err
+check "a hot machine: continues when it is cooler" test $? -eq 0
+check "a hot machine: reported" grep -q '^training continues after [0-9]* s: x86_pkg_temp is at 50.0 C$' running.err
 check "a hot machine: both are recorded" test "$(grep -c '"event": "temperature", .*"sensor": "x86_pkg_temp", "celsius": ' hot/metrics.jsonl)" -eq 2
 happens "started temperature saved" "a hot machine" "$(happened hot)"
 same_bits hot
@@ -49,7 +50,7 @@ exits 0 "--temp-max: off" $short --temp-max -1 --output-dir off
 same_bits off
 check "--temp-max: no pause" sh -c '! grep -q temperature higher/metrics.jsonl off/metrics.jsonl'
 temperature 71000
-check "--temp-max: lower" start_until 'x86_pkg_temp is at 71.0 C, above 70.0 C; it goes on at 60.0 C' \
+check "--temp-max: lower" start_until 'x86_pkg_temp is at 71.0 C (limit 70.0 C); it continues at 60.0 C' \
     $short --temp-max 70 --output-dir lower
 temperature 60000
 wait_for_end
@@ -57,7 +58,7 @@ check "--temp-max: lower: ends" test $? -eq 0
 refuses 1 "temp-max" $short --temp-max warm --output-dir gone
 temperature nothing
 exits 0 "--temp-max without sensors" $short --temp-max 70 --output-dir blind
-check "--temp-max without sensors: said once" test "$(grep -c '^warning: --temp-max has no effect: ' err)" -eq 1
+check "--temp-max without sensors: reported once" test "$(grep -c '^warning: --temp-max has no effect: ' err)" -eq 1
 
 temperature 61500
 echo critical >"$zone/trip_point_0_type"
@@ -72,14 +73,14 @@ check "check-system in words: a critical point" grep -q '^temperature  *6[12] C 
 echo "MemTotal: 100000000 kB
 MemAvailable: 8000000 kB" >"$machine/proc/meminfo"
 exits 0 "a full machine" $short --output-dir full
-check "a full machine: said once" test "$(grep -c '^warning: memory is filling up: other programs have 92 % of what this run leaves of the machine; ' err)" -eq 1
+check "a full machine: reported once" test "$(grep -c '^warning: memory is filling up: other programs use 92 % of what this run leaves of the machine; ' err)" -eq 1
 check "a full machine: recorded once" test "$(grep -c '"event": "memory_high", .*"percent": 9[12].*"own_bytes": .*"other_bytes": .*"left_bytes": ' full/metrics.jsonl)" -eq 1
-check "a full machine: nothing more is saved" test "$(ls -d full/checkpoint-* | wc -l)" -eq 1
+check "a full machine: no further checkpoint" test "$(ls -d full/checkpoint-* | wc -l)" -eq 1
 same_bits full
 exits 0 "--cpu-mem-warn: higher" $short --cpu-mem-warn 95 --output-dir warned
 exits 0 "--cpu-mem-warn: off" $short --cpu-mem-warn 0 --cpu-mem-max 0 --output-dir silent
 check "--cpu-mem-warn: no event" sh -c '! grep -q memory_high warned/metrics.jsonl silent/metrics.jsonl'
-exits 0 "--cpu-mem-max: acts if it is given" $short --cpu-mem-max 90 --output-dir acts
+exits 0 "--cpu-mem-max: acts if set" $short --cpu-mem-max 90 --output-dir acts
 check "--cpu-mem-max: is a shortage" grep -q '"event": "memory_short", .*"percent": 9[12]' acts/metrics.jsonl
 same_bits acts
 exits 0 "--cpu-mem-max: --auto-shrink alone" $short --auto-shrink --output-dir alone
@@ -87,7 +88,7 @@ check "--cpu-mem-max: --auto-shrink alone is no shortage" sh -c '! grep -q memor
 same_bits alone
 refuses 1 "cpu-mem-max" $short --cpu-mem-max 101 --output-dir gone
 
-# A control group of 4 GB, of which others have 3.8.
+# A control group of 4 GB, 3.8 GB of which are used by others.
 rm "$machine/proc/meminfo"
 mkdir -p "$machine/sys/fs/cgroup/job"
 echo "0::/job" >"$machine/proc/self/cgroup"
@@ -97,7 +98,7 @@ echo max >"$machine/sys/fs/cgroup/job/memory.high"
 echo 3800000000 >"$machine/sys/fs/cgroup/job/memory.current"
 echo "active_file 0" >"$machine/sys/fs/cgroup/job/memory.stat"
 exits 0 "a full control group" $short --output-dir group
-check "a full control group: said" grep -q '^warning: memory is filling up: other programs have 9[45] % of what this run leaves of the control group; ' err
+check "a full control group: reported" grep -q '^warning: memory is filling up: other programs use 9[45] % of what this run leaves of the control group; ' err
 same_bits group
 echo "active_file 3000000000" >"$machine/sys/fs/cgroup/job/memory.stat"
 exits 0 "a control group of cached files" $short --output-dir cached
@@ -142,7 +143,7 @@ else
     echo "SKIPPED --nice: there is no /proc/self/stat"
 fi
 
-# device ARGUMENTS...: the line of a short run that says what computes.
+# device ARGUMENTS...: prints the line of a short run that names the compute device.
 device() {
     exits 0 "$*" "$@" --output-dir spare
     rm -rf spare

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The command: options that guides for other programs use do what they say, or say in one line what there is instead.
+# The command: options used in guides for other programs do what they mean, or name the alternative in one line.
 . tests/command/command.sh
 
-# What an option resolves to: "value (source)".
+# Checks the resolved value of an option: "value (source)".
 shows() { # what --print-config shows, options...
     wanted=$1
     shift
@@ -11,7 +11,7 @@ shows() { # what --print-config shows, options...
         'sed "s/  */ /" out | grep -qxF -e "$1"' sh "$wanted"
 }
 
-# One line for an option that has no effect, at once.
+# An option without effect prints one line and ends at once.
 explains() { # words, options...
     words=$1
     shift
@@ -57,7 +57,7 @@ for name in report report-to report_to; do
     echo "{\"$name\": \"none\"}" >report.json
     shows 'report-to "none"  (report.json:1)' --config report.json
     exits 0 "--$name wandb" train --$name wandb --print-config
-    check "--$name wandb: what is recorded" grep -q '^warning: report-to wandb: .* metrics.jsonl' err
+    check "--$name wandb: the records" grep -q '^warning: report-to wandb: .* metrics.jsonl' err
     shows 'report-to "jsonl,tensorboard,csv"  (command line)' --$name all
     shows 'report-to "jsonl,csv"  (command line)' --$name csv,jsonl,csv
     echo "{\"$name\": [\"tensorboard\", \"csv\"]}" >report.json
@@ -112,13 +112,13 @@ shows 'eval "epoch"  (default)' --eval-every-frac 0.1
 
 # ---- levels of records ----
 
-metrics() { # settings of a way to write them
+metrics() { # Prints the settings in one of their notations.
     "$eitp" train --print-config "$@" 2>err | grep -E '^(monitor|log-full-every|metrics-every) ' | tr -s ' ' | cut -d' ' -f2 | tr '\n' ' '
 }
 check "--metrics fast" test "$(metrics --metrics fast)" = '"full" 100 1000 '
 check "--metrics standard" test "$(metrics --metrics standard)" = '"full" 200 2000 '
 check "--metrics off" test "$(metrics --metrics off)" = '"light" 100 1000 '
-check "--metrics, with a part of it" test "$(metrics --metrics fast --log-full-every 7)" = '"full" 7 1000 '
+check "--metrics, with one of its settings" test "$(metrics --metrics fast --log-full-every 7)" = '"full" 7 1000 '
 check "--fast_detection" test "$(metrics --fast_detection)" = '"full" 100 1000 '
 check "--disable_metrics_monitoring" test "$(metrics --disable_metrics_monitoring)" = '"light" 100 1000 '
 shows 'profile-every 50  (command line)' --flops-every 50
@@ -132,14 +132,14 @@ shows 'spot-samples 0  (profile)' --profile max
 check "--profile, with another choice" test "$(metrics --profile quick --metrics standard)" = '"full" 200 2000 '
 for option in log-full-every=7 metrics-every=7 metrics-window=7; do
     "$eitp" train --print-config --$option >out 2>err
-    check "--$option says what it needs" \
-        grep -qx "warning: --${option%=7} has no effect with --monitor light: it needs --monitor full" err
+    check "--$option names its requirement" \
+        grep -qx "warning: --${option%=7} has no effect with --monitor light: it requires --monitor full" err
     "$eitp" train --print-config --$option --monitor full >out 2>err
     check "--$option --monitor full" test ! -s err
 done
 "$eitp" train --print-config --perf-every 7 --profile-every 0 --monitor off >out 2>err
 check "--perf-every --monitor off" \
-    test "$(cat err)" = "warning: --perf-every has no effect with --monitor off: it needs --monitor light"
+    test "$(cat err)" = "warning: --perf-every has no effect with --monitor off: it requires --monitor light"
 "$eitp" train --print-config --log-full-every 7 --task vae >out 2>err
 check "--log-full-every is for spot evaluations too" test ! -s err
 check "no --metrics" test "$(metrics)" = '"light" 100 1000 '
@@ -149,15 +149,15 @@ refuses 1 "--spot-samples must be at least -1 and at most 9007199254740992 (got 
 
 # ---- names of other programs ----
 
-explains "on a CPU" --pin_memory
-explains "on a CPU" --dataloader-pin-memory true
+explains "a CPU needs no copy" --pin_memory
+explains "a CPU needs no copy" --dataloader-pin-memory true
 explains "on a CPU" --gpu-memory-budget 4G
 explains "on a CPU" --gpu-mem-max 90
-explains "on a CPU" --non-blocking
-explains "on a CPU" --no-pin-memory
+explains "a CPU needs no copy" --non-blocking
+explains "a CPU needs no copy" --no-pin-memory
 explains "on a CPU" --tf32
 explains "on a CPU" --allow_tf32 true
-explains "data_workers always live" --persistent_workers
+explains "data worker threads always live" --persistent_workers
 explains "the arena does not fragment" --empty_cache_every 100
 explains "one block of memory" --max_split_size_mb 64
 explains "plans and fuses" --compile
@@ -167,7 +167,7 @@ explains "in tiles" --memory_efficient_attention
 explains "precision and optimizer set how weights are stored" --torch_dtype float16
 explains "every evaluation" --eval_log_freq 50
 explains "the number of parameters, eitp plan prints the memory" --enable_model_summary
-explains "no padding is computed" --use_dynamic_padding
+explains "packed without padding" --use_dynamic_padding
 refuses 1 "--devices 2 is not supported: eitp trains in one process on one device" train --devices 2
 refuses 1 "--num_nodes 4 is not supported" train --num_nodes=4
 refuses 1 "--strategy ddp is not supported" train --strategy ddp
@@ -228,7 +228,7 @@ check "plan --print-config: the shape" grep -q '^layers  *12  (default)' out
 
 small="train --data small.txt --init tiny.json --block-size 16 --threads 1 --precision $precision --lr 1e-3"
 
-# The steps that metrics.jsonl has evaluations of.
+# Prints the steps evaluated in metrics.jsonl.
 evaluated() { # directory
     sed -n 's/.*"step": \([0-9]*\),.*"val_loss": .*/\1/p' "$1/metrics.jsonl" | tr '\n' ' '
 }
@@ -240,7 +240,7 @@ check "--eval no: no validation" sh -c '! grep -q "validation after\|val_loss" o
 check "--report-to none: no metrics.jsonl" test ! -e quiet/metrics.jsonl
 check "--report-to none: a checkpoint" test -e quiet/checkpoint-3
 exits 0 "--report-to tensorboard" $small --steps 1 --report-to tensorboard --output-dir reported
-check "--report-to tensorboard: what is written" grep -q 'brain.Event:2' reported/tensorboard/events.out.tfevents.1*
+check "--report-to tensorboard: the files" grep -q 'brain.Event:2' reported/tensorboard/events.out.tfevents.1*
 check "--report-to tensorboard: and nothing else" sh -c '! test -e reported/metrics.jsonl && ! grep -q ^warning err'
 exits 0 "--report-to all, --log-dir" $small --steps 25 --report-to all --log-dir logs/a --guide-tags --output-dir logged
 check "--log-dir: the files" test "$(ls logs/a/logged-* | tr '\n' ' ')" = "metrics.csv metrics.jsonl owner.json summary.jsonl tensorboard "
@@ -251,7 +251,7 @@ check "--guide-tags" grep -q 'Training/GradientNorm' logs/a/logged-*/tensorboard
 exits 0 "--log-every" $small --steps 25 --report-to csv --log-every 5 --output-dir fives
 check "--log-every: CSV" test "$(grep -c '^step,' fives/metrics.csv)" -eq 6
 
-# 337 windows at 32 a step: an epoch ends in steps 11 and 22.
+# 337 windows at 32 a step: epochs end in steps 11 and 22.
 epochs="$small --batch-size 4 --grad-accum 8"
 exits 0 "--eval epoch" $epochs --epochs 2 --eval epoch --save-strategy epoch --save-total-limit 0 --output-dir epochs
 check "--eval epoch: after each; $(evaluated epochs)" test "$(evaluated epochs)" = "0 11 22 "
@@ -266,13 +266,13 @@ exits 0 "without --drop-last" $epochs --epochs 1 --json --eval no --val-fraction
 check "without --drop-last: all windows" grep -q '"steps": 11,.*"tokens": 5392,' out
 exits 0 "--drop-last" $epochs --epochs 1 --drop-last --json --eval no --val-fraction 0.1 --output-dir full
 check "--drop-last: whole steps; $(cat out)" grep -q '"steps": 10,.*"tokens": 5120,' out
-refuses 1 "--drop-last: the data has 34 samples and a step takes 64" $epochs --grad-accum 16 --epochs 0.1 --drop-last \
+refuses 1 "--drop-last: the data have 34 samples and a step needs 64" $epochs --grad-accum 16 --epochs 0.1 --drop-last \
     --output-dir gone
 
-# A part of the validation data is the same after a resume, and another with another seed.
+# The drawn validation data are the same after a resume, and different with another seed.
 exits 0 "--eval-windows" $small --steps 6 --eval-steps 2 --eval-windows 5 --save-steps 2 --save-total-limit 0 \
     --output-dir straight
-check "--eval-windows: so many" test "$(grep -c '"val_tokens": 80,' straight/metrics.jsonl)" -eq 4
+check "--eval-windows: the number" test "$(grep -c '"val_tokens": 80,' straight/metrics.jsonl)" -eq 4
 exits 0 "--eval-windows on resume" train --resume straight/checkpoint-2 --output-dir resumed --threads 1
 for step in 4 6; do
     for run in straight resumed; do
@@ -287,7 +287,7 @@ for seed in 1 2; do
         --steps 1 --eval-windows 3 --seed $seed --output-dir seed$seed
     sed -n 's/.*"step": 0,.*\("val_loss": [0-9.]*\).*/\1/p' seed$seed/metrics.jsonl >seed$seed.loss
 done
-check "--eval-windows: another seed draws others" differ seed1.loss seed2.loss
+check "--eval-windows: another seed draws other windows" differ seed1.loss seed2.loss
 exits 0 "eval --eval-frac" eval --model model --data small.txt --eval-frac 0.1 --threads 1 --json
 check "eval --eval-frac: a tenth of 375 windows" grep -q '"tokens": 608,' out
 
@@ -298,7 +298,7 @@ for member in '"n_head": 4' '"n_embd": 32' '"n_positions": 20'; do
     check "$member" grep -q "$member" shaped/checkpoint-1/config.json
 done
 exits 0 "--layers on resume" $small --layers 3 --steps 2 --eval no --resume auto --output-dir shaped
-refuses 1 "--layers is 2, but 'shaped/checkpoint-2' has 3; it applies to --init" $small --layers 2 --resume auto \
+refuses 1 "--layers is 2, but 'shaped/checkpoint-2' has 3; it only applies with --init" $small --layers 2 --resume auto \
     --output-dir shaped --steps 3
 refuses 1 "width 33 must be a multiple of --heads 2" $small --width 33 --output-dir gone
 refuses 1 "--layers is 9, but 'model' has 2" train --model model --layers 9 --data small.txt --output-dir gone
@@ -328,10 +328,10 @@ check "--profile low-memory: no configuration needs less: $low, $least" test "$l
 exits 0 "plan with the same sizes" $plan --batch-size 1 --block-size 128 --grad-accum 16
 check "--profile low-memory: less than the fastest" test "$((low + 1000000))" -lt "$(total out)"
 exits 2 "plan --profile low-memory in too little" $plan --profile low-memory --memory-budget 10M
-check "--profile low-memory: what it needs" grep -q 'does not fit in 10.0 MB; the smallest --memory-budget' out
+check "--profile low-memory: memory needed" grep -q 'does not fit in 10.0 MB; the smallest --memory-budget' out
 exits 0 "train --profile low-memory" train --data small.txt --init large.json --profile low-memory --steps 1 --eval no \
     --threads 1 --precision "$precision" --output-dir low
-check "train --profile low-memory: what it takes" grep -q '^warning: the profile low-memory uses factored (.*) instead of adamw' err
+check "train --profile low-memory: memory used" grep -q '^warning: the profile low-memory uses factored (.*) instead of adamw' err
 check "train --profile low-memory: its optimizer" grep -q '"optimizer": "factored"' low/run.json
 
 finish

@@ -1,17 +1,17 @@
 #!/bin/sh
-# The command: a ruined model never takes the place of good checkpoints; spikes; the op that made a bad number.
+# The command: a destroyed model never replaces good checkpoints; spikes; the op that produced a bad number.
 . tests/command/command.sh
 
 bits() {
     cat "$1/model.safetensors" "$1/optimizer.safetensors" | cksum
 }
 
-# checkpoint_is VALUE: the checkpoint in the result of --json.
+# checkpoint_is VALUE: checks the checkpoint in the result of --json.
 checkpoint_is() {
     grep -q "\"checkpoint\": $1," out
 }
 
-# ---- a ruined model and restarts ----
+# ---- a destroyed model and restarts ----
 
 exits 0 "good steps" $train --steps 8 --lr 1e-3 --lr-schedule constant --max-grad-norm 0 --weight-decay 1000 \
     --eval-steps 0 --save-steps 4 --save-total-limit 2 --output-dir ruined
@@ -20,20 +20,20 @@ for restart in 1 2 3; do
     exits 4 "restart $restart" train --resume auto --output-dir ruined --steps 40 --lr 1000 --save-steps 1 \
         --max-nonfinite 3 --threads 1 --json
     check "restart $restart: from the good checkpoint" grep -q "resuming from 'ruined/checkpoint-8' at step 8 of 40" err
-    check "restart $restart: it stays the newest" test "$(ls -d ruined/checkpoint-* | grep -v '\.' | tail -n 1)" = \
+    check "restart $restart: it remains the newest" test "$(ls -d ruined/checkpoint-* | grep -v '\.' | tail -n 1)" = \
         ruined/checkpoint-8
     check "restart $restart: it is unchanged" test "$(bits ruined/checkpoint-8)" = "$good"
-    check "restart $restart: the one before it stays" test -d ruined/checkpoint-4
-    check "restart $restart: says where to resume" grep -q '^error: .*ruined/checkpoint-8' err
-    check "restart $restart: says what to do" grep -q '^error: .*--lr' err
+    check "restart $restart: the previous one is kept" test -d ruined/checkpoint-4
+    check "restart $restart: names where to resume" grep -q '^error: .*ruined/checkpoint-8' err
+    check "restart $restart: names a remedy" grep -q '^error: .*--lr' err
     check "restart $restart: in the result" checkpoint_is '"ruined/checkpoint-8"'
 done
-exits 0 "with the old rate it goes on" train --resume auto --output-dir ruined --steps 12 --lr 1e-3 --threads 1
+exits 0 "with the old rate it continues" train --resume auto --output-dir ruined --steps 12 --lr 1e-3 --threads 1
 check "with the old rate: a checkpoint" test -d ruined/checkpoint-12
 
 # ---- spikes ----
 
-# Text that is easy to learn, but for step 51, whose 128 bytes are strange.
+# Text that is easy to learn, except for step 51, whose 128 bytes are strange.
 awk 'BEGIN {
     for (i = 0; i < 80 * 128; i++)
         printf "%c", int(i / 128) == 50 ? 48 + i * 7919 % 75 : substr("a fern, a leaf. ", i % 16 + 1, 1)
@@ -42,15 +42,15 @@ spiky="train --data strange.txt --init tiny.json --block-size 32 --batch-size 2 
     --precision $precision --shuffle none --lr 1e-2 --lr-schedule constant --val-fraction 0 --eval-steps 0 --spike-threshold 4
     --report-to jsonl --json"
 exits 0 "a spike" $spiky --steps 60 --output-dir spiked
-check "a spike is warned of" grep -q '^warning: spike in step 51: loss [0-9.]* (usually .*), gradient norm [0-9.]* (usually [0-9.]*)$' err
+check "a spike causes a warning" grep -q '^warning: spike in step 51: loss [0-9.]* (usually .*), gradient norm [0-9.]* (usually [0-9.]*)$' err
 check "a spike is recorded" grep -q '^{"step": 51, .* "spike": "loss and grad_norm", "applied": true[,}]' spiked/metrics.jsonl
 check "a spike is applied" grep -q '"spikes_skipped": 0,' out
 warming=$(echo "$spiky" | sed 's/--lr-schedule constant/--lr-schedule cosine --warmup-steps 55/')
 exits 0 "a spike during warm-up" $warming --lr 2e-2 --steps 60 --output-dir warmed
-check "a spike during warm-up is no warning" sh -c '! grep -q "spike in step" err'
+check "a spike during warm-up causes no warning" sh -c '! grep -q "spike in step" err'
 check "a spike during warm-up is recorded" grep -q '^{"step": 51, .* "spike": ' warmed/metrics.jsonl
 exits 0 "--skip-spikes" $spiky --steps 60 --skip-spikes --output-dir skipped
-check "a skipped spike is warned of" grep -q '^warning: spike in step 51: .*; the step was skipped' err
+check "a skipped spike causes a warning" grep -q '^warning: spike in step 51: .*; the step was skipped' err
 check "a skipped spike is recorded" grep -q '^{"step": 51, .* "spike": "loss and grad_norm", "applied": false[,}]' \
     skipped/metrics.jsonl
 check "a skipped spike is counted" grep -q '"spikes_skipped": [1-9]' out

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: the vocabulary of a new model is that of its tokenizer.
+# The command: a new model has the vocabulary of its tokenizer.
 root=$PWD
 . tests/command/command.sh
 
@@ -31,7 +31,7 @@ refuses 1 "'bytes/checkpoint-1' was started with --init tiny, not gpt2" train --
 exits 0 "resume" train --resume bytes --steps 2 --threads 1
 check "resume: the checkpoint's vocabulary" grep -q '"vocab_size": 257,' bytes/checkpoint-2/config.json
 
-# ---- a tokenizer that is trained ----
+# ---- a newly trained tokenizer ----
 
 cat "$root"/docs/*.md | head -c 30000 >prose.txt
 size=$((257 + 30000 / 64))
@@ -40,7 +40,7 @@ vocabulary_is $size trained
 check "it is logged" grep -q "^tokenizer: trained [0-9]* tokens on [0-9.]* kB of text, saved in trained/data/tokenizer; override with --tokenizer" err
 check "the checkpoint has it" same trained/data/tokenizer/tokenizer.json trained/checkpoint-1/tokenizer.json
 exits 0 "the command that trains it" tokenizer train --data prose.txt --vocab-size $size --output own
-check "it is the one of that command" same own/tokenizer.json trained/data/tokenizer/tokenizer.json
+check "it matches that command's" same own/tokenizer.json trained/data/tokenizer/tokenizer.json
 exits 0 "a plan" plan --data prose.txt --init tiny
 check "a plan: its size" grep -q "^vocabulary: $size (from the tokenizer" err
 "$eitp" train --data - --init tiny $short --output-dir input <prose.txt >out 2>err
@@ -52,8 +52,8 @@ check "threads: the same model" same trained/checkpoint-1/model.safetensors thre
 echo "Other words, which come later and often: later and often, later and often." >>prose.txt
 exits 0 "resume" train --resume trained --steps 2 --threads 1
 check "resume: the tokenizer of the run" same own/tokenizer.json trained/checkpoint-2/tokenizer.json
-exits 0 "too short a text" train --data small.txt --init tiny $short --output-dir short
-check "too short a text: bytes" grep -q '^no tokenizer: the text is too short to train one; the tokens are bytes' err
+exits 0 "text that is too short" train --data small.txt --init tiny $short --output-dir short
+check "text that is too short: bytes" grep -q '^no tokenizer: the text is too short to train one; the tokens are bytes' err
 head -c 40000 /dev/zero | tr "\0" a >symbol.txt
 exits 0 "one symbol" train --data symbol.txt --init tiny $short --output-dir symbol
 vocabulary_is 257 symbol
@@ -84,7 +84,7 @@ logits_of --data packed.tok
 check "plan of a token file" test "$parameters" -eq "$words"
 echo '{"data": "elsewhere.txt"}' >elsewhere.json
 logits_of --config elsewhere.json
-check "plan: a configuration whose data is elsewhere" test "$parameters" -eq "$own"
+check "plan: a configuration whose data are elsewhere" test "$parameters" -eq "$own"
 refuses 1 "no such file" plan --init tiny --data elsewhere.txt
 
 finish

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: what depends on the instruction set, under each that this machine has.
+# The command: behaviour that depends on the instruction set, with each set that this machine has.
 . tests/command/command.sh
 
 cat >wide.json <<'END'
@@ -7,7 +7,7 @@ cat >wide.json <<'END'
 END
 common="train --data text.txt --block-size 16 --steps 3 --lr 3e-3 --eval-steps 0"
 
-# What `auto` is, and what a layer norm of 64 x 768 moves in it.
+# The set chosen by `auto`, and the bytes moved in it by a layer norm of 64 x 768.
 auto_of() {
     case $1 in
     avx512bf16 | amx) auto=bf16 dtype=bf16 bytes=203264 ;;
@@ -40,8 +40,7 @@ same_bits() {
     check "$run: resuming gives the same bits" same_checkpoints $run-1/checkpoint-3 $run-4/checkpoint-3
 }
 
-# Nor does the number of micro-batches that a pass takes: rows of an odd number, dropout, threads; all weights, and
-# adapters.
+# Nor does the number of micro-batches per pass: odd numbers of rows, dropout, threads; all weights, and adapters.
 same_passes() {
     run=$set-$1-passes
     passes="$common --block-size 17 --grad-accum 5 --precision $1"
@@ -64,7 +63,7 @@ for set in ref avx2 avx512 avx512bf16 amx; do
     EITP_ISA=$set
     export EITP_ISA
     if ! "$eitp" plan --init tiny.json >out 2>err; then
-        check "$set: why it is left out" grep -q "instruction set '$set'" err
+        check "$set: the reason for skipping it" grep -q "instruction set '$set'" err
         echo "SKIPPED $set: not on this machine"
         continue
     fi

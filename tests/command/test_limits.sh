@@ -1,13 +1,13 @@
 #!/bin/sh
-# Limits on the process's stack (ulimit -s) and addresses (ulimit -v), and libraries that may not be there: the command always ends, with what
-# it was asked for or one clear line.
+# Limits on the process's stack (ulimit -s) and addresses (ulimit -v), and libraries that may be missing: the command
+# always ends with the requested result or one clear line.
 . "$(dirname "$0")/command.sh"
 
-# ---- what it links ----
+# ---- linked libraries ----
 
 if command -v ldd >/dev/null 2>&1 && ldd "$eitp" >linked 2>/dev/null; then
     grep -v 'linux-vdso\|linux-gate\|ld-linux\|ld64\|ld-musl\|lib\(c\|m\|dl\|rt\|pthread\|gcc_s\|gomp\|omp\|iomp5\)\.so' linked >rest
-    check "no library but those of the compiler: $(cat rest)" test ! -s rest
+    check "no libraries except the compiler's: $(cat rest)" test ! -s rest
 else
     echo "SKIPPED libraries that the command links: no ldd, or it is linked statically"
 fi
@@ -16,30 +16,30 @@ fi
 
 start="train --data text.txt --init tiny.json --block-size 16 --precision fp32 --steps 2"
 export EITP_PRODUCTS=openblas
-EITP_LIBOPENBLAS=./missing.so refuses 1 "OpenBLAS cannot be opened (./missing.so: .*correct EITP_LIBOPENBLAS" $start --output-dir gone
+EITP_LIBOPENBLAS=./missing.so refuses 1 "cannot open OpenBLAS (./missing.so: .*correct EITP_LIBOPENBLAS" $start --output-dir gone
 other=$(sed -n 's/.*libm\.so[^ ]* => \([^ ]*\) .*/\1/p' linked 2>/dev/null | head -n 1)
 if [ -n "$other" ]; then
-    EITP_LIBOPENBLAS=$other refuses 1 "'$other' is not OpenBLAS" $start --output-dir gone
+    EITP_LIBOPENBLAS=$other refuses 1 "'$other' is not an OpenBLAS library" $start --output-dir gone
 else
     echo "SKIPPED a library that is not OpenBLAS: the command links no libm.so"
 fi
 openblas=
 if "$eitp" $start --output-dir by_openblas >out 2>err </dev/null; then
     openblas=openblas
-    exits 0 "products by openblas" eval --model by_openblas/checkpoint-2 --data text.txt --precision fp32 --json
+    exits 0 "products with openblas" eval --model by_openblas/checkpoint-2 --data text.txt --precision fp32 --json
     cp out openblas.json
-    EITP_PRODUCTS=own exits 0 "products by own kernels" eval --model by_openblas/checkpoint-2 --data text.txt \
+    EITP_PRODUCTS=own exits 0 "products with built-in kernels" eval --model by_openblas/checkpoint-2 --data text.txt \
         --precision fp32 --json
     check "they agree" agree "$(loss_of out)" "$(loss_of openblas.json)"
 else
     echo "SKIPPED products by openblas: $(cat err)"
-    refuses 1 "OpenBLAS cannot be opened (.*libopenblas.*install it" $start --output-dir gone
+    refuses 1 "cannot open OpenBLAS (.*libopenblas.*install it" $start --output-dir gone
 fi
 unset EITP_PRODUCTS
 
 # ---- limits on the stack ----
 
-# fits CODE ARGUMENTS...: exits with a stack of 64 KiB, which the environment shares.
+# fits CODE ARGUMENTS...: exits with a stack of 64 KiB, which also holds the environment.
 fits() {
     expected=$1
     shift
@@ -48,7 +48,7 @@ fits() {
     check "ulimit -s 64: exit code $got, not $expected: $*; $(cat err)" test $got -eq "$expected"
 }
 
-# deep OPEN VALUE CLOSE: a value within 100000 others.
+# deep OPEN VALUE CLOSE: prints a value nested in 100000 others.
 deep() {
     awk -v open="$1" -v value="$2" -v close_="$3" 'BEGIN {
         for (i = 0; i < 100000; i++)
@@ -102,7 +102,8 @@ fits 1 tokenizer inspect deep/tokenizer.json
 
 # ---- limits on addresses ----
 
-# ends LIMIT CODES ARGUMENTS...: with so many KiB of addresses eitp ends with one of the codes; not 0: after one error.
+# ends LIMIT CODES ARGUMENTS...: with this many KiB of addresses eitp ends with one of the codes. If not 0, it prints
+# one error.
 ends() {
     limit=$1
     codes=$2
@@ -134,7 +135,7 @@ for products in own $openblas; do
 done
 unset EITP_PRODUCTS
 [ -z "$openblas" ] || EITP_PRODUCTS=openblas ends 800000 0 $start --output-dir mapped --threads 1
-# The command prevents OpenBLAS's own threads. A program has them, one for each processor, which cannot start here.
+# The command prevents OpenBLAS's own threads. A program has one for each processor, which cannot start here.
 if [ -n "$openblas" ] && (ulimit -s 300000) 2>/dev/null; then
     EITP_PRODUCTS=openblas OPENBLAS_NUM_THREADS=64 stack=300000 ends 400000 "0 2" $start --output-dir threads --threads 1
     [ "$(nproc 2>/dev/null || echo 1)" -eq 1 ] || check "the remedy" grep -q \
@@ -145,10 +146,10 @@ fi
 ends 60000 2 $large --steps 1 --output-dir gone
 if "$eitp" --version | grep -q openmp=1; then
     ends 160000 0 $start --output-dir few --threads 64
-    check "fewer threads" grep -q '^warning: [0-9]* threads* instead of 64, for want of addresses or processes; raise' err
+    check "fewer threads" grep -q '^warning: [0-9]* threads* instead of 64, because of limits on addresses or processes; raise' err
     check "the same bits" same_checkpoints run/checkpoint-2 few/checkpoint-2
     OMP_STACKSIZE=200M ends 300000 0 $start --output-dir wide --threads 2
-    check "stacks that OMP_STACKSIZE makes large" grep -q '^warning: 1 thread instead of 2, for want of' err
+    check "large stacks set by OMP_STACKSIZE" grep -q '^warning: 1 thread instead of 2, because of limits' err
 fi
 
 finish

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: logs. The records of a run as a table, several runs, two side by side, files, logs of safe-train.
+# The command: logs. A run's records as a table, several runs, two runs in parallel columns, files, logs of safe-train.
 . tests/command/command.sh
 
 train_straight
@@ -27,18 +27,18 @@ exits 0 "it is moved and resumed" train --resume auto --output-dir sharing/moved
 check "a moved run continues in its folder" test "$(grep -c '"loss": ' shared/*/metrics.jsonl | sed 's/.*://' | sort | tr '\n' ' ')" = "4 9 "
 exits 0 "logs of the moved run" logs sharing/moved/out --csv
 check "logs of the moved run: all of it" test "$(lines out)" -eq 10
-# A copy beside its original has no part in the records of that.
+# A copy next to its original has no part in the original's records.
 cp -r sharing/b sharing/copy
 exits 0 "a copy is resumed" train --resume auto --output-dir sharing/copy/out --steps 5 --threads 1 -q
-check "a copy has a folder of its own" test "$(grep -c '"loss": ' shared/*/metrics.jsonl | sed 's/.*://' | sort | tr '\n' ' ')" = "1 4 9 "
-# While one trains, its folder is locked; another run has its own.
+check "a copy has its own folder" test "$(grep -c '"loss": ' shared/*/metrics.jsonl | sed 's/.*://' | sort | tr '\n' ' ')" = "1 4 9 "
+# While a run trains, its folder is locked. Another run gets a separate one.
 check "at once: a step" start_until 'step 1/' $train --steps 100000000 --eval no --save-steps 0 --log-dir shared --output-dir sharing/long
 exits 0 "at once: another run" $train --steps 3 --eval no --log-dir shared --output-dir sharing/short -q
 kill -TERM $process
 wait_for_end
 check "at once: whole lines" sh -c "! cat shared/*/metrics.jsonl | grep -v -q '^{.*}\$'"
 check "at once: each has all" test "$(grep -c '"loss": ' shared/short-*/metrics.jsonl)" -eq 3
-# A run of an earlier version has its records directly in the directory, and no folder in its run.json.
+# A run of an earlier version has its records directly in the directory, and names no folder in its run.json.
 exits 0 "an earlier run" $train --steps 3 --eval no --output-dir earlier -q
 mkdir old
 mv earlier/metrics.jsonl earlier/summary.jsonl old/
@@ -62,7 +62,7 @@ check "CSV: the header" test "$(head -n 1 out)" = "step,loss,val_loss,grad_norm"
 exits 0 "JSON" logs straight --columns loss --json
 check "JSON: an object" grep -q '^{"name": "straight", "directory": "straight", "state": "finished", "step": 12, "steps": 12, "rows": \[{"step": 1, "loss": [0-9.]*}, ' out
 check "JSON: the events" test "$(grep -o '"event": "saved"' out | wc -l)" -eq 3
-# The values are those of the records: to the six digits of summary.jsonl, or exact.
+# The values match the records: to the six digits of summary.jsonl, or exactly.
 exact() { # name, key
     sed -n "s/^{\"step\": \([0-9]*\),.* \"$2\": \([0-9.e-]*\),.*/\1,\2/p" straight/metrics.jsonl | grep -v event >expected
     "$eitp" logs straight --columns "$2" --csv | sed -e 1d -e 's/,$//' >found
@@ -77,7 +77,7 @@ for key in loss grad_norm val_loss val_perplexity; do
     exact "without" $key
 done
 exits 0 "without a summary" logs straight
-check "without a summary: says so" grep -q '^summary.jsonl is missing' err
+check "without a summary: reported" grep -q '^summary.jsonl is missing' err
 mv kept straight/summary.jsonl
 exits 0 "--columns" logs straight --columns step,memory,items/s,time,loss
 check "--columns: in this order" grep -q '^step  *memory  *tokens/s  *time  *loss$' out
@@ -89,7 +89,7 @@ check "--filter: events" sh -c "test \$(wc -l <out) -eq 4 && grep -q '^step [0-9
 exits 0 "--filter: rows" logs straight --filter 0.003
 check "--filter: rows" sh -c "test \$(wc -l <out) -eq 2 && grep -q '^ *1 ' out"
 
-# ---- many steps, and what a run may say ----
+# ---- many steps, and longest messages ----
 
 mkdir many
 awk 'BEGIN { for (i = 1; i <= 1000; i++) {
@@ -103,10 +103,10 @@ exits 0 "many steps" logs many
 check "many steps: twenty rows and the alarm" test "$(lines out)" -eq 22
 check "many steps: the first and the last" sh -c "sed -n 2p out | grep -q '^ *1  9\.9950' && tail -n 1 out | grep -q '^1000  5\.0000'"
 check "many steps: no evaluation is lost" test "$(awk 'NF == 3 && $3 ~ /\.2500$/' out | wc -l)" -eq 3
-check "an alarm stands between the rows, without control characters" grep -q '^step 500, warning: alarm plateau: ?\[2J ? red$' out
+check "an alarm is printed between the rows, without control characters" grep -q '^step 500, warning: alarm plateau: ?\[2J ? red$' out
 exits 0 "many steps: all" logs many --columns loss
 check "many steps: all" test "$(lines out)" -eq 1002
-check "what is missing is said" grep -q '^run.json is missing$' err
+check "missing records are reported" grep -q '^run.json is missing$' err
 printf '{"step": 1001, "loss": ' >>many/metrics.jsonl
 printf '\377\n not a record\n' >>many/metrics.jsonl
 exits 0 "damaged records" logs many
@@ -116,7 +116,7 @@ check "damaged records: the others" sh -c "tail -n 1 out | grep -q '^1000  5\.00
 
 cp -r straight/checkpoint-4 runs/model
 exits 0 "a directory of runs" logs runs
-check "a directory of runs: a checkpoint is none" test "$(lines out)" -eq 3
+check "a directory of runs: a checkpoint is not a run" test "$(lines out)" -eq 3
 rm -r runs/model
 check "a directory of runs: the columns" grep -q '^name  *state  *step  *steps  *best  *at  *loss  *items/s  *time  *started  *directory$' out
 check "a directory of runs: by name" grep -q '^Lauf 試運転  finished    12     12  [0-9.]*  12 ' out
@@ -135,13 +135,13 @@ exits 0 "side by side" logs runs --side-by-side
 check "side by side: the columns" grep -q '^step  Lauf 試運転 loss  Lauf 試運転 val_loss  straight loss  straight val_loss$' out
 exits 0 "side by side: columns" logs straight runs/other --columns lr --csv
 check "side by side: columns" sh -c "head -n 1 out | grep -qx 'step,straight lr,runs/other lr' && sed -n 2p out | grep -qx '1,0.003,0.001'"
-refuses 1 "for two runs (got 3)" logs straight runs --side-by-side
-refuses 1 "for two runs (got 3)" logs straight runs --columns loss
-refuses 1 "are for one run (got 2)" logs runs --follow
+refuses 1 "requires two runs (got 3)" logs straight runs --side-by-side
+refuses 1 "requires two runs (got 3)" logs straight runs --columns loss
+refuses 1 "require a single run (got 2)" logs runs --follow
 refuses 1 "'gone' is not a directory" logs gone
 mkdir nothing
-refuses 1 "'nothing' has no run" logs nothing
-refuses 1 "needs the output directory of a run" logs
+refuses 1 "no run in 'nothing'" logs nothing
+refuses 1 "requires the output directory of a run" logs
 
 # ---- the width of a terminal ----
 
@@ -160,7 +160,7 @@ fi
 exits 0 "--sizes" logs straight --sizes
 total=$(find straight -type f -exec cat {} + | wc -c)
 check "--sizes: a file" grep -q "^ *[0-9.]* kB  ....-..-..T..:..:..Z  checkpoint-12/model.safetensors$" out
-check "--sizes: the sum" grep -q '^[0-9.]* [kM]B in all$' out
+check "--sizes: the sum" grep -q '^[0-9.]* [kM]B in total$' out
 exits 0 "--sizes --json" logs straight --sizes --json
 check "--sizes --json: the sum" grep -q "\"total_bytes\": $total}$" out
 check "--sizes --json: each file once" test "$(grep -o '"file": ' out | wc -l)" -eq "$(find straight -type f | wc -l)"
@@ -176,7 +176,7 @@ exits 0 "--last" logs straight --last
 check "--last: the newest, without control characters" test "$(cat out)" = "the new one ?[2J"
 exits 0 "--last --follow: a run that has ended" logs straight --last --follow
 exits 0 "--follow: a run that has ended" logs straight --follow
-check "--follow: says how" grep -q '^straight: finished, step 12 of 12$' err
+check "--follow: reports how it ended" grep -q '^straight: finished, step 12 of 12$' err
 check "a run to follow" start_until 'step 1/' $large --steps 100000 --batch-size 1 --micro-batches-per-pass 1 --eval-steps 1 --eval-windows 1 --grad-accum 1 --save-steps 3 --output-dir followed
 mkdir -p followed/logs
 : >followed/logs/training_20261126_120000.log
@@ -202,6 +202,6 @@ check "--follow: the loss of each step once" sh -c "sed -n 's/^\([0-9]*\),[0-9].
 check "--follow: no evaluation is lost" test "$(grep -c ',[0-9][0-9.]*$' rows)" -eq "$(grep -c '"val_loss": ' followed/metrics.jsonl)"
 "$eitp" logs followed --columns loss --csv | sed -n '$s/,.*//p' >last
 check "--follow: to the last step" test "$(sed -n '$s/,.*//p' rows)" = "$(cat last)"
-check "--follow: says that it was stopped" grep -q '^followed: stopped, step ' err
+check "--follow: reports that it was stopped" grep -q '^followed: stopped, step ' err
 
 finish

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The command: all messages that it can print, in its words. None names a function, a type or a member of the library, or an
-# option that does not exist. No message is caused here: the texts are read from the sources.
+# The command: all messages that it can print, in its words. None names a function, a type or a member of the library,
+# or an option that does not exist. No message is triggered here: they are read from the sources.
 root=$PWD
 . tests/command/command.sh
 
-# Messages that only the calls of a program cause, or that are translated as parts of longer ones; and modules with no other
-# messages that name anything: of calls, of templates, and lists of names.
+# Messages that only API calls trigger, or that are translated as parts of longer ones, and modules with no other
+# messages that name anything: calls, templates, and lists of names.
 cat >calls <<'END'
 , or predict them with eitp_predict
 first_position is
@@ -22,7 +22,7 @@ eitp_trend_fit:
 has no direction; pass EITP_HIGHER_IS_BETTER
 is an integer; set it with eitp_setting_set_integer
 is a list; set it with eitp_setting_set_texts
-is a text; set it with eitp_setting_set_text
+holds text; set it with eitp_setting_set_text
 must be a sum of eitp_lora_
 needs a task of eitp_classification_task
 open its recipe with eitp_training_open
@@ -36,7 +36,7 @@ set head to EITP_HEAD_%sCLASSIFIER
 see head in eitp_transformer_config
 add one with eitp_model_add_encoder
 must be at least 0 and one of eitp_truncation
-the run trains already: add to run.json before eitp_run_train
+call eitp_run_add_info before eitp_run_train
 use eitp_predict
 eitp_predict computes them
 END
@@ -54,7 +54,7 @@ src/text/template_file.c
 tools/command/options/foreign_names.c
 tools/command/wording.c
 END
-# Names of members that are also names in files and records, which messages mention.
+# Member names that are also names in files and records, which messages mention.
 tr ' ' '\n' >files <<'END'
 add_prefix_space grad_norm jacobian_norm mask_token max_tokens model_type modules_to_save oom_score_adj pad_id
 parameter_norm path_norm peak_bytes problem_type sliding_window special_tokens strip_accents target_modules unk_token
@@ -79,7 +79,7 @@ table=$root/tools/command/options/table.c
     sed -n 's/^    {"\([a-z0-9-]*\)", *"\([^"]*\)".*/\1 \2/p' "$table" | tr ' ' '\n' | sed 's/=.*//; s/^/--/'
     sed -n 's/^    {"\([a-z0-9-]*\)",$/--\1/p' "$table"
 } | sort -u >options
-# Options of other programs, and the beginning of one that is named later.
+# Options of other programs, and the prefix of one that is named later.
 printf '%s\n' --local-dir --no- >>options
 check "options are read from help and table" test "$(wc -l <options)" -gt 350
 grep -v '^tools/command/report/' said | awk -F '\t' -v q="'" '
@@ -100,7 +100,7 @@ check "options exist: $(head -n 3 unknown)" test ! -s unknown
 
 # ---- Identifiers ----
 
-# Names of members and parameters in the headers of the library.
+# Member and parameter names in the library's headers.
 (cd "$root" && find src backends -name '*.h' | xargs sed 's/"[^"]*"//g; s,/\*.*\*/,,; s,/\*.*,,; s,^ \* .*,,; s,^   [a-z].*\*/,,') |
     grep -o '\b[a-z][a-z0-9]*\(_[a-z0-9][a-z0-9]*\)\{1,\}\b' | grep -v '^eitp_' | sort -u >members
 awk -F '\t' -v q="'" '

@@ -6,7 +6,7 @@ check "build tests/command/pseudo_terminal.c" "${CC:-cc}" -o pseudo_terminal "$r
 TERM=xterm
 export TERM
 unset NO_COLOR
-ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0 # a crash ends the sanitized command as any other
+ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0 # a crash ends the sanitized command like any other
 export ASAN_OPTIONS
 
 has_terminals=1
@@ -15,7 +15,7 @@ if ! echo 'end 0' | ./pseudo_terminal 80x24 true 2>err && grep -q 'no pseudo ter
     echo "SKIPPED the screen of the monitor: this system has no pseudo terminals"
 fi
 
-# shows NAME COLUMNSxROWS ARGUMENTS...: monitors in a terminal, which does what standard input says.
+# shows NAME COLUMNSxROWS ARGUMENTS...: runs the monitor in a terminal controlled by standard input.
 shows() {
     what=$1
     size=$2
@@ -28,13 +28,13 @@ shows() {
     fi
 }
 
-# The names, sizes, times and contents of all files.
+# Prints the names, sizes, times and contents of all files.
 state_of() {
     ls -lAR --time-style=full-iso "$@"
     find "$@" -type f -exec cksum {} +
 }
 
-# change DIRECTORY NAME VALUE...: members of "process" or "machine" in its run.json.
+# change DIRECTORY NAME VALUE...: changes members of "process" or "machine" in its run.json.
 change() {
     file=$1/run.json
     shift
@@ -51,7 +51,7 @@ supervisor_of() {
 
 # ---- names with escape sequences ----
 
-# A title for the window, begun by ESC ] or by U+009D. Only the command's own sequences reach a terminal, ESC [ K and J.
+# A window title, started by ESC ] or by U+009D. Only the command's own sequences, ESC [ K and J, reach a terminal.
 if script -qec true typescript >out 2>err; then
     for begin in '\033]' '\302\235'; do
         name=$(printf "${begin}0;title\007")
@@ -91,7 +91,7 @@ for line in 'run: first' 'directory: runs/first' 'state: finished' 'step 12/12' 
     'checkpoint: checkpoint-12, [0-9]* s ago' 'continue with: eitp eval --model runs/first' 'disk free: .*B'; do
     check "once: $line" grep -q "^$line\$" out
 done
-check "once: nothing else is said" test ! -s err
+check "once: no other output" test ! -s err
 exits 0 "json" monitor --once --json runs
 check "json: a line" test "$(lines out)" -eq 1
 check "json: numbers" grep -q '^{"time": [0-9.]*, "runs": \[{"name": "first", .*"step": 12, "steps": 12, ' out
@@ -105,7 +105,7 @@ check "a pipe: it ends with the run" grep -q '^state: finished$' out
 check "a pipe: the log" grep -q '^step 12/12$' log
 exits 0 "updates" monitor --interval 0.1 --count 3 --log log --json runs
 check "updates: as many" test "$(lines out)" -eq 3
-check "updates: the log has what has changed" test "$(grep -c '^step 12/12$' log)" -eq 2
+check "updates: the log has the changes" test "$(grep -c '^step 12/12$' log)" -eq 2
 TERM=dumb shows "a dumb terminal" 80x24 monitor --count 1 runs <<END
 end 0
 END
@@ -190,19 +190,19 @@ check "nothing was changed" same before after
 refuses 1 "text.txt' is not a directory" monitor text.txt
 refuses 1 "'no-such-run' does not exist; pass the output directory of a run, or leave out --once to wait" monitor --once no-such-run
 refuses 1 "'no-such-run' does not exist" monitor --once --json runs/first no-such-run
-refuses 1 "'temporary' has no run, and no directory in it has one" monitor --once temporary
+refuses 1 "neither 'temporary' nor its subdirectories have a run" monitor --once temporary
 exits 1 "updates without a run" monitor --interval 0.1 --count 2 no-such-run
-check "updates without a run: said" grep -q "^'no-such-run' does not exist: waiting for a run to begin" err
+check "updates without a run: reported" grep -q "^'no-such-run' does not exist: waiting for a run to start" err
 check "updates without a run: the error" grep -q "^error: 'no-such-run' does not exist; pass the output directory of a run$" err
 exits 1 "updates without a run, as JSON" monitor -q --interval 0.1 --count 2 --json no-such-run
 check "updates without a run, as JSON: empty" grep -qx '{"time": [0-9.]*, "runs": \[\]}' out
 check "updates without a run, as JSON: one line of words" test "$(lines err)" -eq 1
-refuses 1 "there is no process 999999999" monitor --pid 999999999
-refuses 1 "process $$ is no run that can be found" monitor --pid $$
+refuses 1 "no process 999999999" monitor --pid 999999999
+refuses 1 "cannot find the run of process $$" monitor --pid $$
 refuses 1 "cannot write 'no/log'" monitor --once --log no/log runs
 [ ! -e /dev/full ] || refuses 5 "cannot write '/dev/full'" monitor --once --log /dev/full runs
 
-# ---- a run that begins later ----
+# ---- a run that starts later ----
 
 # The first guide's third usage: a terminal with the monitor, then another one with the run, in the same directory.
 mkdir later
@@ -211,23 +211,23 @@ cp text.txt tiny.json later
 monitor=$!
 (cd later && exec "$eitp" monitor --interval 0.1 --json missing/run >states 2>/dev/null </dev/null) &
 other=$!
-until grep -q "waiting for a run to begin" later/said && grep -q '"runs": \[\]' later/states; do
+until grep -q "waiting for a run to start" later/said && grep -q '"runs": \[\]' later/states; do
     kill -0 $monitor || break
 done
 (cd later && "$eitp" $train --steps 3 --eval no) >out 2>err </dev/null
-check "a run that begins later: it trains" test -d later/eitp_results/checkpoint-3
+check "a run that starts later: it trains" test -d later/eitp_results/checkpoint-3
 wait $monitor
-check "a run that begins later: the monitor ends with it" test $? -eq 0
-check "a run that begins later: its state" grep -q '^state: finished$' later/lines
-check "a run that begins later: all facts first" grep -q '^directory: ./eitp_results$' later/lines
-check "a run that begins later: the log" grep -q '^directory: ./eitp_results$' later/log
-check "a run that begins later: said once" test "$(grep -c waiting later/said)" -eq 1
+check "a run that starts later: the monitor ends with it" test $? -eq 0
+check "a run that starts later: its state" grep -q '^state: finished$' later/lines
+check "a run that starts later: all facts first" grep -q '^directory: ./eitp_results$' later/lines
+check "a run that starts later: the log" grep -q '^directory: ./eitp_results$' later/log
+check "a run that starts later: reported once" test "$(grep -c waiting later/said)" -eq 1
 (cd later && "$eitp" $train --steps 3 --eval no --output-dir missing/run) >out 2>err </dev/null
 wait $other
 check "a directory that appears later" test $? -eq 0
 check "a directory that appears later: its state" grep -q '"state": "finished"' later/states
 shows "a screen that waits" 80x24 monitor --interval 0.1 begun <<END
-line waiting for a run to begin
+line waiting for a run to start
 run cp -r runs/first begun
 wait step 12/12
 key q
@@ -253,7 +253,7 @@ wait > first
 key down
 wait > second
 key s
-wait sent SIGUSR1 to process $process: it saves after this step
+wait sent SIGUSR1 to process $process: it will save after this step
 wait saved runs/second/checkpoint-
 gone checkpoint: none yet
 wait a crash now would cost
@@ -271,7 +271,7 @@ type xx
 key q
 end 0
 END
-check "a run: it goes on" kill -0 $process
+check "a run: it continues" kill -0 $process
 exits 0 "a run" monitor --once runs/second
 if [ "$has_terminals" ]; then
     check "a run: its time" grep -q '^time left: .* (.* to .*)$' out
@@ -284,7 +284,7 @@ wait running
 key x
 wait stop second
 key x
-wait sent SIGTERM to process $process: it saves and ends after this step
+wait sent SIGTERM to process $process: it will save and stop after this step
 wait continue with: eitp train --resume auto --output-dir runs/second
 row 1 stopped
 key s
@@ -304,10 +304,10 @@ kill -9 $process
 wait_for_end
 exits 0 "killed" monitor --once killed
 check "killed: its state" grep -q '^state: killed or crashed$' out
-check "killed: why" grep -q '^reason: the process is gone without a word$' out
-check "killed: how to go on" grep -q '^continue with: eitp train --resume auto --output-dir killed$' out
+check "killed: the reason" grep -q '^reason: the process is gone, reason unknown$' out
+check "killed: how to continue" grep -q '^continue with: eitp train --resume auto --output-dir killed$' out
 shows "killed" 80x24 monitor killed <<END
-wait the process is gone without a word
+wait the process is gone, reason unknown
 row 1 killed or crashed
 key x
 wait cannot stop killed: it has ended
@@ -315,14 +315,14 @@ key q
 end 0
 END
 
-# ---- processes that are no runs: no signal reaches them ----
+# ---- other processes, which must get no signal ----
 
 sleep 1000 &
 process=$!
 cp -r runs/first other
 change other pid $process state '"running"'
-exits 0 "a number that is another's" monitor --once other
-check "a number that is another's: killed" grep -q '^state: killed or crashed$' out
+exits 0 "a process number that is reused" monitor --once other
+check "a process number that is reused: killed" grep -q '^state: killed or crashed$' out
 shows "a number that is another's" 80x24 monitor other <<END
 wait step 12/12
 key s
@@ -353,7 +353,7 @@ change other boot_id '"another"' host '"elsewhere"'
 shows "another machine" 80x24 monitor other <<END
 wait on another machine
 key s
-wait cannot save other: it trains, or trained, on another machine
+wait cannot save other: its process is on another machine
 key q
 end 0
 END
@@ -362,22 +362,22 @@ check "another machine: nothing of this one" sh -c '! grep -q "^disk free\|^load
 check "no signal was sent" kill -0 $process
 kill $process
 
-# ---- files as they may be ----
+# ---- possible states of files ----
 
 cp -r runs/first cut
 rm cut/summary.jsonl
 head -c 1500 runs/first/metrics.jsonl >cut/metrics.jsonl
-exits 0 "a cut file" monitor --once cut
-check "a cut file: as far as it goes" grep -q '^loss: [0-9.]*$' out
-check "a cut file: what is missing" grep -q '^missing: summary.jsonl is missing' out
+exits 0 "a truncated file" monitor --once cut
+check "a truncated file: as far as it can be read" grep -q '^loss: [0-9.]*$' out
+check "a truncated file: missing data are reported" grep -q '^missing: summary.jsonl is missing' out
 printf '{"run": {"name": "x' >cut/run.json
 exits 0 "a damaged run.json" monitor --once cut
-check "a damaged run.json: said" grep -q "^missing: .*cut/run.json" out
+check "a damaged run.json: reported" grep -q "^missing: .*cut/run.json" out
 check "a damaged run.json: no state" grep -q '^state: unknown$' out
 shows "a damaged run.json" 80x24 monitor cut <<END
 wait unknown
 key x
-wait cannot stop cut: run.json does not say which process it is
+wait cannot stop cut: run.json does not name its process
 key q
 end 0
 END
@@ -411,9 +411,9 @@ for value in type:x86_pkg_temp temp:97000 trip_point_0_type:critical trip_point_
 done
 printf 'MemTotal: 1000000 kB\nMemFree: 50000 kB\nMemAvailable: 100000 kB\n' >machine/proc/meminfo
 EITP_SYSTEM_ROOT=machine "$eitp" monitor --once runs/first >out 2>err
-check "memory: a warning" grep -q '^warning: memory of the machine is used to 90 % (warning above 85 %)$' out
+check "memory: a warning" grep -q '^warning: memory use of the machine is 90 % (warning above 85 %)$' out
 check "heat: shown" grep -q '^temperature: 97 C$' out
-check "heat: a warning" grep -q '^warning: the processor has 97 C, and its critical point is 100 C$' out
+check "heat: a warning" grep -q '^warning: the processor is at 97 C; its critical temperature is 100 C$' out
 echo 60000 >$zone/temp
 EITP_SYSTEM_ROOT=machine "$eitp" monitor --once --memory-warn 95 runs/first >out 2>err
 check "memory and heat: no warning" sh -c '! grep -q "^warning" out'
@@ -427,7 +427,7 @@ key q
 end 0
 END
 child=$(sed -n 's/.*"child": \([0-9]*\),.*/\1/p' supervised/logs/supervisor.json)
-check "safe-train: the command goes on" kill -0 "$child"
+check "safe-train: the command continues" kill -0 "$child"
 exits 0 "safe-train: its process" monitor --once --pid "$(supervisor_of supervised)"
 check "safe-train: its run" grep -q '^state: running$' out
 kill "$(supervisor_of supervised)"
@@ -441,12 +441,12 @@ shows "safe-train: a command that ends before it trains" 80x24 safe-train --moni
 wait ended before training
 wait exit code 1; see
 key s
-wait cannot save refused: it has not begun to train
+wait cannot save refused: it has not started to train
 key q
 end 0
 END
 fi
 exits 1 "train --monitor is another option" train --monitor
-check "train --monitor: said" grep -q 'monitor needs a value' err
+check "train --monitor: reported" grep -q 'monitor needs a value' err
 
 finish

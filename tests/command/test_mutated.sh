@@ -1,9 +1,9 @@
 #!/bin/sh
 # The command: each input file of merge, tokenizer train, pack, embed, set and eval is damaged in many ways
-# (tests/command/mutated_input.c). The command ends with an exit code of its table, in bounded time and memory: after an error
-# with one line, and nothing of its output; or else with an output that loads.
+# (tests/command/mutated_input.c). The command ends with one of its documented exit codes, in bounded time and memory:
+# either after an error of one line, without any output, or with an output that loads.
 #   EITP_TEST_SEEDS    damages of each kind for each file
-#   EITP_TEST_STRIDE   every how many of them; 1: all
+#   EITP_TEST_STRIDE   tries every n-th of them; 1: all
 root=$PWD
 . tests/command/command.sh
 stride=${EITP_TEST_STRIDE:-7}
@@ -12,20 +12,20 @@ seeds=${EITP_TEST_SEEDS:-2}
 check "build tests/command/mutated_input.c" "${CC:-cc}" -DEITP_SPLIT -I"$root/src" -I"$root" -o mutated_input \
     "$root/tests/command/mutated_input.c" "$root/src/base/checksum.c"
 ways=$(./mutated_input)
-# Otherwise the command executes itself, to set it.
+# Otherwise the command would execute itself again to set it.
 GOMP_SPINCOUNT=1000
 ASAN_OPTIONS=exitcode=99:hard_rss_limit_mb=2000:allocator_may_return_null=1
 UBSAN_OPTIONS=exitcode=99:print_stacktrace=1
 export GOMP_SPINCOUNT ASAN_OPTIONS UBSAN_OPTIONS
 limit=$(command -v timeout >/dev/null 2>&1 && echo "timeout -k 1 60")
-# The sanitizers reserve more addresses than any limit.
+# Sanitizers reserve more addresses than any limit.
 memory=3000000
 (ulimit -v $memory && "$eitp" --version) >/dev/null 2>&1 || memory=unlimited
-# Messages are text, whatever is in the files.
+# Messages are text, regardless of the content of files.
 is_text=cat
 command -v iconv >/dev/null 2>&1 && is_text="iconv -f UTF-8 -t UTF-8"
 
-# limited ARGUMENTS...: the command with its limits.
+# limited ARGUMENTS...: runs the command with its limits.
 limited() {
     (
         ulimit -v $memory
@@ -33,7 +33,7 @@ limited() {
     )
 }
 
-# The message of an error: one line of text.
+# Checks an error message: one line of text.
 is_message() {
     [ "$(wc -l <err)" -eq 1 ] && grep -q '^error: ' err && ! tr -d '\n' <err | grep -q '[[:cntrl:]]' && $is_text <err >/dev/null 2>&1
 }
@@ -58,7 +58,7 @@ damage() {
             sed 's/^/    /' err | head -n 40
         fi
         [ ! -e gone ] || fail "$what, and an output"
-        # Texts before the one that is damaged have a result.
+        # Inputs before the damaged one have a result.
         [ ! -s out ] || { [ "$case" = embed ] && [ -z "$(tail -c 1 out)" ]; } || fail "$what, and a result on standard output"
         ;;
     *)
@@ -71,7 +71,7 @@ damage() {
     passed=$((passed + 1))
 }
 
-# mutate CASE ARGUMENTS...: damages each of $inputs, of which a command reads copies in the directory "in".
+# mutate CASE ARGUMENTS...: damages each of $inputs. The command reads copies in the directory "in".
 mutate() {
     case=$1
     shift
@@ -138,7 +138,7 @@ mutate "tokenizer train from tables" tokenizer train --data in/rows.csv --data i
 inputs="train.json"
 mutate "tokenizer train with a configuration" tokenizer train --config in/train.json --data in/text.txt --output gone
 
-# Of weights that are not finite, one says so.
+# Weights that are not finite are reported.
 loads() {
     limited embed --model gone --text fox --threads 1 || [ $? -eq 4 ]
 }
@@ -148,7 +148,7 @@ mutate "merge" merge --model in/model --adapter in/adapters --threads 1 --output
 inputs="lists/tokenizer_config.json lists/vocab.json lists/merges.txt"
 mutate "merge with lists" merge --model in/model --adapter in/adapters --tokenizer in/lists --threads 1 --output-dir gone
 
-# A token file that loads has tokens that the model may not have.
+# A token file that loads may have tokens outside the model's vocabulary.
 loads() {
     limited eval --model run --data gone --threads 1 || grep -q 'vocabulary\|too short\|token' loaded
 }
@@ -177,7 +177,7 @@ mutate "embed with several files" embed --model in/sharded --tokenizer in/torch 
 inputs="small.tok model/config.json"
 mutate "eval" eval --model in/model --data in/small.tok --threads 1 --block-size 16 --quiet
 
-# What is set can be set again.
+# A value that was set can be set again.
 loads() {
     limited $arguments
 }

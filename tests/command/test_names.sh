@@ -1,5 +1,5 @@
 #!/bin/sh
-# Names of files that are not UTF-8, and names with quotes, backslashes and line feeds: runs with them resume.
+# File names that are not UTF-8, and names with quotes, backslashes and line feeds: runs with them resume.
 . "$(dirname "$0")/command.sh"
 
 train_tokenizer
@@ -14,7 +14,7 @@ printf 0123abcd >$cached/refs/main
 HF_HOME=$work/cache HF_HUB_CACHE=
 export HF_HOME HF_HUB_CACHE
 exits 0 "a model of the cache" generate --model google-bert/bert-tiny --prompt x --tokens 2 --threads 1
-check "it is said where it is" grep -q "^model 'google-bert/bert-tiny' is in the cache of the hub: '.*/snapshots/0123abcd'" err
+check "its location is reported" grep -q "^using model 'google-bert/bert-tiny' from the hub's cache: '.*/snapshots/0123abcd'" err
 exits 0 "without its owner" generate --model bert-tiny --prompt x --tokens 2 --threads 1 -q
 refuses 1 "or download one: 'pip install huggingface_hub', then 'hf download openai-community/gpt2 --local-dir gpt2'" \
     generate --model gpt2 --prompt x
@@ -27,7 +27,7 @@ exits 0 "the model of a profile" train --profile safe --data text.txt --steps 1 
 check "it is named" grep -q "^profile safe: model bert-base-chinese; choose another with --model or --init$" err
 exits 0 "a resume of it" train --resume auto --profile low-memory --steps 2 --threads 1 --output-dir profiled
 check "keeps its model" sh -c '! grep -q ": model bert" err'
-refuses 1 "'roberta-large'.*; or choose another model than that of --profile full with --model or --init$" \
+refuses 1 "'roberta-large'.*; or replace the model of --profile full with --model or --init$" \
     train --profile full --data text.txt
 printf ../../refs >$cached/refs/main
 printf x >a_file
@@ -36,7 +36,7 @@ refuses 1 "no directory 'bert-tiny'" generate --model bert-tiny --prompt x
 refuses 1 "no directory './gpt2'; name a model directory$" generate --model ./gpt2 --prompt x
 HF_HOME=
 
-# runs_with NAME: trains and resumes with files and directories of the name.
+# runs_with NAME: trains and resumes with files and directories of that name.
 runs_with() {
     name=$1
     if ! cp text.txt "$name.txt" 2>/dev/null || ! cp -r tok "$name.tokenizer"; then
@@ -81,7 +81,7 @@ runs_with "$(printf 'caf\351 \303\251')"
 runs_with "$(printf '\355\262\200')"
 runs_with "$(printf 'quote"back\\slash\nline')"
 
-# ---- what transformers writes in config.json for a directory of such a name ----
+# ---- the config.json written by transformers for a directory with such a name ----
 
 cp -r made/checkpoint-1 named
 sed 's/^{/{"_name_or_path": "latin\\udce9", /' made/checkpoint-1/config.json >named/config.json
@@ -90,7 +90,7 @@ exits 0 "a byte in config.json" eval --model named --data small.txt
 sed 's/^{/{"_name_or_path": "latin\\ud8e9", /' made/checkpoint-1/config.json >named/config.json
 refuses 1 "config.json: invalid JSON at line 1, .*expected a low surrogate" eval --model named --data small.txt
 
-# ---- what --config reads ----
+# ---- input of --config ----
 
 printf 'x' >"$(printf 'latin\351.txt')" 2>/dev/null && rm "$(printf 'latin\351.txt')" &&
     cp text.txt "$(printf 'latin\351.txt')" &&

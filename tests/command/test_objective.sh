@@ -1,8 +1,8 @@
 #!/bin/sh
-# The command: regularizers as options, in configuration files, in checkpoints, and what is refused of them.
+# The command: regularizers as options, in configuration files and in checkpoints, and their refusals.
 . tests/command/command.sh
 
-# Options with a value that was set, one to a line: "name value".
+# Prints options with a value that was set, one a line: "name value".
 set_by() { # options...
     "$eitp" train "$@" --print-config >out 2>err </dev/null || cat err
     awk '/\((command line|[^()]*:[0-9]+)\)$/ { sub(/ *\([^()]*\)$/, ""); sub(/ +/, " "); if ($1 != "config") print }' out
@@ -27,7 +27,7 @@ for name in $names; do
         check "help leaves out --$name-$part" sh -c '! grep -q -e "--$1 " out' sh "$name-$part"
     done
 done
-check "help says what each has" sh -c 'tr "\n" " " <out | tr -s " " |
+check "help describes each" sh -c 'tr "\n" " " <out | tr -s " " |
     grep -q -e "--NAME-weight, -every, -start, -warmup and -target; see docs/objective.md (default: off)"'
 for name in $names; do
     sets "$name \"metric\"" --$name metric
@@ -63,7 +63,7 @@ refuses 1 "'eitp eval' has no option --coherence" eval --coherence loss
 exits 0 "plan has them" plan --objective eitp-safe --path-norm-weight 0.1 --print-config
 check "plan has them: the value" grep -q '^path-norm-weight  *0.1  (command line)' out
 
-# Those that have their default are left out, except in JSON.
+# Options with their default are left out, except in JSON.
 exits 0 "--print-config" train --print-config
 check "--print-config: the preset" grep -q '^objective  *"off"  (default)' out
 check "--print-config: no more" sh -c '! grep -q "^path-norm\|^group\|^chaos\|^controller" out'
@@ -94,12 +94,12 @@ sets 'max-nonfinite 10' --max-bad-steps 10
 sets 'cpu-mem-warn 85' --cpu-mem-warn 85
 sets 'metrics-window 50; metrics-every 1000' --metrics-every 1000 --metrics-window 50
 for name in hyper-hidden hyper_hidden_dim hyper-every use_hypernetwork hypernetwork_hidden; do
-    refuses 1 "--$name 64 is not supported: the controller hyper is not built; use --controller const, dual or pi" \
+    refuses 1 "--$name 64 is not supported: the controller hyper is not implemented; use --controller const, dual or pi" \
         train --$name 64
 done
 refuses 1 "--controller: invalid value 'hyper' (choose from const, dual, pi)" train --controller hyper
 echo '{"hypernetwork": {"hidden_dim": 64}}' >hyper.json
-refuses 1 "hyper.json:1: hidden_dim 64 is not supported: the controller hyper is not built" train --config hyper.json
+refuses 1 "hyper.json:1: hidden_dim 64 is not supported: the controller hyper is not implemented" train --config hyper.json
 for value in '' ' metric' ' loss'; do
     # shellcheck disable=SC2086
     refuses 1 "--text-coherence$value is not supported: text coherence is measured on generated text: eitp eval --emergence" \
@@ -107,10 +107,10 @@ for value in '' ' metric' ' loss'; do
 done
 sets '' --text-coherence off
 sets '' --no-text-coherence
-refuses 1 "--ce-weight 2 is not supported: the loss of the task has weight 1" train --ce-weight 2
-refuses 1 "--target_entropy 0 is not supported: entropy is kept in a band: set --entropy-low" train --target_entropy 0
+refuses 1 "--ce-weight 2 is not supported: the task loss has weight 1" train --ce-weight 2
+refuses 1 "--target_entropy 0 is not supported: entropy is regularized to a range: set --entropy-low" train --target_entropy 0
 refuses 1 "--lang zh is not supported: messages are in English" train --lang zh
-refuses 1 "'eitp train' has no option --plot-every: 'eitp report' draws a run, and has it" train --plot-every 1000
+refuses 1 "'eitp train' has no option --plot-every; use 'eitp report', which draws runs" train --plot-every 1000
 for option in '--target_fractal_dim 2.7:the box dimension' '--mi_weight 0.1:a deterministic network' \
     '--mem-check-every 10:within every step' '--hardware_weight 1:no gradient'; do
     # shellcheck disable=SC2086
@@ -122,14 +122,14 @@ done
 
 train="train --data small.txt --init tiny.json --block-size 16 --threads 1 --precision $precision --lr 1e-3 --eval no"
 
-# What cannot be is refused before a directory is written.
-refuses 1 "energy is measured, not trained on: it has no gradient; set it to metric or off" $train --energy loss \
+# Invalid values are refused before a directory is written.
+refuses 1 "energy has no gradient and cannot be a loss; set it to metric or off" $train --energy loss \
     --steps 1 --output-dir gone
-refuses 1 "energy is measured, not trained on" $train --energy-weight 0.1 --steps 1 --output-dir gone
+refuses 1 "energy has no gradient and cannot be a loss" $train --energy-weight 0.1 --steps 1 --output-dir gone
 refuses 1 "entropy_low must be at most entropy_high, which is 0.9 (got 0.95)" $train --entropy-low 0.95 --steps 1 \
     --output-dir gone
 
-# Checkpoints and run.json have what differs from the default, and nothing else.
+# Checkpoints and run.json contain only values that differ from the default.
 exits 0 "a run without regularizers" $train --steps 1 --output-dir without
 check "a run without: nothing in the checkpoint" sh -c '! grep -q "objective\|path_norm\|chaos" without/checkpoint-1/trainer_state.json'
 check "a run without: only the preset in run.json" sh -c \
@@ -152,11 +152,12 @@ refuses 1 "was trained with group sample, and a resumed run keeps it (got micro-
 exits 0 "set" set with/checkpoint-3 path-norm-weight=0.125
 check "set: what changed" grep -q 'path_norm_weight changed from -1 to 0.125' out
 refuses 1 "unknown setting 'path-norm-wait'; did you mean 'path_norm_weight'?" set with/checkpoint-3 path-norm-wait=1
-refuses 1 "energy is measured, not trained on" set with/checkpoint-3 energy=loss
+refuses 1 "energy has no gradient and cannot be a loss" set with/checkpoint-3 energy=loss
 exits 0 "a resume after set" train --resume auto --output-dir with --steps 4
-check "a resume after set: says so; $(cat err)" grep -q "path-norm-weight is 0.125, as set in '.*' (run.json: -1)" err
+check "a resume after set: reported; $(cat err)" grep -q "path-norm-weight is 0.125, as set in '.*' (run.json: -1)" err
 
-# Killed at random, stopped between two computations of a term, and resumed: the weights and states of a straight run.
+# Killed at random, stopped between two computations of a term, and resumed: the weights and states of an uninterrupted
+# run.
 every="--reg-grad-cap 0.2 --chaos-every 3 --brier-every 2 --self-repair-start 4 --entropy-warmup 6 --chaos-samples 2"
 for name in $names; do
     [ $name = energy ] || every="$every --$name loss"
@@ -180,7 +181,7 @@ for step in 4 8; do
     check "the rest after $step: the same bits" same_checkpoints all/checkpoint-12 rest-$step/checkpoint-12
 done
 
-# A term that begins late or is computed in some steps does not make the loss one that has diverged, or a spike.
+# A term that starts late or is only computed in some steps does not make the loss count as diverged or as a spike.
 exits 0 "a late term" $train --batch-size 4 --balance-weight 10 --balance-log-scale 3 --balance-start 12 --brier-weight 1 \
     --brier-every 4 --steps 30 --save-steps 5 --output-dir late
 check "a late term: the loss has grown" sh -c 'grep "\"step\": 30, \"loss\": [0-9][0-9]" late/metrics.jsonl >line'
@@ -188,7 +189,7 @@ check "a late term: the model is kept" test -e late/checkpoint-30/model.safetens
 check "a late term: no spike, no divergence; $(grep -h warning err)" sh -c \
     '! grep -q "\"spike\": \"loss\|spike in step [0-9]*: loss\|\"event\": \"diverging" late/metrics.jsonl'
 
-# What looks at a run knows the terms and metrics, by any name, and judges by the task.
+# Commands that read a run recognize the terms and metrics, by any name, and assess them by the task.
 exits 0 "all records" $train --batch-size 2 --steps 12 --brier loss --entropy metric --chaos loss --chaos-every 1 --reg-grad-cap 0.5 \
     --report-to all --log-every 1 --output-dir seen
 exits 0 "a report" report seen -o seen.html
@@ -210,7 +211,7 @@ check "perplexities: of the task" awk 'match($0, /"val_loss": [0-9.]*/) {
     found = 1; bad = bad || (log(substr($0, RSTART + 18, RLENGTH - 18)) - loss) ^ 2 > 1e-8 || loss > 6 }
     END { exit !found || bad }' perplexity/metrics.jsonl
 
-# A weight that is set is that of the option.
+# A weight that is set has the value of the option.
 exits 0 "set a weight" set rest-4/checkpoint-8 brier-weight=0.5
 exits 0 "set a weight: a resume" train --resume rest-4/checkpoint-8 --output-dir set
 exits 0 "set a weight: by hand" train --resume all/checkpoint-8 --brier-weight 0.5 --output-dir by_hand

@@ -8,7 +8,7 @@ export RECORDS
 mkdir records
 unset EITP_EVENT EITP_MESSAGE EITP_STEP EITP_OUTPUT_DIR EITP_EXIT_REASON
 
-# Each call writes its variables into a file of its own, and its event into "events".
+# Each call writes its variables into a separate file, and its event into "events".
 note='env | grep "^EITP_\(EVENT\|MESSAGE\|STEP\|OUTPUT_DIR\|ALARM\|EXIT_REASON\)=" | sort \
     >"$RECORDS/$(($(wc -l <"$RECORDS/events") + 1))"; echo "$EITP_EVENT" >>"$RECORDS/events"'
 begin() {
@@ -44,7 +44,7 @@ check "stopped" start_until 'saved ' $train --steps 100000000 --save-steps 5 --o
 kill -TERM $process
 wait_for_end
 check "stopped: exit code" test $? -eq 143
-check "stopped: said" grep -q '^EITP_EXIT_REASON=stopped$' records/1
+check "stopped: reported" grep -q '^EITP_EXIT_REASON=stopped$' records/1
 check "stopped: once" test "$(events)" = "end "
 check "stopped: the step" test "EITP_STEP=$(ls -d stopped/checkpoint-* | sed 's/.*-//' | sort -n | tail -n 1)" = \
     "$(grep STEP records/1)"
@@ -53,7 +53,7 @@ begin
 exits 4 "failed" $train --steps 200 --optimizer adamw --lr 1000 --warmup-steps 0 --max-grad-norm 0 --on-event-cmd "$note" \
     --output-dir failed
 last=$(lines records/events)
-check "failed: the end is the last" test "$(tail -n 1 records/events)" = end
+check "failed: the end is the last event" test "$(tail -n 1 records/events)" = end
 check "failed: the reason" grep -q '^EITP_EXIT_REASON=\(diverged\|not_finite\)$' "records/$last"
 check "failed: the message is the error" grep -q "^EITP_MESSAGE=$(sed -n 's/^error: //p' err | cut -c 1-20)" "records/$last"
 check "failed: the loss exploded before" grep -q '^diverging$' records/events
@@ -61,7 +61,7 @@ check "failed: the loss exploded before" grep -q '^diverging$' records/events
 exits 0 "a command that fails" $train --steps 2 --on-event-cmd 'exit 7' --output-dir failing
 check "a command that fails: one line" test "$(grep -c "^warning: --on-event-cmd failed for 'end' with exit code 7" err)" -eq 1
 
-# ---- Heat, which is made up ----
+# ---- Heat, simulated ----
 
 machine=$work/machine
 zone=$machine/sys/class/thermal/thermal_zone0
@@ -86,7 +86,8 @@ wait_for_end
 check "heat: ends" test $? -eq 0
 check "heat: all events, in turn" test "$(events)" = "temperature temperature end "
 
-# A command that hangs stalls nothing: one runs, and the others wait, also after the end of the run, and without its lock.
+# A command that hangs stalls nothing: one runs, and the others wait, even after the end of the run, and without its
+# lock.
 begin
 mkfifo go
 temperature 120000
@@ -105,11 +106,11 @@ for n in 1 2 3; do
 done
 until [ "$(lines records/ended)" -eq 3 ]; do sleep 0.1; done
 wait $reader
-check "a command that hangs: said" grep -q "^warning: --on-event-cmd is still running for 'temperature' (process [0-9]*), and is left alone$" running.err
+check "a command that hangs: reported" grep -q "^warning: --on-event-cmd is still running for 'temperature' (process [0-9]*); not waiting for it$" running.err
 check "a command that hangs: the others follow in turn" test "$(events)$(tr '\n' ' ' <records/ended)" = \
     "temperature temperature end 0 0 3 "
 
-# A run that is killed leaves its lock to no command. Its descriptor is none of those that the command gets.
+# A killed run leaves its lock to no command. The lock's descriptor is not inherited by commands.
 begin
 echo 'exec "$@" 3</dev/null 4</dev/null' >taken.sh
 starts="sh taken.sh"
@@ -125,7 +126,7 @@ exits 0 "a run that is killed: the lock is free" $train --steps 3 --output-dir k
 echo >go
 wait $reader
 
-# What it leaves behind in the background keeps nobody waiting.
+# Processes it leaves in the background are not waited for.
 begin
 temperature 120000
 check "a command that leaves something behind: pauses" start_until 'training pauses' $train --steps 3 --output-dir behind \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: help, configuration files, sizes, and commands that are refused.
+# The command: help, configuration files, sizes, and refused commands.
 . tests/command/command.sh
 
 train_straight
@@ -19,7 +19,7 @@ check "help: learning rates" grep -q \
     '(default: 5e-5 with --model, 3e-4 with --init or --lora-rank; sgd: 0.02 and 0.1)$' out
 check "help: weight decay" grep -q '(default: 0.01; sgd: 0)$' out
 check "help: optimizers" grep -q -- '^ *--optimizer auto|adamw|adamw8|adamw8-sr|factored|sgd *$' out
-check "help: --log-every leaves the records alone" sh -c 'tr "\n" " " <out | tr -s " " | grep -q -e "--log-every .*TensorBoard and CSV, and between two log lines [^-]*; metrics.jsonl has every step"'
+check "help: --log-every does not change the records" sh -c 'tr "\n" " " <out | tr -s " " | grep -q -e "--log-every .*TensorBoard and CSV, and between two log lines [^-]*; metrics.jsonl has every step"'
 tr '\n' ' ' <out | tr -s ' ' >words
 refuses 1 "no model shape named 'gpt5'" plan --init gpt5
 for shape in $(sed 's/.*(choose from \(.*\))/\1/' err | tr -d ','); do
@@ -35,7 +35,7 @@ exits 0 "help of a command" help train
 check "help has defaults" grep -q 'default: 500' out
 check "help of a command: the default of another is left out" sh -c '! grep -q -e "--model .*default: gpt2" out'
 check "help has no empty defaults" sh -c '! grep -q "default: )" out'
-# What an option does in another command is not said.
+# Behaviour of an option in other commands is not described.
 for command in train eval generate chat predict embed pack merge set plan check-system safe-train monitor report doctor logs \
     "bench kernels" "bench step" "bench monitor" "tokenizer train" "tokenizer inspect" "tokenizer encode" "tokenizer decode"; do
     exits 0 "help of $command" help $command
@@ -50,18 +50,18 @@ check "help of an action" grep -q -e '--tokenizer' out
 
 # ---- results that cannot be written ----
 
-# unwritten NAME ARGUMENTS...: to a full disk, and with standard output closed.
+# unwritten NAME ARGUMENTS...: runs with output to a full disk, and with standard output closed.
 unwritten() {
     result=$1
     shift
     if [ -c /dev/full ]; then
         "$eitp" "$@" >/dev/full 2>err </dev/null
         check "$result to a full disk: code 5" test $? -eq 5
-        check "$result to a full disk: said" test "$(grep -c '^error: cannot write to standard output: No space' err)" -eq 1
+        check "$result to a full disk: reported" test "$(grep -c '^error: cannot write to standard output: No space' err)" -eq 1
     fi
     "$eitp" "$@" >&- 2>err </dev/null
     check "$result, standard output closed: code 5" test $? -eq 5
-    check "$result, standard output closed: said" test "$(grep -c '^error: cannot write to standard output: ' err)" -eq 1
+    check "$result, standard output closed: reported" test "$(grep -c '^error: cannot write to standard output: ' err)" -eq 1
 }
 [ -c /dev/full ] || echo "SKIPPED results to a full disk: there is no /dev/full"
 unwritten "--version" --version
@@ -108,7 +108,7 @@ exits 0 "choices in other spellings" train --lr_scheduler_type=constant-with-war
 check "another spelling of a choice" grep -q '^lr-schedule  *"constant"  (command line)' out
 exits 0 "defaults of settings" train --print-config --json
 check "defaults of settings: the library's, or the command's" grep -q '"lr-schedule": {"value": "linear", .*"epsilon": {"value": 1e-08, ' out
-check "settings that are no options" sh -c '! grep -q "schedule-steps\|last-sample\|merged" out'
+check "settings that are not options" sh -c '! grep -q "schedule-steps\|last-sample\|merged" out'
 
 # ---- sizes ----
 
@@ -146,7 +146,7 @@ refuses 1 "'eitp eval' has no option --memory-budget" eval --memory-budget 1G
 exits 0 "--memory-budget in the help" train --help
 check "--memory-budget in the help: its argument" grep -q '^  --memory-budget SIZE  *memory limit .* 900M or 1.5Gi' out
 
-# ---- configurations that are refused ----
+# ---- refused configurations ----
 
 for content in '' '{' '{"batch_size": }' '{"batch_size": 1} x' '[1]' '{"batch_size": "two"}' '{"batch_size": [1, 2]}' \
     '{"batch_size": 1, "a": {"batch-size": 2}}' '{"batchsize": 1}' '{"batch_size": 01}' '{"a": "\ud800"}' '{"a": "' \
@@ -156,7 +156,7 @@ for content in '' '{' '{"batch_size": }' '{"batch_size": 1} x' '[1]' '{"batch_si
     refuses 1 "bad.json" train --config bad.json --data text.txt --init tiny.json --output-dir gone
 done
 
-# ---- bad commands ----
+# ---- invalid commands ----
 
 refuses 1 "unknown command 'trian'; did you mean 'train'?" trian
 refuses 1 "unknown command 'evaluate'; 'eitp help' lists the commands" evaluate
@@ -180,18 +180,18 @@ refuses 1 "--epsilon must be above 0 and at most 1 (got 0)" train --epsilon 0
 refuses 1 "--seed must be at least 0 (got -1)" train --seed -1
 refuses 1 "--steps must be a whole number (got '1.5')" train --steps 1.5
 
-# ---- values that stand for an option that is not given ----
+# ---- values that mean an option is not set ----
 
 echo '{"block_size": 8, "steps": 3, "lora_alpha": 4}' >given.json
-exits 0 "values that stand for none" train --config given.json --init tiny --layers 0 --vocab-size 0 --block-size -1 --dropout -1 \
+exits 0 "values that mean an option is not set" train --config given.json --init tiny --layers 0 --vocab-size 0 --block-size -1 --dropout -1 \
     --lora-alpha 0 --eval-frac 0 --steps 0 --data text.txt --print-config
 for option in layers dropout; do
-    check "values that stand for none: the shape's $option" grep -q "^$option  *[0-9.]*  (default)$" out
+    check "values that mean an option is not set: the shape's $option" grep -q "^$option  *[0-9.]*  (default)$" out
 done
 for option in block-size lora-alpha eval-frac vocab-size; do
-    check "values that stand for none: $option" grep -q "^$option  *-  (not set)$" out
+    check "values that mean an option is not set: $option" grep -q "^$option  *-  (not set)$" out
 done
-check "values that stand for none: --steps 0 is by epochs" grep -q '^epochs  *1  (default)$' out
+check "values that mean an option is not set: --steps 0 uses epochs" grep -q '^epochs  *1  (default)$' out
 refuses 1 "--lr must be a number (got 'nan')" train --lr nan
 refuses 1 "--lr must be a number (got '0x10')" train --lr 0x10
 refuses 1 "--lr-schedule: invalid value 'fast' (choose from constant, linear, cosine, cosine_with_restarts, plateau)" \
@@ -224,8 +224,8 @@ refuses 1 "360" tokenizer decode --tokenizer tok 360
 
 # ---- sources of a value ----
 
-# ordered OPTION: standard input has the ways to set it, from the strongest, each as "variable of the environment;
-# arguments; what is shown". Of every two the stronger one counts.
+# ordered OPTION: standard input lists the ways to set it, from the strongest, each as "environment variable; arguments;
+# resulting value". For any two, the stronger one counts.
 ordered() {
     cat >ways
     field() { sed -n "$1p" ways | cut -d';' -f"$2"; }
@@ -261,7 +261,7 @@ check "--print-config --json: the environment" grep -q \
 check "--print-config --json: a profile" grep -q \
     '"precision": {"value": "bf16", "source": "profile", "place": "profile low-ram"}' out
 exits 0 "a suggestion of the command line" train --load-best-model-at-end --print-config
-check "it is of the command line" grep -q '^keep-best  *"loss"  (command line)' out
+check "it uses the syntax of the command line" grep -q '^keep-best  *"loss"  (command line)' out
 refuses 1 "requires evaluations; set --eval to steps or epoch (got no, from profile tiny)" \
     $train --lr-schedule plateau --profile tiny --output-dir gone
 

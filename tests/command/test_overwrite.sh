@@ -21,7 +21,7 @@ for file in run.json metrics.jsonl; do
 done
 check "another run: the links of the earlier" test "$(readlink run/replaced-1/latest_model)" = checkpoint-3 -a \
     -d run/replaced-1/latest_model
-check "another run: a checkpoint of its own" test "$(ls -d run/checkpoint-[0-9]*)" = run/checkpoint-2
+check "another run: its own checkpoint" test "$(ls -d run/checkpoint-[0-9]*)" = run/checkpoint-2
 check "another run: its records" test "$(grep -vc 'event\|perf' run/metrics.jsonl)" -eq 2
 check "other files stay" test -e run/notes.txt -a -d run/checkpoint-of-mine
 exits 0 "a third run" $new --steps 1 -q
@@ -30,7 +30,7 @@ exits 0 "in a new directory" $train --steps 1 --output-dir fresh --overwrite-out
 check "in a new directory: nothing is moved" test ! -e fresh/replaced-1
 exits 0 "the earlier run resumes" train --resume run/replaced-1 --steps 4 --threads 1
 check "a run in progress" start_until 'step 1/' $train --steps 100000000 --save-steps 1 --output-dir busy
-refuses 1 "another process trains in 'busy'" $train --steps 1 --output-dir busy --overwrite-output-dir
+refuses 1 "another process is training in 'busy'" $train --steps 1 --output-dir busy --overwrite-output-dir
 kill -TERM $process
 wait_for_end
 check "a run in progress is not touched" test $? -eq 143 -a ! -e busy/replaced-1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A program with its own loop, without and with what a run records and guards (examples/own_loop.c).
+# A program with its own loop, with and without the records and guards of a run (examples/own_loop.c).
 source=$PWD/examples/own_loop.c
 . tests/command/command.sh
 program=$(dirname "$eitp")/examples/own_loop
@@ -11,7 +11,7 @@ runs() { # name, directory
     fi
 }
 
-# The lines of each loop; those of comments and empty ones do not count.
+# Counts the lines of each loop, without comments and empty lines.
 lines_of() { # a word of its heading
     sed -n "/^\/\* ---- $1/,/^\/\* ---- /p" "$source" | grep -cvE '^(/\*.*\*/)?$'
 }
@@ -24,7 +24,7 @@ runs "trains" out.d
 check "both compute the same bits" same_checkpoints out.d/plain/checkpoint-300 out.d/watched/checkpoint-300
 check "every step is recorded" test "$(grep -c '"loss": ' out.d/watched/metrics.jsonl)" = 300
 check "and every evaluation" test "$(grep -c '"val_loss": ' out.d/watched/metrics.jsonl)" = 3
-check "and what the steps have taken" grep -q '"perf/steps": 100, ' out.d/watched/metrics.jsonl
+check "and the times of the steps" grep -q '"perf/steps": 100, ' out.d/watched/metrics.jsonl
 runs "is done" out.d
 check "nothing is recorded twice" test "$(grep -c '"loss": ' out.d/watched/metrics.jsonl)" = 300
 finish

@@ -6,7 +6,7 @@ plan="plan --init large.json --block-size 32 --batch-size 8 --threads 1 --precis
 exits 0 "plan" $plan
 check "plan: the chosen configuration" grep -q '^chosen: adamw in .*, whole step in one pass; same bits' out
 check "plan: components" test "$(grep -c '^  \(parameters\|gradients\|optimizer state\|activations\|records\|process\|total\) ' out)" -eq 7
-# The arithmetic by component, to two decimals of a unit of which the total has ten or more.
+# The arithmetic by component, to two decimals in a unit in which the total is ten or more.
 sed -n '/ per step  *forward /,/^    total /p' out >arithmetic
 check "plan: arithmetic of each component" test "$(sed 's/^ *//; s/  .*//' arithmetic | sed 1d | tr '\n' ';')" = \
     'embedding;attention: projections;attention: scores, values;MLP;norms and other;head and loss;optimizer;total;'
@@ -38,7 +38,7 @@ check "plan --json: the components of the arithmetic add up" awk '
         exit !(flops > 0 && (sum - flops) ^ 2 < 1)
     }' out
 check "plan --json: its bytes" test "${total:-0}" -gt 20000000
-# Between the memory that AdamW needs and what it takes if there is room.
+# A budget between the memory AdamW needs and the memory it uses if there is room.
 exits 2 "AdamW in too little" $plan --optimizer adamw --memory-budget 12M
 least=$(sed -n 's/.*the smallest --memory-budget that is enough is \([0-9]*\)M.*/\1/p' out)
 budget=$(((total + ${least:-0} * 1000000) / 2))
@@ -60,7 +60,7 @@ echo '{"batch-size": 2}' >a.json
 echo '{"batch-size": 8, "optimizer": "adamw8"}' >b.json
 exits 0 "plan --compare" $plan --compare a.json b.json
 check "two configurations" test "$(wc -l <out)" -eq 2 -a "$(grep -c 'adamw8' out)" -eq 1
-# What a line says of its configuration, without the memory, to which the process adds.
+# Prints a line's configuration without the memory, which includes the process's own.
 configurations() {
     sed 's/tokens per step, [^,]*, //' out
 }
@@ -76,8 +76,9 @@ refuses 1 "--optimizer: invalid value 'sophia' (choose from auto, adamw," $plan 
 exits 0 "train without a budget" $large --steps 2 --output-dir roomy --json
 check "the plan is not below the peak" sh -c 'test "$(sed "s/.*\"planned_bytes\": \([0-9]*\).*/\1/" out)" -ge \
     "$(sed "s/.*\"peak_rss_bytes\": \([0-9]*\).*/\1/" out)"'
-refuses 1 "--layers is 9, but 'roomy' has 4; it applies to --init" plan --model roomy --layers 9
-# Nothing grows beyond the plan, however long the run is: a model that is small beside its records, and all of these.
+refuses 1 "--layers is 9, but 'roomy' has 4; it only applies with --init" plan --model roomy --layers 9
+# Memory does not grow beyond the plan, however long the run is: a model that is small compared with its records, and
+# all records.
 echo '{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 4, "n_positions": 8, "vocab_size": 257}' >least.json
 long="train --data text.txt --init least.json --block-size 4 --grad-accum 1 --threads 1 --precision $precision
     --eval-steps 5000 --eval-windows 4 --save-steps 5000"
@@ -86,8 +87,8 @@ exits 0 "a long run" $long --steps 20000 --monitor full --log-full-every 10 --me
 check "a long run: the plan is not below the peak" sh -c 'test "$(sed "s/.*\"planned_bytes\": \([0-9]*\).*/\1/" out)" -ge \
     "$(sed "s/.*\"peak_rss_bytes\": \([0-9]*\).*/\1/" out)"'
 check "a long run: summarized" grep -q '^{"summary": 1, "step": 20000, "steps_per_point": \(16\|32\), ' long/summary.jsonl
-# A peak above the plan is called what it is. Once there are records, the call that syncs a file takes memory that
-# no plan knows of.
+# A peak above the plan is reported as such. Once there are records, the call that syncs a file takes memory unknown to
+# any plan.
 cat >taking.c <<'END'
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +107,7 @@ if ${CC:-cc} -shared -fPIC taking.c -o taking.so 2>/dev/null; then
     if grep -q 'peak memory [0-9]\.' err; then
         echo "SKIPPED a peak above the plan: LD_PRELOAD has no effect"
     else
-        check "a peak above the plan" grep -q '^defect: training took [5-6][0-9]\.[0-9] MB more memory than planned, which is a bug in eitp: please report it with taken/run.json$' err
+        check "a peak above the plan" grep -q '^defect: training used [5-6][0-9]\.[0-9] MB more memory than planned, which is a bug in eitp; please report it with taken/run.json$' err
     fi
 else
     echo "SKIPPED a peak above the plan: a library cannot be linked"
@@ -114,30 +115,30 @@ fi
 exits 0 "a peak within the plan" $long --steps 3 --output-dir within
 check "a peak within the plan: no defect" sh -c '! grep -q "^defect" err && grep -q "peak memory .* MB of .* MB planned$" err'
 exits 0 "train within a budget" $large --steps 2 --output-dir tight --memory-budget $budget --optimizer adamw
-check "the log says what is recomputed" grep -q '^configuration: adamw in .*tensors recomputed' err
+check "the log names the recomputed values" grep -q '^configuration: adamw in .*tensors recomputed' err
 check "a budget changes no bit" same roomy/checkpoint-2/model.safetensors tight/checkpoint-2/model.safetensors
 exits 0 "recompute layers" $large --steps 2 --output-dir layers --gradient-checkpointing --optimizer adamw
 check "recomputing changes no bit" same roomy/checkpoint-2/model.safetensors layers/checkpoint-2/model.safetensors
 exits 0 "train with offloading" $large --steps 2 --output-dir offloaded --offload all --optimizer adamw
 check "offloading changes no bit" same roomy/checkpoint-2/model.safetensors offloaded/checkpoint-2/model.safetensors
-check "the log says what a step moves" grep -q '^offloaded: .* in a file; a step reads .* and writes ' err
-check "the log says what the run writes" grep -q "^warning: this run writes .* to the disk of 'offloaded'; a solid-state" err
+check "the log reports the bytes moved per step" grep -q '^offloaded: .* in a file; each step reads .* and writes ' err
+check "the log reports the bytes written by the run" grep -q "^warning: this run writes .* to the disk of 'offloaded'; a solid-state" err
 check "no file is left" test ! -e offloaded/offload.tmp
 exits 0 "resume an offloaded run" train --resume offloaded --steps 3 --threads 1
 check "it is still offloaded" grep -q '^offloaded: ' err
 exits 0 "resume it in memory" train --resume offloaded --steps 4 --threads 1 --offload none
 check "it is not offloaded" test "$(grep -c '^offloaded: ' err)" -eq 0
 exits 2 "offloading is offered" $plan --memory-budget 12M
-check "offloading is offered: what it needs" grep -q -- '--offload auto ([0-9]*M)' out
-# Between the memory that is needed without and with offloading.
+check "offloading is offered: memory needed" grep -q -- '--offload auto ([0-9]*M)' out
+# A budget between the memory needed without and with offloading.
 between=$(sed -n 's/.*is enough is \([0-9]*\)M;.*--offload auto (\([0-9]*\)M).*/\1 + \2/p' out)
 between=$(((${between:-0}) / 2))M
-exits 0 "plan: offload what must be" $plan --offload auto --memory-budget $between --json
+exits 0 "plan: offload only as needed" $plan --offload auto --memory-budget $between --json
 check "plan: compact, and offloaded" grep -q '"chosen": {"optimizer": "adamw8", .*"offloaded": [1-9]' out
-exits 0 "plan: offload no more than must be" $plan --offload auto --json
+exits 0 "plan: offload no more than needed" $plan --offload auto --json
 check "plan: all in memory" grep -q '"chosen": {"optimizer": "adamw", .*"offloaded": 0' out
 exits 2 "offloading is enough" $plan --memory-budget $between
-check "offloading is enough: what it needs" grep -q -- '--offload auto (fits: [0-9]*M)' out
+check "offloading is enough: memory needed" grep -q -- '--offload auto (fits: [0-9]*M)' out
 refuses 1 "cannot open for writing 'nowhere/file'" $large --steps 2 --offload all --offload-file nowhere/file --output-dir gone
 exits 2 "train in too little" $large --steps 2 --memory-budget 12M --output-dir gone
 check "train in too little: one line" test "$(grep -c '^error: .* does not fit in 12.0 MB; the smallest --memory-budget' err)" -eq 1
@@ -145,7 +146,7 @@ exits 2 "a budget of bytes" $large --steps 2 --memory-budget 200 --output-dir go
 check "a budget of bytes: its unit" grep -q '^error: the run does not fit in 200 B; the smallest --memory-budget that is enough is [0-9]*M' err
 exits 2 "a budget that nearly suffices" $large --steps 2 --memory-budget 11999999 --output-dir gone
 check "a budget that nearly suffices: rounded down" grep -q ' does not fit in 11.9 MB; ' err
-# A limit of the process: no budget mends it, and the limit that is named does.
+# A process limit: no budget helps, but the named limit does.
 if (ulimit -v 120000) 2>/dev/null && [ -r /proc/self/status ]; then
     limited() {
         (
@@ -155,7 +156,7 @@ if (ulimit -v 120000) 2>/dev/null && [ -r /proc/self/status ]; then
     }
     limited 90000
     check "a limit on addresses: exit code" test $? -eq 2
-    check "a limit on addresses: what to do" grep -q "^error: the run does not fit in [0-9.]* [kM]*B; the limit on the process's addresses (ulimit -v) is 92.2 MB; raise it to 'ulimit -v [0-9]*' or more" err
+    check "a limit on addresses: the remedy" grep -q "^error: the run does not fit in [0-9.]* [kM]*B; the limit on the process's addresses (ulimit -v) is 92.2 MB; raise it to 'ulimit -v [0-9]*' or more" err
     check "a limit on addresses: enough" limited "$(sed -n "s/.*raise it to 'ulimit -v \([0-9]*\)'.*/\1/p" err)"
     rm -r gone
     exits 2 "train in too little" $large --steps 2 --memory-budget 12M --output-dir gone
@@ -167,14 +168,14 @@ exits 0 "resume a compact optimizer" train --resume compact --steps 3 --threads 
 check "the checkpoint names it" grep -q '"optimizer": "adamw8"' compact/checkpoint-3/trainer_state.json
 exits 0 "resume with another optimizer" train --resume compact --steps 4 --threads 1 --optimizer adamw --precision fp32
 check "the conversion is logged" grep -q 'converted to adamw and fp32' err
-refuses 1 "trained with adamw at learning rate 0.0003, which is not a rate for sgd; set one with --lr" \
+refuses 1 "trained with adamw at learning rate 0.0003, which does not suit sgd; set one with --lr" \
     train --resume compact --steps 5 --threads 1 --optimizer sgd
 exits 0 "from adamw to sgd" train --resume compact --steps 5 --threads 1 --optimizer sgd --momentum 0.8 --lr 0.1
 check "sgd: weight decay is not carried over" grep -q -e '--weight-decay changed from 0.01 to 0 since ' err
 exits 0 "resume sgd" train --resume compact --steps 6 --threads 1
 check "the rate of sgd is kept" grep -q '"lr": 0.1,' compact/checkpoint-6/trainer_state.json
 check "its momentum is kept" grep -q '"beta1": 0.8,' compact/checkpoint-6/trainer_state.json
-refuses 1 "trained with sgd at learning rate 0.1, which is not a rate for adamw" \
+refuses 1 "trained with sgd at learning rate 0.1, which does not suit adamw" \
     train --resume compact --steps 7 --threads 1 --optimizer auto
 exits 0 "sgd from the start" train --data text.txt --init tiny.json --block-size 16 --optimizer sgd --print-config
 check "sgd: its rate" grep -q '^lr  *0.1  (default)' out

@@ -1,9 +1,10 @@
 #!/bin/sh
-# The command: power is lost at each change that merge, tokenizer train, pack, embed and set make to the disk, which keeps
-# any part of what was not synced, in any order (tests/support/simulated_disk.h). Nothing half-made is loaded afterwards, and the
-# same command succeeds with the same bytes. Power that is lost after the command has ended takes nothing from its result.
-#   EITP_TEST_STRIDE   every how many changes power is lost; 1: at all of them
-#   EITP_TEST_SEEDS    random states of the disk at each of them, of each kind
+# The command: power is lost at each change that merge, tokenizer train, pack, embed and set make to the disk, which
+# keeps any part of the unsynced data, in any order (tests/support/simulated_disk.h). No incomplete file is loaded
+# afterwards, and the same command succeeds with the same bytes. A power loss after the command has ended does not
+# affect its result.
+#   EITP_TEST_STRIDE   loses power at every n-th change; 1: at all of them
+#   EITP_TEST_SEEDS    random disk states of each kind at each of them
 root=$PWD
 . tests/command/command.sh
 stride=${EITP_TEST_STRIDE:-11}
@@ -19,17 +20,17 @@ if ! "${CC:-cc}" -shared -fPIC -o recorded.so "$root/tests/command/recorded_call
 fi
 check "build tests/command/power_losses.c" "${CC:-cc}" -pthread -DEITP_SPLIT -I"$root/src" -I"$root" -o power_losses \
     "$root/tests/command/power_losses.c" "$root/src/base/checksum.c"
-# Otherwise the command executes itself, to set it.
+# Otherwise the command would execute itself again to set it.
 GOMP_SPINCOUNT=1000
 export GOMP_SPINCOUNT
 
-# lose AT KIND SEED: writes what a loss has left of the disk.
+# lose AT KIND SEED: writes the disk content after a loss.
 lose() {
     rm -rf $disk
     ./power_losses calls before "$1" "$2" "$3" .
 }
 
-# One loss of a case.
+# Tries one loss of a case.
 disturb() {
     disturbance="$case, power lost at change $1, $2, seed $3"
     states=$((states + 1))
@@ -38,7 +39,7 @@ disturb() {
     check_repeated
 }
 
-# torture CASE ONCE ARGUMENTS...: loses power at changes that a command makes.
+# torture CASE ONCE ARGUMENTS...: loses power at the changes made by a command.
 torture() {
     begin_case "$@"
     rm -rf before

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: a neighbour takes memory in the same control group. Needs a group of its own with a limit.
+# The command: a neighbour takes memory in the same control group. Needs a separate group with a limit.
 root=$PWD
 . tests/command/command.sh
 
@@ -54,7 +54,7 @@ limit_group 1000000000 2>/dev/null || skip "$group takes no limit"
 (echo 0 >"$group/cgroup.procs") 2>/dev/null || skip "no process may enter $group"
 "${CC:-cc}" -o neighbour "$root/tests/command/neighbour.c" || fail "the neighbour does not compile"
 
-# ---- a run, and what it is without a neighbour ----
+# ---- a run without a neighbour ----
 
 sed -e 's/"n_embd": 16/"n_embd": 256/' -e 's/"n_head": [0-9]*/"n_head": 4/' -e 's/"n_layer": [0-9]*/"n_layer": 4/' \
     -e 's/"vocab_size": [0-9]*/"vocab_size": 8000/' tiny.json >medium.json
@@ -74,12 +74,13 @@ chmod +x in_group
 
 # ---- with one ----
 
-# The number of the last line that matches a pattern, 0 without one; and the step in it.
+# The number of the last line that matches a pattern, or 0 if none does, and the step in it.
 last_step() {
     sed -n "s/$1/\\1/p" running.err | tail -n 1
 }
 
-# beside RATE TOTAL: the run in a group with a quarter more than it takes, beside a neighbour that begins after step 1.
+# beside RATE TOTAL: the run in a group with a quarter more memory than it needs, next to a neighbour that starts after
+# step 1.
 beside() {
     name=beside_$1_$2
     limit_group $((peak * 5 / 4)) || fail "$name: no limit"
@@ -112,7 +113,7 @@ beside() {
 }
 beside 25 1000
 beside 200 1000
-# One that stops growing.
+# A neighbour that stops growing.
 beside 25 40
 
 finish

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The command: directories whose weights are in pytorch_model.bin give what those with model.safetensors give.
+# The command: directories with weights in pytorch_model.bin give the same results as those with model.safetensors.
 golden=$PWD/tests/golden
 . tests/command/command.sh
 
-# The same weights in both forms, with a vocabulary for the golden model, which has none.
+# The same weights in both forms, with a vocabulary for the golden model, which lacks one.
 for directory in safe torch; do
     mkdir $directory
     cp "$golden/bert/bert-class/config.json" $directory
@@ -38,7 +38,7 @@ check "the same adapters" same lora.safe/checkpoint-2/adapter_model.safetensors 
 check "the same after merging" same merged.safe/model.safetensors merged.torch/model.safetensors
 check "nothing but safetensors is written" test -z "$(find merged.torch tuned.torch -name '*.bin')"
 
-# Beside adapters, weights in either form are the model.
+# Next to adapters, weights in either form are the model.
 for directory in safe torch; do
     cp lora.$directory/checkpoint-2/adapter_* $directory
     exits 0 "weights and adapters" predict --model $directory --data rows.csv $options
@@ -46,13 +46,13 @@ for directory in safe torch; do
 done
 check "the weights are used, and the adapters are not" same safe.out torch.out
 
-# Nothing in the file is executed.
+# No code in the file is executed.
 printf 'cos\nsystem\n' >call
 size=$(wc -c <torch/pytorch_model.bin)
 dd if=call of=torch/pytorch_model.bin bs=1 seek=66 conv=notrunc 2>/dev/null
 check "the size is kept" test "$(wc -c <torch/pytorch_model.bin)" -eq "$size"
 refuses 1 "torch/pytorch_model.bin: byte 66: refers to 'os.system'; only a dict of plain tensors is read" predict --model torch --text a
 printf '\200\002\212\012l\374\234F\371 j\250P\031.' >torch/pytorch_model.bin
-refuses 1 "torch/pytorch_model.bin: this is the format of torch before 1.6, which is not read; rewrite it there: python3 -c" \
+refuses 1 "torch/pytorch_model.bin: this is the format of torch before 1.6, which is not supported; run this in its directory: python3 -c" \
     train --model torch --data rows.csv --output-dir gone
 finish

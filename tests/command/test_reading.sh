@@ -1,8 +1,8 @@
 #!/bin/sh
-# The command: which checkpoint a path means, also while a run removes them.
+# The command: which checkpoint a path refers to, even while a run removes them.
 . tests/command/command.sh
 
-# What the model learns makes it worse on other text: the first evaluation of the run is its best.
+# Learning makes the model worse on other text, so the first evaluation of the run is its best.
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "\303\251\303\252" }' >other.txt
 exits 0 "keep the best" $train --steps 6 --save-steps 2 --save-total-limit 1 --eval-steps 2 --eval-windows 8 --lr 0.01 \
     --lr-schedule constant --val-data other.txt --keep-best loss --output-dir kept
@@ -30,7 +30,7 @@ cp -r kept/checkpoint-6/* kept/latest
 means kept/latest kept/latest
 echo >"kept/$best/model.safetensors"
 means kept checkpoint-6
-check "a damaged one is passed over with a warning" grep -q "^warning: .*$best/model.safetensors" err
+check "a damaged one is skipped with a warning" grep -q "^warning: .*$best/model.safetensors" err
 refuses 1 "'kept' has no best checkpoint" eval --model kept/best --data small.txt
 exits 0 "without a best one" $train --steps 4 --save-steps 2 --save-total-limit 0 --output-dir plain -q
 means plain checkpoint-4
@@ -41,13 +41,13 @@ echo >plain/checkpoint-4/model.safetensors
 means plain checkpoint-2
 exits 0 "train --model" train --data text.txt --model plain --block-size 16 --steps 1 --threads 1 --output-dir from_plain -q
 exits 0 "resume a name" train --resume plain/latest --output-dir from_latest --steps 3 --threads 1
-check "resume a name: the newest that is whole" grep -q "resuming from 'plain/checkpoint-2'" err
+check "resume a name: the newest complete one" grep -q "resuming from 'plain/checkpoint-2'" err
 
 # ---- a checkpoint with a manifest that does not match ----
 
 cp -r plain/checkpoint-2 other_weights
 exits 0 "a model" eval --model other_weights --data small.txt --threads 1
-check "a whole one: nothing is said" test ! -s err -o -z "$(grep '^warning' err)"
+check "a complete one: no message" test ! -s err -o -z "$(grep '^warning' err)"
 printf '\001' | dd of=other_weights/model.safetensors bs=1 conv=notrunc seek=$(($(wc -c <other_weights/model.safetensors) - 4)) 2>/dev/null
 for command in 'eval --data small.txt' 'generate --prompt a --tokens 1' 'embed --text a' \
     'train --data text.txt --block-size 16 --steps 1 --output-dir from_other'; do
@@ -56,9 +56,9 @@ for command in 'eval --data small.txt' 'generate --prompt a --tokens 1' 'embed -
 done
 rm other_weights/manifest.json other_weights/trainer_state.json
 exits 0 "a plain directory" eval --model other_weights --data small.txt --threads 1
-check "a plain directory: nothing is said" sh -c '! grep "^warning" err'
+check "a plain directory: no message" sh -c '! grep "^warning" err'
 
-# ---- a checkpoint that is removed between its verification and the reading of its weights ----
+# ---- a checkpoint removed between its verification and the reading of its weights ----
 
 cat >vanish.c <<'END'
 #define _GNU_SOURCE
@@ -93,7 +93,7 @@ static void look(const char *path) {
 OPEN(open)
 OPEN(open64)
 END
-# vanishing DIRECTORY COMMAND...: with "plain" a copy of the directory, whose checkpoint-4 is gone when it is read.
+# vanishing DIRECTORY COMMAND...: in "plain", a copy of the directory whose checkpoint-4 vanishes while it is read.
 vanishing() {
     rm -rf plain
     cp -r "$1" plain
@@ -104,10 +104,10 @@ if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
     exits 0 "two checkpoints" $train --steps 4 --save-steps 2 --save-total-limit 0 --output-dir whole -q
     exits 0 "adapters" train --data text.txt --model whole --block-size 16 --threads 1 --precision "$precision" \
         --lora-rank 2 --steps 4 --save-steps 2 --save-total-limit 0 --output-dir adapters -q
-    # Without their trainer_state.json they go with the weights of both checkpoints.
+    # Without their trainer_state.json they match the weights of both checkpoints.
     mkdir portable
     cp adapters/checkpoint-4/adapter_config.json adapters/checkpoint-4/adapter_model.safetensors portable
-    # reads_another DIRECTORY COMMAND...: of a copy of the directory, whose name the command ends with.
+    # reads_another DIRECTORY COMMAND...: uses a copy of the directory, whose name is appended to the command.
     reads_another() {
         rm -rf merged trained
         check "$*: another one is read" vanishing "$@" plain
@@ -118,7 +118,7 @@ if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
         rm -rf merged trained
         vanishing "$@" plain/checkpoint-4
         check "$*: a removed one is named" test $? -eq 1
-        check "$*: what to do" grep -q "^error: 'plain/checkpoint-4' was removed while it was read: .*best_model" err
+        check "$*: names a remedy" grep -q "^error: 'plain/checkpoint-4' was removed while it was being read: .*best_model" err
     }
     for test in reads_another names_removed; do
         $test whole generate --threads 1 --prompt a --tokens 1 --model
@@ -144,7 +144,7 @@ if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
     check "train: nothing is left of a failure" test ! -e trained
     check "merge: nothing is left of a failure" test ! -e merged
     reads_another adapters merge --output-dir merged --adapter
-    # Only the shape: there are no weights to miss.
+    # Only the shape is read: there are no weights to miss.
     reads_another whole bench step --threads 1 --block-size 16 --grad-accum 1 --steps 1 --model
 else
     echo "SKIPPED checkpoints that are removed while they are read: no shared library can be built"
@@ -159,9 +159,9 @@ for i in 1 2 3 4 5 6 7 8 9 10; do
     exits 0 "eval $i" eval --model busy/latest --data small.txt --threads 1 -q
     exits 0 "embed $i" embed --model busy/latest --text a --threads 1 -q
 done
-refuses 1 "was removed while it was read\|no directory\|does not exist\|no such file" generate --model busy/checkpoint-1 --prompt a
+refuses 1 "was removed while it was being read\|no directory\|does not exist\|no such file" generate --model busy/checkpoint-1 --prompt a
 kill -TERM $process
 wait_for_end
-check "the run goes on" test $? -eq 143
+check "the run continues" test $? -eq 143
 
 finish

@@ -2,7 +2,7 @@
 # The command: eitp report, the page of a run and its values.
 . tests/command/command.sh
 
-# Fails unless the tags of a page are balanced, with quoted attributes; prints what is wrong.
+# Fails unless the tags of a page are balanced, with quoted attributes. Prints the errors.
 balanced() {
     awk 'BEGIN { RS = "<" }
     NR == 1 { next }
@@ -25,7 +25,7 @@ balanced() {
     END { if (depth) { print depth " tags stay open"; bad = 1 } exit bad }' "$1"
 }
 
-# Nothing on the page runs, or is loaded from elsewhere.
+# Checks that the page runs no scripts and loads nothing from elsewhere.
 harmless() {
     ! grep -i -q -e '<script' -e 'http:' -e 'https:' -e '@import' -e 'url(' -e '<link' -e '<img' -e '<iframe' -e ' src=' -e 'javascript:' -e ' on[a-z]*=' "$1"
 }
@@ -34,7 +34,7 @@ sections_of() {
     sed -n 's/^<h2 id="\([a-z]*\)">.*/\1/p' "$1" | tr '\n' ' '
 }
 
-# eitp reads JSON itself: as run.json of a directory, it is missing if it is not JSON.
+# eitp reads JSON itself: a run.json that is not JSON counts as missing.
 is_json() {
     rm -rf parsed && mkdir parsed && cp "$1" parsed/run.json && "$eitp" report parsed -o parsed.html >/dev/null 2>&1 &&
         ! grep -q "run.json:" parsed.html
@@ -48,17 +48,17 @@ two" --output-dir run
 page=run/report.html
 exits 0 "a page" report run
 check "a page: its path" test "$(cat out)" = run/report.html
-check "a page: how to open it" grep -qx 'wrote a page of [0-9.]* [kM]B that needs no network: open it in a browser, such as with xdg-open run/report.html' err
+check "a page: how to open it" grep -qx 'wrote a self-contained page of [0-9.]* [kM]B: open it in a browser, for example with xdg-open run/report.html' err
 check "a page: one line" test "$(lines err)" -eq 1
 exits 0 "a page, quietly" report -q run
 check "a page, quietly: no messages" test ! -s err
 exits 0 "a page with a name for a shell" report run -o "a page's.html"
 check "a page with a name for a shell: quoted" grep -q "xdg-open 'a page'" err
 exits 0 "values in a file" report run --json -o values.json
-check "values in a file: said" grep -qx 'wrote [0-9.]* kB to values.json' err
+check "values in a file: reported" grep -qx 'wrote [0-9.]* kB to values.json' err
 check "a page: no charts of a GPU" sh -c "! grep -q 'id=\"gpu\"' $page"
 check "a page: tags are balanced" balanced $page
-check "a page: nothing foreign" harmless $page
+check "a page: nothing external" harmless $page
 check "a page: sections" test "$(sections_of $page)" = "loss optimization health speed limits memory layers samples settings machine files commands "
 check "a page: for browsers" sh -c "head -4 $page | grep -q '^<html lang=\"en\">' && grep -q '<meta charset=\"utf-8\">' $page && grep -q '<meta name=\"viewport\"' $page"
 check "a page: a policy" grep -q "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'" $page
@@ -69,7 +69,7 @@ check "a page: both schemes" grep -q '@media screen and (prefers-color-scheme:da
 check "a page: print" grep -q '@media print' $page
 check "a page: samples" grep -q '<pre><b>&lt;i&gt;Line&lt;/i&gt;</b>' $page
 sed -n '/<caption>Settings that differ/,/<\/table>/p' $page >differ
-sed -n '/<caption>Settings that are defaults/,/<\/table>/p' $page >defaults
+sed -n '/<caption>Settings with default values/,/<\/table>/p' $page >defaults
 check "a page: settings that differ" sh -c "grep -q '>steps</th><td>12<' differ && ! grep -q '>beta1</th>' differ"
 check "a page: settings that are defaults" sh -c "grep -q '>beta1</th><td>0.9<' defaults && ! grep -q '>steps</th>' defaults"
 check "a page: how to resume" grep -q 'eitp train --resume auto --output-dir run --steps 24' $page
@@ -92,7 +92,7 @@ check "other axes" grep -q 'name="x" id="x2" checked' other.html
 check "other axes: logarithmic" grep -q 'name="y" id="y1" checked' other.html
 check "other axes: shown without :has" grep -q '<div class="v x2 y1 first">' other.html
 check "-o: the path" test "$(cat out)" = other.html
-# The lines of the loss with a step of their own each, and with one for every 6.
+# The lines of the loss with a point for each step, and with one for every 6.
 points_of() {
     sed -n '/<div class="v x0 y0/,/<\/div>/p' "$1" | grep -o 'class="c0 s" d="[^"]*"' | head -n 1 | grep -o '[ML]' | wc -l | tr -d ' '
 }
@@ -111,13 +111,13 @@ check "--json: JSON" is_json values.json
 check "--json: curves as arrays" grep -q '"loss": {"step": \[1,2,3,4,5,6,7,8,9,10,11,12\], "mean": \[[0-9.,]*\], "minimum": \[[0-9.,]*\], "maximum": \[[0-9.,]*\], "count": \[1,' values.json
 check "--json: evaluations, settings" sh -c 'grep -q "\"evaluations\": \[{\"step\": 0, \"val_loss\": " values.json && grep -q "\"configuration\": {" values.json'
 sed 's/"curves": {/"curves": {,/' values.json >wrong.json
-check "what is not JSON is seen" sh -c '! { mkdir -p bad; cp wrong.json bad/run.json; "$1" report bad -o bad.html >/dev/null 2>&1 && ! grep -q run.json: bad.html; }' - "$eitp"
+check "invalid JSON is detected" sh -c '! { mkdir -p bad; cp wrong.json bad/run.json; "$1" report bad -o bad.html >/dev/null 2>&1 && ! grep -q run.json: bad.html; }' - "$eitp"
 exits 0 "--csv" report run --csv
 check "--csv: its header" test "$(head -n 1 out)" = key,step,mean,minimum,maximum,count
 check "--csv: a row for each point" test "$(grep -c '^loss,[0-9]*,[0-9.]*,[0-9.]*,[0-9.]*,1$' out)" -eq 12
 check "--csv: the value of the records" sh -c 'awk -F, "\$1 == \"loss\" && \$2 == 12 { print \$3 }" out >mean && sed -n "s/^{\"step\": 12, \"loss\": \([0-9.]*\),.*/\1/p" run/metrics.jsonl | awk "{ getline mean <\"mean\"; exit (\$1 - mean) ^ 2 > 1e-8 }"'
 
-# ---- A GPU's values, as a run on one records them ----
+# ---- Figures of a GPU, as a run on one records them ----
 
 cp -r run gpu
 rm gpu/summary.jsonl
@@ -154,7 +154,7 @@ check "two runs: the metric" grep -q '<td>macro_f1 [01][0-9.]*</td></tr>' kept.h
 exits 0 "another run" $train --steps 8 --eval-steps 4 --lr 3e-3 --output-dir second
 exits 0 "two runs" report run second -o both.html
 check "two runs: balanced" balanced both.html
-check "two runs: nothing foreign" harmless both.html
+check "two runs: nothing external" harmless both.html
 check "two runs: curves of both" sh -c 'sed -n "/<div class=\"v x0 y0/,/<\/div>/p" both.html | head -n 30 >chart; grep -q "class=\"c0 s\"" chart && grep -q "class=\"c1 s\"" chart'
 check "two runs: a comparison" grep -q '<caption>second against a &lt;script&gt;' both.html
 check "two runs: settings that differ" sh -c "sed -n '/<caption>Settings that differ<\/caption>/,/<\/table>/p' both.html | grep -q '<th scope=\"row\">lr</th>'"
@@ -163,12 +163,12 @@ check "--compare with a file: a page" grep -q '<h1>2 runs</h1>' compared.html
 exits 0 "two runs: CSV" report run second --csv
 check "two runs: CSV" grep -q '^second,loss,8,' out
 
-# ---- Results written to what is not a regular file ----
+# ---- Results written to special files ----
 
 exits 0 "the values" report run --json
 cp out expected
-# Devices and /dev/stdout are made here: a command that replaces them must not reach those of the machine. eitp writes
-# into the pipe that is there; a writer of the test's own keeps its reader waiting until then.
+# Devices and /dev/stdout are created here: a command that replaces them must not reach the machine's. eitp writes into
+# the existing pipe. A writer of the test keeps its reader waiting until then.
 mkfifo pipe
 cat pipe >got &
 reader=$!
@@ -187,7 +187,7 @@ if mknod device c 1 3 2>/dev/null; then
     check "a comparison to a device: still a device" test -c device
     ln -s device to_device
     exits 0 "a link to a device" report run --json -o to_device
-    check "a link to a device: both as before" test -L to_device -a -c device
+    check "a link to a device: both unchanged" test -L to_device -a -c device
     mknod full c 1 7
     exits 5 "a full device" report run --json -o full
     check "a full device: still a device" test -c full
@@ -218,9 +218,9 @@ check "standard output by name: added to a file" sh -c 'test "$(head -n 1 out)" 
 check "standard output by name: still a link" test -L stdout
 "$eitp" report run --json -o /proc/self/fd/4 4>got 2>err
 check "a descriptor by name" same got expected
-check "nothing beside the results" test -z "$(find . -maxdepth 2 -name '*.partial')"
+check "nothing next to the results" test -z "$(find . -maxdepth 2 -name '*.partial')"
 
-# ---- Made-up files: classes, foreign text, damage ----
+# ---- Synthetic files: classes, foreign text, damage ----
 
 mkdir made
 awk 'BEGIN {
@@ -237,27 +237,27 @@ not JSON
 {"step": 42, "spot/loss": 0.4, "confusion": {"labels": ["cold", "<b>warm</b>"], "others": false, "counts": [[3, 0], [0, 3]]}, "time": 2, "elapsed": 2}
 {"step": 44, "confusion": {"labels": ["a", "b"], "counts":
 END
-exits 0 "made up" report made -o made.html
-check "made up: balanced" balanced made.html
-check "made up: nothing foreign" harmless made.html
-check "made up: escaped" grep -q 'it &lt;script&gt;snows&lt;/script&gt;' made.html
-check "made up: control characters are shown" sh -c 'grep -q "$(printf "\342\220\233")" made.html && ! LC_ALL=C grep -q "$(printf "\033")" made.html && ! grep -q "$(printf "\342\200\256")" made.html'
-check "made up: sections" test "$(sections_of made.html)" = "loss metrics health speed limits memory files commands "
-check "made up: the matrix" grep -q 'true cold, predicted &lt;b&gt;warm&lt;/b&gt;: 5 (16.7 %)' made.html
-check "made up: a metric with its error" grep -q '<td class="n">0.75 ± 0.05</td>' made.html
-check "made up: the alarm is a mark" grep -q 'class="[aq]" d="M1000 0V' made.html
-check "made up: what is missing" grep -q 'run.json is missing' made.html
-check "made up: no state" grep -q 'has recorded no state' made.html
+exits 0 "synthetic files" report made -o made.html
+check "synthetic files: balanced" balanced made.html
+check "synthetic files: nothing external" harmless made.html
+check "synthetic files: escaped" grep -q 'it &lt;script&gt;snows&lt;/script&gt;' made.html
+check "synthetic files: control characters are shown" sh -c 'grep -q "$(printf "\342\220\233")" made.html && ! LC_ALL=C grep -q "$(printf "\033")" made.html && ! grep -q "$(printf "\342\200\256")" made.html'
+check "synthetic files: sections" test "$(sections_of made.html)" = "loss metrics health speed limits memory files commands "
+check "synthetic files: the matrix" grep -q 'true cold, predicted &lt;b&gt;warm&lt;/b&gt;: 5 (16.7 %)' made.html
+check "synthetic files: a metric with its error" grep -q '<td class="n">0.75 ± 0.05</td>' made.html
+check "synthetic files: the alarm is a mark" grep -q 'class="[aq]" d="M1000 0V' made.html
+check "synthetic files: missing data are reported" grep -q 'run.json is missing' made.html
+check "synthetic files: no state" grep -q 'has no recorded state' made.html
 printf '{"run": {"name": "n\\udcff", "last_step": 5}, "configuration": [1, 2' >made/run.json
 exits 0 "a damaged run.json" report made -o made.html
 check "a damaged run.json" grep -q "made/run.json" made.html
 printf '{"run": {"name": "n\\udcff", "last_step": "x", "plan": [], "machine": 7, "command": ["eitp", "it'"'"'s", 3, "\\udcff"]}, "configuration": {"data": null, "lr": {"a": [[[1]]]}}}' >made/run.json
 exits 0 "an odd run.json" report made -o made.html
 check "an odd run.json: balanced" balanced made.html
-check "an odd run.json: a name that is no UTF-8" grep -q "<h1>n$(printf '\357\277\275')</h1>" made.html
+check "an odd run.json: a name that is not UTF-8" grep -q "<h1>n$(printf '\357\277\275')</h1>" made.html
 check "an odd run.json: a quoted command" grep -q "^<pre>eitp &#39;it&#39;\\\\&#39;&#39;s&#39; " made.html
 
-# Values of another kind than a reader expects, in each file that a run records. Nothing may crash, and the page is whole.
+# Values of an unexpected type in each file that a run records. Nothing may crash, and the page is complete.
 mkdir -p odd/logs
 cat >kinds <<'END'
 run.json {"run": {"plan": [1]}}
@@ -287,7 +287,7 @@ while read -r file content; do
     done
 done <kinds
 
-# A loop of links, and a directory in the place of a file, are named; the rest is shown.
+# A loop of links, and a directory in place of a file, are named, and the rest is shown.
 for file in run.json metrics.jsonl summary.jsonl evaluations.jsonl logs/supervisor.json; do
     rm -rf odd
     cp -r run odd
@@ -336,14 +336,14 @@ check "a million steps: balanced" balanced large/report.html
 
 # ---- Refusals ----
 
-refuses 1 "eitp report needs the directory of a run" report
+refuses 1 "eitp report requires the directory of a run" report
 refuses 1 "is not a directory" report gone
 mkdir empty
 refuses 1 "has no run" report empty
 check "a refusal writes nothing" test ! -e empty/report.html
-refuses 1 "^error: --compare needs the directories of two runs" report --compare run
+refuses 1 "^error: --compare requires the directories of at least two runs" report --compare run
 refuses 1 "^error: --json and --csv exclude each other" report run --json --csv
-refuses 1 "at most 16" report run run run run run run run run run run run run run run run run run
+refuses 1 "exceed the limit of 16" report run run run run run run run run run run run run run run run run run
 refuses 1 "smoothing must be at least 0 and at most 0.999 (got 1)" report run --smoothing 1
 refuses 1 "^error: --x: invalid value" report run --x mass
 refuses 1 "cannot write 'gone/report.html'" report run -o gone/report.html

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: resuming with something changed: batches, profile, precision, kernels, data.
+# The command: resuming with a change in batches, profile, precision, kernels or data.
 . tests/command/command.sh
 
 train_straight
@@ -22,7 +22,7 @@ check "one_pass: the same bits" same_checkpoints straight/checkpoint-12 one_pass
 exits 0 "a changed split is kept" train --resume auto --output-dir one_pass --steps 13 --threads 1
 check "a changed split is kept: nothing is logged" sh -c '! grep -q ": the same samples" err'
 check "a changed split is kept: in the state" grep -q '"batch_size": 4' one_pass/checkpoint-13/trainer_state.json
-refuses 1 "with 4 samples per step (--batch-size 1, --grad-accum 4), .* (got 2 and 4); set both to that product" \
+refuses 1 "with 4 samples per step (--batch-size 1, --grad-accum 4), .* (got 2 and 4); set both accordingly" \
     train --resume straight/checkpoint-12 --batch-size 2 --grad-accum 4 --output-dir gone
 refuses 1 "with 4 samples per step .* (got 1 and 3)" train --resume straight/checkpoint-12 --grad-accum 3 --output-dir gone
 
@@ -54,7 +54,7 @@ refuses 1 "unknown EITP_ISA 'foo' (choose from ref, avx2, avx512, avx512bf16, am
 EITP_ISA=$environment
 [ -n "$environment" ] || unset EITP_ISA
 
-# A checkpoint of kernels that no machine has.
+# A checkpoint with kernels that no machine has.
 mkdir elsewhere
 cp -r straight/checkpoint-8 straight/run.json straight/metrics.jsonl elsewhere
 make_earlier elsewhere/checkpoint-8
@@ -84,12 +84,12 @@ rm -r grown/checkpoint-8
 cp text.txt more.txt
 exits 0 "the token file grows" pack --data text.txt --data more.txt --output grows.tokens
 exits 0 "data that have grown" train --resume auto --output-dir grown --threads 1
-check "data that have grown: logged" grep -q '^warning: the data has grown from [0-9]* to [0-9]* tokens since .* continues with the first' err
+check "data that have grown: logged" grep -q '^warning: the data have grown from [0-9]* to [0-9]* tokens since .* continues with the first' err
 check "data that have grown: the same bits" same_checkpoints undisturbed/checkpoint-8 grown/checkpoint-8
 exits 0 "the validation part of grown data" eval --model grown/checkpoint-8 --split validation --threads 1 --json
 loss_of out >grown.loss
-exits 0 "the data of before" pack --data text.txt --output grows.tokens
-exits 0 "the validation part of before" eval --model grown/checkpoint-8 --split validation --threads 1 --json
+exits 0 "the earlier data" pack --data text.txt --output grows.tokens
+exits 0 "the earlier validation part" eval --model grown/checkpoint-8 --split validation --threads 1 --json
 check "both are the same" agree "$(cat grown.loss)" "$(loss_of out)"
 
 cp text.txt growing.txt
@@ -99,13 +99,13 @@ cp -r text_grown/checkpoint-8 text_straight
 rm -r text_grown/checkpoint-8
 echo "And one more line." >>growing.txt
 exits 0 "text that has changed" train --resume auto --output-dir text_grown --threads 1
-check "text that has changed: logged" grep -q '^warning: the text of --data has changed or moved since .* continues with what it was packed into' err
+check "text that has changed: logged" grep -q '^warning: the text of --data has changed or moved since .* continues with the packed data' err
 check "text that has changed: the same bits" same_checkpoints text_straight text_grown/checkpoint-8
 rm -r text_grown/checkpoint-8 text_grown/data
 refuses 1 "the training data differ" train --resume auto --output-dir text_grown --threads 1
 
-# A run of each kind of task whose text, and that of its validation, were packed: after a row was added, and after the
-# text was removed, it continues with the packed data and has the bits of an undisturbed run.
+# A run of each kind of task whose training and validation text were packed. After a row was added, and after the text
+# was removed, it continues with the packed data and has the bits of an undisturbed run.
 mkdir letters
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k l m n o p q r s t u v w x y z >letters/vocab.txt
 printf '{"tokenizer_class": "BertTokenizer"}\n' >letters/tokenizer_config.json
@@ -147,8 +147,8 @@ continues() { # name, data, validation data, one more row, options
         [ $change != missing ] || rm "$data" $validation
         exits 0 "$name: $change" train --resume auto --output-dir "$name" --threads 1
         case $change in
-        unchanged) check "$name: $change: nothing is said" sh -c '! grep -q "continues with what it was packed into" err' ;;
-        *) check "$name: $change: said" grep -q "^warning: the text of --data .*$change.* continues with what it was packed into, '$name/data/.*--model" err
+        unchanged) check "$name: $change: no message" sh -c '! grep -q "continues with the packed data" err' ;;
+        *) check "$name: $change: reported" grep -q "^warning: the text of --data .*$change.* continues with the packed data '$name/data/.*--model" err
             [ -z "$validation" ] || check "$name: $change: of the validation" grep -q "^warning: the text of --val-data .*$change" err ;;
         esac
         check "$name: $change: nothing is packed" sh -c '! grep -q "^packed" err'
@@ -158,9 +158,9 @@ continues() { # name, data, validation data, one more row, options
             exits 0 "$name: $change: eval --split $split" eval --model "$name" --split $split --threads 1 --json
             check "$name: $change: eval --split $split: the same" test "$(loss_of out)" = "$(cat "$name.$split")"
             check "$name: $change: eval --split $split: nothing is packed" sh -c '! grep -q "^packed" err'
-            check "$name: $change: eval --split $split: said" grep -q "'$name/data/" err
+            check "$name: $change: eval --split $split: reported" grep -q "'$name/data/" err
             [ $change != missing ] || check "$name: eval --split $split: a warning" grep -q \
-                "^warning: the text of the run has gone missing .* what it was packed into" err
+                "^warning: the text of the run has gone missing .* evaluating the packed data" err
         done
     done
 }
@@ -177,7 +177,7 @@ cp text.txt lines.txt
 cp small.txt held.txt
 continues lm lines.txt held.txt 'One more line.\n' --init tiny.json
 
-# Data that --data names are other data.
+# Data named with --data are other data.
 rows text,label up down >texts.csv
 printf 'q r,up\n' >>texts.csv
 rm -rf classify/checkpoint-8

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The command: every option of a run when it is resumed. None is ignored: it is refused, or changes the results, or is one
-# that no result depends on.
+# The command: every option of a run when it is resumed. None is ignored: it is refused, or changes the results, or does
+# not affect any result.
 . tests/command/command.sh
 
 awk 'BEGIN {
@@ -38,8 +38,8 @@ base vae --data small.txt --data-format lines --task vae --init vae-tiny --width
     --kl-anneal linear --kl-anneal-steps 100
 base chat --data chat.jsonl --init long.json --tokenizer another --chat-template chatml --block-size 120
 
-# Option, value, run, and what follows: "same" results, "other" ones, "refused" with these words, or "-" where another test
-# has it.
+# Option, value, run, and outcome: "same" results, "other" ones, "refused" with these words, or "-" if another test
+# covers it.
 cat >table <<'END'
 data rows.csv rows same
 val-data rows.csv rows refused the training data differ
@@ -211,7 +211,7 @@ resume_with() { # option, value, run, outcome, words
         ;;
     *)
         exits 0 "--$1 $2" train --resume gone --steps 3 --threads 1 -q "--$1=$2"
-        check "--$1 $2: no text has changed" sh -c '! grep "the text of" err'
+        check "--$1 $2: no change of text is reported" sh -c '! grep "the text of" err'
         if same_checkpoints gone/checkpoint-3 "$3-longer/checkpoint-3"; then found=same; else found=other; fi
         check "--$1 $2: $4 results, not $found" test $found = "$4"
         ;;
@@ -229,16 +229,16 @@ done
 # ---- data that are read again ----
 
 cp -r rows read
-exits 0 "shorter texts" train --resume read --steps 3 --max-length 12 --threads 1
-check "shorter texts: the data are read again" grep -q '^the data are read again with --block-size$' err
-check "shorter texts: logged" grep -q "^warning: --block-size changed from 15 to 12 since 'read/checkpoint-2'" err
-check "shorter texts: the samples" grep -q '"sample_tokens": 12' read/run.json
-check "shorter texts: the data of before stay until there is a checkpoint" test "$(ls read/data | wc -l)" -eq 2
-check "shorter texts: recorded" grep -q '"block-size": 12' read/checkpoint-3/run.json
-exits 0 "shorter texts, resumed" train --resume read --steps 4 --threads 1
-check "shorter texts, resumed: they are the run's" sh -c '! grep -q "read again\|changed from 1[25]" err'
-check "shorter texts, resumed: the samples" grep -q '"sample_tokens": 12' read/run.json
-check "shorter texts, resumed: other data are removed" test "$(ls read/data | wc -l)" -eq 1
+exits 0 "shorter samples" train --resume read --steps 3 --max-length 12 --threads 1
+check "shorter samples: the data are read again" grep -q '^reading the data again with --block-size$' err
+check "shorter samples: logged" grep -q "^warning: --block-size changed from 15 to 12 since 'read/checkpoint-2'" err
+check "shorter samples: the number of samples" grep -q '"sample_tokens": 12' read/run.json
+check "shorter samples: the earlier data are kept until there is a checkpoint" test "$(ls read/data | wc -l)" -eq 2
+check "shorter samples: recorded" grep -q '"block-size": 12' read/checkpoint-3/run.json
+exits 0 "shorter samples, resumed" train --resume read --steps 4 --threads 1
+check "shorter samples, resumed: the run's length" sh -c '! grep -q "read again\|changed from 1[25]" err'
+check "shorter samples, resumed: the number of samples" grep -q '"sample_tokens": 12' read/run.json
+check "shorter samples, resumed: other data are removed" test "$(ls read/data | wc -l)" -eq 1
 exits 0 "the same command with a shorter length" train --data rows.csv --task classify --init tiny.json --max-length 10 \
     $usual --steps 5 --resume auto --output-dir read
 check "the same command with a shorter length: the samples" grep -q '"sample_tokens": 10' read/run.json
@@ -251,13 +251,13 @@ exits 0 "by epochs: --drop-last" train --resume epochs_dropped --epochs 2 --drop
 check "by epochs: --drop-last: whole steps" test -d epochs_dropped/checkpoint-5 -a ! -e epochs_dropped/checkpoint-6
 
 cp text.txt lost.txt
-exits 0 "a length that is left open" train --data lost.txt --init tiny.json $usual --output-dir open
+exits 0 "an open length" train --data lost.txt --init tiny.json $usual --output-dir open
 rm lost.txt
-exits 0 "a length that is left open: without the data" train --resume open --steps 3 --threads 1
-check "a length that is left open: nothing is read" sh -c '! grep -q "packed 1\|read again" err'
+exits 0 "an open length: without the data" train --resume open --steps 3 --threads 1
+check "an open length: nothing is read" sh -c '! grep -q "packed 1\|read again" err'
 
 mv rows.csv moved.csv
-refuses 1 "--dedup, --block-size: the data would be read again, and '.*rows.csv' is gone; leave it out to continue" train \
+refuses 1 "--dedup, --block-size: the data must be read again, but '.*rows.csv' is gone; leave the option out to continue" train \
     --resume rows --steps 3 --max-length 12 --dedup
 exits 0 "a length above the positions" train --data moved.csv --task classify --init tiny.json --block-size 99 $usual \
     --output-dir above

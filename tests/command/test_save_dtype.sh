@@ -2,7 +2,7 @@
 # The command: the dtype of weights in files.
 . tests/command/command.sh
 
-# The dtypes of the weights in a directory, each once.
+# Prints the dtypes of the weights in a directory, each once.
 dtypes() {
     tr ',' '\n' <"$1/model.safetensors" | sed -n 's/.*"dtype":"\([A-Z0-9]*\)".*/\1/p' | sort -u | tr '\n' ' '
 }
@@ -11,7 +11,7 @@ losses() {
     sed -n 's/.*"loss": \([0-9.]*\),.*/\1/p' out
 }
 
-# Starts from weights in 16 bits, as another program leaves them.
+# Starts from weights in 16 bits, as left by another program.
 for dtype in bf16 f16; do
     exits 0 "$dtype: a base" $train --steps 2 --save-dtype $dtype --output-dir made_$dtype
     mkdir $dtype
@@ -23,7 +23,7 @@ check "f16: config.json" grep -q '"dtype": "float16"' f16/config.json
 exits 0 "a new model" $train --steps 1 --output-dir new
 check "a new model is F32" test "$(dtypes new/checkpoint-1)" = "F32 "
 
-# Files have the base's dtype, and a resumed run the bits of one that was not interrupted.
+# Files have the base's dtype, and a resumed run has the bits of an uninterrupted one.
 tune="train --data text.txt --block-size 16 --batch-size 1 --grad-accum 2 --threads 1 --eval-steps 3 --lr 0.01 --lr-schedule constant"
 for case in "bf16 fp32 adamw none" "bf16 bf16 adamw8 none" "bf16 bf16 adamw8-sr none" "f16 fp32 adamw all"; do
     set -- $case
@@ -36,7 +36,7 @@ for case in "bf16 fp32 adamw none" "bf16 bf16 adamw8 none" "bf16 bf16 adamw8-sr 
     check "$case: the dtype of the base" test "$(dtypes whole/checkpoint-6)" = "$(dtypes $1)"
 done
 
-# The best checkpoint, and what eval and merge read, have the exact weights.
+# The best checkpoint, and the weights read by eval and merge, are exact.
 rm -rf whole
 exits 0 "the last evaluation" $tune --model bf16 --precision fp32 --steps 6 --patience 9 --output-dir whole --json
 wanted=$(sed -n 's/.*"val_loss": \([0-9.]*\),.*/\1/p' out)
@@ -48,7 +48,7 @@ wanted=$(sed -n 's/.*"best": {"step": [0-9]*, "value": \([0-9.]*\)[,}].*/\1/p' w
 exits 0 "eval of the best" eval --model whole/checkpoint-$best --split validation --precision fp32 --threads 1 --json
 check "eval: the loss of the best evaluation" test -n "$wanted" -a "$(losses | cut -c1-9)" = "$(echo "$wanted" | cut -c1-9)"
 
-# Another dtype on request, in usual spellings; a resume keeps it.
+# Another dtype on request, in usual spellings. A resume keeps it.
 exits 0 "float32" $tune --model bf16 --steps 2 --save-dtype float32 --output-dir wide
 check "float32: F32" test "$(dtypes wide/checkpoint-2)" = "F32 "
 exits 0 "float32: resumed" train --resume auto --output-dir wide --steps 3 --threads 1
@@ -57,7 +57,7 @@ exits 0 "bfloat16: resumed" train --resume auto --output-dir wide --steps 4 --th
 check "bfloat16: BF16" test "$(dtypes wide/checkpoint-4)" = "BF16 "
 refuses 1 "save-dtype" $tune --model bf16 --steps 2 --save-dtype int8 --output-dir gone
 
-# What changes a checkpoint leaves its weights and their dtype.
+# Commands that change a checkpoint keep its weights and their dtype.
 cp -r whole changed
 exits 0 "set" set changed dropout=0
 check "set: config.json" grep -q '"dtype": "bfloat16"' changed/checkpoint-6/config.json
@@ -66,14 +66,14 @@ wanted=$(losses)
 exits 0 "set: the weights before" eval --model whole/checkpoint-6 --data text.txt --block-size 16 --precision fp32 --threads 1 --json
 check "set: the same weights" test -n "$wanted" -a "$(losses)" = "$wanted"
 
-# The copy of F16 weights in F32 is planned.
+# The plan includes the copy of F16 weights in F32.
 for dtype in bf16 f16; do
     exits 0 "plan of $dtype" plan --model $dtype --optimizer adamw --precision fp32 --block-size 16 --json
     tr ',' '\n' <out | sed -n 's/.*"checkpoint": \([0-9]*\).*/\1/p' | head -1 >planned_$dtype
 done
 check "the checkpoint of f16 is larger" test "$(cat planned_f16)" -gt "$(cat planned_bf16)"
 
-# A decoder and an encoder in one checkpoint, each with its dtype.
+# A decoder and an encoder in one checkpoint, each with its own dtype.
 exits 0 "a tokenizer" tokenizer train --data text.txt --family roberta --vocab-size 300 --output words
 cat >roberta.json <<'END'
 {"model_type": "roberta", "vocab_size": 300, "max_position_embeddings": 66, "hidden_size": 16, "num_hidden_layers": 1,
@@ -92,7 +92,7 @@ check "vae: dtypes" test "$(dtypes latent/checkpoint-4)$(dtypes latent/checkpoin
 exits 0 "vae: eval" eval --model latent --split validation --precision fp32 --threads 1 --json
 check "vae: the loss of the run's end" test -n "$wanted" -a "$(losses)" = "$wanted"
 
-# Files that were changed since are not joined with what they were saved with.
+# Files changed since they were saved are not joined with the others.
 exits 0 "half" $tune --model f16 --steps 2 --output-dir half
 cp -r half/checkpoint-2 other
 cp f16/model.safetensors other
@@ -103,11 +103,11 @@ exits 0 "another file of weights" eval --model other2 --data text.txt --block-si
 printf 'x' >>other2/optimizer.safetensors
 cp whole/checkpoint-6/model.safetensors other2
 exits 0 "another optimizer's file" eval --model other2 --data text.txt --block-size 16 --threads 1
-check "another optimizer's file: said" grep -q "warning: 'other2' was changed after the checkpoint was saved" err
+check "another optimizer's file: reported" grep -q "warning: 'other2' was changed after the checkpoint was saved" err
 rm other2/optimizer.safetensors
 exits 0 "without the optimizer's file" eval --model other2 --data text.txt --block-size 16 --threads 1
 
-# Adapters are F32; merged weights have the base's dtype, or another on request.
+# Adapters are F32. Merged weights have the base's dtype, or another on request.
 refuses 1 "error: --save-dtype: adapters are saved as f32" $tune --model bf16 --steps 2 --lora-rank 2 --save-dtype bf16 --output-dir gone
 exits 0 "adapters" $tune --model bf16 --steps 2 --lora-rank 2 --output-dir adapters
 check "adapters: F32" test "$(cp adapters/checkpoint-2/adapter_model.safetensors model.safetensors && dtypes .)" = "F32 "

@@ -61,14 +61,14 @@ check "plateau: after its evaluation" test "$(grep -A1 '^validation after step 4
 exits 0 "plateau: a part before step 1" $(echo "$plateau" | sed 's/--eval-windows 1000000//') --steps 12 --output-dir part
 check "plateau: a part before step 1 does not count, so reductions come one evaluation later" test \
     "$(rates_of part | cut -d' ' -f3-12)" = "$(rates_of plateau | cut -d' ' -f1-10)"
-# Ended after one failure of two, and after a reduction.
+# Ended after one of two failures, and after a reduction.
 for step in 2 8; do
     exits 0 "plateau: $step steps" $plateau --steps $step --output-dir ended-$step
     exits 0 "plateau: resume at $step" train --resume auto --output-dir ended-$step --steps 12 --threads 1
     check "plateau: the rates of a run resumed at $step" test "$(rates_of ended-$step)" = "$(rates_of plateau)"
     check "plateau: the bytes of a run resumed at $step" same_checkpoints ended-$step/checkpoint-12 plateau/checkpoint-12
 done
-# As a kill in a later step leaves it, with records of steps that the checkpoint lacks.
+# As left by a kill in a later step, with records of steps that the checkpoint lacks.
 cp -r plateau killed
 rm -r killed/checkpoint-8 killed/checkpoint-1?
 exits 0 "plateau: resume after a kill" train --resume auto --output-dir killed --threads 1
@@ -80,7 +80,7 @@ check "plateau: the state of a killed run" same killed/checkpoint-12/trainer_sta
 check "plateau: the state in a checkpoint" grep -q \
     '"plateau": {"best": [0-9.]*, "scale": 0.25, "failures": 1, "cooldown": 0, "evaluated_step": 6},' \
     plateau/checkpoint-6/trainer_state.json
-check "other schedules write nothing of it" sh -c '! grep plateau steps/checkpoint-8/trainer_state.json'
+check "other schedules write no state of it" sh -c '! grep plateau steps/checkpoint-8/trainer_state.json'
 exits 0 "plateau: another schedule" train --resume auto --output-dir killed --steps 13 --lr-schedule constant --threads 1
 check "plateau: another schedule has its own rate" grep -q '"step": 13, "loss": .*"lr": 0.008,' killed/metrics.jsonl
 check "plateau: another schedule writes no state of it" sh -c \

@@ -4,10 +4,10 @@
 
 # ---- signals ----
 
-# A run whose steps and evaluations take a while. Its records, bits and checkpoints must not depend on being stopped.
+# A run with slow steps and evaluations. Its records, bits and checkpoints must not depend on being stopped.
 slow="$large --steps 6 --eval-steps 3 --save-steps 3 --eval-windows 30 --seed 5 --log-every 1"
 
-# The records of a run without events and what depends on time and memory.
+# Prints the records of a run without events and values that depend on time and memory.
 records_of() {
     sed -e '/"event": /d' -e '/"perf\//d' -e 's/, "loss_scale".*//' -e 's/, "val_perplexity".*//' "$1/metrics.jsonl"
 }
@@ -30,11 +30,11 @@ stop_by() {
     wait_for_end
     check "$signal: exit code" test $? -eq "$code"
     check "$signal: one checkpoint" test "$(ls -d signal$signal/checkpoint-* | wc -l)" -eq 1
-    check "$signal: says so" grep -q "^stopped by SIG$signal: step [0-9]* of .*signal$signal/checkpoint-[0-9]*$" running.out
+    check "$signal: reported" grep -q "^stopped by SIG$signal: step [0-9]* of .*signal$signal/checkpoint-[0-9]*$" running.out
     step=$(ls signal$signal | sed -n 's/checkpoint-//p')
     check "$signal: the records reach to the checkpoint" grep -q "^{\"step\": $step, " signal$signal/metrics.jsonl
     check "$signal: and not beyond" test "$(grep -c '"loss": ' signal$signal/metrics.jsonl)" -eq "$step"
-    check "$signal: the command that continues" sh -c "$(sed -n 's/^to continue: //p' running.err) --threads 1 >out 2>err"
+    check "$signal: the command that continues" sh -c "$(sed -n 's/^to resume: //p' running.err) --threads 1 >out 2>err"
     same_run "$signal" signal$signal
 }
 stop_by TERM 143
@@ -49,7 +49,7 @@ else
     echo "SKIPPED SIGINT: env --default-signal is missing"
 fi
 
-# The system repeats SIGXCPU each second of processor time: that is no second request.
+# The system repeats SIGXCPU each second of processor time, which does not count as a second request.
 check "SIGXCPU again and again: a step" start_until 'step 2/' $slow --output-dir repeated
 while kill -XCPU $process 2>/dev/null; do sleep 0.01; done
 wait_for_end
@@ -58,8 +58,8 @@ check "SIGXCPU again and again: saved" test "$(ls -d repeated/checkpoint-* | wc 
 exits 0 "SIGXCPU again and again: resume" train --resume auto --output-dir repeated --threads 1
 same_run "SIGXCPU again and again" repeated
 
-# A second signal ends the process at once. Both come while it is halted, in either order, in a run that neither saves nor
-# ends by itself, however late they come.
+# A second signal ends the process at once. Both arrive while it is halted, in either order, in a run that neither saves
+# nor ends by itself, however late they arrive.
 check "a second signal: a step" start_until 'step 2/' $large --steps 100000000 --log-every 1 --output-dir twice
 kill -STOP $process
 kill -TERM $process
@@ -88,8 +88,8 @@ check "before step 1: the evaluation" start_until 'configuration: ' $hours --eva
 kill -TERM $process
 wait_for_end
 check "before step 1, evaluating: exit code" test $? -eq 143
-check "before step 1, evaluating: says so" grep -q '^error: stopped by SIGTERM before the first step$' running.err
-check "before step 1, evaluating: nothing is left but packed data" test -z "$(find never -type f ! -name '*.tokens')"
+check "before step 1, evaluating: reported" grep -q '^error: stopped by SIGTERM before the first step$' running.err
+check "before step 1, evaluating: only packed data are left" test -z "$(find never -type f ! -name '*.tokens')"
 
 check "before step 1: a long step" start_until 'configuration: ' $large --grad-accum 100000 --output-dir long_step
 kill -HUP $process
@@ -114,7 +114,7 @@ wait_for_end
 check "SIGUSR1 while preparing: the run finished" test $? -eq 0
 same_run "SIGUSR1 while preparing" early
 
-# ---- signals that are ignored at the start, as by nohup ----
+# ---- signals ignored at the start, as by nohup ----
 
 cat >ignoring <<END
 #!/bin/sh
@@ -138,24 +138,24 @@ same_run "nohup" nohup
     "$eitp" $slow --output-dir closed 2>&1 </dev/null
     echo $? >code
 } | true
-check "output that nobody reads: the run finished" test "$(cat code)" -eq 0
+check "output that is not read: the run finished" test "$(cat code)" -eq 0
 same_run "output that nobody reads" closed
 {
     "$eitp" $slow --output-dir closed_result 2>err </dev/null
     echo $? >code
 } | true
-check "a result that nobody reads: the run finished" test "$(cat code)" -eq 0
-check "a result that nobody reads: no error" test "$(grep -c '^error' err)" -eq 0
+check "a result that is not read: the run finished" test "$(cat code)" -eq 0
+check "a result that is not read: no error" test "$(grep -c '^error' err)" -eq 0
 {
     "$eitp" generate --model straight/checkpoint-6 --prompt 'Line' --tokens 100000000 2>err </dev/null
     echo $? >code
 } | head -c 5 >first
 check "generate | head ends" test "$(wc -c <first)" -eq 5 -a "$(cat code)" -ne 0
-check "generate | head ends without a word" test "$(grep -c '^error' err)" -eq 0
+check "generate | head ends silently" test "$(grep -c '^error' err)" -eq 0
 
-# ---- commands that have nothing to lose ----
+# ---- commands with nothing to lose ----
 
-check "eval: begun" start_until 'device ' eval -v --model straight/checkpoint-6 --data long.txt --threads 1 --batch-size 1
+check "eval: started" start_until 'device ' eval -v --model straight/checkpoint-6 --data long.txt --threads 1 --batch-size 1
 kill -TERM $process
 wait_for_end
 check "eval ends on the first signal" test $? -eq 143 -a ! -s running.out
@@ -176,7 +176,7 @@ wait_for_end 2>/dev/null
 exits 4 "not finite" $train --steps 40 --lr 1000 --max-grad-norm 0 --weight-decay 1000 --eval-steps 0 \
     --max-nonfinite 3 \
     --output-dir infinite --json
-check "not finite: no checkpoint that a resume takes" grep -q '"checkpoint": null' out
+check "not finite: no checkpoint to resume from" grep -q '"checkpoint": null' out
 check "not finite: the model is kept" test "$(ls -d infinite/checkpoint-*)" = infinite/checkpoint-6.diverged
 check "not finite: logged" grep -q '^error: 3 steps in a row' err
 check "not finite: in the result" grep -q '"stopped": "nonfinite"' out
@@ -185,8 +185,8 @@ check "not finite: in the result" grep -q '"stopped": "nonfinite"' out
 
 short="$large --memory-budget 4G --optimizer adamw --recompute none"
 
-# The kB of addresses that a run takes. A limit slightly above that is a machine short of memory on which the run still
-# fits.
+# Prints the kB of addresses used by a run. A limit slightly above that simulates a machine short of memory on which the
+# run still fits.
 addresses_of() {
     check "a step to measure" start_until 'step 1/' $short --steps 100000000 --output-dir measured "$@"
     addresses=$(sed -n 's/^VmPeak:[^0-9]*\([0-9]*\) kB$/\1/p' /proc/$process/status)
@@ -208,7 +208,7 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     short_of_memory 12000 --steps 3 --auto-shrink --output-dir shrunk
     check "a run that shrinks continues" test $? -eq 0 -a -d shrunk/checkpoint-3
     check "shrinking: the reason" grep -q '^warning: memory is short: [0-9.]* MB left (RLIMIT_AS), at least ' err
-    check "shrinking: less is left than is needed" awk '/memory is short: .* at least / {
+    check "shrinking: less memory is available than needed" awk '/memory is short: .* at least / {
         found++
         split("B 1 kB 1e3 MB 1e6 GB 1e9", words, " ")
         for (i = 1; i < 8; i += 2) unit[words[i]] = words[i + 1] + 0
@@ -234,7 +234,7 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     addresses_of --batch-size 1 --grad-accum 1 --micro-batches-per-pass 1
     short_of_memory 6000 --batch-size 1 --grad-accum 1 --micro-batches-per-pass 1 --steps 100000000 --auto-shrink \
         --output-dir stopped --json
-    check "memory that stays short ends a run with code 3" test $? -eq 3
+    check "a lasting shortage of memory ends a run with code 3" test $? -eq 3
     check "stopped: nothing smaller" grep -q '^warning: no configuration uses less memory' err
     check "stopped: logged" grep -q '^error: memory stays short: .* resume with --resume auto' err
     check "stopped: in the result" grep -q '"stopped": "pressure"' out

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The command: check-system says what the machine has and what fits, and prints a command that runs; profiles.
+# The command: check-system reports the machine and what fits, and prints a command that runs; profiles.
 . tests/command/command.sh
 
-# The value of a member of the JSON object in the file out: a string or a number.
+# Prints the value of a member of the JSON object in the file out: a string or a number.
 member() {
     tr ',{}' '\n\n\n' <out | sed -n "s/^ *\"$1\": \"\{0,1\}\([^\"]*\)\"\{0,1\} *\$/\1/p" | head -n 1
 }
@@ -15,7 +15,7 @@ suggested() {
     sed -n 's/.*"command": "\(.*\)", "note": .*/\1/p' out | sed 's/\\\(.\)/\1/g'
 }
 
-# Runs the command of the report in the file out, in this directory.
+# Runs the command printed in the report in the file out, in this directory.
 runs() {
     suggested >suggested.sh
     check "$1: a command" test -s suggested.sh
@@ -29,7 +29,7 @@ for line in processor caches kernels device memory budget swap GPU disk temperat
     check "a line for $line" grep -q "^$line  *[^ ]" out
 done
 check "nothing on standard error" test ! -s err
-check "no rule for GPUs" grep -q 'never run on a GPU, .* rules for the memory of a GPU do not apply' out
+check "no rule for GPUs" grep -q 'never run on a GPU, .*; GPU memory does not count' out
 exits 0 "check-system --json" check-system --json
 if command -v python3 >/dev/null; then
     check "--json is one object" python3 -c '
@@ -56,10 +56,10 @@ for pair in 7.999G:low-memory 8G:safe 12G:safe 16G:safe 16.001G:full 64G:full; d
     exits 0 "--memory-budget ${pair%%:*}" check-system --init tiny.json --memory-budget "${pair%%:*}" --json
     is tier "${pair##*:}"
 done
-# The plan decides on the profile, by the memory that the model needs.
+# The plan selects the profile, by the memory that the model needs.
 is profile full
 
-# auto is the largest that fits without approximation. What the optimizers need at least for a profile, in MB:
+# auto is the largest that fits without approximation. Minimum memory of the optimizers for a profile, in MB:
 needs() {
     "$eitp" plan --init large.json --threads 1 --precision "$precision" --profile "$1" --optimizer "$2" --memory-budget 5M 2>&1 |
         sed -n 's/.*that is enough is \([0-9]*\)M.*/\1/p'
@@ -83,13 +83,13 @@ done
 chooses low-memory 20
 
 exits 1 "nothing fits" check-system --init large.json --memory-budget 5M --json
-check "nothing fits: why" grep -q '"why": "the run does not fit in 5.0 MB; the smallest --memory-budget' out
+check "nothing fits: the reason" grep -q '"why": "the run does not fit in 5.0 MB; the smallest --memory-budget' out
 check "nothing fits: no command" grep -q '"command": null' out
-# That none of the usual models fits takes a minute.
+# Finding that none of the usual models fits takes a minute.
 few="--init large.json"
 [ -z "$EITP_TEST_ALL" ] || few=
 exits 1 "nothing fits, in words" check-system $few --memory-budget 5M
-check "nothing fits, in words: what to do" grep -q '^advice  *the run does not fit in 5.0 MB' out
+check "nothing fits, in words: names a remedy" grep -q '^advice  *the run does not fit in 5.0 MB' out
 
 if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     (ulimit -v 3000000 && "$eitp" check-system --init tiny.json --json >out 2>err)
@@ -110,12 +110,12 @@ fi
 
 # ---- threads ----
 
-# device_is TEXT: how the report describes the device.
+# device_is TEXT: checks how the report describes the device.
 device_is() {
     check "device: $1; not $(sed -n 's/^device  *//p' out)" grep -q "^device  *cpu, $1" out
 }
 
-# quota VERSION FILE NUMBER...: a machine whose control group has this quota, in files of their own.
+# quota VERSION FILE NUMBER...: a machine whose control group has this quota, in separate files.
 quota() {
     rm -rf machine
     mkdir -p machine/proc/self machine/sys/fs/cgroup/cpu/job machine/sys/fs/cgroup/job
@@ -148,7 +148,7 @@ if [ "${all:-1}" -gt 1 ]; then
         quota $version 150000
         EITP_SYSTEM_ROOT=machine exits 0 "$version: one and a half" check-system --init tiny.json
         device_is '2 threads'
-        EITP_SYSTEM_ROOT=machine exits 0 "$version: threads that are given" check-system --init tiny.json --threads 3
+        EITP_SYSTEM_ROOT=machine exits 0 "$version: explicit threads" check-system --init tiny.json --threads 3
         device_is '3 threads, kernels '
     done
     quota v2 100000
@@ -157,7 +157,7 @@ if [ "${all:-1}" -gt 1 ]; then
     quota v2 max
     EITP_SYSTEM_ROOT=machine exits 0 "no quota" check-system --init tiny.json
     device_is "$all threads"
-    # A runtime that binds the thread that reads its mask leaves the others theirs.
+    # A runtime that binds the thread reading the mask does not reduce the processors of other threads.
     for setting in OMP_PROC_BIND=true OMP_PROC_BIND=close OMP_PROC_BIND=spread OMP_PLACES=threads; do
         (export "${setting?}" && "$eitp" check-system --init tiny.json) >out 2>err
         device_is "$all threads"
@@ -182,29 +182,29 @@ fi
 mkdir empty texts
 cp tiny.json empty
 cd empty || exit 1
-exits 0 "no text" check-system --init tiny.json --memory-budget 900M --json --threads 1
-check "no text: it says so" grep -q '"note": "it trains on the help of eitp for one epoch; name your own text with --data"' out
+exits 0 "no text file" check-system --init tiny.json --memory-budget 900M --json --threads 1
+check "no text file: reported" grep -q '"note": "trains on eitp.s help text for one epoch; use --data for your own text"' out
 runs "no text"
-check "no text: it trained" test -e eitp_results/latest_model
+check "no text file: it trained" test -e eitp_results/latest_model
 exits 0 "again" check-system --init tiny.json --json --threads 1
 check "again: another directory" grep -q -e '--data eitp_help.txt .*--output-dir eitp_results-2' out
 cd ../texts || exit 1
 cp ../small.txt "my own.txt"
 head -c 500 ../small.txt >another.txt
 cp ../tiny.json .
-exits 0 "a text" check-system --init tiny.json --json --threads 1
-check "a text: a checkpoint about every 10 minutes; $(member command)" awk 'BEGIN { interval = ARGV[1] * ARGV[2]
+exits 0 "a text file" check-system --init tiny.json --json --threads 1
+check "a text file: a checkpoint about every 10 minutes; $(member command)" awk 'BEGIN { interval = ARGV[1] * ARGV[2]
     exit !(interval > 379 && interval < 950 && ARGV[1] ~ /^[125]0*$/) }' "$(suggested | sed -n 's/.* --save-steps \([0-9]*\) .*/\1/p')" \
     "$(member nominal_seconds)"
 is save_steps "$(suggested | sed -n 's/.* --save-steps \([0-9]*\) .*/\1/p')"
-check "a text: it is not taken by chance" sh -c '! grep -q "my own.txt" out'
+check "a text file: it is not chosen by chance" sh -c '! grep -q "my own.txt" out'
 runs "a text"
-exits 0 "a text that is named" check-system --init tiny.json --data "my own.txt" --json --threads 1
-check "a text that is named" grep -q -e "--data 'my own.txt' " out
-exits 0 "a short text" check-system --init tiny.json --data another.txt --output-dir "it's" --json --threads 1
-check "a short text: shorter sequences" grep -q -e '--block-size 32 ' out
+exits 0 "a named text file" check-system --init tiny.json --data "my own.txt" --json --threads 1
+check "a named text file" grep -q -e "--data 'my own.txt' " out
+exits 0 "a short text file" check-system --init tiny.json --data another.txt --output-dir "it's" --json --threads 1
+check "a short text file: shorter sequences" grep -q -e '--block-size 32 ' out
 runs "a short text"
-check "a short text: its output directory" test -e "it's/latest_model"
+check "a short text file: its output directory" test -e "it's/latest_model"
 cd .. || exit 1
 exits 0 "an encoder" check-system --init minilm --json
 check "an encoder is planned" grep -q '"command": "[^"]* plan --init minilm --profile ' out
@@ -215,7 +215,7 @@ check "a directory" grep -q -e ' train --model model --data small.txt --profile 
 check "a directory: no other models" test "$(grep -c '"nominal_seconds"' out)" -eq 1
 runs "a directory"
 
-# ---- what is refused ----
+# ---- refusals ----
 
 refuses 1 "unknown option 'jsn'; did you mean 'json'" check-system --jsn
 refuses 1 "unexpected argument 'gpt2'; values follow options, as in --model gpt2" check-system gpt2
@@ -223,7 +223,7 @@ refuses 1 "no model shape named 'gpt5'" check-system --init gpt5
 refuses 1 "--model and --init cannot be used together" check-system --model gpt2 --init gpt2
 refuses 1 "memory-budget: .lots. is not a number of bytes" check-system --memory-budget lots
 refuses 1 "'eitp check-system' has no option --lr" check-system --lr 1
-[ -e /proc/driver/nvidia ] || refuses 1 "there is no NVIDIA driver: .*libcuda.so.1.*; use device 'cpu'" check-system --device cuda
+[ -e /proc/driver/nvidia ] || refuses 1 "no NVIDIA driver: .*libcuda.so.1.*; use device 'cpu'" check-system --device cuda
 CUDA_VISIBLE_DEVICES=
 export CUDA_VISIBLE_DEVICES
 refuses 1 "NVIDIA driver.*; use device 'cpu'" check-system --device cuda
@@ -283,7 +283,7 @@ shows 'batch-size 4  (profile quick)' quick --init gpt2
 shows 'block-size 1000  (profile quick)' quick --init gpt2
 shows 'grad-accum 2  (profile max)' max --init gpt2
 shows 'precision "auto"  (default)' max --init gpt2
-says "^profile max: mixed precision is the type that this processor multiplies fastest"
+says "^profile max: mixed precision uses the type that this processor multiplies fastest"
 shows 'block-size 64  (profile max)' maximum --init tiny.json
 says "^profile max: block-size 64 instead of 1000, the positions of the model"
 shows 'block-size 48  (command line)' max --init tiny.json --block-size 48

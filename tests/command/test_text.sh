@@ -22,10 +22,10 @@ exits 0 "encode with vocab.txt" tokenizer encode --tokenizer bert --text 'The DO
 check "ids of words" test "$(cat out)" = "5 6 7 8 9 1"
 exits 0 "encode a pair" tokenizer encode --tokenizer bert --special-tokens --text 'the dog' --pair dogs --json
 check "a pair has segments" grep -q '"ids": \[2, 5, 6, 3, 6, 7, 3\], "segments": \[0, 0, 0, 0, 1, 1, 1\], "count": 7' out
-exits 0 "cut a pair" tokenizer encode --tokenizer bert --special-tokens --text 'the dog' --pair dogs --block-size 6 --truncation \
+exits 0 "truncate a pair" tokenizer encode --tokenizer bert --special-tokens --text 'the dog' --pair dogs --block-size 6 --truncation \
     only-first
-check "what was cut is told" grep -q '1 tokens were cut' err
-check "the first is cut" test "$(cat out)" = "2 5 3 6 7 3"
+check "truncation is reported" grep -q '1 tokens were cut' err
+check "the first is truncated" test "$(cat out)" = "2 5 3 6 7 3"
 exits 1 "too long" tokenizer encode --tokenizer bert --special-tokens --text 'the dog' --block-size 3 --truncation none
 exits 1 "a pair without special tokens" tokenizer encode --tokenizer bert --text 'the dog' --pair dogs
 exits 0 "decode words" tokenizer decode --tokenizer bert 5 6 7 8 9
@@ -38,7 +38,7 @@ exits 0 "generate words" generate --model words --prompt 'the dog' --tokens 3 --
 check "generated words" test "$(grep -c '##' out)" -eq 0
 pack_text
 check "pack: the result" grep -q '"bytes_per_token": [2-9].*"unigram_entropy": [1-9]' out
-# A tokenizer whose end-of-text has another name: it separates documents, and checkpoints have its id.
+# A tokenizer with another name for its end-of-text token: it separates documents, and checkpoints have its id.
 mkdir renamed
 sed 's/<|endoftext|>/<end>/' tok/tokenizer.json >renamed/tokenizer.json
 printf '{"eos_token": {"content": "<end>", "lstrip": false}, "bos_token": null, "unk_token": null}' >renamed/tokenizer_config.json
@@ -70,18 +70,18 @@ printf 'x' | dd of="$(ls tuned2/data/*)" bs=1 seek=3000 conv=notrunc 2>/dev/null
 exits 0 "damaged packed data" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
 check "damaged packed data is packed again" same "$(ls tuned2/data/*)" "$(ls tuned/data/*)"
 
-# What is quoted of a damaged file is printed as text, in one line.
+# Quotes from a damaged file are printed as text, in one line.
 mkdir damaged
 cp tok/vocab.json tok/tokenizer_config.json damaged
 printf '#version: 0.2\n\304\033[2J\n' >damaged/merges.txt
 refuses 1 'line 2: "??\[2J" must be two tokens separated by a space' tokenizer inspect --tokenizer damaged
 
-# What is packed for other texts, or not finished, goes when a run with these texts begins; other files stay.
+# Packed files that are for other text, or incomplete, are removed when a run with this text starts. Other files stay.
 kept=$(basename "$(ls tuned2/data/*)")
 touch tuned2/data/0123456789abcdef.tokens tuned2/data/0123456789abcdef.tokens.partial tuned2/data/mine.tokens \
     tuned2/offload.tmp tuned2/run.json.partial
-exits 0 "resume beside packed data of other texts" train --resume auto --output-dir tuned2 --steps 3 --threads 1
-check "packed data that is not used is removed" test "$(ls tuned2/data | sort | tr '\n' ' ')" = \
+exits 0 "resume next to packed data of other text" train --resume auto --output-dir tuned2 --steps 3 --threads 1
+check "unused packed data are removed" test "$(ls tuned2/data | sort | tr '\n' ' ')" = \
     "$(printf '%s\nmine.tokens\n' "$kept" | sort | tr '\n' ' ')"
 check "unfinished files are removed" test ! -e tuned2/offload.tmp -a ! -e tuned2/run.json.partial
 touch tuned2/data/0123456789abcdef.tokens
@@ -90,11 +90,11 @@ check "a run that is refused removes nothing" test -e tuned2/data/0123456789abcd
 
 # The configuration of a model is read more than once.
 sed 's/^{/{"tie_word_embeddings": false, /' tiny.json >untied.json
-exits 0 "a head of its own" train --data text.txt --init untied.json --block-size 16 --steps 1 --threads 1 \
+exits 0 "a separate head" train --data text.txt --init untied.json --block-size 16 --steps 1 --threads 1 \
     --precision "$precision" --eval-steps 0 --output-dir untied -q
 sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' untied/checkpoint-1/config.json >config.json
 mv config.json untied/checkpoint-1/config.json
-exits 0 "a head of its own, said to be tied" train --data text.txt --model untied/checkpoint-1 --block-size 16 --steps 1 --threads 1 \
+exits 0 "a separate head, declared as tied" train --data text.txt --model untied/checkpoint-1 --block-size 16 --steps 1 --threads 1 \
     --precision "$precision" --eval-steps 0 --output-dir warned
 check "a warning is not repeated" test "$(grep -c '^warning: .* the head is not tied' err)" -eq 1
 

@@ -2,7 +2,8 @@
 # The command: train, eval and predict with a label for each word (--task tokens), from CoNLL columns and JSON lists.
 . tests/command/command.sh
 
-# A WordPiece vocabulary of letters, a shape, and sentences: x begins an entity that y continues, z is one of another type.
+# A WordPiece vocabulary of letters, a shape, and sentences: x starts an entity continued by y, and z is an entity of
+# another type.
 mkdir words
 {
     printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k l m n o p q r s t u v w x y z
@@ -33,11 +34,11 @@ sentences 1000 60 >val.conll
 options="--threads 1 --precision $precision"
 small="--init shape.json --tokenizer words --lr 2e-3 --lr-schedule constant --max-grad-norm 1 $options"
 
-# ---- Training and judging ----
+# ---- Training and evaluating ----
 
 exits 0 "train" train $small --data train.conll --val-data val.conll --epochs 12 --eval-steps 50 --keep-best entity_f1 --output-dir run --json
 check "it learns" awk -F'"val_entity_f1": ' '{ exit !($2 + 0 > 0.9) }' out
-check "the data says what the task is" grep -q '^task: tokens (inferred; override with --task)' err
+check "the task is inferred from the data" grep -q '^task: tokens (inferred; override with --task)' err
 check "the labels are logged" grep -qE '; labels: B-LOC [0-9]+, B-PER [0-9]+, I-PER [0-9]+, O [0-9]+$' err
 check "words, not samples" grep -q 'words/s' err
 check "metrics are recorded" grep -q '"val_entity_precision_error": ' run/metrics.jsonl
@@ -52,7 +53,7 @@ check "a table of entities" grep -qE '^PER +[01]\.[0-9]+ +[01]\.[0-9]+ +[01]\.[0
 check "the confusion matrix" grep -qE '^B-LOC +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$' out
 exits 0 "eval --json" eval --model run --data val.conll --json $options
 check "types in JSON" grep -q '"by_type": \[{"type": "LOC", "precision": ' out
-exits 0 "eval of what was held out" eval --model run --split validation $options
+exits 0 "eval of the validation samples" eval --model run --split validation $options
 
 # ---- The same from JSON lists ----
 
@@ -66,7 +67,7 @@ cp out lists
 exits 0 "and of columns" eval --model run --data val.conll --json $options
 check "is the same" same out lists
 exits 0 "training on lists" train $small --data val.jsonl $columns --steps 1 --output-dir lists_run
-check "is known by the data" grep -q '^task: tokens' err
+check "is inferred from the data" grep -q '^task: tokens' err
 
 sed 's/}$/, "weight": 0.5}/' val.jsonl >halves.jsonl
 awk '{ sub(/}$/, ", \"weight\": " NR % 3 "}"); print }' val.jsonl >weighted.jsonl
@@ -114,7 +115,7 @@ check "has no label" grep -qE '"labels": \["B-PER", null, "[^"]*", "O"\], "score
 exits 0 "and in columns" predict --model run --data odd.jsonl $options
 check "a mark; spaces are no columns" sh -c "sed -n 2p out | grep -q '	_\$' && sed -n 4p out | grep -q '^a_b	O\$'"
 exits 0 "long rows" predict --model run --text "a bc d ef g hi j kl m no a bc d ef g hi j kl m no a bc d ef" --json $options
-check "words that were cut have no label" grep -q ', null\], "scores"' out
+check "truncated words have no label" grep -q ', null\], "scores"' out
 check "and are counted" grep -qE '^warning: [0-9]+ words were cut' err
 exits 0 "no words" predict --model run --text "  " --json $options
 check "no labels" grep -q '^{"labels": \[\], "scores": \[\], "entities": \[\]}$' out
@@ -123,7 +124,7 @@ exits 0 "an empty line" predict --model run --data blank.txt --json $options
 check "is not a row of words" test "$(lines out)" -eq 2
 exits 0 "embeddings of it" embed --model run --text "xa yb" $options
 
-# ---- What is refused ----
+# ---- Refusals ----
 
 printf 'a N O\nb N\n\nc N O\n' >bad.conll
 printf '{"text": ["a", "b"], "label": ["O"]}\n' >bad.jsonl
@@ -139,7 +140,7 @@ check "and counted" grep -q 'skipped 1 bad rows of 2' err
 # ---- Other ways ----
 
 printf 'a X\nb Y\n\nc X\n' >other.conll
-exits 0 "labels that mark no entities" train $small --data other.conll --val-data other.conll --steps 2 --output-dir plain --json
+exits 0 "labels that do not mark entities" train $small --data other.conll --val-data other.conll --steps 2 --output-dir plain --json
 check "accuracy" grep -q '"val_accuracy": ' out
 check "no entities" sh -c '! grep -q entity out'
 exits 0 "predict them" predict --model plain --data other.conll --json $options
@@ -152,10 +153,10 @@ exits 0 "merge" merge --model run --adapter adapted --output-dir merged
 check "keeps the labels" grep -q '"2": "I-PER"' merged/config.json
 exits 0 "eval of adapters" eval --model run --adapter adapted --data val.conll $options
 printf 'text,label\na b,x\nc d,y\ne f,x\ng h,y\n' >texts.csv
-exits 0 "adapters on a classifier of words, for texts" train --model run --task classify --data texts.csv --lora-rank 2 --steps 2 --val-fraction 0 --output-dir texts_adapted $options
+exits 0 "adapters on a token classifier, for text classification" train --model run --task classify --data texts.csv --lora-rank 2 --steps 2 --val-fraction 0 --output-dir texts_adapted $options
 exits 0 "resume them" train --resume auto --output-dir texts_adapted --steps 3 $options
-exits 0 "a classifier of texts from it" train --model run --task classify --data texts.csv --steps 1 --val-fraction 0 --output-dir texts $options
-check "with a head of its own" grep -q 'the head is not used' err
+exits 0 "a text classifier from it" train --model run --task classify --data texts.csv --steps 1 --val-fraction 0 --output-dir texts $options
+check "with a new head" grep -q 'the head is not used' err
 check "and its tensors named: $(grep ignored err)" grep -q "^ignored [0-9]* tensors in '[^']*' not used by the model: '[^']*', '[^']*'" err
 exits 0 "and back" train --model texts --task tokens --data train.conll --steps 1 --output-dir back $options
 check "with another" grep -q 'the head is not used' err
@@ -164,7 +165,7 @@ check "GPT2ForTokenClassification" grep -q GPT2ForTokenClassification gpt2/lates
 exits 0 "balanced weights and smoothing" train $small --data train.conll --class-weights balanced --label-smoothing 0.1 --steps 1 --output-dir weighted
 exits 0 "plan" plan --init shape.json --task tokens --block-size 16 --json $options
 exits 0 "long sentences" train $small --data train.conll --block-size 8 --steps 1 --output-dir cut
-check "cut words are counted" grep -qE '[0-9]+ words are among what they lost' err
+check "truncated words are counted" grep -qE 'the cut removed [0-9]+ words' err
 
 # ---- A resume has the same bits ----
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The command: each call of the system's files of merge, tokenizer train, pack, embed and set fails once, and kills the
-# process once. Nothing half-made is loaded afterwards, and the same command succeeds with the same bytes.
-#   EITP_TEST_STRIDE   every how many calls; 1: at all of them
+# The command: each file system call of merge, tokenizer train, pack, embed and set fails once, and kills the process
+# once. No incomplete file is loaded afterwards, and the same command succeeds with the same bytes.
+#   EITP_TEST_STRIDE   tries every n-th call; 1: all of them
 root=$PWD
 . tests/command/command.sh
 stride=${EITP_TEST_STRIDE:-89}
@@ -14,17 +14,17 @@ skip() {
 if ! "${CC:-cc}" -shared -fPIC -o calls.so "$root/tests/command/failing_calls.c" -ldl 2>compiler; then
     skip "${CC:-cc} cannot build a shared object from tests/command/failing_calls.c"
 fi
-# Otherwise the command executes itself, to set it.
+# Otherwise the command would execute itself again to set it.
 GOMP_SPINCOUNT=1000
 export GOMP_SPINCOUNT
 
-# disturbed CALL CODE: the command in $arguments, with standard output in "result" and a call that fails; 0: none.
+# disturbed CALL CODE: runs the command in $arguments, with standard output in "result" and a failing call; 0: none.
 disturbed() {
     : >result
     CALLS_COUNT=$work/count CALLS_AT=$1 CALLS_CODE=$2 LD_PRELOAD=$work/calls.so "$eitp" $arguments >result 2>err </dev/null
 }
 
-# One disturbance of a case: the call and its errno value, 0 to kill.
+# Disturbs a case once: the call and its errno value, or 0 to kill.
 disturb() {
     begin
     disturbed "$1" "$2" 2>/dev/null
@@ -36,7 +36,7 @@ disturb() {
         disturbance="$case with error $2 at call $1"
         faults=$((faults + 1))
         if [ $ended -eq 0 ]; then
-            is_whole || fail "$disturbance: exit code 0, and not all is written"
+            is_whole || fail "$disturbance: exit code 0, but the output is incomplete"
         elif [ $ended -gt 128 ] || ! grep -q '^error: ' err; then
             fail "$disturbance: exit code $ended"
             sed 's/^/    /' err

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: training, and what leaves its results bit-identical.
+# The command: training, and changes that leave its results bit-identical.
 . tests/command/command.sh
 
 train_straight
@@ -22,10 +22,10 @@ done
 check "the log names the bytes" grep -q 'the tokens are bytes' err
 check "the log names the device" grep -q '^device: cpu, .* kernels ' err
 [ -e /proc/driver/nvidia ] ||
-    check "and why" grep -q '^device: cpu, .*; chosen by --device auto, because there is no NVIDIA GPU$' err
+    check "and why" grep -q '^device: cpu, .*; chosen by --device auto because there is no NVIDIA GPU$' err
 check "the log has the memory" grep -q '^memory: parameters' err
 
-check "the result names the step of the validation" grep -q ' after step 12, [0-9]* tokens at ' out
+check "the result names the step of the evaluation" grep -q ' after step 12, [0-9]* tokens at ' out
 
 exits 0 "prune" $train --steps 12 --save-steps 3 --lr 3e-3 --eval-steps 0 --output-dir pruned -q
 check "-q: nothing" test ! -s out -a ! -s err
@@ -42,7 +42,7 @@ EITP_SYSTEM_ROOT=$PWD/system
 export EITP_SYSTEM_ROOT
 exits 0 "a GPU that is not used" $train --steps 1 --output-dir beside_gpu
 check "a GPU that is not used: why" \
-    grep -q '^device: cpu, .*; chosen by --device auto, because eitp.s CUDA backend was never run on a GPU: --device cuda uses' err
+    grep -q '^device: cpu, .*; chosen by --device auto because eitp.s CUDA backend was never run on a GPU; --device cuda uses' err
 exits 0 "--device cpu" $train --steps 1 --device cpu --output-dir named_device
 check "--device cpu: no reason" sh -c "grep '^device: cpu, ' err | grep -vq auto"
 unset EITP_SYSTEM_ROOT
@@ -56,7 +56,7 @@ unset PYTORCH_CUDA_ALLOC_CONF
 exits 0 "epochs" $train --epochs 0.01 --batch-size 3 --grad-accum 2 --output-dir epochs --save-steps 0 \
     --val-fraction 0 --json
 check "an epoch ends in the middle of a step" grep -q '"step": 4, "steps": 4.*"tokens": 352,.*"stopped": null' out
-check "without validation there is none" sh -c '! grep -q val_loss epochs/metrics.jsonl'
+check "without validation data there is none" sh -c '! grep -q val_loss epochs/metrics.jsonl'
 check "--save-steps 0: only at the end" test "$(ls -d epochs/checkpoint-*)" = epochs/checkpoint-4
 
 for threads in 2 3; do
@@ -81,20 +81,20 @@ exits 0 "no dropout" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir dro
 check "dropout changes the weights" differ straight/checkpoint-12/model.safetensors dropout/checkpoint-12/model.safetensors
 check "dropout is in config.json" grep -q '"attn_pdrop": 0,' dropout/checkpoint-12/config.json
 
-# ---- saves beside the steps ----
+# ---- saves in the background ----
 
 member() { # name: its number in the file out
     sed "s/.*\"$1\": \([0-9]*\).*/\1/" out
 }
-exits 0 "saves beside the steps" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir beside --json
-check "saves beside the steps: all but the last" test "$(grep -c '^saved beside/checkpoint-[48] in .* s; training paused for .* s$' err)" -eq 2
-check "saves beside the steps: the memory is planned" grep -q '^memory: .*, copy of a checkpoint .*; total' err
-check "saves beside the steps: bit-identical" same_checkpoints straight/checkpoint-12 beside/checkpoint-12
-check "saves beside the steps: bit-identical in between" same_checkpoints straight/checkpoint-8 beside/checkpoint-8
-exits 0 "saves that wait" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir waits --async-save no --json
-check "saves that wait: none beside the steps" sh -c '! grep -q "training paused\|copy of" err'
-check "saves that wait: bit-identical" same_checkpoints straight/checkpoint-8 waits/checkpoint-8
-# The process itself, which plans count, varies by some 100 kB: the copy must be much larger.
+exits 0 "background saves" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir beside --json
+check "background saves: all but the last" test "$(grep -c '^saved beside/checkpoint-[48] in .* s; training paused for .* s$' err)" -eq 2
+check "background saves: the memory is planned" grep -q '^memory: .*, copy of a checkpoint .*; total' err
+check "background saves: bit-identical" same_checkpoints straight/checkpoint-12 beside/checkpoint-12
+check "background saves: bit-identical in between" same_checkpoints straight/checkpoint-8 beside/checkpoint-8
+exits 0 "synchronous saves" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir waits --async-save no --json
+check "synchronous saves: none in the background" sh -c '! grep -q "training paused\|copy of" err'
+check "synchronous saves: bit-identical" same_checkpoints straight/checkpoint-8 waits/checkpoint-8
+# The memory of the process itself, which plans include, varies by some 100 kB, so the copy must be much larger.
 sed 's/"n_embd": 16/"n_embd": 128/' tiny.json >wide.json
 wide="train --data text.txt --init wide.json --block-size 16 --batch-size 2 --threads 1 --precision fp32 --eval-steps 0
     --steps 2 --save-steps 1"
@@ -102,7 +102,7 @@ exits 0 "a large copy" $wide --output-dir copied --json
 with=$(member planned_bytes)
 exits 0 "no copy" $wide --output-dir uncopied --async-save no --json
 without=$(member planned_bytes)
-check "saves that wait: less memory is planned" test $((with - without)) -gt 4000000
+check "synchronous saves: less memory is planned" test $((with - without)) -gt 4000000
 exits 0 "no room for a copy" $wide --output-dir tight --memory-budget "$(((with + without) / 2))"
 check "no room for a copy: saves wait" sh -c '! grep -q "training paused\|copy of" err'
 
@@ -116,7 +116,7 @@ show_lines() { # the lines of the file screen, one after the other, in the file 
 }
 if script -qec true /dev/null >/dev/null 2>&1; then
     on_terminal
-    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: the run does not fit in 4.0 MB" screen
+    check "a terminal shows progress" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: the run does not fit in 4.0 MB" screen
     on_terminal -q
     check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: the run does not fit in 4.0 MB" screen'
     rm -rf gone
@@ -137,7 +137,7 @@ if script -qec true /dev/null >/dev/null 2>&1; then
     check "the line of a step has the memory and the budget" grep -q '^step 2/3  loss .* [0-9.]* MB of 1\.0 GB  ' lines
     check "an event is above the line, which is shown again" sh -c \
         "grep -A 1 '^validation after step 2' lines | tail -n 1 | grep -q '^step 2/3  '"
-    check "at the end the line is gone" sh -c "sed '1,/^finished: /d' lines | grep -c '^step' | grep -q '^0$'"
+    check "the line is cleared at the end" sh -c "sed '1,/^finished: /d' lines | grep -c '^step' | grep -q '^0$'"
     rm -rf shown
     for plain in TERM=dumb NO_COLOR=1; do
         script -qec "env $plain '$eitp' $train --steps 3 --output-dir shown" /dev/null >screen 2>&1 </dev/null
@@ -158,17 +158,17 @@ if script -qec true /dev/null >/dev/null 2>&1; then
         kill "$(cat pid)"
         wait $shown
         show_lines
-        check "what takes long is alive: $words" grep -q "^step 0/9  $words  " lines
+        check "a slow stage shows progress: $words" grep -q "^step 0/9  $words  " lines
         rm -rf shown
     }
-    takes_long "step 1 under way for 0m0[2-9]s" --grad-accum 100000
-    # All windows are asked for, before step 1 too.
+    takes_long "step 1 in progress for 0m0[2-9]s" --grad-accum 100000
+    # All windows are requested, even before step 1.
     takes_long "evaluating [0-9]*/[0-9]*, [0-9dhms]* left" --val-data long.txt --eval-windows 10000000 --eval-steps 3
 else
     echo "SKIPPED the lines on a terminal: script (util-linux) is missing"
 fi
 
-# ---- what a run says at its end ----
+# ---- messages at the end of a run ----
 
 says() { # name, labels: those of the lines on standard error after the first lines of the run
     check "$1" test "$(sed -n -e '1,/^configuration: /d' -e 's/^\(model\|time\|records\|next\|to continue\): .*/\1/p' err | tr '\n' ' ')" = "$2"
@@ -213,19 +213,19 @@ exits 0 "patience" $train --steps 12 --lr 0 --eval-steps 2 --save-steps 3 --save
     --output-dir patient --json
 check "patience: stopped" grep -q '"step": 6, "steps": 12, .*"best_step": 2, .*"stopped": "patience"' out
 check "patience: logged" grep -q '^early stop: no improvement of the validation loss in 2 evaluations (best .* at step 2)$' err
-check "the best checkpoint is kept beside the newest" test "$(ls -d patient/checkpoint-* | tr '\n' ' ')" = \
+check "the best checkpoint is kept as well as the newest" test "$(ls -d patient/checkpoint-* | tr '\n' ' ')" = \
     "patient/checkpoint-2 patient/checkpoint-6 "
 check "best.json" grep -q '"best": {"step": 2, ' patient/best.json
 exits 0 "stopped early: resume" train --resume auto --output-dir patient --threads 1
 check "stopped early: it stays stopped" grep -q '^stopped early: step 6 of 12, ' out
 exits 0 "more patience" train --resume auto --output-dir patient --threads 1 --patience 3
 check "more patience: it continues" grep -q '^stopped early: step 8 of 12, ' out
-# Patience alone keeps the best checkpoint too.
+# Patience alone also keeps the best checkpoint.
 exits 0 "patience alone" $train --steps 12 --lr 0 --eval-steps 2 --save-steps 3 --save-total-limit 1 --patience 2 --output-dir alone
-check "patience alone: said" grep -q '^patience keeps the checkpoint of the best validation loss$' err
+check "patience alone: reported" grep -q '^patience keeps the checkpoint of the best validation loss$' err
 check "patience alone: kept" test -d alone/checkpoint-2 -a -d alone/best_model
 check "patience alone: where it is" grep -q '^model: alone/checkpoint-6; the best: alone/checkpoint-2 (loss ' err
-# The same by the key of the records, and as transformers spells it.
+# The same with the key of the records, and as spelled by transformers.
 exits 0 "--keep-best val_loss" $train --steps 2 --eval-steps 1 --keep-best val_loss --output-dir keyed
 check "val_loss: best.json" grep -q '"metric": "loss"' keyed/best.json
 check "val_loss: run.json" grep -q '"keep-best": "loss"' keyed/run.json

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: a model with a latent variable (--task vae): train, resume, eval, generate, embed; what is refused.
+# The command: a model with a latent variable (--task vae): train, resume, eval, generate, embed; refusals.
 . tests/command/command.sh
 
 awk 'BEGIN {
@@ -25,7 +25,7 @@ for key in loss_reconstruction loss_kl val_reconstruction val_reconstruction_err
     check "$key" grep -q "\"$key\": " run/metrics.jsonl
 done
 check "units in detail" grep -q '"units": {"kl": \[' run/evaluations.jsonl
-check "what the directory is" grep -q '"model_type": "vae"' run/checkpoint-12/config.json
+check "the kind of directory" grep -q '"model_type": "vae"' run/checkpoint-12/config.json
 for part in encoder decoder; do
     for file in config.json model.safetensors tokenizer.json; do
         check "$part/$file" test -s run/checkpoint-12/$part/$file
@@ -40,12 +40,12 @@ done
 exits 0 "eval" eval --model run --data texts.txt --importance-samples 2 $options
 check "its metrics" grep -q '^active_units ' out
 check "and the bound" grep -q '^nll  *[0-9.]* (standard error' out
-exits 0 "eval of what was held out" eval --model run --split validation --json $options
+exits 0 "eval of the validation samples" eval --model run --split validation --json $options
 check "as JSON" grep -q '"mutual_information": ' out
 
 # ---- Collapse ----
 
-exits 0 "nothing is worth telling" train $small $steps --data texts.txt --steps 12 --log-full-every 2 --kl-weight 50 --latent-size 8 \
+exits 0 "nothing to report" train $small $steps --data texts.txt --steps 12 --log-full-every 2 --kl-weight 50 --latent-size 8 \
     --save-steps 0 --output-dir collapsed
 check "the alarm" grep -q 'warning: posterior_collapse: 0 of 8 latent units are active' err
 check "spot evaluations" grep -q '"spot/active_units": 0' collapsed/metrics.jsonl
@@ -63,7 +63,7 @@ check "no spot evaluations" sh -c '! grep -q spot/ unseen/metrics.jsonl'
 exits 0 "generate from the prior" generate --model run --samples 3 --tokens 8 --seed 5 --json $options
 cp out first
 exits 0 "again" generate --model run --samples 3 --tokens 8 --seed 5 --json $options
-check "the same texts" sh -c 'sed "s/\"tokens_per_s\": [^,]*,//g" first >a; sed "s/\"tokens_per_s\": [^,]*,//g" out >b; cmp -s a b'
+check "the same text" sh -c 'sed "s/\"tokens_per_s\": [^,]*,//g" first >a; sed "s/\"tokens_per_s\": [^,]*,//g" out >b; cmp -s a b'
 exits 0 "reconstruct" generate --model run --reconstruct --prompt 'the old owl waits.' --tokens 20 $options
 cp out first
 exits 0 "again" generate --model run --reconstruct --prompt 'the old owl waits.' --tokens 20 --no-echo $options
@@ -72,10 +72,10 @@ exits 0 "interpolate" generate --model run --interpolate 'the old owl waits.' 't
 check "four points" sh -c 'test "$(grep -o "\"text\": " out | wc -l)" = 4'
 exits 0 "embed" embed --model run --text 'the old owl waits.' --json $options
 check "four numbers" awk -F, '{ exit NF != 4 }' out
-refuses 1 'takes two texts' generate --model run --interpolate a
+refuses 1 'takes two inputs' generate --model run --interpolate a
 refuses 1 'cannot be used together' generate --model run --reconstruct --interpolate a b
-refuses 1 'reconstruct needs a text' generate --model run --reconstruct
-refuses 1 'needs a model with a latent variable' generate --model run/checkpoint-12/decoder --reconstruct --prompt a
+refuses 1 'reconstruct requires text' generate --model run --reconstruct
+refuses 1 'requires a model with a latent variable' generate --model run/checkpoint-12/decoder --reconstruct --prompt a
 refuses 1 'emergence does not measure together' eval --model run --split validation --emergence
 refuses 1 'pooling and --normalize do not apply' embed --model run --text a --pooling max
 exits 0 "the decoder alone is a language model" generate --model run/checkpoint-12/decoder --tokens 4 $options
@@ -94,7 +94,7 @@ exits 0 "both from directories" train --encoder bert --decoder gpt2 $steps --lat
     --steps 4 --task vae --output-dir two $options
 check "run.json names both" grep -q '"type": "gpt2".*"encoder": "bert", "latent_size": 4}' two/run.json
 check "the encoder has its own tokenizer" grep -q BertTokenizer two/checkpoint-4/encoder/tokenizer_config.json
-check "how it is joined" grep -q '"latent_input": "added"' two/checkpoint-4/config.json
+check "how the parts are joined" grep -q '"latent_input": "added"' two/checkpoint-4/config.json
 exits 0 "embed by its tokenizer" embed --model two --text 'the old owl waits.' $options
 exits 0 "resume it" train --resume two/checkpoint-4 --steps 6 --output-dir two $options
 exits 0 "start from it" train --model two --data texts.txt --steps 2 --freeze encoder --output-dir tuned $options
@@ -105,22 +105,22 @@ check "is a plain model" test ! -e plain/checkpoint-1/encoder
 
 # ---- Plans ----
 
-exits 0 "a plan, and what is planned by train" train $small $steps --data texts.txt --steps 1 --block-size 16 \
+exits 0 "a plan, and the plan of train" train $small $steps --data texts.txt --steps 1 --block-size 16 \
     --json --output-dir planned
 trained=$(sed 's/.*"planned_bytes": \([0-9]*\).*/\1/' out)
 exits 0 "a plan" plan $small --batch-size 8 --grad-accum 2 --data texts.txt --block-size 16 --json
 planned=$(sed -n 's/.*"chosen": {[^{}]*"total": \([0-9]*\).*/\1/p' out | head -n 1)
 check "agree: $planned and $trained bytes" test $((planned - trained)) -ge -1500000 -a $((planned - trained)) -le 1500000
-exits 0 "a plan of an encoder of its own" plan --task vae --init tiny --encoder minilm --threads 1 --json
+exits 0 "a plan with a separate encoder" plan --task vae --init tiny --encoder minilm --threads 1 --json
 exits 0 "a bench" bench step --model vae-tiny --task vae --block-size 16 --steps 1 --threads 1 --json
 check "its task" grep -q '"task": "vae"' out
 
-# ---- What is refused ----
+# ---- Refusals ----
 
 refuses 1 'task vae needs an encoder' train --task vae --init tiny --data texts.txt --steps 1 --output-dir gone $options
 refuses 1 'must be a bidirectional model' train --task vae --init tiny --encoder gpt2 --data texts.txt --steps 1 --output-dir gone
 refuses 1 'cannot have adapters' train --task vae --model two --lora-rank 2 --data texts.txt --steps 1 --output-dir gone
-refuses 1 'has an encoder and 4 latent units of its own' train --model two --latent-size 5 --data texts.txt --steps 1 --output-dir gone
+refuses 1 'has its own encoder and 4 latent units' train --model two --latent-size 5 --data texts.txt --steps 1 --output-dir gone
 refuses 1 'word-dropout' train $small --word-dropout 2 --data texts.txt --steps 1 --output-dir gone
 
 finish

@@ -1,4 +1,4 @@
-/* Translates messages, "place<tab>text" in each line, as the command does before it prints them. */
+/* Translates messages, given as lines "place<tab>text", as the command does before it prints them. */
 #include "wording.h"
 
 int main(void) {

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The kernels of the CUDA backend, compiled with NVIDIA's compilers (tools/cuda_kernels.sh):
+# Compiles the kernels of the CUDA backend with NVIDIA's compilers (tools/cuda_kernels.sh):
 #   compilers.sh PROGRAM ARCH nvrtc|nvcc
-# Errors, warnings, registers in memory and products without tensor cores are failures. Skipped without the compiler.
+# Errors, warnings, spilled registers and products without tensor cores are failures. Skipped without the compiler.
 output=$(sh tools/cuda_kernels.sh "$@" quiet)
 case $? in
 3)

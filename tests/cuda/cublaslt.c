@@ -1,10 +1,10 @@
 /*
- * libcublasLt.so.13 for machines without a GPU: products of matrices on the emulated device, queued in a stream like
- * any kernel. It accepts what real versions accept of f32, bf16 and f16, and nothing else: bias and aux have the type
- * of D, and epilogues need D in the order of columns. An algorithm is for the problem for which it was found.
+ * libcublasLt.so.13 for machines without a GPU: matrix products on the emulated device, queued in a stream like any
+ * kernel. It accepts only what real versions accept for f32, bf16 and f16. Bias and aux must have the type of D, and
+ * epilogues need a column-major D. An algorithm is valid only for the problem it was found for.
  *
- * Environment: EITP_EMULATED_CUBLASLT_FAIL: the n-th call fails without effect: n, n:code or name:n:code, counted anew
- * when it is another text. Destructions happen all the same.
+ * Environment: EITP_EMULATED_CUBLASLT_FAIL: the n-th call fails without effect: n, n:code or name:n:code. The count
+ * restarts when the value changes. Destructions happen all the same.
  */
 #include "tests/cuda/cublaslt_api.h"
 #include "tests/cuda/emulated_faults.h"
@@ -42,11 +42,11 @@ static struct { DRIVER_HOOKS(LT_POINTER) } hooks_;
 
 static pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
 static emulated_fault fault_;
-static char fault_text_[128]; /* what fault_ was read from */
+static char fault_text_[128]; /* value that fault_ was read from */
 static int live_, is_linked_;
 static unsigned long calls_, products_;
 
-/* Data and functions have pointers of one size wherever there is dlsym. */
+/* Data and function pointers have the same size wherever dlsym exists. */
 static void find_hook(void *library, const char *name, void *pointer, size_t size) {
     void *found = dlsym(library, name);
     if (!found) {
@@ -247,7 +247,7 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 
 /* ---- Attributes ---- */
 
-/* `known` NULL: there is no such attribute here. */
+/* `known` is NULL if the attribute is not supported here. */
 static cublasStatus_t set(void *known, size_t known_size, const void *value, size_t size) {
     if (!known)
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -411,7 +411,7 @@ static cublasStatus_t check_product(const struct lt_description *description, co
 
 /* ---- Algorithms ---- */
 
-/* A number for the problem: the algorithm of another one is refused, as real ones may do. */
+/* Returns a number for the problem. The algorithm of another problem is refused, as real versions may do. */
 static uint64_t fingerprint(const struct lt_description *description, const struct lt_layout *layouts) {
     struct lt_description shape = *description;
     const unsigned char *bytes = (const unsigned char *)&shape;
@@ -483,7 +483,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
         (size ? !value || size != needed : !written))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (size)
-        memcpy(value, &answer, needed); /* the low bytes come first */
+        memcpy(value, &answer, needed); /* little-endian: the low bytes come first */
     if (written)
         *written = needed;
     return CUBLAS_STATUS_SUCCESS;
@@ -505,7 +505,7 @@ static int may_read_c(const lt_product *product) {
     return product->beta_at || product->beta != 0;
 }
 
-/* Bias, aux, scales and workspace have the shape of a column, a matrix, numbers and bytes. */
+/* Lists the bytes of bias, aux, scales and workspace, shaped as a column, a matrix, numbers and bytes. */
 static int list_spans(const lt_product *product, emulated_span *spans) {
     const struct lt_description *description = &product->description;
     struct lt_layout other = product->layouts[3];
@@ -542,7 +542,7 @@ static int overlap(const emulated_span *a, const emulated_span *b) {
     return a->begin < b->begin + b->size && b->begin < a->begin + a->size;
 }
 
-/* D may be C; nothing else that is written may be something else. */
+/* D may be C. Otherwise output and workspace must not overlap any other operand. */
 static void check_overlaps(const lt_product *product, const emulated_span *spans, int span_count) {
     const int d = may_read_c(product) ? 3 : 2;
     for (int i = 0; i < span_count; i++) {
@@ -580,7 +580,7 @@ static void set_scales(lt_product *product, const void *alpha, const void *beta)
     memcpy(&product->beta, beta, sizeof product->beta);
 }
 
-/* The algorithm may use all of the alignment that it was promised. */
+/* The algorithm may rely on all of the promised alignment. */
 static int keeps_alignments(const lt_product *product, const cublasLtMatmulAlgo_t *algo) {
     for (int i = 0; i < 4; i++) {
         if (!algo->data[3 + i] || product->data[i] % algo->data[3 + i])

@@ -1,5 +1,6 @@
 /*
- * The part of cuBLASLt's interface that cublaslt*.c emulate, with the ABI of version 13, and what its files share.
+ * The part of cuBLASLt's interface emulated by cublaslt*.c, with the ABI of version 13, and declarations shared by its
+ * files.
  */
 #ifndef EMULATED_CUBLASLT_API_H
 #define EMULATED_CUBLASLT_API_H
@@ -97,7 +98,7 @@ enum {
     CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID = 8
 };
 
-/* Those that return a status. */
+/* Functions that return a status. */
 #define CUBLASLT_API(X)                                                                                                \
     X(cublasLtCreate, (cublasLtHandle_t * handle))                                                                     \
     X(cublasLtDestroy, (cublasLtHandle_t handle))                                                                      \
@@ -129,12 +130,12 @@ enum {
        const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,                       \
        const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_size, CUstream stream))
 
-/* ---- Of cublaslt*.c alone ---- */
+/* ---- Private to cublaslt*.c ---- */
 
 struct lt_layout {
     int type, order, batch_count;
     uint64_t rows, columns;
-    int64_t ld, stride; /* elements */
+    int64_t ld, stride; /* in elements */
 };
 
 struct lt_description {
@@ -144,20 +145,20 @@ struct lt_description {
     int64_t bias_stride, aux_ld, aux_stride;
 };
 
-/* A product as it is queued. */
+/* A queued product. */
 typedef struct lt_product {
     struct lt_description description;
     struct lt_layout layouts[4]; /* A, B, C, D */
     uint64_t data[4];
     float alpha, beta;
-    uint64_t alpha_at, beta_at; /* with CUBLASLT_POINTER_MODE_DEVICE: where these are when it is computed */
+    uint64_t alpha_at, beta_at; /* with CUBLASLT_POINTER_MODE_DEVICE: their addresses during execution */
     uint64_t workspace;
     size_t workspace_size;
 } lt_product;
 
 size_t lt_element_size(int type);
 
-/* Computes. `memory` and `refuse` are the driver's emulated_cuda_memory and emulated_cuda_refuse. */
+/* Computes a product. `memory` and `refuse` are the driver's emulated_cuda_memory and emulated_cuda_refuse. */
 typedef unsigned char *lt_memory(uint64_t address, size_t size, unsigned char **written);
 typedef void lt_refuse(const char *what);
 void lt_compute(const lt_product *product, lt_memory *memory, lt_refuse *refuse);

@@ -1,6 +1,6 @@
 /*
- * What the emulated cuBLASLt computes: D = epilogue(alpha op(A) op(B) + beta C), in float, each sum from its first
- * element to its last.
+ * The computation of the emulated cuBLASLt: D = epilogue(alpha op(A) op(B) + beta C), in float, with each sum in order
+ * from the first element to the last.
  */
 #include "tests/cuda/cublaslt_api.h"
 
@@ -36,7 +36,7 @@ static float half_to_float(uint16_t half) {
     return bits_to_float(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-/* To the nearest, ties to even. */
+/* Rounds to the nearest, ties to even. */
 static uint16_t float_to_half(float value) {
     const uint32_t bits = float_to_bits(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
     float scaled;
@@ -58,7 +58,7 @@ static uint16_t float_to_bfloat(float value) {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* To ten bits of fraction, ties away from zero. */
+/* Rounds to ten bits of fraction, ties away from zero. */
 static float round_to_tf32(float value) {
     const uint32_t bits = float_to_bits(value);
     return (bits & 0x7f800000) == 0x7f800000 ? value : bits_to_float((bits + 0x1000) & 0xffffe000);
@@ -85,11 +85,11 @@ static void write_element(unsigned char *at, int type, float value) {
 
 /* ---- Matrices ---- */
 
-/* A matrix of a batch in the device's memory. */
+/* A matrix of a batch in device memory. */
 typedef struct view {
     unsigned char *memory, *written;
     int type;
-    size_t row_step, column_step; /* elements */
+    size_t row_step, column_step; /* in elements */
     lt_refuse *refuse;
 } view;
 
@@ -123,7 +123,7 @@ static void put(const view *to, size_t row, size_t column, float value) {
     memset(to->written + at, 1, element);
 }
 
-/* op(A) or op(B) as rows of floats. */
+/* Unpacks op(A) or op(B) into rows of floats. */
 static float *unpack(const view *from, size_t rows, size_t columns, int is_transposed, int is_tf32) {
     float *values = (float *)malloc(rows * columns * sizeof *values);
     if (!values) {
@@ -236,7 +236,7 @@ static float read_scale(uint64_t address, lt_memory *memory, lt_refuse *refuse) 
     return value;
 }
 
-/* What is in the workspace afterwards is nobody's to use. */
+/* Overwrites the workspace afterwards, because its content must not be used. */
 void lt_compute(const lt_product *queued, lt_memory *memory, lt_refuse *refuse) {
     lt_product product = *queued;
     if (product.alpha_at) {

@@ -1,5 +1,5 @@
-# For the scripts of this folder: the command on the emulated CUDA device, or if EITP_GPU names one on that GPU. Source it
-# after tests/command/command.sh.
+# Runs the command on the emulated CUDA device for the scripts in this folder, or on the GPU named by EITP_GPU. Source
+# it after tests/command/command.sh.
 processor=$eitp
 libraries=$BUILD/emulated_cuda
 mkdir -p "$libraries/counts"
@@ -11,7 +11,7 @@ END
 chmod +x on_device
 device=$work/on_device
 
-# exits, with the command on the device.
+# Like exits, with the command on the device.
 runs() {
     eitp=$device
     exits 0 "$@" --device ${EITP_GPU:-cuda}

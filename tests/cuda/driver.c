@@ -1,21 +1,21 @@
 /*
- * libcuda.so.1 for machines without a GPU: a device that computes on the host, late, and in an order that only streams,
- * events and graphs restrict. It is as strict as a device can be: whatever a program does that works by chance on real
- * ones ends the process with a line that begins "emulated cuda: ". The driver has no threads: work is done in calls
- * that wait or ask, and at times in others.
+ * libcuda.so.1 for machines without a GPU: a device that computes on the host, late, and in an order restricted only by
+ * streams, events and graphs. It is as strict as possible: a program that relies on behaviour that works by chance on
+ * real devices is ended with a line that starts with "emulated cuda: ". The driver has no threads: work is done in
+ * calls that wait or query, and at times in others.
  *
  * Environment, read at the first call and by emulated_cuda_restart:
  *   CUDA_VISIBLE_DEVICES           numbers of devices, as for CUDA
- *   EITP_EMULATED_CUDA_DEVICES     how many there are: 1
- *   EITP_EMULATED_CUDA_VERSION     of the driver: 13000
- *   EITP_EMULATED_CUDA_CAPABILITY  of the devices: 8.6
- *   EITP_EMULATED_CUDA_MEMORY      bytes of each: 2147483648
- *   EITP_EMULATED_CUDA_SEED        of the order: 1
- *   EITP_EMULATED_CUDA_STRICT=1    copying bytes to the host that nobody wrote ends the process too
- *   EITP_EMULATED_CUDA_FAIL        the n-th call fails without effect: n, n:code or name:n:code. Calls that free or end
- *                                  something, and those that wait, do so and then fail
+ *   EITP_EMULATED_CUDA_DEVICES     number of devices: 1
+ *   EITP_EMULATED_CUDA_VERSION     version of the driver: 13000
+ *   EITP_EMULATED_CUDA_CAPABILITY  compute capability of the devices: 8.6
+ *   EITP_EMULATED_CUDA_MEMORY      memory of each in bytes: 2147483648
+ *   EITP_EMULATED_CUDA_SEED        seed of the order of execution: 1
+ *   EITP_EMULATED_CUDA_STRICT=1    also ends the process if unwritten bytes are copied to the host
+ *   EITP_EMULATED_CUDA_FAIL        the n-th call fails without effect: n, n:code or name:n:code. Calls that release or
+ *                                  end something, and those that wait, do so and then fail
  *   EITP_EMULATED_CUDA_COUNTS      a folder: see driver_counts.c
- *   EITP_EMULATED_CUDA_LATE        n, n:code: the n-th kernel or product that is executed fails; later calls return it
+ *   EITP_EMULATED_CUDA_LATE        n, n:code: the n-th executed kernel or product fails; later calls return the error
  */
 #include "tests/cuda/driver.h"
 
@@ -63,7 +63,7 @@ static long long setting(const char *name, long long usual) {
     return text && *text ? strtoll(text, NULL, 10) : usual;
 }
 
-/* As CUDA reads the list: it ends before the first entry that is not a device. */
+/* Reads the list as CUDA does: it ends before the first entry that is not a device. */
 static void read_visible(int devices) {
     const char *text = getenv("CUDA_VISIBLE_DEVICES");
     driver.visible_count = 0;
@@ -115,7 +115,7 @@ void emulated_cuda_restart(void) {
     pthread_mutex_unlock(&driver.lock);
 }
 
-/* A child inherits a driver between two calls. */
+/* A child inherits a driver that is between two calls. */
 static void lock_before_fork(void) {
     pthread_mutex_lock(&driver.lock);
 }
@@ -289,7 +289,7 @@ CUresult cuInit(unsigned flags) {
     CALL(0, initialize(flags));
 }
 
-/* For calls that only store a number. */
+/* Stores a number, for calls that do nothing else. */
 static CUresult give(int *target, int value) {
     if (!target)
         return CUDA_ERROR_INVALID_VALUE;
@@ -383,43 +383,43 @@ int most_shared(void) {
     }
 }
 
-/* Attributes that are the same on every device; those that are not here are 0. */
+/* Attributes that are the same on every device. Others are 0. */
 static const int attributes[][2] = {
-    {1, 1024},       /* threads of a block */
-    {2, 1024},       /* extents of a block */
+    {1, 1024},       /* threads per block */
+    {2, 1024},       /* block dimensions */
     {3, 1024},       /* */
     {4, 64},         /* */
-    {5, 2147483647}, /* extents of a grid */
+    {5, 2147483647}, /* grid dimensions */
     {6, 65535},      /* */
     {7, 65535},      /* */
-    {8, USUAL_SHARED} /* shared memory of a block, unless it asks for more */,
+    {8, USUAL_SHARED} /* shared memory per block by default */,
     {9, 65536},       /* constant memory */
-    {10, 32},         /* threads of a warp */
-    {11, 2147483647}, /* pitch */
-    {12, 65536},      /* registers of a block */
+    {10, 32},         /* threads per warp */
+    {11, 2147483647}, /* maximum pitch */
+    {12, 65536},      /* registers per block */
     {13, 1500000},    /* clock rate, in kHz */
-    {14, 512},        /* alignment of textures */
-    {15, 1},          /* copies beside kernels */
+    {14, 512},        /* texture alignment */
+    {15, 1},          /* copies overlap kernels */
     {16, 4},          /* multiprocessors */
-    {19, 1},          /* maps memory of the host */
-    {30, 512},        /* alignment of surfaces */
-    {31, 1},          /* kernels beside each other */
-    {36, 7000000},    /* clock rate of the memory, in kHz */
-    {37, 256},        /* bits of the memory's bus */
+    {19, 1},          /* can map host memory */
+    {30, 512},        /* surface alignment */
+    {31, 1},          /* concurrent kernels */
+    {36, 7000000},    /* memory clock rate, in kHz */
+    {37, 256},        /* memory bus width, in bits */
     {38, 4194304},    /* L2 cache */
-    {40, 2},          /* engines for copies */
-    {41, 1},          /* one address space */
-    {51, 32},         /* alignment of pitches */
-    {78, 1},          /* priorities of streams */
+    {40, 2},          /* copy engines */
+    {41, 1},          /* unified addressing */
+    {51, 32},         /* pitch alignment */
+    {78, 1},          /* stream priorities */
     {79, 1},          /* L1 cache of global memory */
     {80, 1},          /* L1 cache of local memory */
-    {82, 65536},      /* registers of a multiprocessor */
-    {87, 32},         /* float operations for one in double */
+    {82, 65536},      /* registers per multiprocessor */
+    {87, 32},         /* ratio of single to double precision throughput */
     {90, 1},          /* preemption */
     {95, 1},          /* cooperative launches */
-    {99, 1},          /* registering memory of the host */
-    {106, 16},        /* blocks of a multiprocessor */
-    {111, 1024},      /* shared memory that the system takes of each block */
+    {99, 1},          /* can register host memory */
+    {106, 16},        /* blocks per multiprocessor */
+    {111, 1024},      /* shared memory reserved by the system per block */
 };
 
 static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice device) {
@@ -428,13 +428,13 @@ static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice
     switch (attribute) {
     case 33: /* PCI bus */
         return give(value, EMULATED_BUS(driver.visible[device]));
-    case 39: /* threads of a multiprocessor */
+    case 39: /* threads per multiprocessor */
         return give(value, driver.capability == 75 ? 1024 : driver.capability / 10 == 8 ? 1536 : 2048);
     case 75:
         return give(value, driver.capability / 10);
     case 76:
         return give(value, driver.capability % 10);
-    case 81: /* shared memory of a multiprocessor */
+    case 81: /* shared memory per multiprocessor */
         return give(value, driver.capability == 75 ? 65536 : most_shared() + 1024);
     case 97:
         return give(value, most_shared());
@@ -473,7 +473,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     CALL(INITIALIZED, retain(context, device));
 }
 
-/* What the program did not destroy stays, and is counted. */
+/* Objects that the program did not destroy stay, and are counted. */
 static CUresult release(CUdevice device) {
     CUcontext context;
     if (!is_device(device))
@@ -511,7 +511,7 @@ static CUresult push(CUcontext context) {
     return CUDA_SUCCESS;
 }
 
-/* It replaces the context on top; NULL removes that. */
+/* Replaces the context on top; NULL removes it. */
 static CUresult set_current(CUcontext context) {
     if (context && !is_context(context))
         return CUDA_ERROR_INVALID_CONTEXT;

@@ -1,14 +1,14 @@
 /*
- * What the files of the emulated driver share.
+ * Declarations shared by the files of the emulated driver.
  *
  * driver.c          the entry to each call, faults, devices, contexts
- * driver_memory.c   memory of the device and pinned memory, copies
+ * driver_memory.c   device memory and pinned memory, copies
  * driver_streams.c  streams, events, and the order in which queued operations are executed
  * driver_modules.c  modules, kernels
  * driver_graphs.c   capture, graphs
- * driver_counts.c   what was executed, for reports
+ * driver_counts.c   counts of executed kernels, for reports
  *
- * One lock guards everything. It is held while an operation is executed, unless that is a function of the host.
+ * One lock guards everything. It is held while an operation is executed, except during a host function.
  */
 #ifndef EMULATED_DRIVER_H
 #define EMULATED_DRIVER_H
@@ -35,7 +35,7 @@ enum { MOST_DEVICES = 8, ALIGNMENT = 512, POISON = 0xff, USUAL_SHARED = 49152 };
 
 typedef enum object_kind { STREAM = 0x5eed0001, EVENT, MODULE, FUNCTION, GRAPH, EXEC } object_kind;
 
-/* The beginning of whatever a handle points to. It is never freed, so a use after the destruction is noticed. */
+/* The first member of every object behind a handle. It is never freed, so that use after destruction is detected. */
 typedef struct object {
     object_kind kind;
     int is_destroyed;
@@ -45,20 +45,20 @@ typedef struct object {
 
 struct CUctx_st {
     int device, retained;
-    CUresult failure; /* of a kernel; every call that needs the context returns it */
+    CUresult failure; /* of a kernel; returned by every call that needs the context */
     size_t used;
-    emulated_range *ranges; /* in the order of their addresses */
+    emulated_range *ranges; /* sorted by address */
     size_t range_count, range_capacity;
 };
 
 typedef struct capture capture;
 typedef struct operation operation;
 
-/* One cuEventRecord. Operations that wait for it keep it. */
+/* One cuEventRecord, kept by the operations that wait for it. */
 typedef struct event_record {
     int references, is_done;
     double seconds;
-    capture *capture; /* or NULL; then also the nodes after which it is */
+    capture *capture; /* or NULL; if set, the tips are the nodes it comes after */
     size_t *tips, tip_count;
 } event_record;
 
@@ -71,12 +71,12 @@ struct CUevent_st {
 struct CUstream_st {
     object base;
     unsigned flags;
-    int eagerness; /* streams with more of it come first, for a while */
+    int eagerness; /* streams with a higher value are preferred for a while */
     operation *first, *last;
     size_t queued, most_queued;
     capture *capture; /* NULL: not captured */
     size_t *tips, tip_count;
-    CUstream next; /* of those that exist or have operations */
+    CUstream next; /* among those that exist or have operations */
 };
 
 struct CUmod_st {
@@ -117,15 +117,15 @@ struct operation {
     struct operation *next; /* in its stream */
     /* UPLOAD, DOWNLOAD, MOVE, FILL */
     uint64_t target, source;
-    unsigned char *host, *staged; /* staged: a copy of pageable memory, its own */
-    size_t size;                  /* bytes */
+    unsigned char *host, *staged; /* staged: its own copy of pageable memory */
+    size_t size;                  /* in bytes */
     unsigned value, width;
     /* KERNEL, PRODUCT */
     CUfunction function;
     void (*run)(void *arguments);
     void *arguments;
     unsigned grid[3], block[3], shared;
-    emulated_span *spans; /* what it uses; of a KERNEL the allocations to which its arguments point */
+    emulated_span *spans; /* bytes it uses; for a KERNEL the allocations that its arguments point to */
     size_t span_count;
     /* HOST_FUNCTION */
     CUhostFn host_function;
@@ -133,8 +133,8 @@ struct operation {
     /* GRAPH_LAUNCH */
     CUgraphExec exec;
     unsigned long ticket;     /* the number of this launch of exec */
-    size_t *waiting, *ready;  /* for each node how many it waits for; those that wait for none */
-    size_t ready_count, left; /* left: 0 before it begins */
+    size_t *waiting, *ready;  /* for each node the number it waits for; nodes that wait for none */
+    size_t ready_count, left; /* left: 0 before it starts */
     int has_begun;
     /* RECORD, WAIT */
     event_record *record;
@@ -144,7 +144,7 @@ struct operation {
 
 typedef struct emulated_driver {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* is_executing */
+    pthread_cond_t changed; /* signals is_executing */
     int is_read, is_initialized, is_executing;
     int version, capability, is_strict;
     int visible[MOST_DEVICES], visible_count;
@@ -156,20 +156,21 @@ typedef struct emulated_driver {
     struct CUctx_st contexts[MOST_DEVICES];
     object *objects;
     CUstream streams;
-    CUcontext executing; /* of the product that is executed */
+    CUcontext executing; /* of the product being executed */
 } emulated_driver;
 
 extern emulated_driver driver;
 
-/* What a call needs, and whether it acts although an error is injected or has come up late. */
+/* Requirements of a call, and whether it acts although an error is injected or was reported late. */
 enum {
     INITIALIZED = 1,
     CONTEXT = 2,
     UNSAFE = 4,     /* not permitted during a capture */
-    ACTS_ALWAYS = 8 /* destructions, since nothing may leak then; and waiting, since it is not known what had an end */
+    ACTS_ALWAYS = 8 /* destructions, to avoid leaks; and waiting, because otherwise it is unknown which work has ended
+                       */
 };
 
-/* Takes the lock. Returns the error with which the call must fail. */
+/* Takes the lock. Returns the error that the call must return. */
 CUresult enter(const char *function, int needs, int *acts);
 CUresult leave(CUresult result);
 
@@ -184,10 +185,10 @@ CUresult leave(CUresult result);
 
 void refuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 void *need_memory(void *memory);       /* refuses NULL */
-size_t draw(size_t count);             /* at random, below count */
-int most_shared(void);                 /* bytes that a kernel can ask for, as real devices of this capability */
+size_t draw(size_t count);             /* random, below count */
+int most_shared(void);                 /* maximum bytes a kernel can request, as on real devices of this capability */
 CUcontext current_context(void);       /* of this thread; NULL: none */
-extern __thread int in_host_function_; /* this thread executes a function of the host */
+extern __thread int in_host_function_; /* this thread is executing a host function */
 
 void add_object(object *added, object_kind kind);
 CUresult check_object(const void *handle, object_kind kind);
@@ -204,13 +205,14 @@ void execute_copy(operation *executed);
 
 operation *new_operation(operation_kind kind);
 void drop_operation(operation *dropped);
-CUresult submit(CUstream stream, operation *submitted); /* takes it over */
-int step(void);             /* executes a part of what is queued, or waits for who does; 0: there is none */
-void run_some(size_t most); /* up to so many parts */
+CUresult submit(CUstream stream, operation *submitted); /* takes ownership */
+int step(void);             /* executes a part of the queued work, or waits for the thread that does; 0: there is none
+                               */
+void run_some(size_t most); /* at most this many parts */
 void run_operation(const operation *last);
 void run_context(CUcontext context, unsigned flags_off); /* streams without these flags */
 void execute(operation *executed);
-/* The first queued operation, also of a graph in flight, for which `uses` is true, or NULL. */
+/* Returns the first operation, queued or in a graph in flight, for which `uses` is true, or NULL. */
 const operation *find_queued(int (*uses)(const operation *queued, const void *what), const void *what);
 event_record *keep_record(event_record *kept);
 void drop_record(event_record *dropped);
@@ -227,13 +229,13 @@ void count_graph(void);
 /* ---- driver_graphs.c ---- */
 
 CUresult capture_forbids(void);              /* an error if this thread may not make unsafe calls now */
-CUresult forbid_in_capture(CUstream stream); /* an error if it is captured, which ends the capture */
+CUresult forbid_in_capture(CUstream stream); /* an error if the stream is being captured, which ends the capture */
 CUresult captured_submit(CUstream stream, operation *submitted);
 CUresult captured_record(CUstream stream, event_record *record);
 CUresult captured_wait(CUstream stream, const event_record *record);
 void captured_destroy(CUstream stream);
-void end_captures(CUcontext context);        /* of a context that goes */
-int execute_graph_part(operation *executed); /* 1: the last one */
+void end_captures(CUcontext context);        /* of a released context */
+int execute_graph_part(operation *executed); /* 1: it was the last part */
 int graph_is_ready(const operation *launch); /* earlier launches of the same executable graph have ended */
 void end_graph_launch(operation *launch);
 const operation *find_in_graph(const operation *launch, int (*uses)(const operation *queued, const void *what),

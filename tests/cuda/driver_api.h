@@ -1,6 +1,6 @@
 /*
- * The part of the CUDA driver's interface that driver*.c emulate, with the ABI of version 13: no header of CUDA is
- * needed to build the tests. DRIVER_API lists the functions, for those who define them and those who look them up.
+ * The part of the CUDA driver's interface emulated by driver*.c, with the ABI of version 13, so that building the tests
+ * needs no CUDA header. DRIVER_API lists the functions for definitions and for lookups.
  */
 #ifndef EMULATED_DRIVER_API_H
 #define EMULATED_DRIVER_API_H
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Errors: name, number, and what cuGetErrorString says. */
+/* Errors: name, number, and the text of cuGetErrorString. */
 #define DRIVER_ERRORS(X)                                                                                               \
     X(CUDA_SUCCESS, 0, "no error")                                                                                     \
     X(CUDA_ERROR_INVALID_VALUE, 1, "an argument is invalid")                                                           \

@@ -1,6 +1,6 @@
 /*
- * What a process has executed on the emulated device, whatever its restarts. With EITP_EMULATED_CUDA_COUNTS, a folder,
- * it adds lines to a file there when it ends, each a count and what it counts.
+ * Counts what a process executes on the emulated device, across restarts of the driver. If EITP_EMULATED_CUDA_COUNTS
+ * names a folder, the process appends lines to a file there when it ends, each with a count and a name.
  */
 #include "tests/cuda/driver.h"
 

@@ -1,6 +1,7 @@
 /*
  * Capture of streams and graphs of the emulated device. A node is an operation with the nodes that must come before it.
- * A launch executes one node at a time, drawn from those that are ready, and operations of other streams come between.
+ * A launch executes one node at a time, chosen at random from those that are ready, interleaved with operations of
+ * other streams.
  */
 #include "tests/cuda/driver.h"
 
@@ -10,7 +11,7 @@ typedef struct graph_node {
     size_t *followers, follower_count;
 } graph_node;
 
-/* Complete after the capture; shared by a graph and what is instantiated from it. */
+/* Complete after the capture. Shared by a graph and its executable graphs. */
 struct graph_nodes {
     int references;
     size_t count, capacity;
@@ -28,7 +29,7 @@ struct CUgraphExec_st {
     unsigned long launched, ended;
 };
 
-/* It is never freed, since events lead to it. */
+/* Never freed, because events refer to it. */
 struct capture {
     graph_nodes *list;
     CUstream origin;
@@ -38,7 +39,7 @@ struct capture {
     capture *next;
 };
 
-static capture *captures; /* those that are over too */
+static capture *captures; /* including those that are over */
 
 /* ---- Nodes ---- */
 
@@ -61,7 +62,7 @@ static void drop_nodes(graph_nodes *list) {
     free(list);
 }
 
-/* Returns its index. */
+/* Adds a node and returns its index. */
 static size_t add_node(graph_nodes *list, operation *content, const size_t *needs, size_t need_count) {
     graph_node *added;
     if (list->count == list->capacity) {
@@ -142,7 +143,7 @@ CUresult captured_record(CUstream stream, event_record *record) {
     return CUDA_SUCCESS;
 }
 
-/* What the stream has from now on comes after these nodes too. */
+/* Later work of the stream comes after these nodes too. */
 static void add_tips(CUstream stream, const event_record *record) {
     const size_t most = stream->tip_count + record->tip_count;
     stream->tips = (size_t *)need_memory(realloc(stream->tips, (most + 1) * sizeof *stream->tips));
@@ -183,7 +184,7 @@ static void leave_capture(CUstream stream) {
     stream->capture = NULL;
 }
 
-/* The list of nodes is the caller's. */
+/* Ends a capture and returns its list of nodes, which the caller owns. */
 static graph_nodes *finish_capture(capture *c) {
     graph_nodes *list = c->list;
     for (CUstream s = driver.streams; s; s = s->next) {
@@ -238,7 +239,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
     CALL(CONTEXT, begin_capture(stream, mode));
 }
 
-/* True if the stream's end comes after all nodes. */
+/* True if the end of the stream comes after all nodes. */
 static int is_joined(CUstream stream) {
     const graph_nodes *list = stream->capture->list;
     unsigned char *is_before = (unsigned char *)need_memory(calloc(list->count + 1, 1));
@@ -296,7 +297,7 @@ static CUresult destroy_graph(CUgraph graph) {
     return CUDA_SUCCESS;
 }
 
-/* The capture is over, whatever comes up, and then there is no graph. */
+/* Always ends the capture. After an error *graph is NULL. */
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
     int acts;
     const CUresult entered = enter(__func__, CONTEXT | ACTS_ALWAYS, &acts);
@@ -396,7 +397,8 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     CALL(CONTEXT, launch(exec, stream));
 }
 
-/* A device would destroy it when its launch has ended; whoever relies on that does not know what he waits for. */
+/* A real device would destroy it when its launch has ended. A program that relies on this does not know when that is.
+   */
 static CUresult destroy_exec(CUgraphExec exec) {
     const CUresult error = check_object(exec, EXEC);
     if (error)

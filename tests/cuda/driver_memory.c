@@ -1,9 +1,9 @@
 /*
  * Memory of the emulated device, pinned memory, and copies.
  *
- * An allocation is one mapping: the memory, a byte for each of its bytes that tells whether it was written, and the
- * shadows. Pages of it that nobody touches cost nothing, whatever the size. Its address is a multiple of 512 and not of
- * 1024, as much as CUDA promises. Addresses of freed memory are not used again for a while.
+ * An allocation is one mapping that holds the memory, a byte for each byte of it that tells whether it was written, and
+ * the shadows. Untouched pages cost nothing, regardless of the size. Its address is a multiple of 512 but not of 1024,
+ * which is all CUDA promises. Addresses of freed memory are not reused for a while.
  */
 #include "tests/cuda/driver.h"
 
@@ -24,9 +24,9 @@ typedef struct mapping {
 
 static pinned_block pinned[MOST_PINNED];
 static size_t pinned_count;
-static mapping quarantine[MOST_QUARANTINED]; /* of freed memory: addresses without access */
+static mapping quarantine[MOST_QUARANTINED]; /* freed memory: inaccessible addresses */
 static size_t quarantined;
-static int tile_ = -1; /* a file of poison */
+static int tile_ = -1; /* file of poison */
 
 static unsigned char *host_of(uint64_t address) {
     return (unsigned char *)(uintptr_t)(address - EMULATED_TAG);
@@ -54,7 +54,7 @@ const emulated_range *find_range(CUcontext context, uint64_t address) {
     return NULL;
 }
 
-/* Where the host finds these bytes of the device. */
+/* Returns the host address of these bytes of the device. */
 unsigned char *resolve(CUcontext context, uint64_t address, size_t size, const char *what, unsigned char **written) {
     const emulated_range *range = find_range(context, address);
     if (!range || size > range->size - (address - range->begin))
@@ -71,7 +71,7 @@ static size_t shadow_size(size_t size, unsigned shift) {
     return whole_pages(((size >> shift) + 1) * sizeof(emulated_access));
 }
 
-/* Bytes of the mapping that holds an allocation. */
+/* Size of the mapping that holds an allocation. */
 static size_t mapped_size(size_t size) {
     size_t sum = whole_pages(size + ALIGNMENT) + whole_pages(size);
     for (unsigned shift = 0; shift < 4; shift++)
@@ -79,7 +79,7 @@ static size_t mapped_size(size_t size) {
     return sum;
 }
 
-/* Maps one file of poison again and again, copied on the first write. */
+/* Maps one file of poison repeatedly, copied on the first write. */
 static int fill_with_poison(unsigned char *memory, size_t size) {
     if (size <= TILE) {
         memset(memory, POISON, size);
@@ -125,7 +125,7 @@ static int map_range(emulated_range *range, size_t size) {
     return 1;
 }
 
-/* The memory goes; its addresses stay taken until as many others were freed. */
+/* Releases the memory, but reserves its addresses until MOST_QUARANTINED other ranges were freed. */
 static void unmap_range(const emulated_range *range) {
     unsigned char *begin = host_of(range->begin) - ALIGNMENT;
     const size_t kept = whole_pages(range->size + ALIGNMENT);
@@ -183,12 +183,12 @@ static int uses_span(const operation *queued, const void *what) {
     return 0;
 }
 
-/* The same, of operations whose spans are not only whole allocations. */
+/* The same, but only for operations whose spans are exact rather than whole allocations. */
 static int uses_span_surely(const operation *queued, const void *what) {
     return queued->kind != KERNEL && uses_span(queued, what);
 }
 
-/* Real drivers wait here at times, and may stop doing so. */
+/* Waits at random: real drivers wait here at times, and may stop doing so. */
 static CUresult release_memory(CUdeviceptr address) {
     const CUcontext context = current_context();
     const emulated_range *range = find_range(context, address);
@@ -233,7 +233,7 @@ CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 
 /* ---- Pinned memory ---- */
 
-/* The block with these bytes; NULL if they are pageable memory. */
+/* Returns the block with these bytes, or NULL if they are pageable memory. */
 static const pinned_block *find_pinned(const void *memory, size_t size) {
     const uintptr_t begin = (uintptr_t)memory;
     for (size_t i = 0; i < pinned_count; i++) {
@@ -247,7 +247,7 @@ static const pinned_block *find_pinned(const void *memory, size_t size) {
     return NULL;
 }
 
-/* It comes from the program's allocator, so sanitizers see what is written beside it. */
+/* Uses the program's allocator, so that sanitizers detect writes out of bounds. */
 static CUresult allocate_pinned(void **memory, size_t size, unsigned flags) {
     void *added = NULL;
     if (!memory || !size || flags > 7)
@@ -299,7 +299,7 @@ static const char *name_of(operation_kind kind) {
     return kind == FILL ? "memory to be set" : "a copy";
 }
 
-/* An operation on memory of the device, which must exist now and when it is executed. */
+/* Creates an operation on device memory, which must exist now and when it is executed. */
 static operation *new_copy(operation_kind kind, uint64_t target, uint64_t source, size_t size) {
     operation *created = new_operation(kind);
     unsigned char *written;
@@ -330,7 +330,7 @@ static void fill(operation *executed, unsigned char *target) {
         memcpy(target + 4 * i, &executed->value, 4);
 }
 
-/* The bytes of the device that a copy to the host reads. */
+/* Checks the device bytes read by a copy to the host. */
 static void check_written(const operation *executed, const unsigned char *written) {
     const unsigned char *missing = (const unsigned char *)memchr(written, 0, executed->size);
     if (driver.is_strict && missing)
@@ -366,14 +366,14 @@ void execute_copy(operation *executed) {
     }
 }
 
-/* A copy that the host waits for is as one on the default stream: only blocking streams are before it. */
+/* A copy that the host waits for acts like one on the default stream: it waits only for blocking streams. */
 static CUresult copy_now(operation *copied) {
     run_context(copied->context, CU_STREAM_NON_BLOCKING);
     run_some(draw(4));
     if (copied->span_count && find_queued(uses_span_surely, &copied->spans[0]))
         refuse("a copy does not wait for queued operations that use its memory");
     if (!copied->context->failure) {
-        copied->staged = copied->host; /* it need not be pinned */
+        copied->staged = copied->host; /* host memory need not be pinned */
         execute_copy(copied);
         copied->staged = NULL;
     }
@@ -411,7 +411,7 @@ CUresult cuMemcpyDtoH_v2(void *target, CUdeviceptr source, size_t size) {
     CALL(CONTEXT | UNSAFE, download(target, source, size));
 }
 
-/* Pageable memory is read at once. */
+/* Reads pageable memory at once. */
 static CUresult upload_late(CUdeviceptr target, const void *source, size_t size, CUstream stream) {
     CUresult error = check_stream(stream);
     operation *copied;
@@ -438,7 +438,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void *source, size_t siz
     CALL(CONTEXT, upload_late(target, source, size, stream));
 }
 
-/* To pageable memory the host waits for the copy. */
+/* For pageable memory the host waits for the copy. */
 static CUresult download_late(void *target, CUdeviceptr source, size_t size, CUstream stream) {
     CUresult error = check_stream(stream);
     operation *copied;

@@ -1,6 +1,6 @@
 /*
  * Modules of the emulated device, which are shared libraries (emulated_launch.h), and the launch of their kernels. A
- * function stays known after its module was unloaded, so its launch is noticed.
+ * function remains known after its module was unloaded, so that launching it is detected.
  */
 #include "tests/cuda/driver.h"
 
@@ -15,7 +15,7 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* The bytes of a library, whose size nobody tells: as far as its headers reach. 0 if it is none. */
+/* Returns the size of a library according to its headers, or 0 if it is not a library. */
 static size_t image_size(const unsigned char *image) {
     Elf64_Ehdr header;
     size_t size = sizeof header;
@@ -38,7 +38,7 @@ static size_t image_size(const unsigned char *image) {
     return size;
 }
 
-/* The loader takes files of one name for one library, so each gets its own name. */
+/* The loader treats files of the same name as one library, so each gets a unique name. */
 static void *open_library(const unsigned char *image, size_t size) {
     const char *folder = getenv("TMPDIR");
     char path[PATH_MAX];
@@ -195,7 +195,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
 
 /* ---- Launches ---- */
 
-/* Each address in the arguments stands for its allocation, so memory is not freed under a queued kernel. */
+/* Each address in the arguments stands for its allocation, so that freeing memory under a queued kernel is detected. */
 static void find_spans(operation *launched, size_t size) {
     const CUcontext context = launched->context;
     launched->spans = (emulated_span *)need_memory(calloc(size / 8 + 1, sizeof *launched->spans));

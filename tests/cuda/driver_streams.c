@@ -1,7 +1,7 @@
 /*
- * Streams and events of the emulated device. An operation is queued, and executed when somebody waits for it, or
- * earlier by chance. Which stream comes next is drawn, with weights that change now and then: at times one stream runs
- * far ahead.
+ * Streams and events of the emulated device. An operation is queued, and executed when some call waits for it, or
+ * earlier by chance. The next stream is chosen at random, with weights that change now and then: at times one stream
+ * runs far ahead.
  */
 #include "tests/cuda/driver.h"
 
@@ -47,7 +47,7 @@ static int is_ready(const operation *first) {
     return first->kind != GRAPH_LAUNCH || graph_is_ready(first);
 }
 
-/* Waits of a stream whose event is recorded need no turn of their own. */
+/* Chooses among the streams whose next operation is ready. */
 static CUstream choose_stream(void) {
     CUstream chosen = NULL;
     size_t weights = 0;
@@ -82,13 +82,13 @@ static void end_operation(CUstream stream) {
     stream->queued--;
     ended->is_done = 1;
     if (ended->kind == RECORD)
-        ended->record->is_done = 1; /* also if it was dropped */
+        ended->record->is_done = 1; /* even if it was dropped */
     else if (ended->kind == GRAPH_LAUNCH)
         end_graph_launch(ended);
     drop_operation(ended);
 }
 
-/* After a kernel has failed nothing of its context is executed any more. */
+/* After a kernel has failed, nothing in its context is executed any more. */
 static void drop_failed(void) {
     CUstream next;
     for (CUstream s = driver.streams; s; s = next) {
@@ -100,7 +100,7 @@ static void drop_failed(void) {
     }
 }
 
-/* A function of the host runs without the lock: it may wait for what another thread does, as long as that goes on. */
+/* Host functions run without the lock, because they may wait for another thread while that thread makes progress. */
 static void execute_host_function(const operation *executed) {
     pthread_mutex_unlock(&driver.lock);
     in_host_function_ = 1;
@@ -137,7 +137,7 @@ int step(void) {
     CUstream stream;
     operation *executed;
     int is_done = 1;
-    if (driver.is_executing) { /* what is waited for may be done then */
+    if (driver.is_executing) { /* the awaited work may be done afterwards */
         while (driver.is_executing)
             pthread_cond_wait(&driver.changed, &driver.lock);
         return 1;
@@ -193,7 +193,7 @@ static int stream_is_busy(CUstream stream) {
     return stream->first != NULL;
 }
 
-/* Work that is queued afterwards by another thread is not waited for. */
+/* Does not wait for work that another thread queues later. */
 static void run_stream(CUstream stream) {
     operation *last = stream->last;
     if (!last)
@@ -272,7 +272,7 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
     CALL(CONTEXT | ACTS_ALWAYS, destroy_stream(stream));
 }
 
-/* A call that waits for a stream, or asks for it: not while it is captured. */
+/* Checks a call that waits for a stream or queries it: it is an error during capture. */
 static CUresult check_waiting(CUstream stream) {
     const CUresult error = check_stream(stream);
     return error ? error : forbid_in_capture(stream);
@@ -290,7 +290,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
     CALL(CONTEXT | UNSAFE | ACTS_ALWAYS, synchronize_stream(stream));
 }
 
-/* Whoever asks again and again gets there in the end. */
+/* Repeated queries eventually finish the work. */
 static CUresult query_stream(CUstream stream) {
     const CUresult error = check_waiting(stream);
     if (error || !stream_is_busy(stream))
@@ -365,7 +365,7 @@ CUresult cuEventDestroy_v2(CUevent event) {
     CALL(CONTEXT | ACTS_ALWAYS, destroy_event(event));
 }
 
-/* `flags`: with CU_EVENT_RECORD_EXTERNAL, a node of the graph that is captured. */
+/* `flags`: with CU_EVENT_RECORD_EXTERNAL, a node of the graph being captured. */
 static CUresult record(CUevent event, CUstream stream, unsigned flags) {
     CUresult error = check_object(event, EVENT);
     event_record *made;

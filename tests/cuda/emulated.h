@@ -1,8 +1,8 @@
 /*
- * The device of kernels/cuda/device.h in plain C++: each thread is a fiber of its own; blocks run one after the other,
- * in a shuffled order, and so do the warps of a block. What breaks a rule ends the launch with one line: an access
- * outside an allocation or to what nobody wrote, two threads at one element (of which one writes) without a barrier
- * between them, a barrier or shuffle that not all threads reach, an address that is not aligned.
+ * The device of kernels/cuda/device.h in plain C++. Each thread is a fiber. Blocks run one after the other, in a
+ * shuffled order, and so do the warps of a block. A broken rule ends the launch with one line: an access outside an
+ * allocation or a read of unwritten bytes, two threads accessing one element (one of them writing) without a barrier
+ * between them, a barrier or shuffle that not all threads reach, or a misaligned address.
  *
  * A module runs one launch at a time: the emulated driver holds a lock.
  */
@@ -34,13 +34,13 @@ namespace emulated {
 
 enum { MOST_THREADS = 1024, STACK = 64 << 10, MOST_SHARED = 256 << 10, MOST_ARRAYS = 64, MOST_COPIES = 64 };
 
-/* Places of exchanges in the source that are not told apart. */
+/* Places of exchanges in the source that are not distinguished. */
 enum { PLACE_OF_MMA = 1000000, PLACE_OF_LOAD_MATRIX, PLACE_OF_LOAD_MATRIX_TRANSPOSED };
 
-/* Why a thread does not run. */
+/* The reason why a thread does not run. */
 enum wait_kind { RUNS, AT_BARRIER, AT_WARP_BARRIER, AT_EXCHANGE, ENDED };
 
-/* Copies that a thread began and nobody may read yet. */
+/* A copy that a thread started and that may not be read yet. */
 struct pending_copy {
     unsigned char *to;
     unsigned char bytes[16];
@@ -51,15 +51,15 @@ struct thread {
     void *stack_pointer;
     char *stack;
     wait_kind waits;
-    int place;             /* of the barrier or exchange that it waits at, in the source */
-    uint64_t word, answer; /* of an exchange: what it gives and gets */
+    int place;             /* source location of the barrier or exchange it waits at */
+    uint64_t word, answer; /* of an exchange: the word sent and the word received */
     uint32_t words[32];    /* of an exchange of fragments */
     int argument, number;
     pending_copy copies[MOST_COPIES];
     int copy_count, copy_group;
 };
 
-/* An array in the memory of a block. */
+/* An array in block memory. */
 struct array {
     int place;
     size_t offset;
@@ -71,15 +71,15 @@ struct machine {
     void *stack_pointer; /* of the scheduler */
     emulated_launch *launch;
     void (*body)(const void *arguments);
-    int count; /* of threads */
+    int count; /* number of threads */
     uint32_t block;
     uint16_t barriers, warp_barriers[MOST_THREADS / 32];
     alignas(256) unsigned char memory[MOST_SHARED]; /* of the block: dynamic, then static arrays */
     emulated_access writes[MOST_SHARED], reads[MOST_SHARED];
-    uint8_t copied[MOST_SHARED / 16]; /* pending copies to each 16 bytes of memory */
+    uint8_t copied[MOST_SHARED / 16]; /* pending copies for each 16 bytes of memory */
     array arrays[MOST_ARRAYS];
     int array_count;
-    size_t used, clean; /* bytes of memory; bytes whose accesses are of this block or none */
+    size_t used, clean; /* bytes of memory; bytes whose accesses belong to this block or to none */
     uint64_t random;
     int failed;
 };
@@ -135,7 +135,7 @@ inline void yield() {
     emulated_switch(&m.current->stack_pointer, m.stack_pointer);
 }
 
-/* Notes what is wrong, once, and never returns to the thread. */
+/* Records the error, once, and never returns to the thread. */
 __attribute__((format(printf, 1, 2))) inline void fail(const char *format, ...) {
     machine &m = the_machine();
     if (!m.failed) {
@@ -182,7 +182,7 @@ inline emulated_access access_now() {
     return a;
 }
 
-/* True if nothing orders an earlier access and one of another thread now. */
+/* True if nothing orders an earlier access before one by another thread now. */
 inline int is_unordered(const emulated_access &before, const emulated_access &now) {
     if (before.launch != now.launch || (before.block == now.block && before.thread == now.thread))
         return 0;
@@ -192,10 +192,10 @@ inline int is_unordered(const emulated_access &before, const emulated_access &no
            (before.thread / 32 != now.thread / 32 || before.warp_barriers == now.warp_barriers);
 }
 
-/* How far apart the threads are that read an element: one, one warp, one block, or several blocks. */
+/* Scope of the threads that read an element: one thread, one warp, one block, or several blocks. */
 enum { OF_THREAD, OF_WARP, OF_BLOCK, OF_LAUNCH };
 
-/* True if the readers of an element, of which the last is stored, are not all ordered before a write now. */
+/* True if the readers of an element, the last of which is stored, are not all ordered before a write now. */
 inline int is_read_unordered(const emulated_access &before, const emulated_access &now) {
     if (before.launch != now.launch || before.is_shared == OF_THREAD)
         return is_unordered(before, now);
@@ -267,7 +267,7 @@ template <size_t size> constexpr int shadow_index() {
     return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3;
 }
 
-/* The memory of one element at a device address, after all checks. */
+/* Returns the memory of one element at a device address, after all checks. */
 template <class T, int is_write> inline T *element_at(uint64_t address) {
     constexpr size_t size = sizeof(T);
     static_assert(size == 1 || size == 2 || size == 4 || size == 8, "an element has 1, 2, 4 or 8 bytes");
@@ -343,7 +343,7 @@ inline size_t shared_limit() {
     return 227 << 10;
 }
 
-/* The offset of an array that begins where the earlier ones end, or that another thread has begun. */
+/* Returns the offset of an array that starts where the earlier ones end, or that another thread has already created. */
 inline size_t array_offset(int place, size_t size) {
     machine &m = the_machine();
     for (int i = 0; i < m.array_count; i++)
@@ -392,7 +392,7 @@ template <class T> struct shared_element {
 
 /* Carries the bounds of its array. */
 template <class T> struct shared_pointer {
-    int64_t offset, begin, end; /* bytes in the memory of the block */
+    int64_t offset, begin, end; /* bytes in block memory */
     shared_pointer(int64_t o, int64_t b, int64_t e) : offset(o), begin(b), end(e) {
     }
     template <class U>
@@ -439,7 +439,7 @@ inline void wait_at(wait_kind kind, int place) {
     yield();
 }
 
-/* Every lane gives a word; when all 32 wait at one place, each gets the word of the lane `from`. */
+/* Every lane provides a word. When all 32 wait at one place, each receives the word of lane `from`. */
 inline uint64_t exchange(uint64_t word, int from, int place) {
     thread *t = the_machine().current;
     t->word = word;
@@ -453,7 +453,7 @@ inline thread *thread_of_warp(int lane) {
     return &m.threads[m.current->number / 32 * 32 + lane];
 }
 
-/* True if all threads [first, end) wait for `kind`; fails if some do, and the others have ended or wait elsewhere. */
+/* True if all threads [first, end) wait for `kind` at one place. Fails if they wait at different places. */
 inline int all_wait(int first, int end, wait_kind kind, const char *what) {
     machine &m = the_machine();
     int waiting = 0;
@@ -480,7 +480,7 @@ inline void answer_exchange(int first) {
         m.threads[first + i].answer = m.threads[first + (m.threads[first + i].argument & 31)].word;
 }
 
-/* Lets those continue who wait for nobody else. Returns 0 if nobody can. */
+/* Releases threads whose partners all wait. Returns 0 if there are none. */
 inline int release_waiting() {
     machine &m = the_machine();
     int released = 0;
@@ -520,7 +520,7 @@ inline void begin_block(uint32_t block) {
     m.block = block;
     m.barriers = 0;
     m.array_count = 0;
-    /* The memory of a block is not that of the one before. */
+    /* A block does not inherit the memory of the previous one. */
     memset(m.writes, 0, m.used * sizeof *m.writes);
     memset(m.reads, 0, m.used * sizeof *m.reads);
     memset(m.copied, 0, sizeof m.copied);
@@ -569,7 +569,7 @@ inline void run_block(uint32_t block) {
     }
 }
 
-/* Blocks in an order that differs from launch to launch. */
+/* Runs blocks in an order that differs between launches. */
 inline int run(emulated_launch *launch, void (*body)(const void *arguments)) {
     machine &m = the_machine();
     const uint32_t blocks = launch->grid[0];
@@ -585,7 +585,7 @@ inline int run(emulated_launch *launch, void (*body)(const void *arguments)) {
         snprintf(launch->message, sizeof launch->message, "a launch of more than one dimension, or too much memory");
         return 1;
     }
-    /* A step that has no factor in common with the number of blocks reaches each block once. */
+    /* A step coprime to the number of blocks reaches each block once. */
     step = blocks > 2 ? (uint32_t)(draw() % (blocks - 1)) + 1 : 1;
     for (uint32_t a = step, b = blocks; b;) {
         const uint32_t rest = a % b;
@@ -606,14 +606,14 @@ inline int run(emulated_launch *launch, void (*body)(const void *arguments)) {
 
 template <class T> inline float half_of(uint32_t word, int upper);
 
-/* Every lane's `count` words, where all lanes see them. */
+/* Makes the `count` words of every lane visible to all lanes. */
 inline void share_words(const uint32_t *words, int count, int place) {
     thread *t = the_machine().current;
     memcpy(t->words, words, (size_t)count * sizeof *words);
     exchange(0, 0, place);
 }
 
-/* Waits until every lane has read what share_words showed. */
+/* Waits until every lane has read the words of share_words. */
 inline void end_sharing(int place) {
     exchange(0, 0, -place);
 }
@@ -665,7 +665,7 @@ DEVICE int64_t block_count() {
     return emulated::the_machine().launch->grid[0];
 }
 
-/* A barrier is told from others by its place in the source. */
+/* Barriers are identified by their place in the source. */
 #define barrier() emulated::wait_at(emulated::AT_BARRIER, __COUNTER__)
 #define warp_barrier() emulated::wait_at(emulated::AT_WARP_BARRIER, __COUNTER__)
 #define shuffle(value, from) emulated_shuffle(value, from, __COUNTER__ + 1)
@@ -809,9 +809,9 @@ template <> inline float half_of<f16>(uint32_t word, int upper) {
 }
 } /* namespace emulated */
 
-/* Lane i has, of a, rows i / 4 and i / 4 + 8 and columns 2 (i % 4) and the next, then those 8 to the right; of b, rows
-   2 (i % 4) and the next, then those 8 below, and column i / 4; of d, the rows of a and columns 2 (i % 4) and one
-   more. */
+/* Elements of lane i. a: rows i / 4 and i / 4 + 8, columns 2 (i % 4) and the next, then the same 8 columns to the
+   right. b: rows 2 (i % 4) and the next, then the same 8 rows below, column i / 4. d: the rows of a, columns 2 (i % 4)
+   and the next. */
 template <class T> DEVICE void mma(float d[4], const uint32_t a[4], const uint32_t b[2]) {
     const int place = emulated::PLACE_OF_MMA;
     uint32_t words[6];
@@ -839,8 +839,8 @@ template <class T> DEVICE void mma(float d[4], const uint32_t a[4], const uint32
         d[r] += sums[r];
 }
 
-/* Lane i gets, of each of four tiles, columns 2 (i % 4) and the next of row i / 4; transposed, rows and columns change
-   places. */
+/* Lane i gets columns 2 (i % 4) and the next of row i / 4 of each of four tiles. If transposed, rows and columns are
+   swapped. */
 template <class T> static inline void emulated_load_matrix(uint32_t r[4], shared<T> p, int is_transposed) {
     const int place = emulated::PLACE_OF_LOAD_MATRIX + is_transposed;
     const int of_lane = thread_index() & 31;
@@ -870,7 +870,7 @@ template <class T> DEVICE void load_matrix_transposed(uint32_t r[4], shared<T> p
     emulated_load_matrix(r, p, 1);
 }
 
-/* What it copies is there after the wait: a read before it finds other bytes. */
+/* The copied bytes are there after the wait. An earlier read finds other bytes. */
 template <class T, class U> DEVICE void copy_async(shared<T> to, global<U> from, int is_there) {
     emulated::thread *t = emulated::the_machine().current;
     emulated::pending_copy *copy = &t->copies[t->copy_count];

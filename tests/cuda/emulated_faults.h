@@ -1,6 +1,6 @@
 /*
- * Faults from the environment: VARIABLE=n, n:code or name:n:code. The n-th call, of all functions or of that one, fails
- * with the code. Callers hold a lock.
+ * Faults from the environment: VARIABLE=n, n:code or name:n:code. The n-th call, counting all functions or only the
+ * named one, fails with the code. Callers hold a lock.
  */
 #ifndef EMULATED_FAULTS_H
 #define EMULATED_FAULTS_H
@@ -35,7 +35,7 @@ static inline void emulated_fault_read(emulated_fault *fault, const char *variab
     }
 }
 
-/* The error of this call, or 0. */
+/* Returns the error of this call, or 0. */
 static inline int emulated_fault_strikes(emulated_fault *fault, const char *function) {
     if (!fault->at || (fault->name[0] && strcmp(fault->name, function)))
         return 0;

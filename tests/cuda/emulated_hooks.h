@@ -1,15 +1,16 @@
 /*
- * What the emulated libraries export beside the interfaces that they stand for. Tests look it up with dlsym.
+ * Functions exported by the emulated libraries in addition to the interfaces they implement. Tests look them up with
+ * dlsym.
  */
 #ifndef EMULATED_HOOKS_H
 #define EMULATED_HOOKS_H
 
 #include "tests/cuda/driver_api.h"
 
-/* The PCI bus of a device, by its number among all of them, visible or not. */
+/* The PCI bus of a device, numbered among all devices, visible or not. */
 #define EMULATED_BUS(number) (10 + (number))
 
-/* Bytes of the device's memory. */
+/* A range of device memory. */
 typedef struct emulated_span {
     uint64_t begin; /* device address */
     size_t size;
@@ -19,26 +20,26 @@ typedef struct emulated_span {
 #define DRIVER_HOOKS(X)                                                                                                \
     /* Allocations, pinned memory, streams, events, modules, graphs and executable graphs that were not destroyed. */  \
     X(emulated_cuda_live, int, (void))                                                                                 \
-    /* Calls so far, but cuGetErrorName and cuGetErrorString. */                                                       \
+    /* Calls so far, except cuGetErrorName and cuGetErrorString. */                                                    \
     X(emulated_cuda_calls, unsigned long, (void))                                                                      \
-    /* Kernels and products that were executed, also by graphs. */                                                     \
+    /* Executed kernels and products, including those in graphs. */                                                    \
     X(emulated_cuda_launches, unsigned long, (void))                                                                   \
     X(emulated_cuda_graph_launches, unsigned long, (void))                                                             \
-    /* Reads the environment anew, counts from 1 again, and forgets cuInit. Only while no context is retained. */      \
+    /* Reads the environment again, restarts counts at 1, and forgets cuInit. Only while no context is retained. */    \
     X(emulated_cuda_restart, void, (void))                                                                             \
     /* 86 for compute capability 8.6. */                                                                               \
     X(emulated_cuda_capability, int, (void))                                                                           \
-    /* Queues `run`, as a launch of a kernel: it gets a copy of the arguments, and faults strike it. */                \
+    /* Queues `run` like a kernel launch: it gets a copy of the arguments, and faults apply to it. */                  \
     X(emulated_cuda_enqueue, CUresult,                                                                                 \
       (CUstream stream, void (*run)(void *arguments), const void *arguments, size_t size, const emulated_span *spans,  \
        size_t span_count))                                                                                             \
-    /* For `run`: where the host finds device memory, and a byte for each of its bytes: was it written? */             \
+    /* For `run`: the host address of device memory; *written has a byte for each of its bytes, nonzero if written. */ \
     X(emulated_cuda_memory, unsigned char *, (uint64_t address, size_t size, unsigned char **written))                 \
     /* Ends the process with a line. */                                                                                \
     X(emulated_cuda_refuse, void, (const char *what))
 
-/* libcublasLt.so.13: handles, descriptions and preferences that were not destroyed; calls, and products put
-   into streams or graphs. */
+/* libcublasLt.so.13: handles, descriptions and preferences that were not destroyed; calls; products put into streams or
+   graphs. */
 int emulated_cublaslt_live(void);
 unsigned long emulated_cublaslt_calls(void);
 unsigned long emulated_cublaslt_products(void);
@@ -47,8 +48,8 @@ unsigned long emulated_cublaslt_products(void);
 int emulated_nvrtc_live(void);
 unsigned long emulated_nvrtc_compilations(void);
 
-/* libnvidia-ml.so.1: initialisations that were not shut down, and calls. The last reads the environment anew and counts
-   from 1 again. */
+/* libnvidia-ml.so.1: initialisations that were not shut down, and calls. The last function reads the environment again
+   and restarts the counts at 1. */
 int emulated_nvml_live(void);
 unsigned long emulated_nvml_calls(void);
 void emulated_nvml_restart(void);

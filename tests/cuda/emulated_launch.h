@@ -1,10 +1,9 @@
 /*
- * What the emulated driver (driver.c) and the modules that the emulated NVRTC (nvrtc.c) compiles share.
+ * Shared by the emulated driver (driver.c) and the modules compiled by the emulated NVRTC (nvrtc.c). A module is a
+ * shared library. For each kernel it exports a function of type emulated_kernel with the kernel's name, and a size_t
+ * with the name and "_arguments": the size of the kernel's only argument, a struct.
  *
- * A module is a shared library. For each kernel it exports a function of type emulated_kernel with the kernel's name,
- * and a size_t with the name and "_arguments": the size of the kernel's only argument, a struct.
- *
- * A device address is the host's address of the memory behind it with EMULATED_TAG added, which no host can read.
+ * A device address is the host address of the underlying memory plus EMULATED_TAG, which the host cannot access.
  */
 #ifndef EMULATED_LAUNCH_H
 #define EMULATED_LAUNCH_H
@@ -14,7 +13,7 @@
 
 #define EMULATED_TAG ((uint64_t)0xa5 << 48)
 
-/* One access to an element: by which thread of which block of which launch, and after how many barriers. */
+/* One access to an element: the thread, block and launch, and the number of barriers before it. */
 typedef struct emulated_access {
     uint32_t launch, block;
     uint16_t thread, barriers, warp_barriers, is_shared; /* is_shared, of a read: several threads read it */
@@ -30,18 +29,18 @@ typedef struct emulated_range {
     uint64_t begin; /* device address */
     size_t size;
     unsigned char *written;     /* one for each byte: 1 if something was stored there */
-    emulated_shadow shadows[4]; /* of elements of 1, 2, 4 and 8 bytes, at their index from the beginning */
+    emulated_shadow shadows[4]; /* for elements of 1, 2, 4 and 8 bytes, indexed from the start */
 } emulated_range;
 
 typedef struct emulated_launch {
     const void *arguments;
     unsigned grid[3], block[3];
-    size_t dynamic_shared;  /* bytes */
-    emulated_range *ranges; /* all allocations, in the order of their addresses */
+    size_t dynamic_shared;  /* in bytes */
+    emulated_range *ranges; /* all allocations, sorted by address */
     size_t range_count;
-    uint32_t number;   /* from 1, another one for each launch */
+    uint32_t number;   /* from 1, different for each launch */
     uint64_t seed;     /* of the order in which blocks and warps run */
-    char message[400]; /* after a failure: what is wrong and where */
+    char message[400]; /* after a failure: the error and its location */
 } emulated_launch;
 
 /* Executes a launch. Returns 0, or 1 after a broken rule, with its message. */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command on the emulated CUDA device, and what it shows of the GPU: reports, records, heat, monitor, check-system.
+# The command on the emulated CUDA device: GPU figures in reports, records, heat, monitor and check-system.
 root=$PWD
 . tests/command/command.sh
 processor=$eitp
@@ -13,10 +13,10 @@ END
 chmod +x on_device
 eitp=$work/on_device
 
-# What the device shows from now on: "figure value"...
+# Sets the figures of the device from now on: "figure value"...
 device_shows() {
     printf '%s\n' "$@" >figures.new
-    mv figures.new figures # never half of it
+    mv figures.new figures # atomic, so that it is never read half-written
 }
 
 no() {
@@ -60,20 +60,20 @@ check "gpu_log_freq" grep -q '^gpu-report-every  *20  *(settings.json:1)' out
 check "gpu_mem_max" grep -q '^gpu-mem-max  *80  *(settings.json:1)' out
 refuses 1 "gpu-mem-max must be above 0 and at most 100 (got 101)" $on_gpu --gpu-mem-max 101 --output-dir gone
 
-# ---- the memory while a run trains ----
+# ---- memory during training ----
 
 device_shows 'used 2100000000'
 exits 0 "a full device" $on_gpu --steps 4 --gpu-report-every 1 --output-dir full
-check "a full device: said once" \
-    test "$(grep -c "^warning: 98 % of the GPU's memory is used, the limit is 95 %; " err)" -eq 1
+check "a full device: reported once" \
+    test "$(grep -c "^warning: 98 % of the GPU's memory is used (limit 95 %); " err)" -eq 1
 check "a full device: recorded" grep -q '"event": "warning".*"gpu_memory_percent": 97\.7' full/metrics.jsonl
 exits 0 "a full device: another limit" $on_gpu --steps 4 --gpu-report-every 1 --gpu-mem-max 99 --output-dir allowed
 check "a full device: not said" no "GPU's memory is used" err
 device_shows ''
 exits 0 "a limit that is low" $on_gpu --steps 2 --gpu-report-every 1 --gpu-mem-max 30 --output-dir low
-check "a limit that is low: said" grep -q "^warning: 38 % of the GPU's memory is used, the limit is 30 %; " err
+check "a limit that is low: reported" grep -q "^warning: 38 % of the GPU's memory is used (limit 30 %); " err
 
-# ---- what is unknown is left out ----
+# ---- unknown figures are left out ----
 
 short="$on_gpu --steps 1 --gpu-report-every 1"
 device_shows 'temperature -' 'process -' 'energy -' 'gpu -'
@@ -83,9 +83,9 @@ check "a device with few figures: the record" no -e gpu/celsius -e gpu/reserved 
 check "a device with few figures: no zeros" no '"gpu/[a-z_]*": 0,' few/metrics.jsonl
 device_shows 'process_used 1000' 'slowed 0x40'
 exits 0 "the memory of another process" $short --output-dir other
-check "the memory of another process: it is not this one's; why clocks are low" \
+check "the memory of another process: not this one's; the reason for low clocks" \
     grep -q "^GPU memory: $gib allocated; 63 C, 214 W; slowed down by heat\$" err
-check "why clocks are low is recorded" grep -q '"gpu/slowed_by": "heat"' other/metrics.jsonl
+check "the reason for low clocks is recorded" grep -q '"gpu/slowed_by": "heat"' other/metrics.jsonl
 device_shows ''
 mkdir without
 for library in "$libraries"/lib*; do
@@ -96,26 +96,26 @@ check "without the library of the driver: the line" grep -q "^GPU memory: $gib a
 check "without the library of the driver: the record" no -e gpu/celsius -e gpu/power missing/metrics.jsonl
 check "without the library of the driver: the allocated memory" grep -q '"gpu/allocated_gib": 0\.00' missing/metrics.jsonl
 
-# ---- heat, and the monitor meanwhile ----
+# ---- heat, with a monitor running ----
 
 device_shows 'temperature 95'
-check "a hot GPU: pauses" start_until 'training pauses before step 1: GPU Emulated GPU 0 is at 95.0 C, above 85.0 C; it goes on at 75.0 C' \
+check "a hot GPU: pauses" start_until 'training pauses before step 1: GPU Emulated GPU 0 is at 95.0 C (limit 85.0 C); it continues at 75.0 C' \
     $on_gpu --steps 4 --gpu-report-every 2 --output-dir hot
 device_shows 'temperature 95' "process $process"
 exits 0 "monitor, of a run that pauses" monitor --once hot
 for fact in 'GPU use: 87 %' 'GPU memory: 730.1 MB' 'GPU memory used: 805.3 MB of 2.1 GB' 'GPU temperature: 95 C' 'GPU power: 214 W' \
-    'warning: the GPU has 95 C, and slows down at 90 C'; do
+    'warning: the GPU is at 95 C and slows down at 90 C'; do
     check "monitor: $fact" grep -q "^$fact\$" out
 done
 device_shows 'process 1' 'process_used -' 'gpu -' 'temperature 84'
 exits 0 "monitor --json" monitor --once --json hot
 check "monitor --json: numbers" \
     grep -q '"gpu_used_bytes": 805306368, "gpu_bytes": 2147483648, "gpu_temperature_celsius": 84, "gpu_power_watts": 214.3' out
-check "monitor --json: what is unknown is left out" no -e gpu_percent -e gpu_process_bytes out
+check "monitor --json: unknown figures are left out" no -e gpu_percent -e gpu_process_bytes out
 device_shows 'temperature 70'
 wait_for_end
-check "a hot GPU: goes on when it is cooler" test $? -eq 0
-check "a hot GPU: says so" grep -q '^training goes on after [0-9]* s: GPU Emulated GPU 0 is at 70.0 C$' running.err
+check "a hot GPU: continues when it is cooler" test $? -eq 0
+check "a hot GPU: reported" grep -q '^training continues after [0-9]* s: GPU Emulated GPU 0 is at 70.0 C$' running.err
 happens "started temperature saved" "a hot GPU" "$(happened hot)"
 check "a hot GPU: the same bits" same_checkpoints run/checkpoint-4 hot/checkpoint-4
 exits 0 "monitor, of a run that has ended" monitor --once hot
@@ -126,9 +126,9 @@ done
 exits 0 "monitor, of a run on the processor" monitor --once cpu
 check "monitor, of a run on the processor" no GPU out
 device_shows 'temperature 90' 'slowdown -'
-exits 0 "a GPU without a limit of its own" $short --output-dir warm
-check "a GPU without a limit of its own: no pause" no pauses err
-check "--temp-max" start_until 'GPU Emulated GPU 0 is at 90.0 C, above 70.0 C' $short --temp-max 70 --output-dir limited
+exits 0 "a GPU without its own limit" $short --output-dir warm
+check "a GPU without its own limit: no pause" no pauses err
+check "--temp-max" start_until 'GPU Emulated GPU 0 is at 90.0 C (limit 70.0 C)' $short --temp-max 70 --output-dir limited
 device_shows 'temperature 60'
 wait_for_end
 check "--temp-max: ends" test $? -eq 0
@@ -163,8 +163,8 @@ device_shows ''
 exits 0 "check-system" $examine
 check "a GPU that is not used" \
     grep -q '^GPU  *Emulated GPU 0, driver nvidia 580.65, memory 2.1 GB, 1.3 GB free, 63 C; not used: .* was never run on a GPU' out
-check "a GPU that is not used: no rule" grep -q 'never run on a GPU, .* rules for the memory of a GPU do not apply' out
-check "a GPU that is not used: the tier" grep -q '^tier  *full, from 20.0 GB of memory alone (full above 16 GB, safe from 8 GB)$' out
+check "a GPU that is not used: no rule" grep -q 'never run on a GPU, .*; GPU memory does not count' out
+check "a GPU that is not used: the tier" grep -q '^tier  *full, according to 20.0 GB of memory (full above 16 GB, safe from 8 GB)$' out
 EITP_EMULATED_CUDA_MEMORY=12884901888
 export EITP_EMULATED_CUDA_MEMORY
 for pair in 3999999999:low-memory 4000000000:safe 8000000000:safe 8000000001:full; do
@@ -176,20 +176,20 @@ for pair in 3999999999:low-memory 4000000000:safe 8000000000:safe 8000000001:ful
 done
 exits 0 "the memory of the machine counts too" $examine --memory-budget 9G --device cuda
 check "the memory of the machine counts too" \
-    grep -q '^tier  *safe, from 9.0 GB of memory alone .*, and 8.0 GB free on the GPU (full above 8 GB, safe from 4 GB)$' out
+    grep -q '^tier  *safe, according to 9.0 GB of memory .*, and 8.0 GB free on the GPU (full above 8 GB, safe from 4 GB)$' out
 check "a GPU that is used" grep -q '63 C; used: eitp.s CUDA backend was never run on a GPU$' out
 unset EITP_EMULATED_CUDA_MEMORY
 device_shows 'used -' 'temperature -'
 exits 0 "a GPU with unknown memory" $examine --device cuda
 check "a GPU with unknown memory" grep -q '^GPU  *Emulated GPU 0, driver nvidia 580.65, memory unknown; used' out
-check "a GPU with unknown memory: no rule" grep -q 'rules for its memory do not apply, since it is unknown how much is free' out
-check "a GPU with unknown memory: the tier" grep -q '^tier  *full, from 20.0 GB of memory alone (full above 16 GB, safe from 8 GB)$' out
+check "a GPU with unknown memory: no rule" grep -q 'its memory does not count because its free memory is unknown' out
+check "a GPU with unknown memory: the tier" grep -q '^tier  *full, according to 20.0 GB of memory (full above 16 GB, safe from 8 GB)$' out
 device_shows ''
 (EITP_EMULATED_CUDA_DEVICES=3 CUDA_VISIBLE_DEVICES=2,1 && export EITP_EMULATED_CUDA_DEVICES CUDA_VISIBLE_DEVICES &&
     "$eitp" $examine --device cuda:1 >out 2>err)
 check "several GPUs: the one that is used" grep -q '^GPU  *Emulated GPU 1, .*, 73 C; used: ' out
-check "several GPUs: the others" test "$(grep -c '^GPU  *Emulated GPU [02], .*; not used: --device names another$' out)" -eq 2
+check "several GPUs: the others" test "$(grep -c '^GPU  *Emulated GPU [02], .*; not used: --device selects another$' out)" -eq 2
 (LIBRARIES=$work/without && export LIBRARIES && "$eitp" $examine --device cuda >out 2>err)
-check "a GPU without the library of the driver" grep -q '^GPU  *unknown: the library of NVIDIA.s driver (libnvidia-ml.so.1) shows none$' out
+check "a GPU without the library of the driver" grep -q '^GPU  *unknown: NVIDIA.s driver library (libnvidia-ml.so.1) lists none$' out
 
 finish

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The command on the emulated CUDA device, whose memory has a budget of its own: what moves to the host, and what is refused.
+# The command on the emulated CUDA device, whose memory has a separate budget: variables that move to the host, and
+# refusals.
 root=$PWD
 . tests/command/command.sh
 . "$root/tests/cuda/device.sh"
@@ -12,8 +13,8 @@ train="train --init gpt2.json --tokenizer gpt2 --data text.txt --block-size 32 -
 plan="plan --init gpt2.json --block-size 32 --batch-size 2 --grad-accum 2 --precision fp32"
 
 runs "without a budget" $train --output-dir whole
-check "the default budget is what the device has free, less 5 % of its memory" grep -q '^GPU memory budget: .* of .* that are free' err
-check "what the device has is in run.json" grep -q '"gpu_budget_bytes": [0-9]*, "gpu_planned_bytes": [0-9]*' whole/run.json
+check "the default budget is what the device has free, less 5 % of its memory" grep -q '^GPU memory budget: .* of .* free' err
+check "the device memory is in run.json" grep -q '"gpu_budget_bytes": [0-9]*, "gpu_planned_bytes": [0-9]*' whole/run.json
 
 same() { # what, directory
     for file in model optimizer; do
@@ -21,8 +22,8 @@ same() { # what, directory
     done
 }
 runs "the optimizer's state in the host's memory" $train --offload states --output-dir states
-check "the log says where it is" grep -q "^offloaded: .* in the host's memory; a step reads .* and writes " err
-check "nothing wears a disk" test "$(grep -c 'solid-state' err)" -eq 0
+check "the log reports where it is" grep -q "^offloaded: .* in the host's memory; each step reads .* and writes " err
+check "no disk wear" test "$(grep -c 'solid-state' err)" -eq 0
 same "optimizer state in the host's memory" states
 runs "all of it in the host's memory, which is not pinned" $train --offload all --no-pin-memory --output-dir all
 same "all in memory that is not pinned" all
@@ -37,7 +38,7 @@ exits_on_device() { # code, what, arguments
     eitp=$processor
 }
 exits_on_device 0 "plan" $plan --optimizer adamw
-check "plan: what is on the GPU" grep -q '^  on the GPU ' out
+check "plan: memory on the GPU" grep -q '^  on the GPU ' out
 exits_on_device 2 "plan in too little" $plan --optimizer adamw --gpu-memory-budget 1M
 check "too little: the smallest is named" grep -q "does not fit in 1.0 MB of the GPU's memory; the smallest --gpu-memory-budget that is enough is [0-9]*M" out
 check "too little: offloading is offered" grep -q -e '--offload auto' out

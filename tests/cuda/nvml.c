@@ -1,13 +1,13 @@
 /*
- * libnvidia-ml.so.1 for machines without a GPU: the devices of the emulated driver (driver.c), all of them, in the
- * order of their buses, with figures that a test chooses. What no program may do ends the process with a line that
- * begins "emulated cuda: ".
+ * libnvidia-ml.so.1 for machines without a GPU: all devices of the emulated driver (driver.c), in the order of their
+ * buses, with figures chosen by the test. A call that no program may make ends the process with a line that starts with
+ * "emulated cuda: ".
  *
- * Environment, read at the first call and by emulated_nvml_restart, but the file by each call:
- *   EITP_EMULATED_CUDA_DEVICES  how many there are: 1
- *   EITP_EMULATED_CUDA_MEMORY   bytes of each: 2147483648
+ * Environment, read at the first call and by emulated_nvml_restart, except that every call reads the file again:
+ *   EITP_EMULATED_CUDA_DEVICES  number of devices: 1
+ *   EITP_EMULATED_CUDA_MEMORY   memory of each in bytes: 2147483648
  *   EITP_EMULATED_NVML          a file with lines "figure value"; "-" stands for a figure that the devices do not
- *                               support. The figures, and their values without it, are below
+ *                               support. The figures, and their default values, are below
  *   EITP_EMULATED_NVML_FAIL     the n-th call fails without effect: n, n:code or name:n:code
  */
 #include "tests/cuda/nvml_api.h"
@@ -48,19 +48,19 @@ static const struct {
     const char *name;
     unsigned long long usual;
 } figures[] = {{"used", 805306368},         /* bytes */
-               {"process", 0},              /* that has memory; 0: the caller */
+               {"process", 0},              /* the process that uses memory; 0: the caller */
                {"process_used", 730144440}, /* bytes */
                {"divided", 0},              /* MIG */
                {"gpu", 87},                 /* percent */
                {"memory", 31},              /* percent */
-               {"temperature", 63},         /* of the first device; that of each other is 10 degrees higher */
+               {"temperature", 63},         /* of the first device; each following one is 10 degrees higher */
                {"slowdown", 90},
                {"power", 214300},   /* mW */
-               {"energy", 1000000}, /* mJ when it is read first; each time is 1500 more */
+               {"energy", 1000000}, /* mJ at the first read; each read adds 1500 */
                {"clock", 1410},     /* MHz */
-               {"slowed", 0}};      /* bits of reasons */
+               {"slowed", 0}};      /* bit mask of reasons */
 
-/* The value in the file, or the usual one; 0 if it is not supported. */
+/* Returns the value in the file, or the default, or 0 if the figure is not supported. */
 static int find_figure(const char *name, unsigned long long *value) {
     const char *path = getenv("EITP_EMULATED_NVML");
     FILE *file = path && *path ? fopen(path, "r") : NULL;
@@ -183,7 +183,7 @@ nvmlReturn_t nvmlInit_v2(void) {
     CALL(0, initialize());
 }
 
-/* It shuts down, also if it fails. */
+/* Shuts down even if it fails. */
 nvmlReturn_t nvmlShutdown(void) {
     const nvmlReturn_t error = enter(__func__, 1);
     if (nvml.initialized)
@@ -258,7 +258,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
     CALL(1, get_memory(memory));
 }
 
-/* Another process comes first. If the memory of a process is not known, the library says so in its number. */
+/* The other process comes first. If the memory of a process is unknown, NVML reports a special value. */
 static nvmlReturn_t list_processes(unsigned *count, nvmlProcessInfo_t *list) {
     unsigned long long process = 0;
     const unsigned room = *count;

@@ -1,6 +1,6 @@
 /*
- * The part of NVML's interface that nvml.c emulates, with the ABI of version 13: no header of CUDA is needed to build
- * the tests.
+ * The part of NVML's interface emulated by nvml.c, with the ABI of version 13, so that building the tests needs no CUDA
+ * header.
  */
 #ifndef EMULATED_NVML_API_H
 #define EMULATED_NVML_API_H

@@ -1,14 +1,14 @@
 /*
- * libnvrtc.so.13 for machines without a GPU: it compiles programs with the host's C++ compiler to shared libraries,
- * which the emulated driver loads as modules. Such a program includes emulated.h, which is found in EMULATED_INCLUDE.
+ * libnvrtc.so.13 for machines without a GPU: it compiles programs with the host's C++ compiler into shared libraries,
+ * which the emulated driver loads as modules. A program includes emulated.h, which is found in EMULATED_INCLUDE.
  *
  * Environment:
- *   EITP_EMULATED_CXX         the compiler, with arguments between spaces: c++
- *   EITP_EMULATED_OPTIMIZE    how it optimizes: -Og, the least time for few calls of each kernel
- *   EITP_EMULATED_INCLUDE     the folder with emulated.h, instead of the one that was known when this was compiled
- *   EITP_EMULATED_CACHE       where compiled programs are kept: eitp-emulated-cuda-<user> in TMPDIR or /tmp
- *   EITP_EMULATED_NVRTC_FAIL  the n-th call fails without effect: n, n:code or name:n:code. Read at the first call, and
- *                             counted anew when it is another text
+ *   EITP_EMULATED_CXX         the compiler and its arguments, separated by spaces: c++
+ *   EITP_EMULATED_OPTIMIZE    optimization option: -Og, fastest overall for few calls of each kernel
+ *   EITP_EMULATED_INCLUDE     the folder with emulated.h, instead of the one set when this was compiled
+ *   EITP_EMULATED_CACHE       cache of compiled programs: eitp-emulated-cuda-<user> in TMPDIR or /tmp
+ *   EITP_EMULATED_NVRTC_FAIL  the n-th call fails without effect: n, n:code or name:n:code. Read at the first call; the
+ *                             count restarts when the value changes
  */
 #include "tests/cuda/emulated_faults.h"
 #include "tests/cuda/emulated_hooks.h"
@@ -30,7 +30,7 @@ const int nvrtc_architecture_count = (int)(sizeof nvrtc_architectures / sizeof n
 
 static pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
 static emulated_fault fault_;
-static char fault_text_[128]; /* what fault_ was read from */
+static char fault_text_[128]; /* value that fault_ was read from */
 static int live_;
 static unsigned long compilations_;
 
@@ -138,7 +138,7 @@ nvrtcResult nvrtcGetSupportedArchs(int *architectures) {
 
 /* ---- Programs ---- */
 
-/* A name that stays below the folder into which it is written. */
+/* True if a name stays inside the folder it is written to. */
 static int is_inside(const char *name) {
     return *name && *name != '/' && strcmp(name, "..") && strncmp(name, "../", 3) && !strstr(name, "/../") &&
            name[strlen(name) - 1] != '/';
@@ -186,7 +186,7 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source, const 
     return NVRTC_SUCCESS;
 }
 
-/* It destroys the program even if it fails, so nothing leaks. */
+/* Destroys the program even if it fails, so nothing leaks. */
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
     const nvrtcResult injected = enter(__func__);
     if (!program || !*program)
@@ -199,7 +199,7 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
 
 /* ---- Options ---- */
 
-/* Those of NVRTC that change nothing here; with "=" at the end if a value belongs to them. */
+/* Options of NVRTC that have no effect here. A trailing "=" means that the option takes a value. */
 static const char *const ignored_options[] = {
     "--std=",
     "-std=",
@@ -256,7 +256,7 @@ static const char *after(const char *option, const char *beginning) {
     return strncmp(option, beginning, length) ? NULL : option + length;
 }
 
-/* sm_86, or compute_86, also with a or f. Returns 86, or 0. */
+/* Parses sm_86 or compute_86, with or without a suffix a or f. Returns 86, or 0. */
 static int read_architecture(const char *name, int *is_virtual) {
     const char *digits = after(name, "sm_");
     char *end;
@@ -288,7 +288,8 @@ static void add_option(option_list *list, const char *beginning, const char *res
     list->options[++list->count] = NULL;
 }
 
-/* An option, whose value may be the next one. Returns how many were read; 0: it is invalid. */
+/* Reads an option, whose value may be the next argument. Returns the number of arguments read, or 0 if it is invalid.
+   */
 static int read_option(option_list *list, nvrtcProgram program, const char *option, const char *next) {
     static const char *const passed[][3] = {
         {"--define-macro=", "--define-macro", "-D"},
@@ -321,7 +322,7 @@ static nvrtcResult fail_option(nvrtcProgram program, const char *option) {
     return NVRTC_ERROR_INVALID_OPTION;
 }
 
-/* Without it NVRTC takes the functions of headers that nothing marks for the host's, and kernels may not call them. */
+/* Without it NVRTC treats unmarked functions in headers as host functions, which kernels may not call. */
 #define DEVICE_BY_DEFAULT "-default-device"
 
 static nvrtcResult compile(nvrtcProgram program, int option_count, const char *const *options, option_list *list) {

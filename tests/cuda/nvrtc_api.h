@@ -1,10 +1,11 @@
-/* The part of NVRTC's interface that nvrtc*.c emulate, with the ABI of version 13, and what its files share. */
+/* The part of NVRTC's interface emulated by nvrtc*.c, with the ABI of version 13, and declarations shared by its files.
+   */
 #ifndef EMULATED_NVRTC_API_H
 #define EMULATED_NVRTC_API_H
 
 #include <stddef.h>
 
-/* Results: name, number, and what nvrtcGetErrorString says. */
+/* Results: name, number, and the text of nvrtcGetErrorString. */
 #define NVRTC_RESULTS(X)                                                                                               \
     X(NVRTC_SUCCESS, 0, "NVRTC_SUCCESS")                                                                               \
     X(NVRTC_ERROR_OUT_OF_MEMORY, 1, "NVRTC_ERROR_OUT_OF_MEMORY")                                                       \
@@ -21,7 +22,7 @@ typedef enum nvrtcResult { NVRTC_RESULTS(NVRTC_RESULT_VALUE) NVRTC_RESULT_LAST_ 
 
 typedef struct _nvrtcProgram *nvrtcProgram;
 
-/* Those that return a result. */
+/* Functions that return a result. */
 #define NVRTC_API(X)                                                                                                   \
     X(nvrtcVersion, (int *major, int *minor))                                                                          \
     X(nvrtcGetNumSupportedArchs, (int *count))                                                                         \
@@ -37,7 +38,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
     X(nvrtcGetProgramLogSize, (nvrtcProgram program, size_t * size))                                                   \
     X(nvrtcGetProgramLog, (nvrtcProgram program, char *log))
 
-/* ---- Of nvrtc*.c alone ---- */
+/* ---- Private to nvrtc*.c ---- */
 
 typedef struct nvrtc_text {
     char *name; /* a path below the folder of the program */
@@ -47,17 +48,17 @@ typedef struct nvrtc_text {
 struct _nvrtcProgram {
     nvrtc_text *texts; /* the first is the program, the others are headers */
     size_t text_count;
-    char *log;   /* NULL before it was compiled */
+    char *log;   /* NULL before compilation */
     char *image; /* NULL: not compiled */
     size_t image_size;
-    int is_virtual; /* for compute_XX: PTX alone */
+    int is_virtual; /* for compute_XX: PTX only */
 };
 
 /* Architectures, as in sm_86. */
 extern const int nvrtc_architectures[];
 extern const int nvrtc_architecture_count;
 
-/* Compiles the program, or finds what was compiled before. `options` are the compiler's, ended by NULL. */
+/* Compiles the program, or finds an earlier result. `options` are the compiler's and end with NULL. */
 nvrtcResult nvrtc_compile(nvrtcProgram program, const char *const *options, unsigned long *compilations);
 
 void *nvrtc_need(void *memory); /* ends the process if there is none */

@@ -1,7 +1,7 @@
 /*
- * How the emulated NVRTC compiles: it writes the texts of a program into a folder of its own, runs the compiler there,
- * and keeps the result under a hash of whatever it depends on. Processes may do so side by side: a file gets its name
- * when it is complete.
+ * The compilation step of the emulated NVRTC. It writes the files of a program into a separate folder, runs the
+ * compiler there, and keeps the result under a hash of everything it depends on. Processes may compile in parallel: a
+ * file is renamed into place when it is complete.
  */
 #include "tests/cuda/nvrtc_api.h"
 
@@ -36,7 +36,7 @@ static const char *include_folder(void) {
 
 /* ---- Files ---- */
 
-/* The content of a file with a zero behind it, or NULL. */
+/* Returns the content of a file followed by a zero, or NULL. */
 static char *read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     char *content = NULL;
@@ -61,7 +61,7 @@ static int write_file(const char *path, const char *content, size_t size) {
     return !fclose(file) && is_written;
 }
 
-/* Below a folder, with the folders in its name. */
+/* Writes a file below a folder, creating the folders in its name. */
 static int write_text(const char *folder, const nvrtc_text *text) {
     char path[PATH_MAX];
     const int length = snprintf(path, sizeof path, "%s/%s", folder, text->name);
@@ -86,7 +86,7 @@ typedef struct hash {
     uint64_t a, b;
 } hash;
 
-/* FNV-1a twice, the second time with another beginning and with the bits turned. */
+/* Updates FNV-1a twice, the second time with another start value and extra mixing. */
 static void add_bytes(hash *h, const void *data, size_t size) {
     const unsigned char *bytes = (const unsigned char *)data;
     for (size_t i = 0; i < size; i++) {
@@ -104,7 +104,7 @@ static int is_shim(const struct dirent *entry) {
     return !strncmp(entry->d_name, "emulated", 8);
 }
 
-/* The headers that programs include. */
+/* Adds the headers that programs include. */
 static void add_shim(hash *h) {
     struct dirent **entries;
     const int count = scandir(include_folder(), &entries, is_shim, alphasort);
@@ -136,7 +136,7 @@ static hash hash_program(nvrtcProgram program, const char *const *arguments) {
     return h;
 }
 
-/* The folder of the cache, if it is this user's own. */
+/* Finds the cache folder, which must belong to this user. */
 static int find_cache(char *path, size_t size) {
     const char *chosen = getenv("EITP_EMULATED_CACHE");
     struct stat status;
@@ -166,7 +166,7 @@ static int find_entry(nvrtcProgram program, const char *cache, hash h) {
     return 0;
 }
 
-/* Without room in the cache everything is compiled again. */
+/* If the cache cannot be written, everything is compiled again. */
 static void keep_file(const char *cache, hash h, const char *ending, const char *content, size_t size) {
     char path[PATH_MAX + 64], made[PATH_MAX + 64];
     int file;
@@ -180,7 +180,7 @@ static void keep_file(const char *cache, hash h, const char *ending, const char 
         unlink(made);
 }
 
-/* The library comes last: with it the entry is complete. */
+/* Stores the library last, which completes the entry. */
 static void keep_entry(nvrtcProgram program, const char *cache, hash h) {
     keep_file(cache, h, ".log", program->log, strlen(program->log));
     keep_file(cache, h, ".so", program->image, program->image_size);
@@ -188,7 +188,7 @@ static void keep_entry(nvrtcProgram program, const char *cache, hash h) {
 
 /* ---- The compiler ---- */
 
-/* Runs a program in a folder; what it says goes to a file there. Returns its status. */
+/* Runs a program in a folder, with its output in a file there. Returns its status. */
 static int run_compiler(const char *folder, const char *const *arguments) {
     posix_spawn_file_actions_t actions;
     int status = -1;
@@ -259,7 +259,7 @@ nvrtcResult nvrtc_compile(nvrtcProgram program, const char *const *options, unsi
                                  "-Wno-unused-function"};
     enum { FIXED = sizeof fixed / sizeof fixed[0], MOST_WORDS = 16 };
     char *compiler = (char *)nvrtc_need(strdup(setting("EITP_EMULATED_CXX", "c++"))), *rest = NULL;
-    char cache[PATH_MAX], include[PATH_MAX]; /* the compiler runs in another folder */
+    char cache[PATH_MAX], include[PATH_MAX]; /* absolute paths, because the compiler runs in another folder */
     const char **arguments;
     size_t count = 0, option_count = 0;
     nvrtcResult result = NVRTC_SUCCESS;

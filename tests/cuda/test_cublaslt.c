@@ -1,4 +1,4 @@
-/* Products of the emulated cuBLASLt against plain sums in double, and what it refuses. */
+/* Products of the emulated cuBLASLt compared with plain sums in double, and its refusals. */
 #include "tests/cuda/cublaslt_api.h"
 #include "tests/cuda/use_driver.h"
 
@@ -25,7 +25,7 @@ enum { MOST = 4096, WORKSPACE = 2048 };
 typedef struct problem {
     int m, n, k, batches;
     int input, output, compute;   /* types */
-    int transpose_a, transpose_b; /* and orders: */
+    int transpose_a, transpose_b; /* and orders */
     int row_a, row_b, row_d;
     unsigned epilogue;
     float alpha, beta;
@@ -34,7 +34,7 @@ typedef struct problem {
 /* A matrix of random numbers on both sides. */
 typedef struct matrix {
     int rows, columns, is_row, ld, stride, type;
-    double values[MOST]; /* as stored, in the order of the memory */
+    double values[MOST]; /* as stored, in memory order */
     CUdeviceptr data;
     cublasLtMatrixLayout_t layout;
 } matrix;
@@ -51,7 +51,7 @@ static double draw_value(void) {
     return (double)(int64_t)(random_state >> 40) / (1 << 23) - 1; /* 24 bits */
 }
 
-/* A number with so few bits that each type has it exactly. */
+/* Returns a number with so few bits that each type represents it exactly. */
 static double draw_short(void) {
     return floor(draw_value() * 64) / 32;
 }
@@ -118,7 +118,7 @@ static int index_of(const matrix *m, int batch, int row, int column) {
     return batch * m->stride + (m->is_row ? row * m->ld + column : column * m->ld + row);
 }
 
-/* What the device has. */
+/* Copies the device's values to the host. */
 static void fetch(matrix *m) {
     unsigned char bytes[4 * MOST];
     CHECK(!cu.cuMemcpyDtoH_v2(bytes, m->data, size_of(m) * MOST));
@@ -314,7 +314,7 @@ static void epilogues_are_right(void) {
 static const problem plain = {
     4, 5, 6, 1, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0, 0, 0, 0, 0, CUBLASLT_EPILOGUE_DEFAULT, 1, 0};
 
-/* 1 + 2^-11 has a bit more than TF32, and a tie goes away from zero. */
+/* 1 + 2^-11 has one bit more than TF32, and the tie is rounded away from zero. */
 static void tf32_has_ten_bits(void) {
     float value = 1 + 1.0f / 2048, other = 1 + 1.0f / 8192, one = 1;
     problem p = plain;
@@ -335,7 +335,7 @@ static void tf32_has_ten_bits(void) {
 
 /* ---- Scales on the device ---- */
 
-/* Both are what they are when the product is computed; a beta of 0 leaves C unread. */
+/* Both are read when the product is computed. With a beta of 0 C is not read. */
 static void scales_on_the_device(void) {
     static const float scales[][2] = {{1, 0.5f}, {2, 1}, {0.25f, 0}};
     const int on_the_device = CUBLASLT_POINTER_MODE_DEVICE, vector = 2;
@@ -353,7 +353,7 @@ static void scales_on_the_device(void) {
         CHECK(ask(&found) == CUBLAS_STATUS_NOT_SUPPORTED);
         set_attribute(CUBLASLT_MATMUL_DESC_POINTER_MODE, &on_the_device, 4);
         CHECK(!ask(&found) && !cu.cuMemAlloc_v2(&scale, 8));
-        if (i == 2) /* C as nobody wrote it */
+        if (i == 2) /* leaves C unwritten */
             CHECK(!cu.cuMemFree_v2(c.data) && !cu.cuMemAlloc_v2(&c.data, 4 * MOST));
         CHECK(!cu.cuMemcpyHtoDAsync_v2(scale, scales[i], 8, f.a));
         CHECK(!multiply_scaled(on_device(scale), on_device(scale + 4), &found.algo, found.workspaceSize, f.a));
@@ -369,7 +369,7 @@ static void scales_on_the_device(void) {
     CHECK(end(&f));
 }
 
-/* ---- When, and what is refused ---- */
+/* ---- Timing and refusals ---- */
 
 static void products_are_late_and_captured(void) {
     cublasLtMatmulHeuristicResult_t found;
@@ -476,7 +476,7 @@ static void broken_rules_of_products(void) {
     CHECK_ENDS(free_too_early, "memory is freed that queued operations use");
 }
 
-/* An algorithm may need the alignment that it was promised, which is 256 bytes if nothing is said. */
+/* An algorithm may need the promised alignment, which defaults to 256 bytes. */
 static void alignment_is_kept(void) {
     const uint32_t least = 4;
     cublasLtMatmulHeuristicResult_t found;

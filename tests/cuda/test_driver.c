@@ -1,6 +1,6 @@
 /*
- * The emulated driver keeps what CUDA promises and no more: what is queued is late, only streams and events order it,
- * and what a program must not do ends the process.
+ * The emulated driver guarantees what CUDA promises and no more: queued work runs late, only streams and events order
+ * it, and misuse ends the process.
  */
 #include "tests/cuda/use_driver.h"
 
@@ -121,7 +121,7 @@ static void pinned_copies_are_late(void) {
     fixture f;
     REQUIRE(begin(&f));
     memcpy(&bits, &f.pinned[COUNT - 1], sizeof bits);
-    CHECK(bits == 0xffffffff); /* what is not initialized is no number */
+    CHECK(bits == 0xffffffff); /* uninitialized memory is NaN */
     f.pinned[0] = 1;
     CHECK(!cu.cuMemcpyHtoDAsync_v2(f.x, pageable, SIZE, f.a) && !cu.cuMemcpyHtoDAsync_v2(f.y, f.pinned, SIZE, f.a));
     pageable[0] = f.pinned[0] = 2;
@@ -132,7 +132,7 @@ static void pinned_copies_are_late(void) {
     CHECK(end(&f));
 }
 
-/* A copy that the host waits for is as one on the default stream, which blocking streams wait for. */
+/* A copy that the host waits for acts like one on the default stream, which waits for blocking streams. */
 static void blocking_streams_are_before_copies(void) {
     float value = 0;
     CUstream blocking = NULL;
@@ -151,7 +151,8 @@ static void kernels_are_late_and_in_order(void) {
     fixture f;
     REQUIRE(begin(&f));
     for (int i = 0; i < 500; i++)
-        CHECK(!launch_step(&f, f.a, f.x, i % 2 ? 0.5f : 4.0f, 1)); /* 2 x + 1.5 twice has no other order */
+        CHECK(!launch_step(&f, f.a, f.x, i % 2 ? 0.5f : 4.0f, 1)); /* the two steps give another result in any other
+                                                                      order */
     for (int i = 0; i < 500; i++)
         CHECK(!launch_step(&f, f.b, f.y, 0, (float)i));
     CHECK(cu.emulated_cuda_launches() < 1000);
@@ -162,7 +163,7 @@ static void kernels_are_late_and_in_order(void) {
     CHECK(end(&f));
 }
 
-/* What y is after a kernel of stream b has read what one of stream a writes. */
+/* Returns y after a kernel of stream b has read a value written by one of stream a. */
 static float read_beside(const char *seed, int has_event) {
     float value;
     fixture f;
@@ -217,7 +218,7 @@ static void events_are_asked_and_measured(void) {
     CHECK(end(&f));
 }
 
-/* A wait is for the record that was the last at that time. */
+/* A wait refers to the latest record at the time of the wait call. */
 static void events_are_recorded_again(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -496,7 +497,7 @@ static CUresult capture_whole(whole *w) {
     return error;
 }
 
-/* As a careful program does it: what fails is reported, and everything is destroyed. */
+/* Cleans up as a careful program does: reports any failure, and destroys everything. */
 static CUresult destroy_whole(whole *w, CUresult error) {
     fixture *f = &w->f;
     if (f->a)
@@ -544,7 +545,7 @@ static CUresult run_whole(float *first) {
     return destroy_whole(&w, error);
 }
 
-/* Each call fails once; each time the error comes up and nothing is left over. */
+/* Each call fails once. Each time the error is reported and nothing is left over. */
 static void every_call_fails_in_turn(void) {
     long n = 0;
     CUresult error;
@@ -566,7 +567,7 @@ static void every_call_fails_in_turn(void) {
     cu.emulated_cuda_restart();
 }
 
-/* Each kernel fails late, also those of graphs. */
+/* Each kernel fails late, including those in graphs. */
 static void every_launch_fails_in_turn(void) {
     long n = 0;
     CUresult error;
@@ -638,7 +639,7 @@ static void threads_have_streams_of_their_own(void) {
     CHECK(end(&f));
 }
 
-static int is_released, is_seen; /* by the other thread, under the mutex */
+static int is_released, is_seen; /* set by the other thread, under the mutex */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
@@ -657,7 +658,7 @@ static void *synchronize_in_thread(void *user) {
     return cu.cuCtxSetCurrent(f->context) || cu.cuStreamSynchronize(f->a) ? NULL : user;
 }
 
-/* While a function of the host waits, other threads call the driver, and wait for it too. */
+/* While a host function waits, other threads call the driver, and wait for it too. */
 static void host_functions_wait_for_threads(void) {
     CUdeviceptr memory = 0;
     fixture f;
@@ -685,7 +686,7 @@ static void host_functions_wait_for_threads(void) {
     CHECK(end(&f));
 }
 
-/* A child has a device of its own from then on. */
+/* From the fork on, a child has its own device. */
 static void a_child_goes_on(void) {
     int status = -1;
     pid_t child;

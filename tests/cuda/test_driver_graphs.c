@@ -1,4 +1,5 @@
-/* Capture and graphs of the emulated driver: what becomes a node, what ends a capture, and how graphs are executed. */
+/* Capture and graphs of the emulated driver: which calls become nodes, what ends a capture, and how graphs are
+   executed. */
 #include "tests/cuda/use_driver.h"
 
 /* Captures x = factor x + 1 on stream a and y = factor on stream b, joined, and then x = x + y. */
@@ -20,7 +21,7 @@ static CUresult instantiate_fork(const fixture *f, float factor, CUgraphExec *ex
     if (!error)
         error = cu.cuGraphInstantiateWithFlags(exec, graph, 0);
     if (graph)
-        cu.cuGraphDestroy(graph); /* what was instantiated does not need it */
+        cu.cuGraphDestroy(graph); /* the executable graph does not need it */
     return error;
 }
 
@@ -42,7 +43,7 @@ static void a_graph_is_executed_again_and_again(void) {
     CHECK(!cu.cuGraphInstantiateWithFlags(&exec, graph, 0) && !cu.cuGraphDestroy(graph));
     CHECK(!cu.cuGraphUpload(exec, f.a));
     for (int i = 0; i < 5; i++) {
-        CHECK(!cu.cuGraphLaunch(exec, i % 2 ? f.a : f.b)); /* launches of one are in order in any stream */
+        CHECK(!cu.cuGraphLaunch(exec, i % 2 ? f.a : f.b)); /* launches of one graph are in order in any stream */
         expected = 2 * expected + 1 + 2;
     }
     CHECK(!cu.cuStreamSynchronize(f.a));
@@ -62,7 +63,7 @@ static void push_other_letter(void *user) {
     *(*end_of_text)++ = 'b';
 }
 
-/* Nodes that do not depend on each other come in any order, and between them what other streams do. */
+/* Independent nodes run in any order, interleaved with the work of other streams. */
 static void independent_nodes_have_no_order(void) {
     int seen[3] = {0, 0, 0};
     fixture f;
@@ -88,7 +89,7 @@ static void independent_nodes_have_no_order(void) {
     CHECK(end(&f));
 }
 
-static int fork_order; /* 1: the stream that joined was first */
+static int fork_order; /* the stream whose branch ran first */
 
 static void note_first(void *user) {
     if (!fork_order)
@@ -124,7 +125,7 @@ static void wait_a_while(void *user) {
     nanosleep(&while_, NULL);
 }
 
-/* Events that a graph records have the times of its last launch, in its order. */
+/* Events recorded by a graph have the times of its last launch, in its order. */
 static void graphs_record_events(void) {
     float milliseconds = -1;
     int waited = 0;
@@ -148,7 +149,7 @@ static void graphs_record_events(void) {
     CHECK(end(&f));
 }
 
-/* Copies of pinned memory read it at each launch. */
+/* Copies of pinned memory read it again at each launch. */
 static void captured_copies_read_anew(void) {
     CUgraph graph = NULL;
     CUgraphExec exec = NULL;
@@ -173,7 +174,7 @@ static int status_of(CUstream stream) {
     return cu.cuStreamIsCapturing(stream, &status) ? -1 : status;
 }
 
-/* A call that is not permitted, and then the end of the capture. */
+/* Makes a call that is not permitted, and then ends the capture. */
 static void check_refused(const fixture *f, CUresult found, CUresult expected) {
     CUgraph graph = NULL;
     CHECK_THAT(found == expected, "%d instead of %d", (int)found, (int)expected);
@@ -250,7 +251,7 @@ static void captures_end_where_they_began(void) {
     CHECK(end(&f));
 }
 
-/* A capture that nobody ended is over with its context, also for later ones. */
+/* A capture that was not ended is over when its context is released, and does not affect later contexts. */
 static void captures_end_with_the_context(void) {
     fixture f;
     REQUIRE(begin(&f));

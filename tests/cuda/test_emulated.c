@@ -1,7 +1,7 @@
-/* The checks of the emulated device: kernels that break a rule end the process with a line that says so. */
+/* The checks of the emulated device: kernels that break a rule end the process with a line that describes it. */
 #include "tests/cuda/use_driver.h"
 
-/* Each reads or writes `data`, which has COUNT floats. The first breaks no rule. */
+/* Each kernel reads or writes `data`, which has COUNT floats. The first breaks no rule. */
 static const char faulty_text[] = "#include \"device.h\"\n"
                                   "struct operands { const void *data; int64_t count; };\n"
                                   "#define DATA const global<float> data = global_at<float>(l.data)\n"

@@ -5,7 +5,7 @@
 
 static char folder[64];
 
-/* Compiles; the log is kept in `log`. */
+/* Compiles a program and keeps the log in `log`. */
 static nvrtcResult compile(const char *text, const char *name, const char *header, const char *header_name, int count,
                            const char *const *options, char *log, size_t log_size, size_t *image_size) {
     nvrtcProgram program = NULL;
@@ -68,11 +68,11 @@ static void errors_are_told(void) {
     CHECK(compile("static int unused() { int a; return 1; }\n", "x.cu", NULL, NULL, 0, NULL, log, sizeof log, &size) ==
           NVRTC_SUCCESS);
     CHECK_THAT(strstr(log, "unused variable"), "%s", log);
-    CHECK(size == 0); /* for compute_75 there is PTX alone */
+    CHECK(size == 0); /* for compute_75 there is only PTX */
     CHECK(cu.emulated_nvrtc_live() == 0);
 }
 
-/* The same texts and options are compiled once, and a warning is told each time. */
+/* The same sources and options are compiled once, and a warning is reported each time. */
 static void nothing_is_compiled_twice(void) {
     static const char *const options[] = {"-arch=sm_86", "-DVALUE=1"};
     static const char *const others[] = {"-arch=sm_86", "-DVALUE=2", "-default-device"};

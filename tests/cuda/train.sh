@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command on the emulated CUDA device: models train as on the processor, and resume with the same bits.
+# The command on the emulated CUDA device: models train as on the CPU, and resume with the same bits.
 root=$PWD
 . tests/command/command.sh
 . "$root/tests/cuda/device.sh"
@@ -9,7 +9,7 @@ losses() {
     sed -n 's/^{"step": \([0-9]*\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"
 }
 
-# agree A B STEPS [PART]: the losses of two runs differ by at most this part of their size, by default 1e-5.
+# agree A B STEPS [PART]: the losses of two runs differ by at most this relative error, by default 1e-5.
 agree() {
     losses "$1" >first
     losses "$2" >second
@@ -25,7 +25,7 @@ printf '{"model_type": "bert", "hidden_size": 32, "num_attention_heads": 2, "int
 printf '{"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64, %s}\n' "$sizes" >llama.json
 common="--data text.txt --block-size 16 --batch-size 2 --grad-accum 2 --precision fp32 --lr 2e-3 --eval-steps 0 --optimizer adamw"
 
-# A checkpoint is in the middle.
+# A checkpoint is saved in the middle.
 steps=4
 [ -z "$EITP_TEST_ALL" ] || steps=20
 half=$((steps / 2))
@@ -58,7 +58,7 @@ for model in gpt2 bert llama; do
     done
 done
 
-# In 16 bits a product rounds its factors, and the two devices do not round all sums alike.
+# In 16 bits a product rounds its factors, and the two devices round some sums differently.
 few=$((steps < 6 ? steps : 6))
 for type in bf16 fp16; do
     train="train --init gpt2.json --tokenizer gpt2 $common --precision $type"
@@ -76,10 +76,10 @@ tf32() {
     runs "without TF32" $train --output-dir fp32
     runs "with TF32" $train --output-dir tf32 --tf32
     unset EITP_CUDA_PRODUCTS
-    check "TF32 is in the device's words" grep -q '"numerics": "cuda-.*-tf32"' tf32/run.json
+    check "TF32 is in the device description" grep -q '"numerics": "cuda-.*-tf32"' tf32/run.json
     check "TF32: losses are near" agree gpt2-cpu tf32 $steps 1e-3
     check "TF32: other bits" test "$(cksum <tf32/checkpoint-$steps/model.safetensors)" != "$(cksum <fp32/checkpoint-$steps/model.safetensors)"
-    check "without TF32: losses are those of the processor" agree gpt2-cpu fp32 $steps
+    check "without TF32: losses match the CPU" agree gpt2-cpu fp32 $steps
 }
 if grep -q '"numerics": "cuda-sm_\([89]\|1[0-9]\)[0-9]-.*-cublaslt' gpt2/run.json; then tf32; else
     echo "SKIPPED TF32: it needs cuBLASLt and compute capability 8.0"

@@ -1,6 +1,6 @@
 /*
- * What the tests of the emulated libraries share: the libraries, found in LD_LIBRARY_PATH, a kernel, and a device that
- * is in use. Kernels are those of emulated_launch.h written by hand, without emulated.h.
+ * Shared by the tests of the emulated libraries: the libraries, found in LD_LIBRARY_PATH, a kernel, and a device in
+ * use. Kernels follow emulated_launch.h and are written by hand, without emulated.h.
  */
 #ifndef USE_DRIVER_H
 #define USE_DRIVER_H
@@ -66,7 +66,7 @@ static TEST_UNUSED void open_driver(void) {
 /* ---- The kernels ---- */
 
 typedef struct step_arguments {
-    uint64_t data, other; /* other: 0, or what is added too */
+    uint64_t data, other; /* other: 0, or another array to add */
     uint32_t count;
     float factor, added;
 } step_arguments;
@@ -105,7 +105,7 @@ static const char kernel_text[] =
 
 static char *kernel_image;
 
-/* Compiled once for all tests; the cache keeps it for other runs. */
+/* Compiles the kernel once for all tests. The cache keeps it for later runs. */
 static TEST_UNUSED int compile_kernel(void) {
     static const char *const options[] = {"--gpu-architecture=sm_86"};
     nvrtcProgram program = NULL;
@@ -174,7 +174,7 @@ static TEST_UNUSED CUresult launch_with(CUfunction function, CUstream stream, CU
     step_arguments arguments = {data, other, COUNT, factor, added};
     void *parameters[] = {&arguments};
     const CUresult result = cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
-    memset(&arguments, 0xff, sizeof arguments); /* they were copied */
+    memset(&arguments, 0xff, sizeof arguments); /* the launch must have copied them */
     return result;
 }
 
@@ -183,13 +183,13 @@ static TEST_UNUSED CUresult launch_step(const fixture *f, CUstream stream, CUdev
     return launch_with(f->step, stream, data, 0, factor, added);
 }
 
-/* The first value, after the stream. */
+/* Returns the first value after the work of the stream. */
 static TEST_UNUSED float read_first(CUstream stream, CUdeviceptr data) {
     float values[COUNT];
     return cu.cuMemcpyDtoHAsync_v2(values, data, SIZE, stream) || values[0] != values[COUNT - 1] ? -1e9f : values[0];
 }
 
-/* What a process says that does this, if a signal ends it; otherwise an empty text. */
+/* Returns the output of a process that calls `act`, if a signal ends it; otherwise an empty string. */
 static TEST_UNUSED const char *last_words(void (*act)(fixture *f)) {
     static char words[4096];
     size_t length = 0;

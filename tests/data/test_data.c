@@ -6,12 +6,12 @@
 
 #include <sys/stat.h>
 
-/* A host that counts memory and open files, injects faults, and keeps the log. Reads and writes are short, as they may
-   be. */
+/* A host that counts memory and open files, injects faults, and keeps the log. Its reads and writes are short, which
+   the interface allows. */
 typedef struct meter {
     faults faulty;
     int warnings;
-    char log[600]; /* the last line */
+    char log[600]; /* the last message */
 } meter;
 
 static void meter_log(void *user, eitp_log_level level, const char *message) {
@@ -34,7 +34,7 @@ static int settled(const meter *m) {
     return m->faulty.live_blocks == 0 && m->faulty.open_files == 0;
 }
 
-static char scratch[512]; /* the directory for the files of a test */
+static char scratch[512]; /* directory for a test's files */
 
 static const char *at(const char *name) {
     return scratch_path(scratch, name);
@@ -100,7 +100,7 @@ static eitp_status pack_one(const eitp_host *host, const char *input, const char
     return status;
 }
 
-/* Decodes all tokens of a file, with <|endoftext|> as text; "" after a failure. */
+/* Decodes all tokens of a file, with <|endoftext|> as text. Returns "" after a failure. */
 static char *unpack(const char *name, char *text, size_t capacity) {
     eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
@@ -162,7 +162,7 @@ static void test_permutation_is_a_bijection(void) {
     check_bijection(1000);
 }
 
-/* Values computed by an independent program from docs/sample-file.md: resumed runs depend on these orders. */
+/* Values computed by an independent program from docs/sample-file.md. Resumed runs depend on these orders. */
 static void test_permutation_keeps_its_values(void) {
     static const uint64_t expected[3][10] = {
         {0, 5, 2, 4, 6, 7, 1, 8, 3, 9}, {6, 9, 0, 3, 4, 5, 2, 8, 7, 1}, {8, 1, 2, 9, 4, 3, 0, 7, 6, 5}};
@@ -177,7 +177,7 @@ static void test_permutation_keeps_its_values(void) {
     CHECK(eitp__shuffled_position(1, 1, UINT64_MAX, UINT64_MAX - 1) < UINT64_MAX);
 }
 
-/* Number of positions at which two orders of 1000 agree: about one. */
+/* Number of positions at which two permutations of 1000 agree: about one. */
 static int shared_places(uint64_t seed_a, uint64_t epoch_a, uint64_t seed_b, uint64_t epoch_b) {
     int shared = 0;
     for (uint64_t i = 0; i < 1000; i++)
@@ -200,8 +200,8 @@ static void test_permutation_differs_by_epoch_and_seed(void) {
     CHECK_THAT(fixed < 10 && followed < 10, "%d stay, %d follow their neighbour", fixed, followed);
 }
 
-/* Over many epochs every position has each index equally often: chi-squared with (size - 1)^2 degrees of freedom, far
-   from its tail. */
+/* Over many epochs every index is equally frequent at every position: chi-squared with (size - 1)^2 degrees of
+   freedom, far from its tail. */
 static void test_permutation_is_uniform(void) {
     const int epochs = 4000;
     for (uint64_t size = 2; size <= 9; size++) {
@@ -325,7 +325,7 @@ static eitp_status collect_repaired(void *user, const char *text, size_t size, e
     return EITP_OK;
 }
 
-/* Repairs a text in three pieces: [0, a), [a, b), [b, end). */
+/* Repairs a string in three pieces: [0, a), [a, b), [b, end). Returns true if the result is Python's. */
 static int repairs_as_python(const repair_case *c, size_t a, size_t b) {
     eitp__utf8_repair repair;
     repaired result;
@@ -446,13 +446,13 @@ static void test_pack_reads_directories_in_order(void) {
     CHECK(!strcmp(unpack("d/out", text, sizeof text),
                   "1<|endoftext|>2<|endoftext|>3<|endoftext|>4<|endoftext|>5<|endoftext|>6<|endoftext|>"));
     CHECK(info.document_count == 6 && m.warnings == 1 && settled(&m));
-    /* Again, with the output of the first time in the input directory. */
+    /* Pack again, with the first output in the input directory. */
     REQUIRE_OK(pack_one(&host, "d", "d/out", config, &info, &error), error);
     CHECK(info.document_count == 6 && info.token_count == 12);
     scratch_remove(scratch);
 }
 
-/* Saves the byte tokenizer with another tokenizer_config.json. */
+/* Loads the byte tokenizer with another tokenizer_config.json. */
 static eitp_status load_with_config(const eitp_host *host, const char *config, eitp_tokenizer **tokenizer,
                                     eitp_error *error) {
     eitp_status status = eitp_tokenizer_create_bytes(host, tokenizer, error);
@@ -465,15 +465,15 @@ static eitp_status load_with_config(const eitp_host *host, const char *config, e
     return status == EITP_OK ? eitp_tokenizer_load(host, at("tokenizer"), tokenizer, error) : status;
 }
 
-/* The tokenizer's end-of-text token, of any name, separates documents, and its id is in the file. Without one they are
-   not separated, and a warning is logged. */
+/* The tokenizer's end-of-text token, regardless of its name, separates documents, and its id is stored in the file.
+   Without such a token documents are not separated, and a warning is logged. */
 static void test_pack_separates_documents(void) {
     static const struct {
         const char *config;
         int32_t end_of_text;
         int32_t ids[6];
         size_t count;
-        int warnings; /* with two documents */
+        int warnings; /* number of warnings with two documents */
     } cases[] = {
         {"{\"eos_token\": \"<|endoftext|>\"}", 256, {'o', 256, 't', 256}, 4, 0},
         {"{\"eos_token\": \"~\"}", '~', {'o', '~', 't', '~'}, 4, 0},
@@ -510,7 +510,7 @@ static void test_pack_separates_documents(void) {
     }
 }
 
-/* Packs a file with this content, read in pieces of every small size, and returns its text with what ends documents. */
+/* Packs a file with this content, read in pieces of every small size. Returns its text with document separators. */
 static const char *pack_content(const char *name, const char *content, const char *separator, meter *m) {
     static char text[200], first[200];
     eitp_host host = meter_host(m);
@@ -574,7 +574,7 @@ static void test_pack_does_not_depend_on_read_size(void) {
     static char text[5000];
     eitp__buffer expected, packed;
     REQUIRE(scratch_make(scratch));
-    for (size_t i = 0; i < sizeof text; i++) /* ASCII, a character of two bytes in each 16, and a few invalid bytes */
+    for (size_t i = 0; i < sizeof text; i++) /* ASCII, a two-byte character every 16 bytes, and a few invalid bytes */
         text[i] = (char)(i % 128 == 0   ? 0x80 | noise(i)
                          : i % 16 == 14 ? 0xC3
                          : i % 16 == 15 ? 0xA9
@@ -647,7 +647,7 @@ static void test_pack_errors(void) {
     eitp_tokenizer *tokenizer = NULL;
     REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
     CHECK(eitp_pack(&host, tokenizer, &config, at("out"), NULL, &error) == EITP_ERROR_ARGUMENT &&
-          has(&error, "no texts given"));
+          has(&error, "no text files given"));
     eitp_tokenizer_destroy(tokenizer);
     CHECK(settled(&m));
     scratch_remove(scratch);
@@ -771,7 +771,7 @@ static void test_text_files_are_a_source(void) {
 
 /* Reading token files */
 
-/* The tokens of a shorter file are found at the beginning of a longer one, wherever they end. */
+/* A shorter file's tokens are found at the start of a longer file, wherever they end. */
 static void test_prefix_is_found(void) {
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
@@ -853,7 +853,7 @@ static void test_reading_is_bounded(void) {
     eitp_sample_file_close(NULL);
     CHECK(eitp_sample_file_open(&host, at("three"), -1, &file, &error) == EITP_ERROR_ARGUMENT && !file);
     CHECK(eitp_sample_file_open(&host, at("four"), 0, &file, &error) == EITP_ERROR_ARGUMENT && !file);
-    /* A vocabulary_size below the file's. */
+    /* The caller's vocabulary_size is smaller than the file's. */
     REQUIRE_OK(eitp_sample_file_open(&host, at("three"), 7, &file, &error), error);
     CHECK(eitp_sample_file_read_tokens(file, 0, 2, read, &error) == EITP_OK);
     CHECK(eitp_sample_file_read_tokens(file, 1, 2, read, &error) == EITP_ERROR_FORMAT);
@@ -862,7 +862,7 @@ static void test_reading_is_bounded(void) {
     scratch_remove(scratch);
 }
 
-/* A file of llm.c: 256 32-bit numbers (magic, version, number of tokens), then 16-bit ids. */
+/* Writes an llm.c file: 256 32-bit numbers (magic, version, number of tokens), then 16-bit ids. */
 static int put_llmc(const char *name, uint32_t version, uint32_t promised, const uint16_t *ids, size_t count) {
     unsigned char bytes[1024 + 64] = EITP__ZERO;
     const uint32_t header[3] = {20240520, version, promised};
@@ -897,7 +897,7 @@ static void test_llmc_files(void) {
     eitp_sample_file_close(file);
     CHECK(put_llmc("bad.bin", 1, 5, ids, 4) &&
           eitp_sample_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT &&
-          has(&error, "bad.bin: the header says 5"));
+          has(&error, "bad.bin: the header has 5"));
     CHECK(put_llmc("bad.bin", 1, 3, ids, 4) &&
           eitp_sample_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT);
     CHECK(put_llmc("bad.bin", 1, 0xFFFFFFFFu, ids, 4) &&
@@ -939,13 +939,13 @@ static void test_damaged_headers(void) {
     CHECK(open_bytes(bytes, 262, &error) == EITP_OK);
     for (size_t size = 0; size < 262; size++)
         CHECK_THAT(open_bytes(bytes, size, &error) == EITP_ERROR_FORMAT, "cut to %d", (int)size);
-    CHECK(has(&error, "says 3 tokens") && has(&error, "261 bytes"));
+    CHECK(has(&error, "has 3 tokens") && has(&error, "261 bytes"));
     for (size_t i = 0; i < 256; i++) {
         bytes[i] ^= 0x10;
         CHECK_THAT(open_bytes(bytes, 262, &error) != EITP_OK, "byte %d", (int)i);
         bytes[i] ^= 0x10;
     }
-    CHECK(open_bytes(bytes, 263, &error) == EITP_ERROR_FORMAT); /* includes the zero byte at the end of the buffer */
+    CHECK(open_bytes(bytes, 263, &error) == EITP_ERROR_FORMAT); /* includes the zero byte that follows the data */
     CHECK(open_bytes(text, sizeof text, &error) == EITP_ERROR_FORMAT &&
           has(&error, "bytes: not a token or labelled file"));
     memset(bytes + 8, 0, 248);
@@ -954,7 +954,7 @@ static void test_damaged_headers(void) {
     scratch_remove(scratch);
 }
 
-/* Headers with a valid checksum and invalid content. */
+/* Headers with a valid checksum and invalid contents. */
 static void test_invalid_headers(void) {
     static const struct {
         size_t offset, size;
@@ -965,11 +965,11 @@ static void test_invalid_headers(void) {
         {8, 4, 2, EITP_ERROR_UNSUPPORTED, "version 2"},
         {12, 4, 3, EITP_ERROR_FORMAT, "size of an id (3)"},
         {12, 4, 0, EITP_ERROR_FORMAT, "size of an id (0)"},
-        {12, 4, 4, EITP_ERROR_FORMAT, "the header says"},
-        {16, 8, 4, EITP_ERROR_FORMAT, "the header says 4"},
-        {16, 8, 0, EITP_ERROR_FORMAT, "the header says 0"},
-        {16, 8, 0x8000000000000003u, EITP_ERROR_FORMAT, "the header says"},
-        {16, 8, UINT64_MAX, EITP_ERROR_FORMAT, "the header says"},
+        {12, 4, 4, EITP_ERROR_FORMAT, "the header has"},
+        {16, 8, 4, EITP_ERROR_FORMAT, "the header has 4"},
+        {16, 8, 0, EITP_ERROR_FORMAT, "the header has 0"},
+        {16, 8, 0x8000000000000003u, EITP_ERROR_FORMAT, "the header has"},
+        {16, 8, UINT64_MAX, EITP_ERROR_FORMAT, "the header has"},
         {32, 4, 0, EITP_ERROR_FORMAT, "vocabulary (0)"},
         {32, 4, 65537, EITP_ERROR_FORMAT, "vocabulary (65537)"},
         {32, 4, 0xFFFFFFFFu, EITP_ERROR_FORMAT, "vocabulary"},
@@ -1021,7 +1021,7 @@ static void test_verify_finds_changes(void) {
 
 enum { CHANGING_IDS = 5000, CHANGING_ID = 256 + 2 * 4000 };
 
-/* Puts an id into the file `name`, at this byte. */
+/* Writes an id into the file `name` at this byte. */
 static int put_id(const char *name, uint64_t offset, int id) {
     eitp_host host = eitp_host_default();
     const unsigned char bytes[2] = {(unsigned char)(id & 255), (unsigned char)(id >> 8)};
@@ -1031,7 +1031,7 @@ static int put_id(const char *name, uint64_t offset, int id) {
     return !eitp__file_close(&file, NULL) && is_put;
 }
 
-/* Reads an id, and counts the file calls. */
+/* Reads an id and returns the number of file calls. */
 static long calls_of_read(meter *m, eitp_sample_file *file, eitp_status expected, eitp_error *error) {
     const long before = m->faulty.file_calls;
     int32_t id;
@@ -1040,7 +1040,7 @@ static long calls_of_read(meter *m, eitp_sample_file *file, eitp_status expected
     return m->faulty.file_calls - before;
 }
 
-/* With information on open files, and with that on paths instead. A file is read only after its time has changed. */
+/* The file's time comes from the open file or from its path. The file is compared only after its time has changed. */
 static void test_changed_tokens_are_found(void) {
     for (int by_path = 0; by_path < 2; by_path++) {
         meter m;
@@ -1060,7 +1060,7 @@ static void test_changed_tokens_are_found(void) {
         CHECK(calls_of_read(&m, file, EITP_OK, &error) > 5);
         CHECK(calls_of_read(&m, file, EITP_OK, &error) == 2);
         CHECK(put_id("ids", CHANGING_ID, 1) && !faults_set_time(at("ids"), 2000));
-        for (int i = 0; i < 2; i++) /* it stays an error */
+        for (int i = 0; i < 2; i++) /* the error persists */
             CHECK(calls_of_read(&m, file, EITP_ERROR_IO, &error) > 5 && has(&error, "ids' changed while it was read") &&
                   has(&error, "restore it"));
         CHECK(put_id("ids", CHANGING_ID, 65535) && !faults_set_time(at("ids"), 3000));
@@ -1076,9 +1076,9 @@ static void test_changed_tokens_are_found(void) {
     }
 }
 
-/* Stops at a number of questions. */
+/* Stops at a given poll. */
 typedef struct stopper {
-    int asked, stops_at; /* 0: never */
+    int asked, stops_at; /* number of polls; the poll that stops, 0: never */
 } stopper;
 
 static int ask_stopper(void *user) {
@@ -1086,7 +1086,7 @@ static int ask_stopper(void *user) {
     return ++s->asked == s->stops_at;
 }
 
-/* Comparing a file that was touched can be stopped, and begins anew. */
+/* Comparing a touched file can be stopped, and starts over. */
 static void test_a_comparison_can_be_stopped(void) {
     static int32_t ids[3 * CHANGING_IDS];
     stopper s = {0, 2};
@@ -1115,7 +1115,7 @@ static void test_a_comparison_can_be_stopped(void) {
     scratch_remove(scratch);
 }
 
-/* What is read is the file that was opened, whatever has its name. */
+/* Reads continue from the file that was opened, even if another file now has its name. */
 static void test_replaced_tokens_are_unchanged(void) {
     for (int by_path = 0; by_path < 2; by_path++) {
         static const int32_t ids[] = {5, 6, 7}, others[] = {7, 6, 5};
@@ -1199,7 +1199,7 @@ static void test_split_refusals(void) {
     CHECK(training.first == 1 && training.count == 2 && validation.first == 3 && validation.count == 4);
 }
 
-/* Every refusal names a sufficient count; every split has a window in each part and loses no token. */
+/* Every refusal names a sufficient count. Every split has a window in each part and loses no token. */
 static void test_split_says_how_many_are_needed(void) {
     eitp_error error = EITP__ZERO;
     eitp_token_range training, validation;
@@ -1221,7 +1221,7 @@ static void test_split_says_how_many_are_needed(void) {
     }
 }
 
-/* A file of tokens 0, 1, 2, ..., opened. */
+/* Writes and opens a file of the tokens 0, 1, 2, ... */
 static eitp_sample_file *count_up(int32_t count) {
     static int32_t ids[4096];
     eitp_host host = eitp_host_default();
@@ -1306,7 +1306,7 @@ static void test_windows_refusals(void) {
     scratch_remove(scratch);
 }
 
-/* A token file and an array with the same tokens are equivalent sources. */
+/* A token file and an array of the same tokens are equivalent sources. */
 static void test_token_sources(void) {
     eitp_error error = EITP__ZERO;
     eitp_token_range range = {7, 50};
@@ -1327,7 +1327,7 @@ static void test_token_sources(void) {
 
 /* Faults: every allocation and every file call fails once. */
 
-/* A file that is being written is locked; the part that a killed process left is not. */
+/* A file that is being written is locked. A partial file left by a killed process is not. */
 static void test_one_writer_at_a_time(void) {
     static const int32_t ids[] = {1, 2, 3};
     const eitp_host host = eitp_host_default();
@@ -1352,7 +1352,7 @@ static void test_one_writer_at_a_time(void) {
     scratch_remove(scratch);
 }
 
-/* A part that another process has replaced, without looking for a lock, is neither renamed nor removed. */
+/* A partial file that another process has replaced, ignoring the lock, is neither renamed nor removed. */
 static void test_a_part_of_another_process_is_left(void) {
     static const int32_t ids[] = {1, 2, 3};
     const eitp_host host = eitp_host_default();
@@ -1368,11 +1368,11 @@ static void test_a_part_of_another_process_is_left(void) {
     scratch_remove(scratch);
 }
 
-/* After a failure there must be the old or the new file, complete, and nothing else. */
+/* After a failure, either the old or the new file exists, complete, and nothing else. */
 static void check_after_fault(const meter *m, eitp_status status, int64_t n) {
     char text[128];
     CHECK_THAT(settled(m), "fault %d leaves memory or files", (int)n);
-    CHECK_THAT(!is_there("out.partial"), "fault %d leaves a part", (int)n);
+    CHECK_THAT(!is_there("out.partial"), "fault %d leaves a partial file", (int)n);
     unpack("out", text, sizeof text);
     if (status == EITP_OK)
         CHECK_THAT(!strcmp(text, "new \xEF\xBF\xBD<|endoftext|>news<|endoftext|>"), "%s", text);
@@ -1381,7 +1381,7 @@ static void check_after_fault(const meter *m, eitp_status status, int64_t n) {
                    "fault %d: %s", (int)n, text);
 }
 
-/* Packs "d" over the token file of "old" with fault number n; returns 0 if there was no n-th call. */
+/* Packs "d" over the token file of "old" with fault number n. Returns 0 if fewer calls were made. */
 static int pack_with_fault(int64_t n, int in_memory) {
     meter m;
     eitp_host plain = eitp_host_default(), host = meter_host(&m);
@@ -1398,7 +1398,7 @@ static int pack_with_fault(int64_t n, int in_memory) {
     }
     if (in_memory)
         CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %d: %d", (int)n, (int)status);
-    else /* a failure to close a file that was only read is ignored */
+    else /* closing a file that was only read may fail */
         CHECK_THAT(status == EITP_ERROR_IO || status == EITP_OK, "call %d: %d", (int)n, (int)status);
     CHECK(status == EITP_OK || (error.status == status && strlen(error.message) > 10));
     return 1;
@@ -1432,11 +1432,11 @@ static int read_with_fault(int64_t n, int in_memory) {
         status = windows_of(&windows, file, range, 10, &error);
     if (status == EITP_OK)
         status = eitp__windows_read(&windows, 0, tokens, targets, &error);
-    const int64_t calls = in_memory ? m.faulty.allocations
-                                    : m.faulty.file_calls; /* a failure to close a file that was only read is ignored */
+    const int64_t calls =
+        in_memory ? m.faulty.allocations : m.faulty.file_calls; /* closing a file that was only read may fail */
     eitp_sample_file_close(file);
     CHECK(settled(&m));
-    /* Without its time, a file is compared by its content. */
+    /* If its time is unknown, the contents of the file are compared. */
     const int is_harmless = calls < n || (m.faulty.failed_call && !strcmp(m.faulty.failed_call, "file_info"));
     CHECK_THAT(status == (is_harmless ? EITP_OK
                           : in_memory ? EITP_ERROR_MEMORY

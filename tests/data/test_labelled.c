@@ -1,5 +1,5 @@
-/* Labelled files: packed from examples, read, split; what labels mean; repeats; bad examples; two tokenizers; damage,
-   failing calls. */
+/* Labelled files: packing, reading, splitting, interpretation of labels, duplicates, bad examples, two tokenizers,
+   damage and failing calls. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -10,7 +10,7 @@
 
 #define GOLDEN "tests/golden/words"
 
-/* An example as tests write it: labels[0] NULL: none. */
+/* An example as written in tests. labels[0] is NULL for an unlabelled example. */
 typedef struct row {
     const char *text, *pair;
     const char *labels[4];
@@ -21,7 +21,7 @@ typedef struct rows {
     const row *items;
     size_t count, next;
     eitp_text labels[4];
-    eitp_status fails; /* after the last row */
+    eitp_status fails; /* returned after the last row */
 } rows;
 
 static eitp_text text_of(const char *text) {
@@ -31,7 +31,7 @@ static eitp_text text_of(const char *text) {
     return result;
 }
 
-static const char *const *row_weights; /* of the rows that are read; NULL: none */
+static const char *const *row_weights; /* weights of the rows that are read; NULL: no weights */
 
 static eitp_status read_row(void *user, eitp_example *example, int *is_end, eitp_error *error) {
     rows *r = (rows *)user;
@@ -99,7 +99,7 @@ static eitp_labelled_pack_config plain(void) {
     return config;
 }
 
-/* Packs and opens; NULL after a failure, which is reported. */
+/* Packs and opens a file. Reports a failure and returns NULL. */
 static eitp_sample_file *packed(eitp_labelled_pack_config config, const row *items, size_t count) {
     eitp_sample_file *file = NULL;
     eitp_error error;
@@ -115,7 +115,7 @@ static int is_there(const char *name) {
     return lstat(at(name), &found) == 0;
 }
 
-/* The names of labels as "a,b,c". */
+/* Returns the label names as "a,b,c". */
 static const char *names_of(const eitp_sample_file *file) {
     static char text[256];
     const eitp_labelled_source source = eitp_sample_file_labelled_source(file);
@@ -126,7 +126,7 @@ static const char *names_of(const eitp_sample_file *file) {
     return text;
 }
 
-/* The label of a sample, or its targets as "0 1 0". */
+/* Returns the label of a sample, or its targets as "0 1 0". */
 static const char *labels_of(const eitp_sample_file *file, uint64_t number) {
     static char text[256];
     const eitp_sample_file_info info = eitp_sample_file_get_info(file);
@@ -161,7 +161,7 @@ static const row sentences[] = {
     {"Again and again and again and again and again and again and again and again", "short", {"pos"}, 0},
 };
 
-/* Every sample of a file is what the tokenizer makes of its row. */
+/* Every sample of a file equals the tokenizer's output for its row. */
 static void check_ids(const eitp_tokenizer *tokenizer, const eitp_sample_file *file, const row *items, size_t count) {
     const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     const eitp_labelled_source source = eitp_sample_file_labelled_source(file);
@@ -250,7 +250,7 @@ static void test_wide_ids(void) {
     eitp_sample_file_close(file);
 }
 
-/* The tokenizer of uncased.json with another "truncation", and with a tokenizer_config.json. */
+/* Loads the tokenizer of uncased.json with another "truncation" and with a tokenizer_config.json. */
 static eitp_status load_truncating(const char *truncation, const char *config, eitp_tokenizer **tokenizer,
                                    eitp_error *error) {
     eitp__buffer golden, changed;
@@ -273,7 +273,7 @@ static eitp_status load_truncating(const char *truncation, const char *config, e
     return status == EITP_OK ? eitp_tokenizer_load(host, at("words"), tokenizer, error) : status;
 }
 
-/* A template with segments that a labelled file cannot have. */
+/* A template with segments that a labelled file cannot store. */
 static void test_other_segments(void) {
     eitp_tokenizer *tokenizer = NULL;
     eitp__buffer golden;
@@ -293,7 +293,7 @@ static void test_other_segments(void) {
 
 #define FIRST_LEFT "{\"max_length\":5,\"strategy\":\"OnlyFirst\",\"direction\":\"Left\",\"stride\":0}"
 
-/* Without max_length, the tokenizer's files say how long sequences are. */
+/* Without max_length, the sequence length comes from the tokenizer's files. */
 static void test_length_of_the_tokenizer(void) {
     static const struct {
         const char *truncation, *config;
@@ -318,7 +318,7 @@ static void test_length_of_the_tokenizer(void) {
         CHECK(info.sequence.truncate_left == cases[i].left);
         CHECK_THAT(info.max_length == (cases[i].length ? cases[i].length : 20), "%d", (int)info.max_length);
         CHECK(info.max_first == info.max_length && !info.max_second && !info.second_sequence.max_length);
-        twice.second = tokenizer; /* which the second tokenizer's files say of the second sequences alone */
+        twice.second = tokenizer; /* its files determine the length of second sequences only */
         twice.second_sequence.max_length = cases[i].asked;
         REQUIRE_OK(pack_on(host, bytes_tokenizer, twice, sentences, 3, "a.lab", &info, &error), error);
         CHECK(!info.sequence.max_length && info.second_sequence.max_length == cases[i].length);
@@ -329,14 +329,15 @@ static void test_length_of_the_tokenizer(void) {
     }
 }
 
-/* ---- What labels mean ---- */
+/* ---- Interpretation of labels ---- */
 
 typedef struct label_case {
     eitp_problem asked;
-    const char *names[3]; /* of the model; NULL: none */
-    row items[3];         /* without text; the last one's labels are those that are read back */
+    const char *names[3]; /* names in the model; NULL: none */
+    row items[3];         /* without text; the last item's labels are read back */
     eitp_problem problem;
-    const char *labels, *last; /* names of all, and what the last has; names NULL: bad, and `last` is in the message */
+    const char *labels, *last; /* all names, and the last item's labels; if names are NULL the example is bad, and
+                                  `last` is in the message */
 } label_case;
 
 enum {
@@ -371,7 +372,7 @@ static const label_case label_cases[] = {
     {PROBLEM(UNKNOWN), {NULL}, {ROW("007"), ROW("10"), ROW("9")}, PROBLEM(SINGLE), "007,9,10", "1"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("1"), ROW("2.5"), ROW("-3e-1")}, PROBLEM(REGRESSION), "", "-0.3"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("1"), ROW(" 2.5\t"), ROW("-3e-1 ")}, PROBLEM(REGRESSION), "", "-0.3"},
-    /* White space around a label: spaces, U+00A0, U+3000. */
+    /* White space around labels: spaces, U+00A0, U+3000. */
     {PROBLEM(UNKNOWN), {NULL}, {ROW("b"), ROW(" a\r"), ROW("b ")}, PROBLEM(SINGLE), "a,b", "1"},
     {PROBLEM(UNKNOWN),
      {NULL},
@@ -401,7 +402,7 @@ static const label_case label_cases[] = {
     {PROBLEM(UNKNOWN), {NULL}, {LIST("c"), LIST("a ", " b"), LIST("b")}, PROBLEM(MULTI), "a,b,c", "0 1 0"},
     {PROBLEM(MULTI), {NULL}, {ROW("c"), ROW("b"), ROW(" \xC2\xA0")}, PROBLEM(MULTI), "b,c", "0 0"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("a"), ROW("b"), ROW(" ")}, PROBLEM(SINGLE), NULL, "the label is empty"},
-    /* Labels that are given are found as they are written, and then without it. */
+    /* Known labels are matched exactly first, then without surrounding white space. */
     {PROBLEM(UNKNOWN), {"a", "b ", "b"}, {ROW("b"), ROW(" a"), ROW("b ")}, PROBLEM(SINGLE), "a,b ,b", "1"},
     {PROBLEM(UNKNOWN), {"a", "b "}, {ROW("b "), ROW("a"), ROW("b")}, PROBLEM(SINGLE), NULL, "no label named 'b'"},
     {PROBLEM(SINGLE), {NULL}, {ROW("1"), ROW("2.5"), ROW("3")}, PROBLEM(SINGLE), "1,2.5,3", "2"},
@@ -492,7 +493,7 @@ static void test_what_labels_mean(void) {
     }
 }
 
-/* Labels have the same numbers whatever the order of the rows. */
+/* Label numbers do not depend on the order of the rows. */
 static void test_order_does_not_matter(void) {
     static const char *const labels[] = {"x", "c", "10", "b|a", "c|x", "9"};
     char expected[128] = "";
@@ -513,7 +514,7 @@ static void test_order_does_not_matter(void) {
     CHECK(same_text(expected, "9,10,a,b,c,x"));
 }
 
-/* The values of a sample are in ascending order, so that files of the same examples are the same. */
+/* The targets of a sample are in ascending order, so files of the same examples are identical. */
 static void test_values_are_ascending(void) {
     static const row items[] = {
         {"one", NULL, {"c"}, 0}, {"two", NULL, {"a|c|b"}, 0}, {"three", NULL, {"b", "c", "a"}, 1}};
@@ -579,7 +580,7 @@ static void test_bad_examples_are_skipped(void) {
     lines.warnings = 0;
     REQUIRE_OK(pack_on(&logging, wordpiece, config, items, GOOD + BAD, "a.lab", &info, &error), error);
     CHECK(info.skipped == BAD && info.sample_count == GOOD && info.label_count == 2);
-    /* One about the tokenizer's own truncation. */
+    /* One warning is about the tokenizer's own truncation. */
     CHECK(lines.warnings == 12 && same_text(lines.last, "skipped 16 of 20 examples, the first 10 of them above"));
     CHECK(pack_on(&logging, wordpiece, config, items, BAD, "a.lab", &info, &error) == EITP_ERROR_ARGUMENT);
     CHECK(has(&error, "all 16 examples are bad"));
@@ -593,15 +594,15 @@ static void test_bad_examples_are_skipped(void) {
     CHECK(info.skipped == 1 && info.sample_count == 1 && info.problem == EITP_PROBLEM_MULTI_LABEL);
 }
 
-/* Labels that are written differently and may be one. */
+/* Labels that are spelled differently but may be the same. */
 static void test_similar_labels(void) {
     static const struct {
         const char *labels[3];
-        const char *warning; /* NULL: none */
+        const char *warning; /* NULL: no warning */
     } cases[] = {
         {{"good", "Good", "bad"},
-         "the labels Good, good differ only in upper and lower case, and are learned as 2 labels; write them alike if "
-         "they are meant to be one"},
+         "the labels Good, good differ only in upper and lower case, and are learned as 2 labels; spell them the same "
+         "if they are meant as one"},
         {{"\xC3\xA4", "\xC3\x84", "b"}, "the labels \xC3\x84, \xC3\xA4 differ only in upper and lower case"},
         {{"0", "1", "1.0"}, "the labels 1, 1.0 are the same number, and are learned as 2 labels"},
         {{"01", "1", "+1"}, "the labels +1, 01, 1 are the same number, and are learned as 3 labels"},
@@ -628,7 +629,7 @@ static void test_similar_labels(void) {
             items[k].labels[0] = cases[i].labels[k];
         }
         REQUIRE_OK(pack_on(&logging, wordpiece, config, items, 3, "a.lab", NULL, &error), error);
-        /* One is about the tokenizer's own truncation. */
+        /* One warning is about the tokenizer's own truncation. */
         CHECK_THAT(lines.warnings == 1 + (cases[i].warning != NULL), "case %zu: %s", i, lines.last);
         CHECK_THAT(!cases[i].warning || strstr(lines.last, cases[i].warning), "%s, not %s", lines.last,
                    cases[i].warning);
@@ -637,7 +638,7 @@ static void test_similar_labels(void) {
 
 /* ---- Weights ---- */
 
-/* The weights of the samples as "1 0.5". */
+/* Returns the weights of the samples as "1 0.5". */
 static const char *weights_of(const eitp_labelled_source *source) {
     static char text[256];
     size_t used = 0;
@@ -651,7 +652,7 @@ static const char *weights_of(const eitp_labelled_source *source) {
     return text;
 }
 
-/* They are kept with their samples; a file without any has the bytes of one whose examples have none. */
+/* Weights stay with their samples. If no example has a weight, the file is the same as without weights. */
 static void test_weights_of_samples(void) {
     static const row items[] = {{"one", NULL, {"a"}, 0}, {"two", NULL, {"b"}, 0}, {"one", NULL, {"a"}, 0},
                                 {"c", NULL, {"b"}, 0},   {"d e", NULL, {"a"}, 0}, {"f", NULL, {"b"}, 0}};
@@ -698,7 +699,7 @@ static void test_refused_settings(void) {
     rows r;
     config.sequence.max_length = 2;
     CHECK(pack_on(host, wordpiece, config, sentences, 5, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(has(&error, "must be more than the 2 special tokens of a text (got 2)"));
+    CHECK(has(&error, "must be more than the 2 special tokens of a sequence (got 2)"));
     config.sequence.max_length = 3; /* no room for a pair */
     CHECK(pack_on(host, wordpiece, config, sentences, 5, "a.lab", NULL, &error) == EITP_ERROR_FORMAT);
     CHECK(has(&error, "rows.csv: line 5, column 7: "));
@@ -736,7 +737,7 @@ static void test_progress_interrupts(void) {
     CHECK(calls == 3 && has(&error, "stopped after 3 examples") && is_there("a.lab") && !is_there("a.lab.partial"));
 }
 
-/* ---- Repeats ---- */
+/* ---- Duplicates ---- */
 
 static const row repeats[] = {
     {"one", NULL, {"a"}, 0},   {"two", NULL, {"b"}, 0},   {"one", NULL, {"a"}, 0},
@@ -770,7 +771,7 @@ static void test_repeats(void) {
     CHECK(eitp_sample_file_verify(file, NULL) == EITP_OK);
     const uint64_t hash = info.content_hash;
     eitp_sample_file_close(file);
-    /* The file is the one that the kept examples give. */
+    /* The file equals a file of only the kept examples. */
     file = packed(config, kept, 6);
     REQUIRE(file != NULL);
     CHECK(eitp_sample_file_get_info(file).content_hash == hash);
@@ -780,7 +781,7 @@ static void test_repeats(void) {
     CHECK(has(&error, "no sample is left"));
 }
 
-/* A sample of several buffers, before and after ones of which the file keeps nothing. */
+/* Samples larger than several buffers, between duplicates that are not kept. */
 static void test_long_samples(void) {
     enum { LONG = 100000 };
     char *text = (char *)malloc(LONG + 1);
@@ -835,7 +836,7 @@ static void test_repeats_with_several_labels(void) {
     eitp_sample_file_close(file);
 }
 
-/* Many samples, most of them dropped: ids move over several buffers. */
+/* Many samples, most of them dropped, so ids move across several buffers. */
 static void test_many_repeats(void) {
     enum { MANY = 6000 };
     row *items = (row *)calloc(MANY, sizeof *items);
@@ -871,7 +872,7 @@ static void test_many_repeats(void) {
 
 /* ---- Splits ---- */
 
-/* Packs `count` rows of which `share` tells the label. */
+/* Packs `count` rows. `label` returns the label of each. */
 static eitp_sample_file *packed_classes(int count, const char *(*label)(int)) {
     row *items = (row *)calloc((size_t)count, sizeof *items);
     char(*texts)[32] = (char(*)[32])calloc((size_t)count, sizeof *texts);
@@ -905,7 +906,7 @@ static void counts_of(const eitp_labelled_part *part, uint64_t counts[5]) {
     REQUIRE_OK(eitp__labelled_class_counts(host, &source, counts, &error), error);
 }
 
-/* Samples of both parts, each once. */
+/* Every sample is in exactly one of the parts. */
 static void check_partition(const eitp_labelled_part *a, const eitp_labelled_part *b, uint64_t all) {
     unsigned char *seen = (unsigned char *)calloc((size_t)all, 1);
     const eitp_labelled_part *parts[] = {a, b};
@@ -954,7 +955,7 @@ static void test_split_is_stratified(void) {
     eitp_sample_file_close(file);
 }
 
-/* Values computed by an independent program from docs/sample-file.md: resumed runs depend on them. */
+/* Values computed by an independent program from docs/sample-file.md. Resumed runs depend on them. */
 static void test_split_keeps_its_values(void) {
     eitp_labelled_part *parts[3][2];
     eitp_sample_file *file = packed_classes(1000, uneven);
@@ -1104,7 +1105,7 @@ static void test_memory_source_refuses(void) {
     eitp_labelled_source source;
     eitp_error error;
     for (int i = 0; i < 7; i++) {
-        static const char *const words[] = {"sample 1 begins at id 2",
+        static const char *const words[] = {"sample 1 starts at id 2",
                                             "label 2, but there are 2",
                                             "negative id",
                                             "must be 0 or 1 (got 0.5)",
@@ -1123,7 +1124,7 @@ static void test_memory_source_refuses(void) {
     }
 }
 
-/* The values of sklearn.utils.class_weight.compute_class_weight("balanced", ...) on these counts. */
+/* Values of sklearn.utils.class_weight.compute_class_weight("balanced", ...) for these counts. */
 static void test_balanced_weights(void) {
     static const uint64_t counts[] = {6, 3, 0, 1};
     static const float expected[] = {10.0F / 18, 10.0F / 9, 1, 10.0F / 3};
@@ -1134,7 +1135,7 @@ static void test_balanced_weights(void) {
     eitp__labelled_balanced_weights(NULL, 4, weights);
 }
 
-/* Uses a file as a task would. */
+/* Uses a file like a task. */
 static eitp_status use_file(const eitp_host *on, const char *path, eitp_error *error) {
     eitp_labelled_part *training = NULL, *validation = NULL;
     eitp_sample_file *file = NULL;
@@ -1174,7 +1175,7 @@ static const row alone[] = {
     {"Again and again and again and again and again and again and again and again", NULL, {"pos"}, 0},
 };
 
-/* Every sample of a file is what the tokenizers make of its row, one after the other. */
+/* Every sample of a file equals the tokenizers' output for its row, one tokenizer after the other. */
 static void check_both(const eitp_tokenizer *const tokenizers[2], const eitp_sample_file *file, const row *items,
                        size_t count) {
     const eitp_sample_file_info info = eitp_sample_file_get_info(file);
@@ -1248,7 +1249,7 @@ static void test_two_tokenizers(void) {
     }
 }
 
-/* Writes a sample of ids below 300, and then of ids below 70000, which take four bytes. */
+/* Writes a sample of ids below 300 followed by ids below 70000, which take four bytes. */
 static eitp_status write_two(const int32_t *first, const int32_t *second, eitp_error *error) {
     eitp__sample_writer writer;
     eitp__labelled_index index;
@@ -1277,7 +1278,7 @@ static eitp_status write_two(const int32_t *first, const int32_t *second, eitp_e
     return status;
 }
 
-/* Ids are compared with the vocabulary of their segment; the caller's is that of segment 0. */
+/* Ids are checked against the vocabulary of their segment. The caller's size applies to segment 0. */
 static void test_two_vocabularies(void) {
     static const int32_t first[] = {299, 0}, second[] = {69999, 0, 300}, far[] = {0, 0, 70000};
     static const int32_t both[] = {299, 0, 69999, 0, 300};
@@ -1307,7 +1308,7 @@ static void test_two_vocabularies(void) {
     eitp_sample_file_close(file);
 }
 
-/* Repeats, parts and overlaps are of the texts, which a sample has once. */
+/* Duplicates, parts and overlaps are determined from the text, which a sample has once. */
 static void test_texts_of_two_tokenizers(void) {
     eitp_labelled_pack_config config = plain();
     eitp_labelled_part *once = NULL, *twice = NULL;
@@ -1343,15 +1344,15 @@ static void test_texts_of_two_tokenizers(void) {
     eitp_sample_file_close(files[1]);
 }
 
-/* Pairs, and texts without tokens or with too many in one of the tokenizers, are bad examples. */
+/* Pairs, and text that has no tokens or too many in one of the tokenizers, are bad examples. */
 static void test_bad_for_two_tokenizers(void) {
     static const struct {
         const char *text, *pair;
         int wordpiece_first;
         const char *words;
     } cases[] = {
-        {"one", "two", 0, "rows.csv: line 3, column 7: a pair of texts, but in a file of two tokenizers"},
-        {"one", "", 0, "line 3, column 7: a pair of texts"},
+        {"one", "two", 0, "rows.csv: line 3, column 7: the example is a pair, but with two tokenizers"},
+        {"one", "", 0, "line 3, column 7: the example is a pair"},
         {" ", NULL, 0, "line 3, column 7: second tokenizer: the text is empty: it has no tokens"},
         {" ", NULL, 1, "line 3, column 7: the text is empty: it has no tokens"},
         {"one two three four five six", NULL, 0, "line 3, column 7: second tokenizer: the sequence has "},
@@ -1383,7 +1384,7 @@ static void test_refused_for_two_tokenizers(void) {
     config.second = wordpiece;
     config.second_sequence.max_length = 2;
     CHECK(pack_on(host, bytes_tokenizer, config, alone, 4, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(has(&error, "second_sequence.max_length must be more than the 2 special tokens of a text (got 2)"));
+    CHECK(has(&error, "second_sequence.max_length must be more than the 2 special tokens of a sequence (got 2)"));
     config.second_sequence.truncation = (eitp_truncation)9;
     CHECK(pack_on(host, bytes_tokenizer, config, alone, 4, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK(has(&error, "unknown second_sequence.truncation 9"));
@@ -1393,7 +1394,7 @@ static void test_refused_for_two_tokenizers(void) {
     CHECK(has(&error, "problem is EITP_PROBLEM_TOKENS, but a file of two tokenizers"));
 }
 
-/* The segments say which tokenizer a token is of, and not what a template says. */
+/* The segment of a token is its tokenizer. Templates must not set other segments. */
 static void test_segments_of_two_tokenizers(void) {
     eitp_labelled_pack_config config = plain();
     eitp_tokenizer *tokenizer = NULL;
@@ -1420,7 +1421,7 @@ static void test_segments_of_two_tokenizers(void) {
 
 /* ---- Damage ---- */
 
-/* The same of the content of a file, in memory. */
+/* Like use_file, with the contents of a file in memory. */
 static eitp_status use_bytes(const char *data, size_t size, eitp_error *error) {
     one_file one;
     one.data = data;
@@ -1429,7 +1430,8 @@ static eitp_status use_bytes(const char *data, size_t size, eitp_error *error) {
     return use_file(&in_memory, "b.lab", error);
 }
 
-/* Each byte of "a.lab" changed in turn: refused when opened, read or verified, unless it is padding. */
+/* Changes each byte of "a.lab" in turn. A change is refused on opening, reading or verifying, unless the byte is
+   padding. */
 static void check_damage(void) {
     eitp__buffer content;
     eitp_error error;
@@ -1447,7 +1449,7 @@ static void check_damage(void) {
             content.data[i] = (char)(content.data[i] ^ change);
         }
     }
-    CHECK_THAT(harmless < 2 * 8, "%zu changes are not found", harmless);
+    CHECK_THAT(harmless < 2 * 8, "%zu changes are not detected", harmless);
     for (size_t size = 0; size < content.size; size++)
         CHECK(use_bytes(content.data, size, &error) == EITP_ERROR_FORMAT);
     eitp__buffer_release(&content);
@@ -1463,7 +1465,7 @@ static void test_damage_is_found(void) {
     check_damage();
 }
 
-/* A number of the file to change: in the header, in the record of sample 1, or the first value or name. */
+/* A number in the file to change: in the header, in the record of sample 1, or the first value, weight or name. */
 typedef struct lie {
     const char *of; /* "header", "record", "value", "weight" or "name" */
     size_t at, size;
@@ -1479,8 +1481,8 @@ static const lie lies[] = {
     {"header", 24, 8, UINT64_MAX / 2 + 5, "but the file has"},
     {"header", 32, 8, UINT64_MAX / 4 + 2, "but the file has"},
     {"header", 40, 8, UINT64_MAX, "but the file has"},
-    {"header", 31, 1, 0x80, "but the file has"}, /* ids whose bytes are as many modulo 2^64 */
-    {"header", 39, 1, 0x40, "but the file has"}, /* the same of values */
+    {"header", 31, 1, 0x80, "but the file has"}, /* bytes of ids are the same modulo 2^64 */
+    {"header", 39, 1, 0x40, "but the file has"}, /* bytes of values are the same modulo 2^64 */
     {"header", 64, 4, 65537, "an impossible vocabulary"},
     {"header", 68, 4, 4, "index of sample 0 is damaged"},
     {"header", 148, 4, 2, "an impossible set of row rules"},
@@ -1509,7 +1511,7 @@ static const lie lies[] = {
     {"name", 1, 1, 'x', "name of label 1 is damaged"},
 };
 
-/* Sets a number of a file, and makes its checksums right. */
+/* Changes a number in a file and updates its checksums. */
 static void tell_lie(const lie *l, char *data, size_t size) {
     eitp__sample_layout layout = EITP__ZERO;
     unsigned char *bytes = (unsigned char *)data;
@@ -1525,7 +1527,7 @@ static void tell_lie(const lie *l, char *data, size_t size) {
     eitp__put_number(bytes + 252, 4, eitp__crc32c(0, bytes, 252));
 }
 
-/* Each lie about "a.lab" is found. */
+/* Each lie about "a.lab" is detected. */
 static void check_lies(const lie *told, size_t count) {
     eitp__buffer content;
     eitp_error error;
@@ -1540,7 +1542,7 @@ static void check_lies(const lie *told, size_t count) {
     }
 }
 
-/* Weights that are negative or not finite are damage. */
+/* Negative or non-finite weights are damage. */
 static void test_damaged_weights(void) {
     static const row items[] = {{"one", NULL, {"a"}, 0}, {"two", NULL, {"b"}, 0}};
     static const char *const weights[] = {"3", "0.5"};
@@ -1556,7 +1558,7 @@ static void test_damaged_weights(void) {
     check_lies(told, EITP__COUNT(told));
 }
 
-/* Impossible numbers under right checksums. */
+/* Impossible numbers with correct checksums. */
 static void test_lies_are_found(void) {
     static const row items[] = {{"one", NULL, {"1", "2"}, 1},
                                 {"two", NULL, {"3", "4"}, 1},
@@ -1572,7 +1574,7 @@ static void test_lies_are_found(void) {
     check_lies(lies, EITP__COUNT(lies));
 }
 
-/* In "a.lab" with bytes first: three samples, of which the first has the longest sequences. */
+/* In "a.lab", with the byte tokenizer first: three samples, the first of which has the longest sequences. */
 static const lie lies_about_two[] = {
     {"header", 12, 4, 3, "an impossible size of an id"},
     {"header", 64, 4, 65537, "an impossible vocabulary"},
@@ -1593,7 +1595,7 @@ static const lie lies_about_two[] = {
     {"header", 180, 4, 1u << 31, "an impossible longest second sequence"},
     {"header", 184, 4, 4, "an impossible second truncation"},
     {"record", 28, 4, 0, "index of sample 1 is damaged"},
-    {"record", 28, 4, 6, "index of sample 1 is damaged"}, /* its length */
+    {"record", 28, 4, 6, "index of sample 1 is damaged"}, /* the sample's length */
     {"record", 28, 4, UINT32_MAX, "index of sample 1 is damaged"},
 };
 
@@ -1606,7 +1608,7 @@ static void test_lies_about_two_tokenizers(void) {
     check_lies(lies_about_two, EITP__COUNT(lies_about_two));
 }
 
-/* A file whose labels are said to be more than its names have room for. */
+/* The header claims more labels than its names can hold. */
 static void test_too_many_labels(void) {
     static const lie too_many = {"header", 72, 4, INT32_MAX, ""};
     eitp__buffer content;
@@ -1624,7 +1626,7 @@ static void test_too_many_labels(void) {
     eitp__buffer_release(&content);
 }
 
-/* A record that becomes longer than the longest sample after the file was opened. */
+/* A record that becomes longer than the longest sample after opening. */
 static void test_record_that_changes(void) {
     eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_sample sample = EITP__ZERO;
@@ -1645,7 +1647,7 @@ static void test_record_that_changes(void) {
     free(ids);
 }
 
-/* A file that shrinks after it was opened. */
+/* A file that shrinks after opening. */
 static void test_file_that_changes(void) {
     eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_sample sample = EITP__ZERO;
@@ -1659,7 +1661,7 @@ static void test_file_that_changes(void) {
     eitp_sample_file_close(file);
 }
 
-/* Another id, label or name while a file is open is found, and another time alone is not an error. */
+/* A changed id, label or name is detected while the file is open. A changed time alone is not an error. */
 static void test_changes_are_found(void) {
     eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_part *part = NULL, *rest = NULL;
@@ -1696,7 +1698,7 @@ static void test_changes_are_found(void) {
     eitp_sample_file_close(file);
 }
 
-/* The system sets the time of a file before it copies what is written: what is read in between is the old content. */
+/* The system may set a file's time before it copies the written data, so reads in between return the old contents. */
 static void test_change_after_its_time_is_found(void) {
     eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_sample sample = EITP__ZERO;
@@ -1711,7 +1713,7 @@ static void test_change_after_its_time_is_found(void) {
     REQUIRE_OK(eitp__file_write(&changed, file->layout.values, &other, 1, &error), error);
     CHECK(!faults_set_time(at("a.lab"), 1000));
     CHECK(file->stamp.recheck_at > 1);
-    file->stamp.recheck_at = 1; /* the time has passed */
+    file->stamp.recheck_at = 1; /* the time to check again has passed */
     CHECK(eitp_sample_file_read_sample(file, 1, &sample, &error) == EITP_ERROR_IO &&
           has(&error, "changed while it was read"));
     REQUIRE_OK(eitp__file_write(&changed, file->layout.values, &byte, 1, &error), error);
@@ -1721,12 +1723,12 @@ static void test_change_after_its_time_is_found(void) {
     eitp_sample_file_close(file);
 }
 
-/* Counts the questions, and stops at the one that *user counts down to. */
+/* Counts polls down and stops when *user reaches 0. */
 static int count_down(void *user) {
     return --*(int *)user == 0;
 }
 
-/* Comparing a file that was touched can be stopped at each question, and begins anew. */
+/* Comparing a touched file can be stopped at each poll, and starts over. */
 static void test_a_comparison_can_be_stopped(void) {
     eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_sample sample = EITP__ZERO;
@@ -1734,7 +1736,7 @@ static void test_a_comparison_can_be_stopped(void) {
     REQUIRE(file != NULL);
     CHECK(!faults_set_time(at("a.lab"), 1000));
     eitp__sample_file_set_poll(NULL, count_down, NULL);
-    for (int i = 1; i <= 3; i++) { /* of the index and the texts, of the labels, and of their names */
+    for (int i = 1; i <= 3; i++) { /* polls while comparing index and ids, labels, and names */
         int left = i;
         eitp__sample_file_set_poll(file, count_down, &left);
         CHECK(eitp_sample_file_read_sample(file, 1, &sample, &error) == EITP_ERROR_INTERRUPTED && !left);
@@ -1756,7 +1758,7 @@ static void test_unfinished_file(void) {
     CHECK(eitp_sample_file_open(host, at("missing"), 0, &file, &error) == EITP_ERROR_ARGUMENT);
 }
 
-/* Packs with repeats, opens and uses the file. */
+/* Packs examples with duplicates, then opens and uses the file. */
 static eitp_status work(faults *f, const eitp_tokenizer *second, eitp_error *error) {
     eitp_labelled_pack_config config = plain();
     config.second = second;

@@ -1,4 +1,4 @@
-/* Files of samples: one way to open every kind, and their tokens and samples as sources. */
+/* Files of samples: one function opens every kind, and tokens and samples are available as sources. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -45,7 +45,7 @@ static void write_llmc(const char *name) {
     REQUIRE_OK(eitp__write_file(host, at(name), bytes, sizeof bytes, &error), error);
 }
 
-/* The examples: "0", "11", "222", ..., up to nine digits, labelled by turns. */
+/* The examples "0", "11", "222", ..., up to nine digits, with alternating labels. */
 static eitp_status read_digits(void *user, eitp_example *example, int *is_end, eitp_error *failure) {
     static char digits[10];
     static eitp_text label;
@@ -80,7 +80,7 @@ typedef struct kind_case {
     void (*write)(const char *name);
     eitp_sample_file_kind kind;
     uint64_t token_count, sample_count, document_count, header_size;
-    const char *remedy; /* for a truncated file */
+    const char *remedy; /* expected advice for a truncated file */
 } kind_case;
 
 static const kind_case kinds[] = {
@@ -119,7 +119,7 @@ static void every_kind_is_opened(void) {
     }
 }
 
-/* Each kind, cut or a byte longer, is refused with its path and what to do. */
+/* Each kind of file, truncated or with an extra byte, is refused with its path and advice. */
 static void truncated_files_are_refused(void) {
     for (size_t i = 0; i < EITP__COUNT(kinds); i++) {
         const kind_case *c = &kinds[i];
@@ -173,7 +173,7 @@ static void files_keep_their_bytes(void) {
 
 /* ---- Sources ---- */
 
-/* The ids of all samples, one sample after another. Returns their number. */
+/* Reads the ids of all samples in succession. Returns their number. */
 static size_t read_all_samples(const eitp_sample_file *file, int32_t *ids) {
     const eitp_labelled_source source = eitp_sample_file_labelled_source(file);
     size_t count = 0;
@@ -227,14 +227,14 @@ static void files_of_tokens_have_no_samples(void) {
     }
 }
 
-/* ---- Content ---- */
+/* ---- Contents ---- */
 
 static int stop(void *user) {
     ++*(int *)user;
     return 1;
 }
 
-/* A changed id is found by verifying, and by reading a file that is open; and both can be stopped. */
+/* A changed id is detected by verifying and by reading an open file. Both can be stopped. */
 static void changes_are_found(void) {
     for (size_t i = 0; i < EITP__COUNT(kinds); i++) {
         const kind_case *c = &kinds[i];

@@ -1,4 +1,4 @@
-/* Tables: CSV, TSV, JSON Lines, lines, directories of labels. */
+/* Tables: CSV, TSV, JSON Lines, plain lines, and directories of labels. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -31,7 +31,7 @@ static int has(const eitp_error *error, const char *text) {
     return 0;
 }
 
-/* The log of a host: its lines, those that are warnings, and the last one. */
+/* The log of a host: number of messages, number of warnings, and the last message. */
 typedef struct log_seen {
     int lines, warnings;
     char last[600];
@@ -44,7 +44,8 @@ static void see_log(void *user, eitp_log_level level, const char *message) {
     snprintf(seen->last, sizeof seen->last, "%s", message);
 }
 
-/* What a table has, a line for each row: text, "+pair", "*weight", "=label", "[list of labels]", "@line:column". */
+/* The contents of a table, one line for each row: text, "+pair", "*weight", "=label", "[list of labels]",
+   "@line:column". */
 typedef struct table_read {
     eitp_host host;
     eitp_table_config config;
@@ -116,7 +117,7 @@ static void check_rows(table_read *r, const char *name, const char *content, con
     CHECK(r->statistics.bytes == strlen(content) && r->statistics.bytes_total == strlen(content));
 }
 
-/* Checks the failure of a file with this content: its message begins with "<path>: <what>". */
+/* Checks the error for a file with this content. Its message starts with "<path>: <what>". */
 static void check_refused(table_read *r, const char *name, const char *content, eitp_status expected,
                           const char *what) {
     CHECK(put(name, content));
@@ -164,13 +165,14 @@ static void test_lines_and_folders(void) {
     CHECK(read_table(&r, "folders") == EITP_OK && r.log.warnings == 2);
     CHECK_THAT(!strcmp(r.rows, "f=neg@1:1\nc=pos@1:1\na\nb\n=pos@1:1\nd=pos@1:1\n"), "%s", r.rows);
     CHECK(put_directory("tables") && put("tables/a.csv", "text\nx\n"));
-    CHECK(read_table(&r, "tables") == EITP_ERROR_ARGUMENT && has(&r.error, "a.csv: a table in a directory of labels"));
+    CHECK(read_table(&r, "tables") == EITP_ERROR_ARGUMENT &&
+          has(&r.error, "a.csv: a table in a directory with a file"));
     r.config.texts.format = EITP_FORMAT_CSV;
     CHECK(read_table(&r, "tables") == EITP_OK && !strcmp(r.rows, "x@2:1\n"));
     r.config.texts.format = EITP_FORMAT_FOLDERS;
-    CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "a.txt: a file, and format is FOLDERS"));
+    CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "a.txt: a file, but format is FOLDERS"));
     r.config.texts.format = (eitp_text_format)9;
-    CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "unknown format of texts 9"));
+    CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "unknown text format 9"));
     r.config.texts.format = EITP_FORMAT_AUTO;
     CHECK(read_table(&r, "missing") == EITP_ERROR_ARGUMENT && has(&r.error, "missing: no such file or directory"));
     scratch_remove(scratch);
@@ -194,11 +196,12 @@ static void test_bad_rows_are_skipped(void) {
     for (int i = 0; i < 50; i++)
         strcat(many, "bad\n");
     CHECK(put("a.csv", many) && read_table(&r, "a.csv") == EITP_OK && r.statistics.skipped_rows == 50);
-    CHECK_THAT(r.log.warnings == 12, "%d", r.log.warnings); /* 10, that more are not reported, and the sum */
+    CHECK_THAT(r.log.warnings == 12, "%d", r.log.warnings); /* 10 rows, a note that more are not reported, and the
+                                                               total */
     scratch_remove(scratch);
 }
 
-/* As many examples as rows, for a program that writes a line for each. */
+/* Reads one example for each row, for a program that writes a line for each. */
 static void test_every_row(void) {
     table_read r = EITP__ZERO;
     REQUIRE(scratch_make(scratch));
@@ -231,10 +234,10 @@ static void test_encodings_of_tables(void) {
     scratch_remove(scratch);
 }
 
-/* An input that gives its text in pieces, as a pipe does. */
+/* An input that returns its text in pieces, like a pipe. */
 typedef struct pieces {
     const char *text;
-    size_t size; /* of a piece */
+    size_t size; /* size of a piece */
 } pieces;
 
 static eitp_status read_piece(void *user, const char **text, size_t *size, eitp_error *error) {
@@ -305,7 +308,7 @@ static void test_memory_is_bounded(void) {
     scratch_remove(scratch);
 }
 
-/* A row of many small values must not need many times its size. */
+/* The memory for a row of many small values must not be a large multiple of its size. */
 static void test_values_of_a_row_are_bounded(void) {
     static char text[(5 << 20)];
     table_read r = EITP__ZERO;
@@ -470,7 +473,7 @@ static void test_json_lists(void) {
     scratch_remove(scratch);
 }
 
-/* A column is one of weights only if it is named; one that may be is reported. */
+/* A column contains weights only if it is named. A column that looks like weights is reported. */
 static void test_weights(void) {
     table_read r = EITP__ZERO;
     REQUIRE(scratch_make(scratch));
@@ -491,39 +494,39 @@ static void test_weights(void) {
     check_refused(&r, "a.jsonl", "{\"text\":\"a\"}\n", EITP_ERROR_ARGUMENT, "no row has a member named 'w'");
     check_refused(&r, "a.csv", "text,label\na,x\n", EITP_ERROR_ARGUMENT, "line 1: no column named 'w'");
     check_refused(&r, "a.txt", "a\n", EITP_ERROR_ARGUMENT,
-                  "neither CSV, TSV nor JSON Lines, so there is no column 'w' with weights");
+                  "not CSV, TSV or JSON Lines, so there is no weight column 'w'");
     scratch_remove(scratch);
 }
 
-/* What else a JSON file may hold: columns instead of rows, one object inside another, several texts on a line. */
+/* Other JSON contents: columns instead of rows, nested objects, several strings on a line. */
 static void test_json_of_other_forms(void) {
     table_read r = EITP__ZERO;
     REQUIRE(scratch_make(scratch));
     check_refused(&r, "a.json", "{\"text\":[\"a b\",\"c\"],\"label\":[\"x\",\"y\"]}", EITP_ERROR_ARGUMENT,
-                  "one object with a list of texts for each member; write an object for each text");
+                  "one object with a list for each column; write an object for each row");
     check_rows(&r, "a.json", "{\"text\":[\"a b\",\"c\"]}\n{\"text\":[\"d\"]}\n", "a b c@1:9\nd@2:9\n");
     check_rows(&r, "a.jsonl", "{\"text\":[\"a b\",\"c\"]}\n", "a b c@1:9\n");
     check_rows(&r, "a.json", "{\"text\":[\"a\",\"c\"],\"label\":[\"x\",\"y\"]}", "a c[x,y]@1:9\n");
     check_refused(&r, "a.json", "{\"text\":{\"0\":\"a\"}}", EITP_ERROR_FORMAT,
                   "line 1, column 9: 'text' must be a string (got an object)");
     check_refused(&r, "a.json", "{\"data\":[{\"text\":\"a\"}],\"version\":1}", EITP_ERROR_FORMAT,
-                  "line 1: no member named 'text' with a text (members: data, version); set text_column to");
+                  "line 1: no member named 'text' with text (members: data, version); set text_column to");
     check_refused(&r, "a.json", "{\"text\":\"a\"}{\"text\":\"b\"}", EITP_ERROR_FORMAT, "invalid JSON at line 1");
     check_refused(&r, "a.json", "null", EITP_ERROR_FORMAT, "line 1, column 1: 'the line' must be an object (got null)");
     check_refused(&r, "a.json", "\"a\"", EITP_ERROR_FORMAT,
                   "line 1, column 1: 'the line' must be an object (got a string)");
     check_rows(&r, "a.json", "\xEF\xBB\xBF[{\"text\":\"a\"}]", "a@1:10\n");
     check_rows(&r, "a.json", " \n", "");
-    /* A table is not a file of texts with one label, whatever its format. */
+    /* A table is not a text file with one label, in any format. */
     CHECK(put_directory("labels") && put("labels/a.json", "[{\"text\":\"a\"}]"));
     r.config.texts.format = EITP_FORMAT_AUTO;
-    CHECK(read_table(&r, "labels") == EITP_ERROR_ARGUMENT && has(&r.error, "a table in a directory of labels"));
+    CHECK(read_table(&r, "labels") == EITP_ERROR_ARGUMENT && has(&r.error, "a table in a directory with a file"));
     scratch_remove(scratch);
 }
 
-/* ---- What a file says of itself ---- */
+/* ---- Detected columns ---- */
 
-/* A table, its rows, and the end of what the log says of it; NULL: nothing. */
+/* A table, its rows, and the end of the log message about it (NULL: no message). */
 typedef struct found_case {
     const char *name, *content, *rows, *said;
 } found_case;
@@ -586,7 +589,7 @@ static void test_columns_are_found(void) {
     check_refused(&r, "unclear.csv", "review,message\na,b\n", EITP_ERROR_ARGUMENT,
                   "line 1: no column named 'text' (columns: review, message); set text_column to one of these");
     check_refused(&r, "unclear.jsonl", "{\"review\": \"a\", \"message\": \"b\"}\n", EITP_ERROR_FORMAT,
-                  "line 1: no member named 'text' with a text (members: review, message); set text_column to");
+                  "line 1: no member named 'text' with text (members: review, message); set text_column to");
     scratch_remove(scratch);
 }
 

@@ -1,4 +1,4 @@
-/* Labels of words: read from CoNLL columns and JSON lists, packed, and read again. */
+/* Word labels: read from CoNLL columns and JSON lists, packed, and read back. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -29,7 +29,7 @@ static int has(const eitp_error *error, const char *text) {
 
 /* ---- Reading ---- */
 
-/* "word/label word/label @line:column", or without labels "word word", a line for each row. */
+/* Formats "word/label word/label @line:column", or "word word" without labels, with one line for each row. */
 static void add_row(char *rows, size_t size, const eitp_example *example) {
     size_t used = strlen(rows);
     char joined[400] = "";
@@ -69,7 +69,7 @@ static eitp_status read_rows(eitp_table_config config, const char *name, char *r
     return status;
 }
 
-/* A file, how it is read, and its rows; or, with `status`, words of the message. */
+/* A file, how it is read, and its rows; or, with `status`, words of the error message. */
 typedef struct reading {
     const char *name, *content, *text_column, *label_column;
     int skip_bad;
@@ -133,7 +133,7 @@ static void test_json_lists(void) {
         {"a.jsonl", "{\"text\":[]}\n", NULL, NULL, 0, EITP_ERROR_FORMAT,
          "line 1, column 9: 'text' is an empty list of words", 0},
         {"a.jsonl", "{\"text\":[\"x\",4]}\n", NULL, NULL, 0, EITP_ERROR_FORMAT,
-         "line 1, column 14: 'text' must be a text, or a list of words (got a number)", 0},
+         "line 1, column 14: 'text' must be a string or a list of words (got a number)", 0},
         {"a.jsonl", "{\"text\":[]}\n{\"text\":[\"z\"],\"label\":[\"O\"]}\n", NULL, NULL, 1, EITP_OK, "z/O @2:9\n", 1},
     };
     REQUIRE(scratch_make(scratch));
@@ -142,7 +142,7 @@ static void test_json_lists(void) {
     scratch_remove(scratch);
 }
 
-/* Language models read the words as texts. */
+/* Language models read the words as text. */
 static void test_words_are_texts(void) {
     const eitp_host host = eitp_host_default();
     const char *path;
@@ -184,7 +184,7 @@ static eitp_status pack(const eitp_host *host, const eitp_tokenizer *tokenizer, 
     return status;
 }
 
-/* "token:label token", a dot for a token without a label. */
+/* Formats "token:label token", with a dot for tokens without a label. */
 static void describe(const eitp_labelled_source *source, uint64_t number, const eitp_tokenizer *tokenizer, char *text,
                      size_t size) {
     int32_t ids[MOST_TOKENS], labels[MOST_TOKENS];
@@ -223,7 +223,7 @@ static void check_sample(const eitp_tokenizer *tokenizer, uint64_t number, const
 
 static const char sentence[] = "unaffable B-X\nwater O\ndon't I-X\n\nthe O\n";
 
-/* The first piece of a word has its label. */
+/* The first piece of a word has the word's label. */
 static void test_first_pieces_have_labels(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
@@ -248,7 +248,7 @@ static void test_first_pieces_have_labels(void) {
     scratch_remove(scratch);
 }
 
-/* Whole numbers are names, in their order; a model's names give the numbers. */
+/* Integers are names, in their own order. A model's names determine the numbers. */
 static void test_numbers_of_labels(void) {
     static const char *const names[] = {"10", "9"};
     const eitp_host host = eitp_host_default();
@@ -287,7 +287,7 @@ static void test_bad_examples(void) {
         {"a.jsonl", "{\"text\":[\"the\"],\"label\":[\"O\"]}\n{\"text\":[\"the\"]}\n", EITP_PROBLEM_UNKNOWN,
          "line 2, column 9: the labels are missing; each word needs one"},
         {"a.jsonl", "{\"text\":[\"the\"],\"label\":[\"O\"]}\n{\"text\":\"the\",\"label\":\"O\"}\n",
-         EITP_PROBLEM_UNKNOWN, "line 2, column 9: a text, and its words have labels"},
+         EITP_PROBLEM_UNKNOWN, "line 2, column 9: the example is not a list of words"},
         {"a.jsonl", "{\"text\":[\"the\"],\"label\":[\"\"]}\n", EITP_PROBLEM_UNKNOWN, "the label is empty"},
         {"a.jsonl", "{\"text\":[\"\"],\"label\":[\"O\"]}\n", EITP_PROBLEM_UNKNOWN,
          "the text is empty: it has no tokens"},
@@ -307,7 +307,7 @@ static void test_bad_examples(void) {
     scratch_remove(scratch);
 }
 
-/* Two tokenizers have no tokens in common that a label could be of. Words without labels are a text. */
+/* Two tokenizers have no common tokens that could be labelled. Words without labels are text. */
 static void test_two_tokenizers(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
@@ -318,7 +318,7 @@ static void test_two_tokenizers(void) {
                                                     "{\"text\":\"of\",\"label\":\"y\"}\n"));
     config.second = roberta;
     CHECK(pack(&host, wordpiece, &config, "a.jsonl", NULL, &error) == EITP_ERROR_FORMAT);
-    CHECK(has(&error, "line 1, column 9: the words have labels, which a file of two tokenizers does not have"));
+    CHECK(has(&error, "line 1, column 9: the words have labels, which a file of two tokenizers cannot have"));
     config.skip_bad = 1;
     REQUIRE_OK(pack(&host, wordpiece, &config, "a.jsonl", &info, &error), error);
     CHECK(info.skipped == 1 && info.sample_count == 2 && info.problem == EITP_PROBLEM_SINGLE_LABEL);
@@ -329,7 +329,7 @@ static void test_two_tokenizers(void) {
     scratch_remove(scratch);
 }
 
-/* Bad examples are left out, repeats dropped, and a whole text may have one label. */
+/* Bad examples are skipped, duplicates dropped, and a whole text may have one label. */
 static void test_skipped_and_repeated(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
@@ -352,8 +352,8 @@ static void test_skipped_and_repeated(void) {
 
 /* ---- Files ---- */
 
-/* Files whose labels are trimmed have version 4. Earlier ones are read: of them only files with labels of tokens have
-   version 2. */
+/* Files whose labels are trimmed have version 4. Earlier versions can be read. Among those, only files with token
+   labels have version 2. */
 static void test_versions(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
@@ -390,7 +390,7 @@ static void test_versions(void) {
     scratch_remove(scratch);
 }
 
-/* Each byte changed in turn is refused, or it is padding. */
+/* Each changed byte is refused unless it is padding. */
 static void test_damage_is_found(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();

@@ -1,5 +1,5 @@
-/* Fuzzes config.json, generation_config.json, adapter_config.json and trainer_state.json: an error, or a configuration
-   within its bounds. */
+/* Fuzzes config.json, generation_config.json, adapter_config.json and trainer_state.json. The result must be an error,
+   or a configuration within its bounds. */
 #include "tests/support/everything.h"
 #include "tests/support/one_file.h"
 
@@ -22,7 +22,7 @@ static void require_token_ids(const eitp_token_ids *ids) {
     }
 }
 
-/* Names of labels are either refused or written and read back. */
+/* Label names are either refused, or written and read back. */
 static void fuzz_labels(const eitp_host *host, const uint8_t *data, size_t size) {
     eitp_json_document *document;
     eitp__labels *labels = NULL;
@@ -43,7 +43,8 @@ static void fuzz_labels(const eitp_host *host, const uint8_t *data, size_t size)
     eitp_json_release(document);
 }
 
-/* Heads of a width of their own need not divide the width; heads of keys divide those of queries. */
+/* Heads with an explicit width need not divide the model's width. The number of key heads divides the number of query
+   heads. */
 static void require_sizes(const eitp_transformer_config *config) {
     if (config->vocabulary < 1 || config->width < 1 || config->heads < 1 || config->layers < 1 ||
         config->layers > 1 << 14 || config->inner < 1 || config->positions < 1)

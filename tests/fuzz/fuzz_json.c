@@ -1,4 +1,4 @@
-/* Fuzzes the JSON parser: a value that it accepts must be written and read back as the same value. */
+/* Fuzzes the JSON parser. An accepted value must be written and read back as the same value. */
 #include "tests/support/everything.h"
 
 #include "base/json.h"

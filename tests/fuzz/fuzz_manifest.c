@@ -1,4 +1,5 @@
-/* Fuzzes manifest.json: an error, or files within the checkpoint. The input is read as it is, and with its checksum. */
+/* Fuzzes manifest.json. The result must be an error, or files within the checkpoint. The input is read both unchanged
+   and with a valid checksum. */
 #include "tests/support/everything.h"
 #include "tests/support/one_file.h"
 

@@ -1,6 +1,6 @@
 /*
- * Fuzzes the reader of PyTorch's files. An input that begins with 'P' is a whole file; any other is a pickle, which is
- * put into an archive with storages '0' to '3' of 24, 8, 32 and 0 bytes.
+ * Fuzzes the reader of PyTorch's files. An input that starts with 'P' is a complete file. Any other is a pickle, which
+ * is put into an archive with storages '0' to '3' of 24, 8, 32 and 0 bytes.
  */
 #include "tests/support/everything.h"
 #include "tests/support/one_file.h"

@@ -1,8 +1,8 @@
 /*
- * Fuzzes the commands that look at runs: report, logs, doctor and monitor. An input is the files of an output
+ * Fuzzes the commands that read runs: report, logs, doctor and monitor. An input consists of the files of an output
  * directory, separated by U+001E: run.json, summary.jsonl, metrics.jsonl, evaluations.jsonl, logs/supervisor.json. Exit
- * code 1 refuses a run. The first inputs, among them the seeds and an input that is tried alone, go through all
- * readers. Each input after those goes through one, chosen by its bytes, for ten times as many inputs a second.
+ * code 1 refuses a run. The first inputs, which include the seeds and an input tried alone, go through all readers.
+ * Each later input goes through one, chosen by its bytes, which gives ten times as many inputs a second.
  */
 #include "command.h"
 
@@ -15,7 +15,7 @@ enum { SEPARATOR = 0x1E, MOST_ARGUMENTS = 4, MOST_PATH = 200, FIRST_INPUTS = 64 
 static const char *const files[] = {"run.json", "summary.jsonl", "metrics.jsonl", "evaluations.jsonl",
                                     "logs/supervisor.json"};
 
-#define RUN "" /* stands for the output directory */
+#define RUN "" /* the output directory */
 
 static const struct {
     int (*call)(int count, char **arguments);
@@ -54,7 +54,7 @@ static void make_directory(const char *name) {
     require(!mkdir(path, 0777), "cannot create a directory");
 }
 
-/* Makes an output directory, and a machine without a kernel's log. The sanitizers write to the descriptor of standard
+/* Creates an output directory, and a machine without a kernel log. The sanitizers write to the descriptor of standard
    error, the command to these streams. */
 static void begin(void) {
     const char *parent = getenv("TMPDIR");

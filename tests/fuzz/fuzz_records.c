@@ -1,6 +1,6 @@
 /*
- * Fuzzes what is read of a run's records: metrics.jsonl if the first byte is even, otherwise summary.jsonl. A summary
- * of whatever is read can be written, and what was written is read and written as the same text.
+ * Fuzzes the readers of a run's records: metrics.jsonl if the first byte is even, otherwise summary.jsonl. A summary of
+ * any records can be written, and reading and writing it again gives the same text.
  */
 #include "tests/support/everything.h"
 
@@ -23,7 +23,7 @@ static void require_bounds(const eitp__summary *summary) {
     require(summary->taken * EITP__SUMMARY_CHUNK <= summary->point_count, "too many points");
 }
 
-/* A summary that was written is read, and written as the same text. */
+/* Reads a written summary, and checks that writing it gives the same text. */
 static void require_same(const eitp_host *host, const eitp__summary *summary) {
     eitp__summary again;
     eitp__buffer first, second;

@@ -1,7 +1,7 @@
 /*
- * Fuzzes the safetensors reader. An input that begins with '{' is a header up to the first zero byte, followed by the
- * data. One that begins with 'I' is an index up to the first zero byte, followed by the content of all files that it
- * names. Any other input is a whole file.
+ * Fuzzes the safetensors reader. An input that starts with '{' is a header up to the first zero byte, followed by the
+ * data. One that starts with 'I' is an index up to the first zero byte, followed by the content of all files that it
+ * names. Any other input is a complete file.
  */
 #include "tests/support/everything.h"
 

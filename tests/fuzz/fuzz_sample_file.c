@@ -1,4 +1,4 @@
-/* Fuzzes files of samples of every kind: each is opened, cut into windows, read and split, or refused. */
+/* Fuzzes sample files of every kind: each is opened, cut into windows, read and split, or refused. */
 #include "tests/support/everything.h"
 #include "tests/support/one_file.h"
 
@@ -11,7 +11,8 @@ static void require(int condition) {
         abort();
 }
 
-/* Ids are below the caller's vocabulary, or below that of their segment; both sequences of a text have some. */
+/* Checks that ids are below the vocabulary of the caller or of their segment, and that both sequences of a sample have
+   some. */
 static void check_ids(const eitp_labelled_sample *sample, const eitp_sample_file_info *info, int32_t vocabulary_size) {
     int64_t counts[2] = EITP__ZERO;
     for (int64_t k = 0; k < sample->length; k++) {
@@ -26,7 +27,7 @@ static void check_ids(const eitp_labelled_sample *sample, const eitp_sample_file
             (counts[0] && counts[0] <= info->max_first && counts[1] && counts[1] <= info->max_second));
 }
 
-/* Reads samples of a source and checks what they promise. */
+/* Reads samples of a source and checks what they guarantee. */
 static void use_source(const eitp_labelled_source *source, const eitp_sample_file_info *info, int32_t vocabulary_size) {
     static int32_t ids[MOST_IDS], segments[MOST_IDS], labels[MOST_IDS];
     static float weights[MOST_IDS];
@@ -127,7 +128,7 @@ static void put(uint8_t *bytes, size_t size, uint64_t value) {
         bytes[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Gives the header, and what follows the ids of samples, valid checksums, to reach the checks after them. */
+/* Sets valid checksums of the header and of the data after the samples' ids, to reach the checks behind them. */
 static void seal(uint8_t *bytes, size_t size) {
     eitp__sample_layout layout = EITP__ZERO;
     for (int turn = 0; turn < 2; turn++) {

@@ -1,7 +1,7 @@
 /*
  * Fuzzes tables. The first byte selects the format and, in its high bits, whether bad rows are skipped, a small limit
- * on rows, and an encoding; the rest is the file. What is read must be valid UTF-8 with a place, and the same in pieces
- * of any size.
+ * on rows, and an encoding. The rest is the file. All text read must be valid UTF-8 with a position, and the same for
+ * pieces of any size.
  */
 #include "tests/support/everything.h"
 #include "tests/support/one_file.h"
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const eitp_host host = one_file_host(&file);
     config.texts.paths = &path;
     config.texts.path_count = 1;
-    /* Lines have no columns, so that with a pair they stand for CoNLL. */
+    /* Lines have no columns, so a pair of them selects CoNLL. */
     const int is_conll = (data[0] & 7) == 7;
     config.texts.format = is_conll ? EITP_FORMAT_CONLL : formats[data[0] & 3];
     config.pair_column = !is_conll && data[0] & 4 ? "pair" : NULL;

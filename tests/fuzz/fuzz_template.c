@@ -1,6 +1,6 @@
 /*
- * Fuzzes chat templates: an error with a position, or text and spans that fit it. The input is a template, or a
- * template, a zero byte and a context in JSON.
+ * Fuzzes chat templates. The result must be an error with a position, or text and spans within it. The input is a
+ * template, optionally followed by a zero byte and a context in JSON.
  */
 #include "tests/support/everything.h"
 

@@ -1,7 +1,7 @@
 /*
- * Fuzzes tokenizers. An input that begins with '{' is a tokenizer.json. One that begins with '#' is the content of the
- * files next to a tokenizer.json that name special tokens; the second byte selects them. One that begins with '[' is a
- * vocab.txt, and the files next to it. Any other input is text; its second byte gives the size of the chunks for the
+ * Fuzzes tokenizers. An input that starts with '{' is a tokenizer.json. One that starts with '#' is the content of the
+ * files next to a tokenizer.json that name special tokens; the second byte selects them. One that starts with '[' is a
+ * vocab.txt and the files next to it. Any other input is text; its second byte gives the size of the chunks for the
  * encoder.
  */
 #include "tests/support/everything.h"
@@ -30,7 +30,7 @@ static eitp_status collect(void *user, const int32_t *ids, size_t count, eitp_er
     return EITP_OK;
 }
 
-/* Text and its first half as a pair, cut to every small length. */
+/* Encodes text and its first half as a pair, truncated to every small length. */
 static void encode_sequences(const eitp_tokenizer *tokenizer, const char *text, size_t size) {
     static int32_t ids[64], segments[64];
     eitp_text first, second;
@@ -54,7 +54,7 @@ static void encode_sequences(const eitp_tokenizer *tokenizer, const char *text, 
     }
 }
 
-/* True if an added token takes white space, which is not restored. */
+/* True if an added token absorbs white space, which is not restored. */
 static int takes_space(const eitp_tokenizer *tokenizer) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     for (size_t id = 0; id < vocabulary->count; id++) {
@@ -123,7 +123,7 @@ static void use_text(const char *text, size_t size, size_t chunk) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* All tokens in both orders: bytes of characters that are not whole, and what no text is encoded as. */
+/* Decodes all tokens in both orders, including partial characters and sequences that no text encodes to. */
 static void decode_every_token(const eitp_tokenizer *tokenizer) {
     static char decoded[1 << 12];
     const int32_t size = eitp_tokenizer_size(tokenizer), count = size < 4096 ? size : 4096;
@@ -155,8 +155,8 @@ static void use_json(const char *json, size_t size) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* A directory: a tokenizer.json with the bytes and two added tokens, or a vocab.txt, and files next to it with equal
-   content. */
+/* A directory with a tokenizer.json, which has the byte tokens and two added ones, or with a vocab.txt. All files next
+   to it have equal content. */
 typedef struct one_directory {
     const char *name, *tokenizer, *beside;
     size_t tokenizer_size, beside_size;
@@ -181,7 +181,7 @@ static int find_file(const one_directory *directory, const char *path, one_file 
 static int file_open(void *user, const char *path, eitp_file_mode mode, void **file) {
     static one_file files[EITP__SPECIAL_FILES + 1];
     static size_t next;
-    one_file *found = &files[next++ % EITP__COUNT(files)]; /* one is open at a time */
+    one_file *found = &files[next++ % EITP__COUNT(files)]; /* one file is open at a time */
     require(mode == EITP_FILE_READ);
     *file = found;
     return find_file((const one_directory *)user, path, found) ? 0 : ENOENT;
@@ -208,7 +208,7 @@ static void write_bytes_tokenizer(eitp__buffer *out) {
     eitp__buffer_add_text(out, "}}}");
 }
 
-/* A host that sees this directory alone. */
+/* A host that sees only this directory. */
 static eitp_host host_of(one_directory *directory) {
     eitp_host host = eitp_host_default();
     host.files.user = directory;
@@ -220,7 +220,7 @@ static eitp_host host_of(one_directory *directory) {
     return host;
 }
 
-/* A line of JSON for the file next to vocab.txt, then its tokens. */
+/* Reads a line of JSON for the file next to vocab.txt, then its tokens. */
 static void use_words(const char *text, size_t size) {
     const char *end = (const char *)memchr(text, '\n', size);
     eitp_tokenizer *tokenizer = NULL;
@@ -272,7 +272,7 @@ static void use_beside(const char *json, size_t size, unsigned which) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return 0;
-    if (data[0] == '{') /* so that a tokenizer.json is a seed as it is */
+    if (data[0] == '{') /* lets an unmodified tokenizer.json serve as a seed */
         use_json((const char *)data, size);
     else if (data[0] == '#')
         use_beside((const char *)data + 2, size - 2, data[1]);

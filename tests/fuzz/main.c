@@ -1,9 +1,9 @@
 /*
- * Runs a fuzz target without libFuzzer, on the files that it is given and on inputs made of them:
+ * Runs a fuzz target without libFuzzer, on the given files and on inputs derived from them:
  *   PROGRAM [-runs=N] [-max_total_time=SECONDS] [-input=PATH] FILE...
- * N inputs are made, or as many as there is time for. Each is a file with a few bytes, numbers or ranges changed. The
- * random seed is fixed, so results repeat. PATH always has the input that is tried: one that ends the program, or takes
- * 20 seconds, stays there.
+ * Tries N derived inputs, or as many as time permits. Each is a file with a few bytes, numbers or ranges changed. The
+ * random seed is fixed, so results are reproducible. PATH always contains the current input, so one that ends the
+ * program or takes 20 seconds remains there.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -52,7 +52,7 @@ static void read_input(const char *path) {
     fclose(file);
 }
 
-/* The file stays open: closing one that was cut off makes some file systems write to the disk. */
+/* The file stays open, because closing a truncated one makes some file systems write to the disk. */
 static void keep_input(const input *tried) {
     require(pwrite(kept_file, tried->bytes, tried->size, 0) == (ssize_t)tried->size &&
                 !ftruncate(kept_file, (off_t)tried->size),
@@ -60,7 +60,7 @@ static void keep_input(const input *tried) {
 }
 
 static void try_input(const input *tried) {
-    /* So that reading past the end is seen. */
+    /* Detects reads past the end. */
     uint8_t *exact = (uint8_t *)malloc(tried->size ? tried->size : 1);
     require(exact != NULL, "no memory");
     memcpy(exact, tried->bytes, tried->size);
@@ -71,7 +71,7 @@ static void try_input(const input *tried) {
     free(exact);
 }
 
-/* splitmix64: a number below `limit`, or 0. */
+/* splitmix64. Returns a number below `limit`, or 0. */
 static size_t below(size_t limit) {
     static uint64_t state = 1;
     uint64_t z = state += 0x9E3779B97F4A7C15u;
@@ -81,7 +81,7 @@ static size_t below(size_t limit) {
     return limit ? (size_t)(z % limit) : 0;
 }
 
-/* Puts `size` bytes in the place of `removed` ones at `place`, as far as there is room. */
+/* Replaces `removed` bytes at `place` by `size` others, as far as there is room. */
 static void replace(size_t place, size_t removed, const uint8_t *bytes, size_t size) {
     const size_t rest = made.size - place - removed;
     if (place + size + rest > MOST_BYTES)
@@ -98,7 +98,7 @@ static void change_byte(size_t place) {
         made.bytes[place] = below(2) ? (uint8_t)below(256) : (uint8_t)special[below(sizeof special)];
 }
 
-/* Writes a number of 1, 2, 4 or 8 bytes that is at a limit or beside one, or one of digits. */
+/* Writes a number of 1, 2, 4 or 8 bytes that is a limit or next to one, or a number in digits. */
 static void change_number(size_t place) {
     static const char *const digits[] = {
         "0", "-1", "1e999", "2147483648", "9223372036854775807", "18446744073709551616"};
@@ -111,7 +111,7 @@ static void change_number(size_t place) {
         memcpy(made.bytes + place, below(2) ? &number : &negative, size < rest ? size : rest);
 }
 
-/* Removes, repeats or takes from another file up to 64 bytes, or any number. */
+/* Removes or repeats up to 64 bytes, or any number, or copies them from another file. */
 static void change_range(size_t place) {
     static uint8_t copy[MOST_BYTES];
     const input *from = below(2) ? &made : &files[below(file_count)];
@@ -133,7 +133,7 @@ static void make_input(void) {
         changes[below(3)](below(made.size + 1));
 }
 
-/* The value of an option such as -runs=, or NULL. */
+/* Returns the value of an option such as -runs=, or NULL. */
 static const char *value_of(const char *argument, const char *option) {
     const size_t length = strlen(option);
     return strncmp(argument, option, length) ? NULL : argument + length;

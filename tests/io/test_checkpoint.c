@@ -1,4 +1,4 @@
-/* Checkpoints: the manifest, damage, recovering, pruning, leftovers, and kills at every file call. */
+/* Checkpoints: the manifest, damage, recovery, pruning, leftovers, and kills at every file call. */
 #include "tests/support/checkpoints.h"
 #include "tests/support/trainer_run.h"
 
@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A tree of directories for one test. */
+/* A directory tree for one test. */
 typedef struct place {
     eitp_host host;
     char directory[512];
@@ -49,7 +49,7 @@ static long size_of(const char *path) {
     return stat(path, &info) ? -1 : (long)info.st_size;
 }
 
-/* Changes the byte at `at` by `difference`; a second call changes it back. */
+/* Adds `difference` to the byte at `at`. A second call restores it. */
 static int change_byte(const char *path, long at, int difference) {
     FILE *file = fopen(path, "r+b");
     int byte;
@@ -62,7 +62,7 @@ static int change_byte(const char *path, long at, int difference) {
     return !fclose(file);
 }
 
-/* The names in the directory, sorted, each followed by a blank. */
+/* Lists the names in the directory, sorted, each followed by a space. */
 static void list_names(const place *p, char *names, size_t size) {
     eitp__buffer found;
     size_t count = 0, at = 0;
@@ -115,7 +115,7 @@ static void a_manifest_lists_every_file(void) {
     REQUIRE_OK(eitp_checkpoint_create(&p.host, p.directory, 12, fill_tree, NULL, &error_), error_);
     REQUIRE_OK(eitp__read_file(&p.host, in(&p, "checkpoint-12/manifest.json"), 4096, &text, &error_), error_);
     CHECK_THAT(!strncmp(text.data, expected, sizeof expected - 1), "%s", text.data);
-    /* The standard's check value. */
+    /* The check value of the standard. */
     CHECK(strstr(text.data, "{\"name\": \"inner/deep/e\", \"size\": 9, \"crc32c\": \"e3069283\"}\n  ],\n") != NULL);
     tail = strstr(text.data, "\n  \"crc32c\": \"");
     REQUIRE(tail != NULL && strlen(tail) == strlen("\n  \"crc32c\": \"01234567\"\n}\n"));
@@ -150,7 +150,7 @@ static eitp_status fill_bad_name(void *user, const char *directory, eitp_error *
 
 static void what_cannot_be_listed_is_refused(void) {
     static eitp_status (*const fills[])(void *, const char *, eitp_error *) = {fill_link, fill_loop, fill_bad_name};
-    static const char *const words[] = {"neither a file nor a directory", "is one a link?", "not valid UTF-8"};
+    static const char *const words[] = {"neither a file nor a directory", "for a link to a parent", "not valid UTF-8"};
     place p;
     REQUIRE(begin_place(&p));
     for (size_t i = 0; i < EITP__COUNT(fills); i++) {
@@ -165,7 +165,7 @@ static void what_cannot_be_listed_is_refused(void) {
     scratch_remove(p.directory);
 }
 
-/* The sums of large files, computed while they are written, are those of the files. */
+/* The checksums of large files, computed while writing, are the checksums of the files. */
 static void files_are_summed_as_they_are_written(void) {
     static const struct {
         eitp_optimizer optimizer;
@@ -258,7 +258,7 @@ static void damage_is_named(void) {
     scratch_remove(p.directory);
 }
 
-/* Replaces a text of the same length in a file. */
+/* Replaces text of the same length in a file. */
 static int replace_text(const char *path, const char *from, const char *to) {
     char text[8192] = "", *at;
     FILE *file = fopen(path, "r+b");
@@ -271,7 +271,7 @@ static int replace_text(const char *path, const char *from, const char *to) {
     return !fclose(file);
 }
 
-/* A checkpoint of version 4 has no manifest: it is checked by the checksums of its tensors. */
+/* A checkpoint of version 4 has no manifest. It is verified by the checksums of its tensors. */
 static void an_earlier_checkpoint_is_verified(void) {
     place p;
     for (int rank = 0; rank < 3; rank += 2) {
@@ -344,7 +344,7 @@ static void the_newest_that_is_whole_is_recovered(void) {
     scratch_remove(p.directory);
 }
 
-/* Errors of reading, and missing memory, are reported, and rename nothing. */
+/* Read errors and lack of memory are reported, and nothing is renamed. */
 static void a_failure_to_read_is_not_damage(void) {
     place p;
     faults f;
@@ -377,7 +377,8 @@ static void a_failure_to_read_is_not_damage(void) {
 
 /* ---- Creating ---- */
 
-/* Not even when the last call fails, which makes its name durable: others would be pruned for it. */
+/* Not even if only the last call fails, which makes its name durable. Otherwise other checkpoints would be pruned
+   for it. */
 static void what_could_not_be_saved_is_no_checkpoint(void) {
     int failures = 0;
     place p;
@@ -406,7 +407,7 @@ static void what_could_not_be_saved_is_no_checkpoint(void) {
 
 /* ---- Pruning ---- */
 
-/* A checkpoint whose manifest cannot be read is kept, and does not end the run. */
+/* A checkpoint whose manifest cannot be read is kept and does not stop the run. */
 static void what_cannot_be_read_is_kept(void) {
     place p;
     REQUIRE(begin_place(&p));
@@ -438,18 +439,19 @@ static void what_does_not_count_removes_nothing(void) {
     for (int i = 1; i < 8; i++)
         REQUIRE(make_checkpoint(&p.host, p.directory, i, "", i != 4 && i != 7));
     REQUIRE_OK(eitp__checkpoint_prune(&p.host, p.directory, 2, &first, 1, &error_), error_);
-    /* 1 is the best; 4 does not count and has two newer ones that do: 5 and 6. */
+    /* 1 is the best. 4 does not count, and the newer 5 and 6 do. */
     check_names(&p, "checkpoint-1 checkpoint-5 checkpoint-6 checkpoint-7 ");
     REQUIRE(make_checkpoint(&p.host, p.directory, 8, "", 1));
     REQUIRE_OK(eitp__checkpoint_prune(&p.host, p.directory, 2, NULL, 0, &error_), error_);
     check_names(&p, "checkpoint-6 checkpoint-7 checkpoint-8 ");
-    /* One with a damaged manifest neither counts nor goes. */
+    /* A checkpoint with a damaged manifest is neither counted nor removed. */
     REQUIRE(make_checkpoint(&p.host, p.directory, 9, "", 1) &&
             change_byte(in(&p, "checkpoint-9/manifest.json"), 40, 1));
     REQUIRE(change_byte(in(&p, "checkpoint-6/manifest.json"), 40, 1));
     REQUIRE_OK(eitp__checkpoint_prune(&p.host, p.directory, 1, NULL, 0, &error_), error_);
     check_names(&p, "checkpoint-6 checkpoint-8 checkpoint-9 ");
-    /* Of those that do not count the newest stays: pressure or stops that last do not fill the disk. */
+    /* Of the checkpoints that do not count, only the newest is kept, so persistent pressure or stops do not fill the
+       disk. */
     REQUIRE(make_checkpoint(&p.host, p.directory, 10, "", 0) && make_checkpoint(&p.host, p.directory, 11, "", 0));
     REQUIRE_OK(eitp__checkpoint_prune(&p.host, p.directory, 5, NULL, 0, &error_), error_);
     check_names(&p, "checkpoint-11 checkpoint-6 checkpoint-8 checkpoint-9 ");
@@ -485,7 +487,7 @@ static eitp_status fill_through(void *user, const char *directory, eitp_error *e
     return status ? status : eitp__write_file(host, scratch_path(directory, "b"), "second", 6, error);
 }
 
-/* A host that checks at each change of a name that the checkpoint of step 4 has its own. */
+/* A host that checks, at each change of a name, that the checkpoint of step 4 has its name. */
 typedef struct watched {
     eitp_host host;
     char checkpoint[600];
@@ -525,8 +527,8 @@ static int refuse_exchange(void *user, const char *a, const char *b) {
     return EINVAL;
 }
 
-/* A kill between any two changes finds a checkpoint-4, the earlier or the new one. Where names cannot be exchanged, one
-   change leaves none. */
+/* A kill between any two changes leaves a checkpoint-4, either the earlier or the new one. If names cannot be
+   exchanged, there is none after one of the changes. */
 static void a_checkpoint_written_again_always_has_its_name(void) {
     for (int way = 0; way < 3; way++) {
         place p;
@@ -554,7 +556,7 @@ static eitp_status save_and_prune(const eitp_host *host, const char *directory, 
     return status ? status : eitp__checkpoint_prune(host, directory, 2, &first, 1, &error_);
 }
 
-/* The same in a process that ends at file call `n`; returns 1 if it got there. */
+/* Does the same in a process that ends at file call `n`. Returns 1 if the call was reached. */
 static int save_killed(const char *directory, int64_t step, long n, int tear, int exchanges) {
     int status = 0;
     pid_t child;
@@ -575,7 +577,7 @@ static int save_killed(const char *directory, int64_t step, long n, int tear, in
     return WEXITSTATUS(status) == FAULTS_EXIT;
 }
 
-/* Every directory with the name of a checkpoint is whole. */
+/* Every directory with the name of a checkpoint is complete. */
 static void check_all_whole(const place *p, long n) {
     char names[1024], *name;
     list_names(p, names, sizeof names);
@@ -585,7 +587,7 @@ static void check_all_whole(const place *p, long n) {
     }
 }
 
-/* At every file call of a save with its prune, of a new step (5) and of one that exists (4). */
+/* At every file call of a save and its prune, for a new step (5) and an existing one (4). */
 static void a_kill_at_any_call_leaves_whole_checkpoints(void) {
     int kills = 0;
     for (int way = 0; way < 8; way++) {
@@ -606,7 +608,7 @@ static void a_kill_at_any_call_leaves_whole_checkpoints(void) {
             CHECK_THAT(step == 4 || step == saved, "call %ld: %d", n, (int)step);
             CHECK_THAT(!strstr(p.log, "damaged"), "call %ld: %s", n, p.log);
             check_all_whole(&p, n);
-            /* A second kill at the same call is recovered from as well. */
+            /* A second kill at the same call can be recovered from too. */
             save_killed(p.directory, saved, n, tear, exchanges);
             check_all_whole(&p, n);
             CHECK_THAT(!save_and_prune(&p.host, p.directory, saved), "call %ld: %s", n, error_.message);
@@ -621,15 +623,15 @@ static void a_kill_at_any_call_leaves_whole_checkpoints(void) {
 
 /* ---- Every byte ---- */
 
-/* What a sweep found. */
+/* The state and counts of a sweep. */
 typedef struct sweep {
-    run *r, *loaded; /* a resume of the first verifies before it changes anything, one of the other while it loads */
+    run *r, *loaded; /* resuming r verifies before any change, resuming loaded verifies while loading */
     char checkpoint[600];
-    uint32_t before; /* the weights and state of r */
+    uint32_t before; /* hash of the weights and state of r */
     int changed, rejected;
 } sweep;
 
-/* Damage must be refused, and change nothing. The trainer reads all that a resume would use. */
+/* Damage must be refused without changing anything. The trainer reads everything that a resume would use. */
 static void check_rejected(sweep *s, const char *name, long at, int resumes) {
     const eitp_host host = eitp_host_default();
     eitp_status status = resumes ? eitp_trainer_resume(s->r->trainer, s->checkpoint, &error_)
@@ -659,8 +661,8 @@ static void sweep_file(sweep *s, const char *name) {
         head = 8 + (long)length[0] + ((long)length[1] << 8) + ((long)length[2] << 16);
     for (long at = 0; at < size && test_failures_ < 10; at += stride) {
         stride = at < head ? test_stride(1, 7) : 997;
-        REQUIRE(change_byte(path, at, 1)); /* a digit becomes another digit */
-        /* The header of tensors begins with texts, and may end with spaces, that nothing else would notice. */
+        REQUIRE(change_byte(path, at, 1)); /* digits change to other digits */
+        /* Only a full read detects changes in the strings at the start of a tensor header or the spaces at its end. */
         check_rejected(s, name, at, is_json || at % 64 == 0 || at < 96 || (at < head && at >= head - 8));
         REQUIRE(change_byte(path, at, 1));
     }
@@ -671,7 +673,7 @@ static void sweep_file(sweep *s, const char *name) {
     REQUIRE(change_byte(path, size - 1, 1) && change_byte(path, size - 1, 1));
 }
 
-/* Every value of every byte at the end of the manifest, where white space would not matter in JSON. */
+/* Every value of every byte at the end of the manifest, where JSON would ignore white space. */
 static void sweep_tail(sweep *s) {
     char path[800];
     long size;
@@ -686,7 +688,7 @@ static void sweep_tail(sweep *s) {
     }
 }
 
-/* Cuts the last byte off, and puts it back; renames the file away, and back. */
+/* Removes the last byte, then restores it and renames the file away and back. */
 static void sweep_ends(sweep *s, const char *name) {
     char path[800], moved[820];
     long size;
@@ -708,7 +710,7 @@ static void sweep_ends(sweep *s, const char *name) {
     REQUIRE(!rename(moved, path));
 }
 
-/* A program's own file, such as the run's. */
+/* Writes a program's own file, such as the run's. */
 static eitp_status fill_state(void *user, const char *directory, eitp_error *error) {
     static const char text[] = "{\"evaluations\": [1, 2.5, 37]}\n";
     const eitp_host host = eitp_host_default();
@@ -751,7 +753,7 @@ static void every_byte_matters(void) {
         CHECK(fingerprint(&r) == s.before && eitp_trainer_steps_done(r.trainer) == 3);
         changed += s.changed;
         rejected += s.rejected;
-        /* Everything was put back. */
+        /* All changes have been undone. */
         REQUIRE_OK(eitp_trainer_resume(r.trainer, in(&p, "checkpoint-2"), &error_), error_);
         CHECK(fingerprint(&r) != s.before);
         REQUIRE_OK(eitp__trainer_resume(loaded.trainer, in(&p, "checkpoint-2"), 1, &error_), error_);

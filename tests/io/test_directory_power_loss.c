@@ -1,8 +1,8 @@
 /*
- * Directories that appear whole or not at all: power is lost at every change that creating one makes to the disk, also
- * after a call has failed, and once more while it is repeated with another content. Whatever the disk kept of what was
- * not synced, no file without which nothing is loaded is there before the others of its content, and the next call
- * succeeds.
+ * Directories that appear complete or not at all. Power is lost at every change that creating one makes to the disk,
+ * also after a call has failed, and again while the creation is repeated with different contents. No matter which
+ * unsynced changes the disk kept, no file that is required for loading exists before the other files of its version,
+ * and the next call succeeds.
  *   EITP_TEST_QUICK   fewer of them
  */
 #include "tests/support/everything.h"
@@ -14,10 +14,10 @@
 
 enum { MOST_CALLS = 1000, MOST_FAILURES = 20, LONGEST = 24, LONGEST_PATH = 100 };
 
-/* Ways to begin: the directory does not exist, nor its parent; it is empty; it has a file of the user. */
+/* Initial states: directory and parent missing, directory empty, or directory with a user's file. */
 typedef enum beginning { MISSING, EMPTY, NOT_EMPTY, BEGINNINGS } beginning;
 
-/* In the order that they appear in: those after the second are the names of the configuration. */
+/* In the order of their appearance. Files after the second are configuration files. */
 static const char *const files[] = {"extra", "sub/inner", "key", "list"};
 
 static eitp_host host_of(disk *d) {
@@ -26,7 +26,7 @@ static eitp_host host_of(disk *d) {
     return host;
 }
 
-/* The path of a name in a directory. */
+/* Returns the path of a name in a directory. */
 static const char *in(const char *directory, const char *name, char path[LONGEST_PATH]) {
     snprintf(path, LONGEST_PATH, "%s/%s", directory, name);
     return path;
@@ -34,7 +34,7 @@ static const char *in(const char *directory, const char *name, char path[LONGEST
 
 /* ---- Creating "parent/made" ---- */
 
-/* What is written: the content of every file. */
+/* The version to write: the content of every file. */
 typedef struct version {
     const eitp_host *host;
     char content[LONGEST];
@@ -75,7 +75,7 @@ static void begin(disk *d, beginning kind) {
 
 /* ---- Checks ---- */
 
-/* The content of a file in "parent/made"; "" if there is none. */
+/* Reads the content of a file in "parent/made"; "" if the file does not exist. */
 static void content_of(disk *d, const char *name, char content[LONGEST]) {
     char path[LONGEST_PATH];
     size_t done = 0;
@@ -94,7 +94,7 @@ static int is_missing(disk *d, const char *path) {
     return !disk_info(d, path, &info) && info.kind == EITP_PATH_MISSING;
 }
 
-/* A name of the configuration is there, and one before it is not, or has another content. */
+/* True if a configuration file exists, but an earlier file is missing or has other content. */
 static int is_half_made(disk *d) {
     char content[4][LONGEST];
     for (int i = 0; i < 4; i++)
@@ -126,7 +126,7 @@ static int has_notes(disk *d) {
 
 typedef struct outage {
     beginning kind;
-    int number; /* of the content that is written; that of a repetition is the next */
+    int number; /* of the content that is written; a repetition writes the next number */
     long changes, stride, seeds;
     long *states;
     char what[200];
@@ -134,7 +134,7 @@ typedef struct outage {
 
 static void watch(disk *d, outage *o);
 
-/* The directory is whole, of some content, and nothing is left over: creating it again is refused. */
+/* True if the directory is complete in some version without leftovers, so creating it again is refused. */
 static int is_finished(disk *d, const outage *o) {
     for (int number = 1; number <= o->number; number++) {
         if (is_whole(d, number))
@@ -143,15 +143,15 @@ static int is_finished(disk *d, const outage *o) {
     return 0;
 }
 
-/* Repeats it on what is left of the disk, with another content. */
+/* Repeats the creation on the remaining disk, with other content. */
 static void repeat(disk *left, const outage *lost, const char *what) {
     const eitp_host host = host_of(left);
     eitp_error error;
     eitp_status status;
     outage again = *lost;
     const int number = is_finished(left, lost) ? 0 : lost->number + 1;
-    CHECK_THAT(!is_half_made(left), "beginning %d, %s", (int)lost->kind, what);
-    CHECK_THAT(lost->kind != NOT_EMPTY || has_notes(left), "beginning %d, %s", (int)lost->kind, what);
+    CHECK_THAT(!is_half_made(left), "initial state %d, %s", (int)lost->kind, what);
+    CHECK_THAT(lost->kind != NOT_EMPTY || has_notes(left), "initial state %d, %s", (int)lost->kind, what);
     if (!number)
         return;
     again.changes = 0;
@@ -163,8 +163,8 @@ static void repeat(disk *left, const outage *lost, const char *what) {
         watch(left, &again);
     status = create(&host, number, &error);
     left->before_change = NULL;
-    CHECK_THAT(!status, "beginning %d, %s: %s", (int)lost->kind, what, error.message);
-    CHECK_THAT(status || is_whole(left, number), "beginning %d, %s", (int)lost->kind, what);
+    CHECK_THAT(!status, "initial state %d, %s: %s", (int)lost->kind, what, error.message);
+    CHECK_THAT(status || is_whole(left, number), "initial state %d, %s", (int)lost->kind, what);
 }
 
 static void lose_power(const disk *d, const outage *o, const char *at) {
@@ -216,11 +216,11 @@ static void a_power_loss_leaves_nothing_half_made(void) {
         REQUIRE_OK(create(&host, 1, &error), error);
         d.before_change = NULL;
         CHECK(o.changes > 10);
-        /* What was created is durable. */
+        /* The created directory is durable. */
         for (int loss = 0; loss < DISK_LOSSES; loss++) {
             disk left;
             disk_crash(&left, &d, (disk_loss)loss, (uint64_t)kind);
-            CHECK_THAT(is_whole(&left, 1), "beginning %d, loss %d after the end", kind, loss);
+            CHECK_THAT(is_whole(&left, 1), "initial state %d, loss %d after the end", kind, loss);
             disk_end(&left);
         }
         disk_end(&d);

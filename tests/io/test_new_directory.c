@@ -1,4 +1,4 @@
-/* Directories that appear whole or not at all: faults and kills at every file call, links, and two processes. */
+/* Directories that appear complete or not at all: faults and kills at every file call, links, and two processes. */
 #include "tests/support/everything.h"
 
 #include "base/files.h"
@@ -10,7 +10,7 @@
 
 enum { MOST_CALLS = 1000 };
 
-/* Ways to begin: the directory does not exist, nor its parent; it is empty; it has a file of the user. */
+/* Initial states: directory and parent missing, directory empty, or directory with a user's file. */
 typedef enum beginning { MISSING, EMPTY, NOT_EMPTY, BEGINNINGS } beginning;
 
 static char directory[512];
@@ -95,7 +95,7 @@ static void begin(beginning kind) {
         put("parent/made/notes", "of the user");
 }
 
-/* What was there before, and nothing else. */
+/* True if the initial state is unchanged. */
 static int is_as_before(beginning kind) {
     if (kind == MISSING)
         return !is_there("parent");
@@ -104,7 +104,7 @@ static int is_as_before(beginning kind) {
            (kind == EMPTY || holds("parent/made/notes", "of the user"));
 }
 
-/* The files without which nothing is loaded come after all others. */
+/* Files that are required for loading come after all others. */
 static int is_half_made(void) {
     const int others = is_there("parent/made/extra") && is_there("parent/made/sub/inner");
     return (is_there("parent/made/key") && !others) ||
@@ -139,9 +139,9 @@ static void a_failing_file_call_leaves_nothing(void) {
             f.code = codes[n % 3];
             status = create(&f.host, &error);
             if (status)
-                CHECK_THAT(is_as_before((beginning)kind), "beginning %d, call %ld: %s", kind, n, f.failed_call);
+                CHECK_THAT(is_as_before((beginning)kind), "initial state %d, call %ld: %s", kind, n, f.failed_call);
             else
-                CHECK_THAT(is_whole() && !has_leftover(), "beginning %d, call %ld: %s", kind, n, f.failed_call);
+                CHECK_THAT(is_whole() && !has_leftover(), "initial state %d, call %ld: %s", kind, n, f.failed_call);
             if (status)
                 REQUIRE_OK(create(&f.real, &error), error);
             if (!faults_end(&f))
@@ -159,7 +159,7 @@ static void a_failing_allocation_leaves_nothing(void) {
             begin_faults(&f);
             f.fail_allocation = n;
             if (create(&f.host, &error))
-                CHECK_THAT(is_as_before((beginning)kind), "beginning %d, allocation %ld", kind, n);
+                CHECK_THAT(is_as_before((beginning)kind), "initial state %d, allocation %ld", kind, n);
             if (!faults_end(&f))
                 break;
         }
@@ -168,7 +168,7 @@ static void a_failing_allocation_leaves_nothing(void) {
 
 /* ---- Killed processes ---- */
 
-/* Creates it in a process that ends at file call n; returns 0 if there is none. */
+/* Creates the directory in a process that ends at file call n. Returns 0 if there is no such call. */
 static int create_killed(long n) {
     int status = 0;
     pid_t child;
@@ -200,18 +200,18 @@ static void a_killed_process_is_repeated(void) {
             begin((beginning)kind);
             if (!create_killed(n))
                 break;
-            CHECK_THAT(!is_half_made(), "beginning %d, killed at call %ld", kind, n);
+            CHECK_THAT(!is_half_made(), "initial state %d, killed at call %ld", kind, n);
             CHECK_THAT(kind != MISSING || !is_there("parent/made") || is_whole(), "killed at call %ld", n);
-            /* A second one, in the middle of the repetition, and one that fails. */
+            /* A second kill in the middle of the repetition, and a failing repetition. */
             if (n % 3 == 0 && (has_leftover() || !is_whole()) && create_killed(n / 2 + 1))
-                CHECK_THAT(!is_half_made(), "beginning %d, killed twice, at call %ld", kind, n);
+                CHECK_THAT(!is_half_made(), "initial state %d, killed twice, at call %ld", kind, n);
             if (n % 2 == 0 && has_leftover()) {
                 faults f;
                 begin_faults(&f);
                 f.fail_file_call = n / 2 + 10;
                 create(&f.host, &error);
                 faults_end(&f);
-                CHECK_THAT(!is_half_made(), "beginning %d, killed at call %ld, then a fault", kind, n);
+                CHECK_THAT(!is_half_made(), "initial state %d, killed at call %ld, then a fault", kind, n);
             }
             if (!is_whole() || has_leftover())
                 REQUIRE_OK(create(&host, &error), error);
@@ -221,7 +221,7 @@ static void a_killed_process_is_repeated(void) {
     }
 }
 
-/* ---- Others in the same place ---- */
+/* ---- Concurrent changes ---- */
 
 static eitp_status second_status;
 static char second_message[600];
@@ -260,7 +260,7 @@ static void what_appears_meanwhile_stays(void) {
     begin(MISSING);
     config.fill = fill_while_it_appears;
     CHECK(eitp_directory_create(&host, in("parent/made"), &config, &error) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error.message, "was created meanwhile"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "another process created"), "%s", error.message);
     CHECK(is_as_before(NOT_EMPTY) && !has_leftover());
 }
 
@@ -290,7 +290,7 @@ static void a_link_to_a_directory_stays(void) {
     CHECK(is_whole() && holds("parent/target/key", "key") && !has_leftover());
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused paths ---- */
 
 static eitp_status must_not_fill(void *user, const char *path, eitp_error *error) {
     (void)user, (void)path, (void)error;
@@ -320,7 +320,7 @@ static void nothing_of_the_user_is_replaced(void) {
     remove(in("parent"));
     REQUIRE(!mkdir(in("parent"), 0777) && !symlink("nowhere", in("parent/made")));
     CHECK(create(&host, &error) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error.message, "leads nowhere"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "dangling symbolic link"), "%s", error.message);
 }
 
 int main(int argc, char **argv) {

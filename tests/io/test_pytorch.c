@@ -1,4 +1,4 @@
-/* Reading files of torch.save: types, layouts, archives, what is refused, and whole models. */
+/* Reading torch.save files: dtypes, layouts, archives, refused files, and whole models. */
 #include "tests/support/everything.h"
 
 #include "io/pytorch.h"
@@ -48,7 +48,7 @@ static size_t read_bytes(const char *path, char *bytes, size_t limit) {
     return size;
 }
 
-/* Puts a pickle into an archive in which storage '0' has six floats, '1' eight bytes, and '2' none. */
+/* Puts a pickle into an archive in which storage '0' has six floats, '1' eight bytes, and '2' nothing. */
 static byte_buffer make_archive(const byte_buffer *pickle, int is_zip64) {
     byte_buffer archive = EITP__ZERO;
     zip_writer zip;
@@ -63,7 +63,7 @@ static byte_buffer make_archive(const byte_buffer *pickle, int is_zip64) {
     return archive;
 }
 
-/* A pickle of two views of storage '0' and one of '1'. */
+/* A pickle of two views of storage '0' and one view of '1'. */
 static byte_buffer make_pickle(void) {
     static const int64_t shape[] = {2, 3}, stride[] = {3, 1}, transposed[] = {3, 2}, along[] = {1, 3}, one = 1, two = 2;
     byte_buffer pickle = EITP__ZERO;
@@ -75,7 +75,7 @@ static byte_buffer make_pickle(void) {
     return pickle;
 }
 
-/* ---- What is read ---- */
+/* ---- Supported files ---- */
 
 static int values_are(const eitp__safetensors *collection, const char *name, const float *expected, int64_t count) {
     const eitp__safetensors_entry *entry = eitp__safetensors_find(collection, name);
@@ -121,9 +121,9 @@ static void reads_what_torch_writes(void) {
     eitp__safetensors_close(collection);
 }
 
-/* Any range of a transposed matrix is that range of the matrix. */
+/* Any range of a transposed matrix equals the same range of the matrix. */
 static void ranges_of_transposed_matrices(void) {
-    enum { ROWS = 9000, COLUMNS = 3, MARGIN = 4 }; /* a column does not fit the buffer */
+    enum { ROWS = 9000, COLUMNS = 3, MARGIN = 4 }; /* a column is larger than the buffer */
     static double stored[ROWS * COLUMNS], room[ROWS * COLUMNS + 2 * MARGIN];
     double *const read = room + MARGIN;
     static const int64_t shape[] = {ROWS, COLUMNS}, stride[] = {1, ROWS};
@@ -186,7 +186,7 @@ static void reads_zip64(void) {
     free(pickle.data);
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused files ---- */
 
 #define DICTIONARY "\x80\x02}("
 #define STORAGE                                                                                                        \
@@ -291,7 +291,7 @@ static void refuses_other_pickles(void) {
         {PICKLE(DICTIONARY "X\5\0\0\0modelh\0u."), "a memo that was not set"},
         {PICKLE("\x80\x02}q\0(X\1\0\0\0wh\0u."), "'w' is not a tensor"},
         {PICKLE(DICTIONARY "X\1\0\0\0wK\1u."), "'w' is not a tensor"},
-        {PICKLE(DICTIONARY "K\1K\1u."), "a tensor whose name is not a text"},
+        {PICKLE(DICTIONARY "K\1K\1u."), "a tensor whose name is not a string"},
         {PICKLE(DICTIONARY "X\1\0\0\0\377K\1u."), "not valid UTF-8"},
         {PICKLE(DICTIONARY "X\2\0\0\0w\0K\1u."), "not valid UTF-8, or contains U+0000"},
         {PICKLE(DICTIONARY REBUILD STORAGE "J\377\377\377\377K\6\x85K\1\x85\x89}tRu."), "offset is negative"},
@@ -338,11 +338,11 @@ static void refuses_other_tensors(void) {
         {"FloatStorage", "0", 6, 0, 1, {7}, {1}, "does not fit storage '0'"},
         {"FloatStorage", "0", 6, 0, 2, {(int64_t)1 << 32, (int64_t)1 << 32}, {1, 1}, "does not fit storage '0'"},
         {"FloatStorage", "0", 6, 0, 3, {INT64_MAX, 2, 0}, {1, 1, 1}, "does not fit storage '0'"},
-        {"FloatStorage", "0", 6, 0, 1, {6}, {0}, "its strides are neither"},
-        {"FloatStorage", "0", 6, 0, 1, {3}, {2}, "its strides are neither"},
-        {"FloatStorage", "0", 6, 0, 2, {2, 2}, {3, 1}, "its strides are neither"},
-        {"FloatStorage", "0", 6, 0, 2, {3, 2}, {1, INT64_MAX}, "its strides are neither"},
-        {"FloatStorage", "0", 6, 0, 3, {1, 3, 2}, {6, 1, 3}, "its strides are neither"},
+        {"FloatStorage", "0", 6, 0, 1, {6}, {0}, "its strides do not match"},
+        {"FloatStorage", "0", 6, 0, 1, {3}, {2}, "its strides do not match"},
+        {"FloatStorage", "0", 6, 0, 2, {2, 2}, {3, 1}, "its strides do not match"},
+        {"FloatStorage", "0", 6, 0, 2, {3, 2}, {1, INT64_MAX}, "its strides do not match"},
+        {"FloatStorage", "0", 6, 0, 3, {1, 3, 2}, {6, 1, 3}, "its strides do not match"},
     };
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         byte_buffer pickle = EITP__ZERO, archive;
@@ -378,7 +378,8 @@ static void refuses_a_name_that_occurs_twice(void) {
     free(archive.data);
 }
 
-/* The most memory that opening a file with this pickle needs, in sizes of the file; it must fail with the message. */
+/* Returns the peak memory for opening a file with this pickle, in multiples of the file's size. Opening must fail
+   with the message. */
 static double needed_memory(const byte_buffer *pickle, const char *message) {
     byte_buffer archive = make_archive(pickle, 0);
     eitp__safetensors *collection = NULL;
@@ -393,7 +394,7 @@ static double needed_memory(const byte_buffer *pickle, const char *message) {
     return (double)f.peak_bytes / (double)archive.size;
 }
 
-/* A pickle of nothing but one instruction after another. */
+/* Returns a pickle of `begin` followed by repetitions of `codes`, of at most `limit` bytes. */
 static byte_buffer repeat(const char *begin, size_t begin_size, const char *codes, size_t size, size_t limit) {
     byte_buffer pickle = EITP__ZERO;
     bytes_add(&pickle, begin, begin_size);
@@ -411,7 +412,7 @@ static void memory_is_limited(void) {
         const char *message;
     } cases[] = {
         {PICKLE("\x80\x02"), PICKLE("("), "more than 65536 values are on the stack"},
-        {PICKLE("\x80\x02}"), PICKLE("K\1K\1s"), "a tensor whose name is not a text"},
+        {PICKLE("\x80\x02}"), PICKLE("K\1K\1s"), "a tensor whose name is not a string"},
         {PICKLE("\x80\x02}" REBUILD STORAGE "K\0K\6\x85K\1\x85\x89}tRq\0s"), PICKLE("X\1\0\0\0wh\0s"), "ends without"},
         {PICKLE("\x80\x02}X\1\0\0\0wq\0" CALL STORAGE "K\0K\6\x85K\1\x85\x89}tRq\1s"), PICKLE("h\0h\1s"),
          "a tensor's name occurs twice"},
@@ -431,7 +432,7 @@ static void memory_is_limited(void) {
 
 /* ---- Archives ---- */
 
-/* The place of the central header of an entry, or of the end record ("PK\5\6"), in an archive. */
+/* Returns the offset of the central header of an entry, or of the end record ("PK\5\6"), in an archive. */
 static size_t find_record(const byte_buffer *archive, const char *signature, const char *name) {
     for (size_t i = 0; i + 46 < archive->size + 25; i++) {
         if (!memcmp(archive->data + i, signature, 4) && (!name || !memcmp(archive->data + i + 46, name, strlen(name))))
@@ -448,7 +449,7 @@ static void refuses_invalid_archives(void) {
         uint64_t value;
         const char *message;
     } cases[] = {
-        {"PK\1\2", "m/data.pkl", 10, 2, 8, "the archive is compressed or encrypted, which is not read; rewrite it"},
+        {"PK\1\2", "m/data.pkl", 10, 2, 8, "the archive is compressed or encrypted, which is not supported; run this"},
         {"PK\1\2", "m/data.pkl", 8, 2, 1, "the archive is compressed or encrypted"},
         {"PK\1\2", "m/data/0", 10, 2, 8, "tensor 'b.weight': the archive is compressed or encrypted"},
         {"PK\1\2", "m/data/0", 20, 4, 25, "25 bytes are stored for an entry of 24"},
@@ -456,7 +457,7 @@ static void refuses_invalid_archives(void) {
         {"PK\1\2", "m/data/0", 24, 4, UINT32_MAX, "the entry is cut off"},
         {"PK\1\2", "m/data/0", 28, 2, 65535, "the entry is cut off"},
         {"PK\1\2", "m/data/0", 30, 2, 65535, "the entry is cut off"},
-        {"PK\1\2", "m/data/0", 30, 2, 3, "does not begin an entry"},
+        {"PK\1\2", "m/data/0", 30, 2, 3, "does not start an entry"},
         {"PK\1\2", "m/data/0", 32, 2, 65535, "the entry is cut off"},
         {"PK\1\2", "m/data/0", 20, 8, (uint64_t)25 << 32 | 25, "(25 bytes at "},
         {"PK\1\2", "m/data/2", 20, 8, (uint64_t)1 << 32 | 1, "does not fit its place in the zip archive"},
@@ -466,7 +467,7 @@ static void refuses_invalid_archives(void) {
         {"PK\1\2", "m/data/0", 46, 1, 'n', "storage '0' is missing"},
         {"PK\1\2", "m/data/0", 53, 1, '1', "two entries 'm/data/1'"},
         {"PK\1\2", "m/data.pkl", 46, 1, '/', "has no data.pkl"},
-        {"PK\1\2", "m/data.pkl", 0, 1, 'Q', "byte 0 of the zip directory does not begin an entry"},
+        {"PK\1\2", "m/data.pkl", 0, 1, 'Q', "byte 0 of the zip directory does not start an entry"},
         {"PK\3\4", NULL, 26, 2, 65535, "does not fit its place in the zip archive"},
         {"PK\5\6", NULL, 0, 1, 'Q', "the end of the zip archive is missing"},
         {"PK\5\6", NULL, 10, 2, 4, "the zip directory has 54 bytes after its 4 entries"},
@@ -523,7 +524,7 @@ static void refuses_invalid_zip64_records(void) {
     free(pickle.data);
 }
 
-/* Files in other formats, and big-endian ones, are told apart. */
+/* Files in other formats, and big-endian files, are identified. */
 static void refuses_other_formats(void) {
     static const struct {
         const char *text;
@@ -531,9 +532,9 @@ static void refuses_other_formats(void) {
         const char *message;
     } cases[] = {
         {PICKLE("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."),
-         "weights.bin: this is the format of torch before 1.6, which is not read; rewrite it there: python3 -c "
-         "\"import os, "
-         "torch; f = 'weights.bin'; torch.save(torch.load(f, weights_only=True), f + '.tmp'); os.replace(f + '.tmp', "
+         "weights.bin: this is the format of torch before 1.6, which is not supported; run this in its directory: "
+         "python3 -c \"import os, torch; f = 'weights.bin'; torch.save(torch.load(f, weights_only=True), f + '.tmp'); "
+         "os.replace(f + '.tmp', "
          "f)\""},
         {PICKLE("version https://git-lfs.github.com/spec/v1\n"), "git lfs pull"},
         {PICKLE("<html>"), "not a file of torch.save"},
@@ -542,8 +543,7 @@ static void refuses_other_formats(void) {
     };
     static const struct {
         const char *order, *message;
-    } orders[] = {
-        {"big", "its numbers are big-endian, which is not read"}, {"lit", "must be little or big"}, {"", "must be"}};
+    } orders[] = {{"big", "big-endian, which is not supported"}, {"lit", "must be little or big"}, {"", "must be"}};
     byte_buffer pickle = make_pickle();
     eitp_error error;
     eitp_status status;
@@ -551,7 +551,7 @@ static void refuses_other_formats(void) {
         CHECK(!open_bytes(cases[i].text, cases[i].size, &status, &error));
         CHECK_THAT(strstr(error.message, cases[i].message), "expected \"%s\": %s", cases[i].message, error.message);
     }
-    /* An index from elsewhere names files: none of its text becomes a command. */
+    /* File names in an untrusted index must not become part of a command. */
     CHECK(!open_named("a'; import os #.bin", cases[0].text, cases[0].size, &status, &error));
     CHECK_THAT(strstr(error.message, "f = 'FILE'; torch.save"), "%s", error.message);
     for (size_t i = 0; i < EITP__COUNT(orders); i++) {
@@ -568,7 +568,7 @@ static void refuses_other_formats(void) {
     free(pickle.data);
 }
 
-/* A file that is truncated anywhere is refused; one with any byte changed is refused or still consistent. */
+/* A file truncated at any point is refused. A file with any byte changed is refused or still consistent. */
 static void damaged_files_are_survived(void) {
     static char bytes[8192];
     const size_t size = read_bytes(GOLDEN "pytorch/tensors.bin", bytes, sizeof bytes);
@@ -700,7 +700,7 @@ static void models_of_torch_open(void) {
     copy(GOLDEN "pytorch/bert-class.bin", "whole", "pytorch_model.bin");
     check_same_models(GOLDEN "bert/bert-class", in("whole"));
 
-    /* A file in safetensors goes before. */
+    /* A safetensors file takes precedence. */
     put("whole/pytorch_model.bin", "damaged", 7);
     CHECK(eitp_model_load(context, in("whole"), &model, &error) == EITP_ERROR_FORMAT);
     CHECK_THAT(strstr(error.message, "whole/pytorch_model.bin: not a file of torch.save"), "%s", error.message);
@@ -710,7 +710,7 @@ static void models_of_torch_open(void) {
     eitp_context_destroy(context);
 }
 
-/* Writes the tensors of a safetensors file as torch.save would: those whose number is `part` modulo `parts`. */
+/* Writes tensors of a safetensors file like torch.save: those whose number is `part` modulo `parts`. */
 static void write_part(const eitp__safetensors *collection, const char *name, size_t part, size_t parts) {
     byte_buffer pickle = EITP__ZERO, archive = EITP__ZERO;
     zip_writer zip;
@@ -739,7 +739,7 @@ static void write_part(const eitp__safetensors *collection, const char *name, si
     free(archive.data);
 }
 
-/* A directory of several files, of a model whose matrices the architecture transposes and divides. */
+/* A directory with several files, for a model whose matrices the architecture transposes and divides. */
 static void models_in_several_files_open(void) {
     const eitp_host host = eitp_host_default();
     eitp__safetensors *collection = NULL;

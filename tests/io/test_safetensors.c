@@ -1,4 +1,4 @@
-/* Reading and writing safetensors, in one file and in several. */
+/* Reading and writing safetensors, in one file and in several files. */
 #include "tests/support/everything.h"
 
 #include "base/checksum.h"
@@ -27,7 +27,7 @@ static void put(const char *name, const void *data, size_t size) {
     CHECK_THAT(!eitp__write_file(&host, in(name), data, size, &error), "%s", error.message);
 }
 
-/* Writes a file of a header and `data_size` bytes of data: 0, 1, 2, ... */
+/* Writes a file with a header and `data_size` bytes of data: 0, 1, 2, ... */
 static void put_header(const char *name, const char *header, size_t data_size) {
     unsigned char bytes[2048];
     size_t size = strlen(header);
@@ -53,7 +53,7 @@ static int read_f32(const eitp__safetensors *collection, const char *name, float
     return entry && !eitp__safetensors_read_f32(collection, entry, 0, entry->count, values, NULL, &error);
 }
 
-/* Written by the reference implementation, version 0.8.0. */
+/* A file written by the reference implementation, version 0.8.0. */
 static void reads_what_the_official_library_writes(void) {
     static const char *const names[] = {"bytes", "double", "empty", "h.0.ln_1.bias", "h.0.mlp.weight",
                                         "mask",  "short",  "step",  "wte.weight"};
@@ -130,8 +130,8 @@ static void refuses_invalid_headers(void) {
         eitp_status status;
         const char *message;
     } cases[] = {
-        {"[]", 0, EITP_ERROR_FORMAT, "does not begin with '{'"},
-        {" {}", 0, EITP_ERROR_FORMAT, "does not begin with '{'"},
+        {"[]", 0, EITP_ERROR_FORMAT, "does not start with '{'"},
+        {" {}", 0, EITP_ERROR_FORMAT, "does not start with '{'"},
         {"{} x", 0, EITP_ERROR_FORMAT, "followed by white space only"},
         {"{]", 0, EITP_ERROR_FORMAT, "entry 1 of the header"},
         {"{,}", 0, EITP_ERROR_FORMAT, "entry 1 of the header: expected a tensor"},
@@ -253,7 +253,7 @@ static void refuses_other_files(void) {
     CHECK(!open_file(in("missing"), &error) && error.status == EITP_ERROR_ARGUMENT);
 }
 
-/* A file that is truncated anywhere, or has any byte of its header changed, is refused or still consistent, and never
+/* A file that is truncated at any point, or has any header byte changed, is refused or still consistent, and never
    read out of bounds. */
 static void damaged_files_are_survived(void) {
     static char bytes[4096];
@@ -281,7 +281,7 @@ static void damaged_files_are_survived(void) {
     CHECK_THAT(refused > (size - 84) / 2, "%llu", (unsigned long long)refused);
 }
 
-/* Memory is proportional to the size of the header, not to that of its tree. */
+/* Memory is proportional to the size of the header, not the size of its tree. */
 static void memory_is_proportional_to_the_header(void) {
     faults f;
     eitp__safetensors *collection = NULL;
@@ -374,7 +374,7 @@ static eitp_status write_tensors(const eitp_host *host, const char *path, uint32
     return eitp__safetensors_finish(writer, NULL, error);
 }
 
-/* Reads them back and compares. */
+/* Reads the tensors back and compares them. */
 static eitp_status read_tensors(const eitp_host *host, const char *path, const uint32_t crcs[TENSORS],
                                 eitp_error *error) {
     static float values[LONG];
@@ -526,7 +526,7 @@ static void writing_fails_cleanly(void) {
     REQUIRE(file);
     old_size = fread(old, 1, sizeof old, file);
     fclose(file);
-    old[old_size - 1] = (char)(old[old_size - 1] ^ 1); /* so that the new file differs */
+    old[old_size - 1] = (char)(old[old_size - 1] ^ 1); /* makes the new file differ */
     for (int kind = 0; kind < 4; kind++) {
         int more = 1;
         for (long n = 1; more; n++) {
@@ -546,7 +546,7 @@ static void writing_fails_cleanly(void) {
             size_t size = fread(now, 1, sizeof now, file);
             int is_old = size == old_size && !memcmp(now, old, size);
             fclose(file);
-            /* Only the sync of the directory follows the rename. */
+            /* Only the directory sync comes after the rename. */
             CHECK(is_old == (status != EITP_OK && !(f.failed_call && !strcmp(f.failed_call, "sync_directory"))));
             CHECK(kind == 2 || !is_there("kept.tmp"));
             if (!is_old)
@@ -557,7 +557,7 @@ static void writing_fails_cleanly(void) {
     CHECK_THAT(failures[0] > 8 && failures[1] > 40, "%d %d", (int)failures[0], (int)failures[1]);
 }
 
-/* A file that two threads read, and each of their reads in turn failing. */
+/* A file read by two threads, with each of their reads failing once. */
 static void large_tensors_are_read_in_halves(void) {
     enum { LARGE = 17 << 20, FIRST = 12345, FAILURES = 60 };
     const eitp__safetensors_tensor tensor = {"large", EITP_F32, 1, {LARGE, 0, 0, 0, 0, 0}};
@@ -588,7 +588,7 @@ static void large_tensors_are_read_in_halves(void) {
         faults_begin(&f);
         REQUIRE_OK(eitp__safetensors_open(&f.host, in("large"), &collection, &error), error);
         faults_fail_file_call(&f, n);
-        f.code = EBADF; /* which is not tried again */
+        f.code = EBADF; /* is not retried */
         status = eitp__safetensors_read(collection, eitp__safetensors_at(collection, 0), 0, (int64_t)4 << 20, found,
                                         &read, &error);
         eitp__safetensors_close(collection);
@@ -721,7 +721,8 @@ static void opening_an_index_fails_cleanly(void) {
     CHECK_THAT(failures > 30, "%d", failures);
 }
 
-/* Every low half with signs and exponents of all kinds: the planes are exact, and the upper one is nearest. */
+/* Every low half with all kinds of signs and exponents: the planes are exact, and the upper one is the nearest
+   value. */
 static void planes_restore_every_weight(void) {
     static const uint16_t halves[] = {0x0000, 0x0001, 0x007f, 0x0080, 0x3f80, 0x3f81, 0x7f7e, 0x8000, 0xbf7f, 0xff7e};
     for (size_t h = 0; h < EITP__COUNT(halves); h++) {

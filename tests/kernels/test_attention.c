@@ -1,6 +1,6 @@
 /*
- * Attention and its gradient, for every element type and every kernel set of this machine, against formulas in double:
- * the values, the memory around outputs and workspace, and the same bits for any division into pieces.
+ * Attention and its gradient compared with formulas in double, for every element type and every kernel set of this
+ * machine: values, memory around outputs and workspace, and the same bits for any division into pieces.
  */
 #include "base/convert.h"
 #include "kernels/attention.h"
@@ -14,16 +14,16 @@ typedef struct attention_case {
     int sequences, padded;
     int32_t lengths[SEQUENCES];
     int bidirectional;
-    double dropout, range; /* `range`: of the inputs */
+    double dropout, range; /* `range`: range of the inputs */
     int spoiled;           /* 1: a value in the middle row is NaN */
 } attention_case;
 
-/* What decoders have besides; all 0 in the cases without it. */
+/* Additional options of decoders. All are 0 in cases without them. */
 static struct {
-    int64_t group;  /* heads of queries that share one of keys and values; 0: 1 */
+    int64_t group;  /* query heads that share a head of keys and values; 0: 1 */
     int64_t window; /* 0: none */
     int rotates;
-    int is_apart; /* q, k and v are three operands */
+    int is_apart; /* q, k and v are separate operands */
 } decoder;
 
 static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
@@ -31,13 +31,13 @@ static const double scale = 0.4;
 static const int64_t key[3] = {99, 3, 1000000000001};
 enum { STREAM = 1030 };
 
-/* The current case: its inputs, as numbers that the element type represents exactly, and the expected outputs. */
+/* The current case: its inputs, rounded to values that the element type can represent, and the expected outputs. */
 static attention_case at;
 static eitp_dtype dtype;
 static double *qkv, *o, *logsumexps, *slopes;
-static double *rotation, *turned; /* by row; qkv with its queries and keys rotated */
+static double *rotation, *turned; /* one rotation per row; qkv with queries and keys rotated */
 static double *exact_o, *exact_logsumexps, *exact_gradient, *scores;
-static double *score_errors; /* how much scores in two parts may be off, for each of exact_logsumexps */
+static double *score_errors; /* possible error of scores computed in two parts, for each of exact_logsumexps */
 
 /* ---- Memory and numbers ---- */
 
@@ -69,7 +69,7 @@ static void set_shape(eitp__operand *x, eitp_dtype type, int64_t rows, int64_t c
     x->elements = rows * (columns ? columns : 1);
 }
 
-/* Adds an input with these values, rounded in place to its type, in memory of exactly its size. */
+/* Adds an input with these values, rounded in place to its type, in a block of exactly its size. */
 static void add_values(eitp__call *call, eitp_dtype type, int64_t columns, double *values) {
     eitp__operand *x = &call->inputs[call->input_count++];
     set_shape(x, type, at.rows, columns);
@@ -95,7 +95,7 @@ static int64_t clip(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* The number of valid rows of a sequence. */
+/* The first valid row of a sequence and the end of its valid rows. */
 static int64_t first_row(int sequence) {
     return clip(at.offsets[sequence], 0, at.rows);
 }
@@ -123,7 +123,7 @@ static double dot(const double *a, const double *b) {
     return sum;
 }
 
-/* The sum of what `dot` adds, without signs. */
+/* Like dot, with the absolute values of its terms. */
 static double magnitude(const double *a, const double *b) {
     double sum = 0;
     for (int64_t i = 0; i < at.width; i++)
@@ -148,8 +148,8 @@ static int64_t qkv_columns(void) {
     return (at.heads + 2 * key_heads()) * at.width;
 }
 
-/* Offset of head h of the queries in row i, in q, or of what it shares in k or v (part 1, 2); or in a row of the
-   model's width. */
+/* Offset in q of head h of row i, or in k or v (part 1 or 2) of the head that it shares. in_o is the offset in a row
+   of the model's width. */
 static int64_t in_qkv(int64_t i, int64_t h, int part) {
     const int64_t head = part ? at.heads + (part - 1) * key_heads() + h / group_size() : h;
     return i * qkv_columns() + head * at.width;
@@ -159,7 +159,7 @@ static int64_t in_o(int64_t i, int64_t h) {
     return (i * at.heads + h) * at.width;
 }
 
-/* Rotates queries and keys, or back if `sign` is -1. */
+/* Rotates queries and keys. A `sign` of -1 rotates them back. */
 static void turn(double *values, double sign) {
     const int64_t half = at.width / 2;
     for (int64_t i = 0; i < at.rows * (at.heads + key_heads()) && decoder.rotates; i++) {
@@ -175,9 +175,9 @@ static void turn(double *values, double sign) {
 }
 
 /*
- * Tensor cores multiply 16 bits: what a rotated element has beyond these is rounded to 16 bits too. Of the product of
- * two elements three terms are missing, each at most the square of the type's rounding: what was rounded of either, and
- * the product of both rests. On the CPU rotated elements are in F32.
+ * Tensor cores multiply 16-bit values. A rotated element is split into a 16-bit part and a remainder, which is also
+ * rounded to 16 bits. The product of two elements omits three terms, each at most the square of the type's rounding:
+ * the rounding errors of both remainders, and the product of the remainders. On the CPU rotated elements are F32.
  */
 static double score_error(const double *q, const double *k) {
     const double rounding = dtype == EITP_BF16 ? 1.0 / 256 : 1.0 / 2048;
@@ -202,7 +202,7 @@ static void expect_row(int64_t begin, int64_t end, int64_t i, int64_t h) {
         add_scaled(y, exp(scores[j] - largest) / sum * kept(i, h, j - start), qkv + in_qkv(j, h, 2));
 }
 
-/* From the output and the log-sum-exp that the kernel receives. */
+/* Uses the output and the log-sum-exp that the kernel receives. */
 static void expect_row_gradient(int64_t begin, int64_t end, int64_t i, int64_t h) {
     const double *q = turned + in_qkv(i, h, 0), *slope = slopes + in_o(i, h);
     double mean = dot(o + in_o(i, h), slope);
@@ -252,7 +252,7 @@ static int guards_hold(const eitp__call *call) {
     return hold;
 }
 
-/* Executes the call in pieces of `piece` items, the last one first, with a workspace full of NaN. */
+/* Executes the call in pieces of `piece` items, the last piece first, with a workspace full of NaN. */
 static void run_pieces(const eitp__kernel *kernel, const eitp__call *call, int64_t piece) {
     size_t size = kernel->workspace ? kernel->workspace(call) : 0;
     unsigned char *workspace = (unsigned char *)aligned_alloc(EITP__ALIGNMENT, (size + GUARD + 127) / 64 * 64);
@@ -268,7 +268,8 @@ static void run_pieces(const eitp__kernel *kernel, const eitp__call *call, int64
     free(workspace);
 }
 
-/* An element may be off by `tolerance` times (its magnitude + 1), plus the rounding of its type, plus its error. */
+/* The allowed error of an element is `tolerance` times (its magnitude + 1), plus the rounding of its type, plus its
+   entry in `errors`. */
 static void compare(const char *what, const eitp__operand *y, const double *exact, const double *errors,
                     double tolerance) {
     double rounding = y->dtype == EITP_F32 ? 0 : y->dtype == EITP_BF16 ? 1.0 / 256 : 1.0 / 2048, worst = 0;
@@ -289,7 +290,7 @@ static void compare(const char *what, const eitp__operand *y, const double *exac
                worst);
 }
 
-/* Executes a call on every set; with tolerance 0 the values are not checked. */
+/* Executes a call with every set. With tolerance 0 the values are not checked. */
 static void check_call(const eitp__call *call, double *const *exact, double *const *errors, double tolerance) {
     for (int set = 0; set < EITP__ISA_COUNT; set++) {
         const eitp__kernel *kernel = &tables[set].kernels[call->slot][dtype];
@@ -316,12 +317,12 @@ static void check_call(const eitp__call *call, double *const *exact, double *con
 
 static double *numbers(int64_t columns, double range);
 
-/* The columns of q, k or v. */
+/* Number of columns of q, k or v. */
 static int64_t part_columns(int part) {
     return (part ? key_heads() : at.heads) * at.width;
 }
 
-/* A copy of one part of values that are side by side. */
+/* Returns a copy of one part of values stored side by side. */
 static double *part_of(const double *values, int part) {
     const int64_t columns = part_columns(part);
     double *copy = numbers(columns, 0);
@@ -330,7 +331,7 @@ static double *part_of(const double *values, int part) {
     return copy;
 }
 
-/* Adds q, or q, k and v side by side, as the first input. Their rounded values come to qkv. */
+/* Adds q, or q, k and v side by side, as the first input. Stores their rounded values in qkv. */
 static void add_queries(eitp__call *call) {
     double *copy = decoder.is_apart ? part_of(qkv, 0) : qkv;
     eitp__operand rounded;
@@ -343,7 +344,7 @@ static void add_queries(eitp__call *call) {
     add_values(call, dtype, decoder.is_apart ? part_columns(0) : qkv_columns(), copy);
 }
 
-/* Adds the inputs from k on up to the rotation of a call of ATTENTION. */
+/* Adds the inputs of an ATTENTION call from k to the rotation. */
 static void add_decoder(eitp__call *call) {
     for (int part = 1; part < 3; part++) {
         if (decoder.is_apart)
@@ -359,7 +360,7 @@ static void add_decoder(eitp__call *call) {
         call->input_count++;
 }
 
-/* Draws what the queries and keys are rotated by. */
+/* Fills the rotations of queries and keys. */
 static void draw_rotation(void) {
     rotation = numbers(at.width, 0);
     for (int64_t i = 0; i < at.rows * at.width && decoder.rotates; i++) {
@@ -491,7 +492,7 @@ static void test_widths(void) {
         }
 }
 
-/* No row attends to padding, and padding gives zeros; a length may be 0, or beyond the sequence. */
+/* No row attends to padding, and the outputs of padding are zeros. A length may be 0 or exceed the sequence. */
 static void test_padding(void) {
     static const attention_case cases[] = {
         {40, 2, 5, 20, {0, 20, 40}, 2, 1, {20, 3}, 0, 0, 2, 0},
@@ -507,7 +508,7 @@ static void test_padding(void) {
     }
 }
 
-/* Row lengths that are no multiples of four: blocks of random words start anywhere. */
+/* Row lengths that are not multiples of four, so blocks of random words start anywhere. */
 static void test_dropout(void) {
     static const attention_case cases[] = {
         {37, 3, 5, 37, {0, 37}, 1, 0, {0}, 0, 0.25, 2, 0},
@@ -518,19 +519,20 @@ static void test_dropout(void) {
         check_case(&cases[i], 1e-5);
 }
 
-/* Scores far from 0, of which one or few count: the running maximum is subtracted. */
+/* Scores far from 0 that are dominated by one or a few. The running maximum must be subtracted. */
 static void test_large_scores(void) {
     static const attention_case c = {230, 1, 32, 230, {0, 230}, 1, 0, {0}, 0, 0, 6, 0};
     check_case(&c, 1e-4);
 }
 
-/* A NaN reaches all that attend to it, in every type, and nothing else. */
+/* A NaN affects exactly the rows that attend to it, in every type. */
 static void test_not_a_number(void) {
     static const attention_case c = {110, 2, 9, 100, {0, 50, 110}, 2, 0, {0}, 1, 0, 1, 1};
     check_case(&c, 1e-5);
 }
 
-/* Outputs halfway between two neighbours, means of two values: ties to even, as in base/convert.h. */
+/* Outputs halfway between two representable values, as means of two values: ties round to even, as in
+   base/convert.h. */
 static void test_rounding(void) {
     static const attention_case c = {2, 1, 19, 2, {0, 2}, 1, 0, {0}, 1, 0, 0, 0};
     at = c;
@@ -564,7 +566,7 @@ static void test_rounding(void) {
     release_blocks(0);
 }
 
-/* Heads that share keys, windows and rotations, with q, k and v side by side or apart. */
+/* Shared keys, windows and rotations, with q, k and v side by side or separate. */
 static void test_decoders(void) {
     static const attention_case cases[] = {
         {37, 6, 4, 37, {0, 37}, 1, 0, {0}, 0, 0, 2, 0},
@@ -586,7 +588,7 @@ static void test_decoders(void) {
     memset(&decoder, 0, sizeof decoder);
 }
 
-/* Rotated heads as wide as those of Llama: kernels may divide them otherwise than narrow ones. */
+/* Rotated heads as wide as Llama's. Kernels may divide them differently from narrow ones. */
 static void test_wide_decoders(void) {
     static const int64_t widths[] = {80, 128};
     for (size_t i = 0; i < EITP__COUNT(widths); i++) {
@@ -600,7 +602,7 @@ static void test_wide_decoders(void) {
     memset(&decoder, 0, sizeof decoder);
 }
 
-/* Offsets are data: those outside the call, and sequences that are too long, are truncated. */
+/* Offsets are data: offsets outside the call and sequences that are too long are truncated. */
 static void test_offsets(void) {
     static const attention_case cases[] = {
         {21, 2, 5, 16, {-7, 4, 12, 900}, 3, 0, {0}, 0, 0, 2, 0},
@@ -620,7 +622,7 @@ static void test_offsets(void) {
 
 /* ---- With a cache ---- */
 
-/* Rows whose position is outside the cache are not stored, and attend to nothing. */
+/* Rows whose position is outside the cache are not stored and attend to nothing. */
 static void expect_cached(int64_t max_length, int64_t position, double *const *exact) {
     const int64_t c = key_heads() * at.width;
     for (int64_t i = 0; i < at.rows; i++)
@@ -679,7 +681,7 @@ static void check_cached(int64_t rows, int64_t max_length, int32_t position) {
         add_bytes(&call, EITP_I32, 1, &position, 1);
         add_decoder(&call);
         expect_cached(max_length, position, exact);
-        /* Rotated queries and keys are rounded to the type of the cache. */
+        /* Rotated queries and keys are rounded to the dtype of the cache. */
         check_call(&call, exact, NULL, decoder.rotates && dtype != EITP_F32 ? 2e-2 : 1e-5);
     }
     release_blocks(0);
@@ -690,7 +692,7 @@ static void check_cached_places(void) {
     check_cached(1, 20, 19);
     check_cached(7, 20, 0);
     check_cached(7, 20, 13);
-    /* beyond the cache, and before it */
+    /* after the end of the cache, and before its start */
     check_cached(7, 20, 16);
     check_cached(3, 20, 20);
     check_cached(3, 20, 2147483647);

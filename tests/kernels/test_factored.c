@@ -1,4 +1,4 @@
-/* The kernels of the factored update compared with double, for every form of parameter and every kernel set. */
+/* The kernels of the factored update compared with double, for every parameter format and every kernel set. */
 #include "tests/support/kernel_sets.h"
 
 #include "kernels/update.h"
@@ -14,7 +14,7 @@ typedef union plane {
     int8_t i8[MOST];
 } plane;
 
-/* How a parameter and its gradient are stored. EITP_DTYPE_COUNT: no remainder, and with BF16 a key. */
+/* Dtypes of a parameter, its remainder and its gradient. EITP_DTYPE_COUNT: no remainder (BF16 then has a key). */
 typedef struct form {
     eitp_dtype dtype, remainder, gradient;
 } form;
@@ -33,7 +33,7 @@ static float row_roots[MOST_LINES], column_roots[MOST_LINES], hyper[2], commit[2
 static float corrections[EITP__DIRECTIONS * MOST_LINES], old_directions[EITP__DIRECTIONS * MOST_LINES];
 static double exact[MOST], old[MOST], sums[2 * MOST_BLOCKS_OF_SUMS], first_sums[2 * MOST_BLOCKS_OF_SUMS];
 static int64_t key[3] = {77, 5, -1};
-static double directions[EITP__SUM_BLOCK]; /* a kernel's workspace */
+static double directions[EITP__SUM_BLOCK]; /* workspace of a kernel */
 
 static double get(const plane *p, eitp_dtype dtype, int64_t i) {
     switch (dtype) {
@@ -61,7 +61,7 @@ static void put(plane *p, eitp_dtype dtype, int64_t i, double value) {
 
 /* ---- Squares ---- */
 
-/* Rows [first, last) of the gradient; column sums continue from `sums` if there are earlier rows. */
+/* Processes rows [first, last) of the gradient. Column sums continue from `made` if there are earlier rows. */
 static eitp__call squares_call(eitp__slot slot, eitp_dtype dtype, int64_t first, int64_t last, int64_t columns,
                                double *made) {
     char *rows = (char *)&gradient + (size_t)(first * columns) * eitp_dtype_size(dtype);
@@ -78,7 +78,7 @@ static eitp__call squares_call(eitp__slot slot, eitp_dtype dtype, int64_t first,
     return call;
 }
 
-/* All items in two pieces, the last one first. */
+/* Runs all items in two pieces, the last piece first. */
 static void run_pieces(const eitp__kernel *kernel, const eitp__call *call, int64_t items) {
     kernel->run(call, items / 3, items, directions);
     kernel->run(call, 0, items / 3, directions);
@@ -107,7 +107,7 @@ static void check_squares(eitp__slot slot, eitp_dtype dtype, int64_t rows, int64
         run_pieces(kernel, &call, by_row ? cut : columns);
         call = squares_call(slot, dtype, cut, rows, columns, again);
         run_pieces(kernel, &call, by_row ? rows - cut : columns);
-        CHECK_THAT(!memcmp(made, again, (size_t)items * sizeof *made), "%s %s: rows in pieces are something else",
+        CHECK_THAT(!memcmp(made, again, (size_t)items * sizeof *made), "%s %s: rows in pieces give another result",
                    eitp__isa_name((eitp__isa)isa), eitp__slot_name(slot));
     }
 }
@@ -122,7 +122,7 @@ static void test_squares(void) {
 
 /* ---- Products with directions ---- */
 
-/* Rows [first, last) of the gradient; column products continue from `made` if there are earlier rows. */
+/* Processes rows [first, last) of the gradient. Column products continue from `made` if there are earlier rows. */
 static eitp__call products_call(eitp__slot slot, eitp_dtype dtype, int64_t first, int64_t last, int64_t columns,
                                 float *made) {
     eitp__call call = squares_call(slot, dtype, first, last, columns, NULL);
@@ -139,7 +139,8 @@ static eitp__call products_call(eitp__slot slot, eitp_dtype dtype, int64_t first
     return call;
 }
 
-/* The product of the gradient with a direction, or of its columns with products; and the sum of absolute values. */
+/* Computes the product of the gradient with directions, or of its columns with products, and the sums of absolute
+   values. */
 static void find_products(eitp__slot slot, eitp_dtype dtype, int64_t rows, int64_t columns, double *sizes) {
     int64_t k = EITP__DIRECTIONS, made = slot == EITP__SLOT_ROW_PRODUCTS ? rows * k : columns * k;
     memset(exact, 0, (size_t)made * sizeof *exact);
@@ -182,7 +183,7 @@ static void check_products(eitp__slot slot, eitp_dtype dtype, int64_t rows, int6
         run_pieces(kernel, &call, by_row ? cut : columns);
         call = products_call(slot, dtype, cut, rows, columns, again);
         run_pieces(kernel, &call, by_row ? rows - cut : columns);
-        CHECK_THAT(!memcmp(made, again, (size_t)count * sizeof *made), "%s %s: rows in pieces are something else",
+        CHECK_THAT(!memcmp(made, again, (size_t)count * sizeof *made), "%s %s: rows in pieces give another result",
                    eitp__isa_name((eitp__isa)isa), eitp__slot_name(slot));
     }
 }
@@ -199,7 +200,7 @@ static void test_products(void) {
 
 enum { ROWS = 5, COLUMNS = 7 };
 
-/* Means after some steps; the second moment is v = R C / mean(R). */
+/* The means after some steps. The second moment is v = R C / mean(R). */
 static void check_means(int has_rows, float scale, float apply) {
     float rows[ROWS], columns[COLUMNS], old_rows[ROWS], old_columns[COLUMNS];
     double row_squares[ROWS], column_squares[COLUMNS], mean = 0, share = has_rows ? ROWS : 1;
@@ -257,7 +258,7 @@ static void test_means(void) {
     }
 }
 
-/* With gradients of zero so far nothing is divided by zero, and nothing changes. */
+/* If all gradients were zero, nothing is divided by zero and nothing changes. */
 static void test_means_of_nothing(void) {
     float rows[ROWS] = {0}, columns[COLUMNS] = {0}, made[2] = {1, 1}, step[2] = {1, 1};
     double row_squares[ROWS] = {0}, column_squares[COLUMNS] = {0};
@@ -333,7 +334,7 @@ static void check_orthogonal(const moment_case *c) {
     }
 }
 
-/* The first step finds directions and has no correction yet. Matrices may have fewer columns than directions. */
+/* The first step finds directions and has no correction yet. A matrix may have fewer columns than directions. */
 static void test_moment_first_step(void) {
     for (int64_t columns = 1; columns <= WIDE_COLUMNS; columns += 3) {
         moment_case c = begin_moment(columns);
@@ -346,7 +347,7 @@ static void test_moment_first_step(void) {
     }
 }
 
-/* Means, corrections, new directions and m compared with double. */
+/* Compares means, corrections, new directions and m with double. */
 static void test_moment_against_double(void) {
     moment_case c = begin_moment(WIDE_COLUMNS), from;
     double turned[K][WIDE_COLUMNS], mean[ROWS][K];
@@ -410,7 +411,8 @@ static void test_moment_of_a_skipped_step(void) {
     CHECK(!memcmp(c.directions, from.directions, sizeof c.directions) && !memcmp(c.m, from.m, sizeof c.m));
 }
 
-/* With gradients of alternating sign along one direction, it is found, and the gradient there becomes its mean. */
+/* Gradients with alternating signs along one direction: the direction is found, and the gradient along it is
+   replaced by its mean. */
 static void test_moment_finds_the_direction(void) {
     moment_case c = begin_moment(WIDE_COLUMNS);
     double found = 0, by_row[ROWS], direction[WIDE_COLUMNS], size = 0;
@@ -438,7 +440,7 @@ static void test_moment_finds_the_direction(void) {
     for (int j = 0; j < WIDE_COLUMNS; j++)
         found += (double)c.directions[j] * direction[j] / sqrt(size);
     CHECK_THAT(fabs(found) > 0.999, "%g of the direction", found);
-    for (int i = 0; i < ROWS; i++) /* an alternating gradient is damped to a twentieth */
+    for (int i = 0; i < ROWS; i++) /* an alternating gradient is damped to about a twentieth */
         CHECK(fabs((double)(c.corrections[i * K] + c.row_products[i * K])) < 0.1 * fabs(by_row[i]));
 }
 
@@ -447,9 +449,9 @@ static void test_moment_finds_the_direction(void) {
 typedef struct update_case {
     const form *f;
     int64_t rows, columns;
-    double gradient; /* its size, in units of the roots */
+    double gradient; /* size of the gradient in units of the roots */
     float apply;
-    int has_moment; /* there is a correction along directions */
+    int has_moment; /* a correction along directions is applied */
 } update_case;
 
 static double get_parameter(const form *f, int64_t i) {
@@ -473,7 +475,7 @@ static void put_parameter(const form *f, int64_t i, double value) {
 
 static double epsilon = 1e-3, decay = 0.1;
 
-/* Rows differ by a factor of a hundred. One row and one column are zero, in the gradient too. */
+/* Fills a case whose row roots range from 0.01 to 100. One row and one column are zero, also in the gradient. */
 static void fill_case(const update_case *c) {
     memset(&now, 0, sizeof now);
     hyper[0] = 0.01f;
@@ -498,7 +500,7 @@ static void fill_case(const update_case *c) {
     before = now;
 }
 
-/* The updated parameter in double, and the old one. */
+/* Computes the updated and the old parameter in double. */
 static void find_exact(const update_case *c) {
     int64_t count = c->rows * c->columns;
     for (int64_t first = 0; first < count; first += EITP__SUM_BLOCK) {
@@ -522,7 +524,7 @@ static void find_exact(const update_case *c) {
     }
 }
 
-/* Rows [first, last). */
+/* Updates rows [first, last). */
 static eitp__call update_call(const update_case *c, int64_t first, int64_t last) {
     const form *f = c->f;
     size_t at = (size_t)(first * c->columns);
@@ -559,7 +561,7 @@ static eitp__call update_call(const update_case *c, int64_t first, int64_t last)
     return call;
 }
 
-/* The last block first. */
+/* Runs the last block first. */
 static void run(const eitp__kernel *kernel, const update_case *c, int64_t first, int64_t last) {
     eitp__call call = update_call(c, first, last);
     CHECK(kernel->workspace(&call) > 0 && kernel->workspace(&call) <= sizeof directions);
@@ -590,15 +592,16 @@ static void check_sums(const update_case *c, const char *set) {
     }
 }
 
-/* Stochastic rounding depends on the position in the parameter, not on the piece. */
+/* Stochastic rounding depends on the position in the parameter, not in the piece. */
 static void check_rounding(const update_case *c, const char *set) {
     int64_t others = 0, count = c->rows * c->columns;
     for (int64_t i = 0; i < count; i++)
         others += now.parameter.bits[i] != eitp__round_bf16((float)exact[i], eitp__random_half(key, 1500, (uint64_t)i));
-    CHECK_THAT(others <= count / 200 + 1, "%s: %d are rounded another way", set, (int)others);
+    CHECK_THAT(others <= count / 200 + 1, "%s: %d are rounded differently", set, (int)others);
 }
 
-/* With 128 columns blocks end at the end of a row every 128 rows: pieces give the same as the whole. */
+/* With 128 columns a block ends at a row's end every 128 rows. Pieces that end there give the same result as one
+   call. */
 static void check_in_pieces(const update_case *c, const eitp__kernel *kernel, const char *set) {
     int64_t cut = EITP__SUM_BLOCK / c->columns;
     once = now;
@@ -607,7 +610,7 @@ static void check_in_pieces(const update_case *c, const eitp__kernel *kernel, co
     run(kernel, c, cut, c->rows);
     run(kernel, c, 0, cut);
     CHECK_THAT(!memcmp(&now, &once, sizeof now) && !memcmp(sums, first_sums, sizeof sums),
-               "%s: %s in pieces is something else", set, eitp_dtype_name(c->f->dtype));
+               "%s: %s in pieces gives another result", set, eitp_dtype_name(c->f->dtype));
 }
 
 static void check_case(const form *f, int64_t rows, int64_t columns, double size, float apply, int has_moment) {
@@ -633,7 +636,7 @@ static void check_case(const form *f, int64_t rows, int64_t columns, double size
                        "%s %s: parameter %d is %.9g, not %.9g", set, eitp_dtype_name(f->dtype), (int)i, p, exact[i]);
         }
         if (apply == 0.0f)
-            CHECK_THAT(!memcmp(&now, &before, sizeof now), "%s: what is not applied has changed something", set);
+            CHECK_THAT(!memcmp(&now, &before, sizeof now), "%s: an update that was not applied changed a value", set);
         check_sums(&c, set);
         if (f->dtype == EITP_BF16 && f->remainder == NO_REMAINDER && apply != 0.0f)
             check_rounding(&c, set);

@@ -1,7 +1,7 @@
 /*
- * Every slot but MATMUL and HEAD, in every column that it has, on every kernel set that this machine can run, compared
- * with formulas in double: values, bytes around the outputs, and the same bits in any pieces. With TEST_EMULATED the
- * machine has AVX-512 in software.
+ * Every slot except MATMUL and HEAD, for each of its dtypes, compared with formulas in double on every kernel set that
+ * this machine can run: values, bytes around the outputs, and the same bits in any pieces. With TEST_EMULATED, AVX-512
+ * is emulated in software.
  */
 #include "base/convert.h"
 #include "tests/support/kernel_sets.h"
@@ -9,7 +9,8 @@
 enum { GUARD = 64 };
 
 /*
- * The current case: a call, its expected outputs, the outputs before the call, and the input that an output overwrites.
+ * The current case: a call, its expected outputs, the outputs' contents before the call, and the input that each output
+ * overwrites.
  */
 static eitp__call call;
 static double *exact[EITP__MAX_OUTPUTS];
@@ -110,7 +111,7 @@ static void set_shape(eitp__operand *x, eitp_dtype dtype, int rank, const int64_
     }
 }
 
-/* Integers in -50 ... 50 (0 ... 50 for U8), or real numbers in [-1, 1). */
+/* Adds an input of integers in -50 ... 50 (0 ... 50 for U8), or of real numbers in [-1, 1). */
 static eitp__operand *add_input_shape(eitp_dtype dtype, int rank, const int64_t *shape) {
     eitp__operand *x = &call.inputs[call.input_count++];
     set_shape(x, dtype, rank, shape);
@@ -148,7 +149,7 @@ static void add_output(eitp_dtype dtype, int rank, int64_t d0, int64_t d1, int64
     add_output_shape(dtype, rank, shape);
 }
 
-/* Fills output o before the call with real numbers. */
+/* Fills output o with real numbers before the call. */
 static const eitp__operand *add_before(int o) {
     eitp__operand *x = (eitp__operand *)block(sizeof *x);
     *x = call.outputs[o];
@@ -159,7 +160,7 @@ static const eitp__operand *add_before(int o) {
     return x;
 }
 
-/* ---- Checking it ---- */
+/* ---- Checking a case ---- */
 
 static int64_t count_items(void) {
     const eitp__operand *x = &call.inputs[0], *y = &call.outputs[0];
@@ -208,7 +209,7 @@ static int guards_hold(const eitp__operand *y) {
     return 1;
 }
 
-/* Runs the case in pieces of `piece` items, the last one first. */
+/* Runs the case in pieces of `piece` items, the last piece first. */
 static void run_pieces(const eitp__kernel *kernel, const eitp__call *placed, int64_t items, int64_t piece) {
     size_t size = kernel->workspace ? kernel->workspace(placed) : 0;
     void *workspace = kernel->workspace ? aligned_alloc(EITP__ALIGNMENT, (size + 127) / 64 * 64) : NULL;
@@ -222,7 +223,7 @@ static void run_pieces(const eitp__kernel *kernel, const eitp__call *placed, int
     free(workspace);
 }
 
-/* The largest rounding error of a dtype: the relative one, and the smallest absolute one. */
+/* Largest rounding error of a dtype: relative to the value, or absolute for small F16 values. */
 static double rounding(eitp_dtype dtype, double value) {
     if (dtype == EITP_BF16)
         return 0.00390625 * fabs(value);
@@ -250,8 +251,8 @@ static void compare(const char *set, const eitp__operand *y, int o, double toler
 }
 
 /*
- * The error of an element may be `tolerance` times (its size + `floor_`) before it is rounded to its type; 0 demands
- * equal values.
+ * The allowed error of an element is `tolerance` times (its size + `floor_`) before it is rounded to its type. A
+ * tolerance of 0 requires equal values.
  */
 static void check_set(int set, double tolerance, double floor_) {
     const eitp__kernel *kernel = &tables[set].kernels[call.slot][call.dtype];
@@ -302,7 +303,7 @@ static void check(double tolerance, double floor_) {
     release_blocks(kept);
 }
 
-/* As check, then with output 0 in the memory of each of the first `inputs` inputs. */
+/* Like check, and again with output 0 in the memory of each of the first `inputs` inputs. */
 static void check_in_place(int inputs, double tolerance, double floor_) {
     check(tolerance, floor_);
     for (shares[0] = 0; shares[0] < inputs; shares[0]++)
@@ -310,7 +311,7 @@ static void check_in_place(int inputs, double tolerance, double floor_) {
     shares[0] = -1;
 }
 
-/* The tolerance of single precision. */
+/* Tolerance for single precision. */
 static double precision(eitp_dtype dtype) {
     return dtype == EITP_F64 ? 1e-13 : 2e-6;
 }
@@ -331,7 +332,7 @@ static int64_t ravel(const eitp__operand *x, const int64_t *index) {
     return item;
 }
 
-/* The element of x that broadcasts to element `item` of y. */
+/* Index of the element of x that broadcasts to element `item` of y. */
 static int64_t source_of(const eitp__operand *x, const eitp__operand *y, int64_t item) {
     int64_t index[EITP_MAX_RANK], from[EITP_MAX_RANK];
     unravel(y, item, index);
@@ -347,12 +348,12 @@ static int has(eitp__slot slot, eitp_dtype dtype) {
     return kernel->run && kernel->set && !strcmp(kernel->set, uses_cuda() ? "cuda" : "ref");
 }
 
-/* Fewer shapes of what takes long on the emulated device. */
+/* True if fewer shapes are tested, for slots that are slow on the emulated device. */
 static int is_few(void) {
     return uses_cuda() && test_is_quick();
 }
 
-/* 1 if a slot has 16-bit columns; -1 if another test covers it. */
+/* 1 if a slot has 16-bit columns, 0 if not, -1 if another test covers them. */
 static int in_16_bits(eitp__slot slot) {
     switch (slot) {
     case EITP__SLOT_SCATTER_ADD:
@@ -398,7 +399,7 @@ static void test_table(void) {
     CHECK(has(EITP__SLOT_LESS, EITP_I32) && has(EITP__SLOT_EQUAL, EITP_I32));
 }
 
-/* ---- Made from numbers, casts ---- */
+/* ---- Fill, arange and casts ---- */
 
 static void test_fill_and_arange(void) {
     for (int d = 0; d < EITP_DTYPE_COUNT; d++) {
@@ -422,7 +423,7 @@ static void test_fill_and_arange(void) {
     check(0, 0);
 }
 
-/* As C converts; where C leaves it undefined, the nearest value of the type. */
+/* Converts as C does. Where C leaves the result undefined, returns the nearest value of the type. */
 static double cast_exactly(double value, int from_real, eitp_dtype to) {
     static const struct {
         double low, high;
@@ -470,7 +471,7 @@ static void test_cast(void) {
             x = add_input(call.dtype, 1, 3 * count, 0, 0);
             for (int64_t i = 0; i < count; i++) {
                 double value = cast_exactly(values[i], 1, call.dtype);
-                /* 2^63 is no int64_t: the largest double below it. */
+                /* 2^63 is not an int64_t: the nearest double below it. */
                 put(x, i, from == EITP_I64 && value > 9.2233e18 ? 9223372036854774784.0 : value);
             }
             if (is_real) {
@@ -486,7 +487,7 @@ static void test_cast(void) {
     }
 }
 
-/* All 16-bit patterns to f32 and, with their neighbours in f32, back. */
+/* Converts all 16-bit patterns to f32, and them and their f32 neighbors back. */
 static void test_cast_16_bits(void) {
     static const eitp_dtype types[] = {EITP_BF16, EITP_F16};
     for (int t = 0; t < 2; t++) {
@@ -597,7 +598,7 @@ static void test_unary(void) {
     }
 }
 
-/* From 10^far on the slope is 0 or 1. */
+/* For |x| of at least 10^far the slope is 0 or 1. */
 static void check_gate_backward(eitp__slot slot, double (*gated)(double), double far, eitp_dtype dtype) {
     eitp__operand *x;
     begin_case(slot, dtype);
@@ -629,7 +630,7 @@ static void test_gate_backward(void) {
     }
 }
 
-/* Pairs of shapes that broadcast, after their ranks; 0 ends a shape. */
+/* Pairs of shapes that broadcast, with their ranks first. A 0 ends a shape. */
 typedef struct shape_pair {
     int rank_a, rank_b;
     int64_t a[EITP_MAX_RANK], b[EITP_MAX_RANK];
@@ -767,7 +768,7 @@ static void test_dropout(void) {
 
 /* ---- Movement ---- */
 
-/* One dtype of each size, and floats of both sizes. */
+/* Dtypes of every size: floating-point types of 2, 4 and 8 bytes, integers of 1 and 8 bytes. */
 static const eitp_dtype moved[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_I64, EITP_U8};
 
 static void test_broadcast(void) {
@@ -813,8 +814,8 @@ static void test_permute(void) {
 static const float no_carry[] = {0}, half_carry[] = {0.5f};
 
 /*
- * The ways to accumulate: 0 none, 1 carry 1, 2 carry 0.5, 3 carry 0, which does not read the output. Returns the
- * factor.
+ * Ways to accumulate: 0 not at all, 1 carry 1, 2 carry 0.5, 3 carry 0, with which the output is not read. Returns the
+ * factor of the old output.
  */
 static double set_carry(int way) {
     call.accumulates = way > 0;
@@ -845,7 +846,7 @@ static void check_pad(eitp_dtype dtype, const int64_t *large, const int64_t *sma
     check(old ? precision(dtype) : 0, old ? 1 : 0);
 }
 
-/* SLICE reads the small shape from the large one, PAD writes it into zeros. */
+/* SLICE reads the small shape from the large one. PAD writes it into zeros. */
 static void test_slice_and_pad(void) {
     static const int64_t large[][3] = {{5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {1, 4, 9}, {3, 3, 1}};
     static const int64_t small_[][3] = {{2, 3, 4}, {2, 3, 3}, {5, 2, 7}, {5, 6, 7}, {1, 4, 3}, {2, 1, 1}};
@@ -972,7 +973,7 @@ static void check_max(eitp_dtype dtype, int rank, const int64_t *shape, int mask
     check(0, 0);
 }
 
-/* Few different values, some of them NaN. */
+/* Few distinct values, some of them NaN. */
 static void check_argmax(eitp_dtype dtype, int rank, const int64_t *shape, int mask) {
     int64_t kept[EITP_MAX_RANK], index[EITP_MAX_RANK];
     double *largest;
@@ -1008,7 +1009,8 @@ static void check_argmax(eitp_dtype dtype, int rank, const int64_t *shape, int m
 static void test_reductions(void) {
     static const int64_t shapes[][4] = {{3, 4, 5, 7}, {2, 1, 33, 3}, {1, 6, 1, 70}};
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
-        const int is_similar = dtype == EITP_F64 || dtype == EITP_F16; /* to F32 or BF16, for the emulated device */
+        const int is_similar = dtype == EITP_F64 || dtype == EITP_F16; /* similar to F32 or BF16 on the emulated
+                                                                          device */
         for (size_t s = 0; s < (is_few() && is_similar ? 1 : EITP__COUNT(shapes)); s++) {
             for (int mask = 0; mask < 16; mask++) {
                 for (int way = 0; way < 4; way++)
@@ -1020,7 +1022,7 @@ static void test_reductions(void) {
     }
 }
 
-/* No terms: only the carried value. */
+/* Sums without terms give only the carried value. */
 static void test_empty_sum(void) {
     static const int64_t shape[] = {0, 5};
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
@@ -1036,7 +1038,7 @@ static void test_empty_sum(void) {
     check(0, 0);
 }
 
-/* A sum over rows in two parts has the same bits as in one. */
+/* A sum over rows has the same bits in two parts as in one. */
 static void check_sum_in_parts(const eitp__kernel *kernel, eitp_dtype dtype) {
     eitp__call first, rest;
     double whole[37], parts[37];
@@ -1412,7 +1414,7 @@ static int counts(double target, int64_t v) {
     return target != (double)call.integers[0] && target >= 0 && target < (double)v;
 }
 
-/* The loss and its gradient for a target that is ignored or out of range. */
+/* The loss or gradient for a target that is ignored (0) or out of range (NaN). */
 static double without_target(double target) {
     return target == (double)call.integers[0] ? 0 : (double)NAN;
 }
@@ -1456,7 +1458,7 @@ static void test_cross_entropy(void) {
     }
 }
 
-/* Logits with a NaN in row 2. Those of row 4, and the last of row 3 unless it is the only one, are minus infinity. */
+/* Logits with a NaN in row 2. Row 4 is minus infinity, as is the last logit of row 3 unless it is the only one. */
 static void add_masked_logits(eitp_dtype dtype, int64_t rows, int64_t v) {
     eitp__operand *x = add_input(dtype, 2, rows, v, 0);
     for (int64_t i = 0; i < rows * v; i++) {
@@ -1466,7 +1468,7 @@ static void add_masked_logits(eitp_dtype dtype, int64_t rows, int64_t v) {
     put(x, 2 * v, (double)NAN);
 }
 
-/* The entropy of a row, with its log-sum-exp, which is 0 if no logit is finite. */
+/* Returns a row's entropy and its log-sum-exp, which is 0 if no logit is finite. */
 static double row_entropy(int64_t row, int64_t v, double *log_sum_exp) {
     double entropy = 0;
     *log_sum_exp = row == 4 ? 0 : row_log_sum_exp(0, row, v);
@@ -1516,7 +1518,7 @@ static void test_softmax_entropy(void) {
     }
 }
 
-/* ---- Products of paths ---- */
+/* ---- Path products ---- */
 
 /* Weights with zeros, and a NaN in row k / 2 and column m / 3. */
 static void add_path_weights(eitp_dtype dtype, int64_t k, int64_t m, int power) {
@@ -1559,7 +1561,7 @@ static void check_path_product_backward(eitp_dtype dtype, int64_t k, int64_t m, 
     check(5e-7, 1);
 }
 
-/* 50257 terms lose no more than few ones. */
+/* Sums of 50257 terms are as accurate as short ones. */
 static void test_path_product(void) {
     for (int i = 0; i < 2 * (EITP_F16 + 1); i++) {
         eitp_dtype dtype = (eitp_dtype)(i / 2);
@@ -1581,7 +1583,7 @@ static void test_path_product(void) {
 
 /* ---- Matrices ---- */
 
-/* The logarithm of the determinant of the symmetric part of a matrix, and the inverse, by elimination; NaN unless it is
+/* Returns the log-determinant of the symmetric part of a matrix and its inverse, by elimination, or NaN if it is not
    positive definite. */
 static double eliminate(int64_t item, int64_t m, double *inverse) {
     double *rows = (double *)block((size_t)(2 * m * m) * sizeof *rows), sum = 0;
@@ -1606,8 +1608,8 @@ static double eliminate(int64_t item, int64_t m, double *inverse) {
 }
 
 /*
- * Matrices whose diagonals dominate; but the last diagonal element of matrix 1 is negative, matrix 2 has a NaN, and
- * matrix 3 is zeros.
+ * Diagonally dominant matrices, except that matrix 1 has a negative last diagonal element, matrix 2 a NaN, and matrix 3
+ * is zero.
  */
 static void check_matrices(eitp_dtype dtype, int64_t items, int64_t m) {
     for (int is_inverse = 0; is_inverse < 2; is_inverse++) {
@@ -1759,7 +1761,7 @@ static void test_attention_cached(void) {
                  {1, 19},
                  {7, 0},
                  {7, 13},
-                 /* Beyond the end of the cache, and before its start. */
+                 /* After the end of the cache, and before its start. */
                  {7, 16},
                  {3, 20},
                  {3, 2147483647},
@@ -1775,7 +1777,7 @@ static void test_attention_cached(void) {
 static void test_accumulate(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (int way = 0; way < 4; way++) {
-            /* No carry; NULL; 0.5; 0 with a NaN target. */
+            /* Carry NULL, 0.5, and 0 with a target of NaN. */
             begin_case(EITP__SLOT_ACCUMULATE, (eitp_dtype)dtype);
             add_input(call.dtype, 2, 9, 15, 0);
             add_input(call.dtype, 2, 9, 15, 0);

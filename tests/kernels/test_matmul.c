@@ -1,4 +1,4 @@
-/* The matrix product and the head on every kernel set that this machine can run, compared with sums in double. */
+/* The matrix product and the head compared with sums in double, on every kernel set that this machine can run. */
 #include "tests/support/products.h"
 
 #include "tests/support/cuda_calls.h"
@@ -45,7 +45,7 @@ static void find_sets(void) {
         printf("    tested: %s\n", sets[set_count++].name);
 }
 
-/* Sets with fused multiply-add and one chain per element agree to the bit, whatever their blocks. */
+/* Sets with fused multiply-add and one chain per element agree bit for bit, regardless of their blocks. */
 static void test_sets_agree(void) {
     enum { M = 133, N = 150, K = 300 };
     static float y[2][M * N];
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
                                       TEST(test_batches), TEST(test_lower_rank),   TEST(test_empty),
                                       TEST(test_head),    TEST(test_accumulation), TEST(test_sets_agree)};
     is_quick = test_is_quick();
-    dtype_step = is_quick && uses_cuda() ? 2 : 1; /* of F32 and F64, and of BF16 and F16, the first alone */
+    dtype_step = is_quick && uses_cuda() ? 2 : 1; /* of F32 and F64, and of BF16 and F16, only the first */
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

@@ -1,4 +1,4 @@
-/* The matrix product and the head of the sets that this machine may lack, with emulated instructions. */
+/* The matrix product and the head with emulated instructions, for sets that this machine may lack. */
 #include "tests/support/emulated.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
 #else
 
 int main(void) {
-    printf("    skipped: emulation needs gcc on x86-64, and the modules compiled apart\n0 passed, 0 failed\n");
+    printf("    skipped: emulation needs gcc on x86-64, and modules compiled separately\n0 passed, 0 failed\n");
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The vector kernels without the matrix product, on every set that this machine can run: f32 compared with formulas in
- * double, and 16-bit columns with those of f32. With TEST_EMULATED the machine has AVX-512 in software.
+ * The vector kernels except the matrix product, on every set that this machine can run: f32 compared with formulas in
+ * double, 16-bit columns compared with f32. With TEST_EMULATED, AVX-512 is emulated in software.
  */
 #include "tests/support/kernel_sets.h"
 
@@ -13,7 +13,7 @@ static double output[EITP__MAX_OUTPUTS][ROOM], repeated[EITP__MAX_OUTPUTS][ROOM]
 static double exact[EITP__MAX_OUTPUTS][ROOM];
 static double workspace[1 << 17];
 
-/* A copy of an operand that ends at a page that must not be read. */
+/* Copies an operand to memory that ends at an inaccessible page. */
 static void *guarded_copy(int which, const eitp__operand *x) {
     static char *regions[EITP__MAX_INPUTS];
     const size_t page = 65536, room = ROOM * sizeof(float);
@@ -69,7 +69,7 @@ static size_t output_bytes(const eitp__call *call, int which) {
     return (size_t)call->outputs[which].elements * eitp_dtype_size(call->outputs[which].dtype);
 }
 
-/* Points the outputs into `memory` between guard bytes; before the call they hold `before`, or NaN. */
+/* Points the outputs into `memory` between guard bytes. Before the call they contain `before`, or NaN. */
 static void place_outputs(eitp__call *call, double (*memory)[ROOM], const float *before) {
     for (int o = 0; o < call->output_count; o++) {
         size_t bytes = output_bytes(call, o);
@@ -92,8 +92,8 @@ static double result(const eitp__call *call, int which, int64_t index) {
 }
 
 /*
- * Runs the call on a set, whole and in pieces of 1 and of 7 items in reverse order, and compares with `exact`. The
- * allowed error is `tolerance` times the value, plus `floor_`.
+ * Runs the call on a set, whole and in pieces of 1 and of 7 items in reverse order, and compares the results with
+ * `exact`. The allowed error is `tolerance` times the value, plus `floor_`.
  */
 static void check_set(int set, const eitp__call *original, const float *before, double tolerance, double floor_) {
     eitp__call copy = *original, *call = &copy;
@@ -105,7 +105,7 @@ static void check_set(int set, const eitp__call *original, const float *before, 
         call->inputs[i].data = guarded_copy(i, &call->inputs[i]);
         REQUIRE(call->inputs[i].data);
     }
-    REQUIRE(kernel->run != tables[set - 1].kernels[call->slot][call->dtype].run); /* the set has a kernel of its own */
+    REQUIRE(kernel->run != tables[set - 1].kernels[call->slot][call->dtype].run); /* the set has its own kernel */
     REQUIRE(!kernel->workspace || kernel->workspace(call) <= sizeof workspace);
     place_outputs(call, output, before);
     kernel->run(call, 0, items, workspace);
@@ -146,7 +146,7 @@ static void check_call(const eitp__call *call, const float *before, double toler
             check_set(set, call, before, tolerance, floor_);
 }
 
-/* The distance of a float from a value, in units in the last place of the value. */
+/* Distance of a float from a value, in units in the last place of the value. */
 static double units(float value, double right) {
     double unit;
     int exponent;
@@ -173,12 +173,12 @@ static double silu(double x) {
     return x / (1 + exp(-x));
 }
 
-/* The elementary functions over many bit patterns. */
+/* Tests the elementary functions on many bit patterns. */
 static void test_functions(void) {
     static const struct {
         eitp__slot slot;
         double (*function)(double);
-        double limit, least; /* below `least` any result up to `least` is right */
+        double limit, least; /* any result up to `least` is accepted for smaller values */
     } functions[] = {{EITP__SLOT_EXP, exp, 1.5, 0},
                      {EITP__SLOT_TANH, tanh, 2, 0},
                      {EITP__SLOT_LOG, log, 1, 0},
@@ -245,7 +245,7 @@ static void test_gelu(void) {
         double x = (double)input[0][i];
         exact[0][i] = x * sigmoid(2 * k * (x + 0.044715 * x * x * x));
     }
-    check_call(&call, NULL, 2e-5, 1e-30); /* far below 0 the rounding of the exponent is visible */
+    check_call(&call, NULL, 2e-5, 1e-30); /* the rounding of the exponent shows for very negative x */
     call.slot = EITP__SLOT_GELU_TANH_BACKWARD;
     add_input(&call, 1, N, 1, 1);
     for (int i = 0; i < N; i++) {
@@ -287,7 +287,7 @@ static void test_binary(void) {
             static const eitp__slot slots[] = {EITP__SLOT_ADD,    EITP__SLOT_SUBTRACT, EITP__SLOT_MULTIPLY,
                                                EITP__SLOT_DIVIDE, EITP__SLOT_MINIMUM,  EITP__SLOT_MAXIMUM};
             eitp__call call = new_call(slots[op]);
-            int64_t skip = b[0] == 1 ? b[1] == 1 ? 2 : 1 : 0; /* b with its lowest rank */
+            int64_t skip = b[0] == 1 ? b[1] == 1 ? 2 : 1 : 0; /* leaves out leading extents of 1 */
             add_input(&call, 3, a[0], a[1], a[2]);
             if (skip == 2)
                 add_input(&call, 1, b[2], 1, 1);
@@ -687,13 +687,13 @@ static eitp__operand column_operand(void *data, eitp_dtype dtype, char letter, i
     }
 }
 
-/* The first attribute: dimensions, a power, or the ignored target. */
+/* Returns the first attribute: dimensions, a power, or the ignored target. */
 static int64_t column_attribute(eitp__slot slot) {
     const int is_path = slot >= EITP__SLOT_PATH_PRODUCT && slot <= EITP__SLOT_PATH_PRODUCT_BACKWARD;
     return is_path || slot == EITP__SLOT_SUM || slot == EITP__SLOT_MAX ? 2 : -100;
 }
 
-/* The case in `dtype`, with inputs in `data`. */
+/* Returns the call of a case in `dtype`, with inputs in `data`. */
 static eitp__call column_call(const column_case *what, eitp_dtype dtype, void *data, int64_t rows, int64_t columns) {
     static const int64_t key[] = {-9, 5000000000, 3};
     static int32_t ids[64];
@@ -718,8 +718,8 @@ static eitp__call column_call(const column_case *what, eitp_dtype dtype, void *d
 }
 
 /*
- * A 16-bit column gives the result of f32 for the same values, rounded when stored. Inputs are positive for LOG, SQRT
- * and RSQRT.
+ * A 16-bit column gives the same result as f32 for the same values, rounded when stored. Inputs are positive for LOG,
+ * SQRT and RSQRT.
  */
 static void check_column(int set, const column_case *what, eitp_dtype dtype, int64_t rows, int64_t columns) {
     static float narrow[EITP__MAX_INPUTS][ROOM];
@@ -760,7 +760,7 @@ static void test_columns(void) {
                     check_column(set, &column_cases[c], (eitp_dtype)dtype, 11, columns[i]);
 }
 
-/* Every case of rounding to 16 bits: halves, their neighbours, infinities, and NaNs, which stay NaN. */
+/* Every case of rounding to 16 bits: ties, their neighbors, infinities, and NaNs, which stay NaN. */
 static void test_rounding(void) {
     static const uint32_t offsets[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xfff, 0x1000, 0x1001};
     enum { STEP = 37 };
@@ -786,7 +786,7 @@ static void test_rounding(void) {
     }
 }
 
-/* Many blocks of random numbers, across an overflow of the lower half of a block's number. */
+/* Many blocks of random numbers, including an overflow of the lower half of the block number. */
 static void test_dropout(void) {
     static int64_t key[3] = {-77, 5000000001, 0};
     enum { N = 3001 };
@@ -808,7 +808,7 @@ static void test_dropout(void) {
     }
 }
 
-/* The entropy of the row in input 0, whose exponentials have this sum. */
+/* Checks the entropy of the row in input 0, whose exponentials have this sum. */
 static void check_long_entropy(int64_t v, double sum) {
     eitp__call call = new_call(EITP__SLOT_SOFTMAX_ENTROPY);
     add_input(&call, 2, 1, v, 1);
@@ -822,8 +822,8 @@ static void check_long_entropy(int64_t v, double sum) {
     check_call(&call, NULL, 1e-6, 2e-6);
 }
 
-/* A row of many parts, each with a larger maximum, which rescales the sum before it; then one that begins with a whole
-   part of minus infinity. */
+/* A row of many parts, each with a larger maximum, so the earlier sum is rescaled. Then a row that starts with
+   entire parts of minus infinity. */
 static void test_long_row(void) {
     enum { V = 50257 };
     static int32_t target[1] = {50000};
@@ -853,7 +853,7 @@ static void test_long_row(void) {
     }
 }
 
-/* Rows of a sequence whose first `position` rows are in the cache, compared with sums in double. */
+/* Compares rows of a sequence whose first `position` rows are in the cache with sums in double. */
 static void check_attention_cached(eitp_dtype dtype, int64_t heads, int64_t d, int64_t rows, int32_t position) {
     enum { LONGEST = 45 };
     static int32_t at[1];
@@ -911,7 +911,7 @@ static void test_attention_cached(void) {
     }
 }
 
-/* The loss from the parts of a row: many blocks, one block, and a partial last vector. */
+/* The loss computed from the parts of a row: many blocks, one block, and a partial last vector. */
 static void test_head_loss(void) {
     static const int64_t blocks[] = {1, 5, 16, 262};
     enum { ROWS = 4, VOCABULARY = 1000 };

@@ -1,3 +1,3 @@
-/* The cases of test_simd.c on the set avx512 with emulated instructions, on any x86 machine with AVX2. */
+/* The cases of test_simd.c with the avx512 set and emulated instructions, on any x86 machine with AVX2. */
 #define TEST_EMULATED 1
 #include "tests/kernels/test_simd.c"

@@ -1,4 +1,4 @@
-/* COMMIT, and UPDATE by AdamW and SGD, compared with double, for every form of parameter and every kernel set. */
+/* COMMIT, and UPDATE by AdamW and SGD, compared with double, for every parameter format and every kernel set. */
 #include "tests/support/kernel_sets.h"
 
 #include "kernels/update.h"
@@ -15,7 +15,7 @@ typedef union plane {
     uint8_t u8[MOST];
 } plane;
 
-/* The values that an update changes. With SGD, m is the velocity. */
+/* Values that an update changes. With SGD, m is the velocity. */
 typedef struct state {
     plane parameter, m, v, remainder;
     uint16_t m_scale[MOST_GROUPS], v_scale[MOST_GROUPS];
@@ -25,7 +25,7 @@ static state now, before, once;
 static plane gradient;
 static double exact[3][MOST];
 
-/* How a parameter, its gradient and its moments are stored. EITP_DTYPE_COUNT: no remainder, and with BF16 a key. */
+/* Storage format of a parameter, its gradient and its moments. EITP_DTYPE_COUNT: no remainder (BF16 then has a key). */
 typedef struct form {
     eitp_dtype dtype, remainder;
     int is_packed, has_narrow_gradient;
@@ -64,7 +64,7 @@ static eitp_dtype gradient_dtype(const form *f) {
     return f->has_narrow_gradient ? EITP_BF16 : eitp__wide(f->dtype);
 }
 
-/* The value that is updated, for any form of parameter. */
+/* Returns the value that is updated, for any parameter format. */
 static double get_parameter(const form *f, int64_t i) {
     if (f->remainder == EITP_I16)
         return (double)eitp__join_bf16(now.parameter.bits[i], now.remainder.i16[i]);
@@ -92,7 +92,7 @@ static double scale_of(const uint16_t *scales, int64_t i) {
     return (double)eitp__bf16_to_f32(scales[i / EITP__MOMENT_GROUP]);
 }
 
-/* Decoded m, and the root of v, which is what 8 bits store. */
+/* Return decoded m, and the square root of v, which is stored in 8 bits. */
 static double get_m(const form *f, int64_t i) {
     double z = now.m.i8[i] / 127.0;
     return f->is_packed ? scale_of(now.m_scale, i) * z / (2 - fabs(z)) : get(&now.m, eitp__wide(f->dtype), i);
@@ -133,7 +133,7 @@ static void begin_calls(const update_case *c) {
     commit[1] = (float)c->apply;
 }
 
-/* A state and a gradient; some groups of moments are all zeros. */
+/* Fills a state and a gradient. Some groups of moments are all zeros. */
 static void fill_case(const update_case *c) {
     eitp_dtype wide = eitp__wide(c->f->dtype);
     begin_calls(c);
@@ -157,7 +157,7 @@ static void fill_case(const update_case *c) {
     before = now;
 }
 
-/* The updated state in double. */
+/* Computes the updated state in double. */
 static void find_exact(const update_case *c) {
     double rate = (double)hyper[0];
     for (int64_t i = 0; i < c->count; i++) {
@@ -177,7 +177,7 @@ static void find_exact(const update_case *c) {
     }
 }
 
-/* The update of elements [first, first + count). */
+/* Updates elements [first, first + count). */
 static eitp__call update_call(const form *f, int64_t first, int64_t count) {
     eitp_dtype wide = eitp__wide(f->dtype);
     size_t at = (size_t)first, size = eitp_dtype_size(f->dtype), moment = f->is_packed ? 1 : eitp_dtype_size(wide);
@@ -225,7 +225,7 @@ static eitp__call update_call(const form *f, int64_t first, int64_t count) {
     return call;
 }
 
-/* The last block first. */
+/* Runs the last block first. */
 static void run(const eitp__kernel *kernel, const form *f, int64_t first, int64_t count) {
     eitp__call call = update_call(f, first, count);
     CHECK(kernel->workspace(&call) == 0);
@@ -239,7 +239,7 @@ static double parameter_step(const form *f, double value) {
     return f->remainder == EITP_I8 ? 1.01 * half_unit / 254 : is_stochastic(f) ? 2 * half_unit : 0;
 }
 
-/* Scales are the maxima of their groups, rounded up; moments are within one code of the exact ones. */
+/* Scales are the maxima of their groups, rounded up. Moments are within one code of the exact values. */
 static void check_packed(const update_case *c, const char *set) {
     double tops[2] = {0, 0};
     int64_t others = 0;
@@ -264,10 +264,10 @@ static void check_packed(const update_case *c, const char *set) {
                    set, v_scale, (int)i, tops[1]);
         tops[0] = tops[1] = 0;
     }
-    CHECK_THAT(others <= c->count / 100, "%s: %d codes are rounded another way", set, (int)others);
+    CHECK_THAT(others <= c->count / 100, "%s: %d codes are rounded differently", set, (int)others);
 }
 
-/* The sums of squares of the update and of the parameter, for the exact update. */
+/* Checks the sums of squares of the update and of the parameter against the exact update. */
 static void check_sums(const update_case *c, const double *old, const char *set) {
     for (int64_t block = 0; block * EITP__SUM_BLOCK < c->count; block++) {
         double update = 0, whole = 0;
@@ -302,7 +302,7 @@ static void check_set(const update_case *c, const eitp__kernel *kernel, const ch
     if (c->f->is_packed && c->apply != 0)
         check_packed(c, set);
     if (c->apply == 0)
-        CHECK_THAT(!memcmp(&now, &before, sizeof now), "%s: what is not applied has changed something", set);
+        CHECK_THAT(!memcmp(&now, &before, sizeof now), "%s: an update that was not applied changed a value", set);
     check_sums(c, old, set);
 }
 
@@ -315,7 +315,7 @@ static void check_pieces(const update_case *c, const eitp__kernel *kernel, const
     now = before;
     run(kernel, c->f, cut, c->count - cut);
     run(kernel, c->f, 0, cut);
-    CHECK_THAT(!memcmp(&now, &once, sizeof now), "%s: %s in pieces is something else", set,
+    CHECK_THAT(!memcmp(&now, &once, sizeof now), "%s: %s in pieces gives another result", set,
                eitp_dtype_name(c->f->dtype));
 }
 
@@ -366,8 +366,8 @@ static void test_sgd(void) {
 }
 
 /*
- * Consecutive steps from a velocity of zeros, some clipped and one not applied, compared with the same in double, with
- * and without momentum. A rounded parameter continues from its rounded value.
+ * Compares consecutive steps from a velocity of zeros with the same steps in double, with and without momentum. Some
+ * steps are clipped, and one is not applied. A rounded parameter continues from its rounded value.
  */
 static void check_steps(const form *f, const eitp__kernel *kernel, double momentum, const char *set) {
     static const double scales[] = {1, 0.125, 1, 0, 0.5, 1};
@@ -425,7 +425,7 @@ static void test_sgd_consecutive_steps(void) {
 
 static const form stochastic = {EITP_BF16, NO_REMAINDER, 0, 0};
 
-/* Weight decay only: each parameter becomes 1 - 0.001 or -1 + 0.001, which is between two bf16. */
+/* Weight decay only: each parameter becomes 1 - 0.001 or -1 + 0.001, which lies between two bf16 values. */
 static double mean_of_decayed(const eitp__kernel *kernel, int sign, int64_t step, int64_t seed) {
     const double above = 1, below = 1 - 1.0 / 256;
     update_case c;
@@ -450,7 +450,7 @@ static double mean_of_decayed(const eitp__kernel *kernel, int sign, int64_t step
     return sum / MOST;
 }
 
-/* The mean is the exact value. Every kernel set rounds alike; another step or seed rounds differently. */
+/* The mean is the exact value. Every kernel set rounds in the same way. Another step or seed rounds differently. */
 static void check_stochastic_rounding(void) {
     const double drawn = 20.0 * MOST, deviation = 1.0 / 256 * sqrt(0.256 * 0.744 / drawn);
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
@@ -478,7 +478,7 @@ static void test_stochastic_rounding(void) {
     rule = EITP__UPDATE_RULE_ADAMW;
 }
 
-/* Finite values stay finite near the largest; infinities and NaN are unchanged. */
+/* The largest finite values stay finite. Infinities and NaN are unchanged. */
 static void test_stochastic_rounding_of_extremes(void) {
     static const float values[] = {3.4e38f, -3.4e38f, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-45f};
     for (size_t i = 0; i < EITP__COUNT(values); i++)
@@ -514,8 +514,8 @@ static void test_stochastic_rounding_of_extremes(void) {
 }
 
 /*
- * Rare gradients in a group with one that is always large: their v is stored as 0, their m is not. AdamW's bound on
- * m / sqrt(v) follows from the Cauchy-Schwarz inequality.
+ * Rare gradients in a group with one that is always large. Their v is stored as 0, their m is not. The bound on m /
+ * sqrt(v) of AdamW follows from the Cauchy-Schwarz inequality.
  */
 static void test_moments_bound_the_update(void) {
     const form *f = &forms[6];
@@ -548,7 +548,7 @@ static void test_moments_bound_the_update(void) {
     }
 }
 
-/* Without a gradient moments shrink, although by less than half a code at a time, and v has the right mean. */
+/* Without a gradient moments shrink, although each change is less than half a code, and v has the right mean. */
 static void test_moments_shrink(void) {
     enum { COUNT = 512, STEPS = 1500 };
     const form *f = &forms[6];
@@ -583,7 +583,7 @@ static void test_moments_shrink(void) {
     }
 }
 
-/* Storing the value of a code gives that code. */
+/* Packing the value of a code gives the same code. */
 static void test_moments_round_trip(void) {
     static const float scales[] = {1.0f, 0.00390625f, 3e-30f, 1.75e10f, 1e-39f};
     for (size_t s = 0; s < EITP__COUNT(scales); s++) {
@@ -602,8 +602,8 @@ static void test_moments_round_trip(void) {
     CHECK(isfinite(eitp__moment_scale(INFINITY)) && eitp__pack_v(INFINITY, eitp__moment_scale(INFINITY), 0) == 255);
 }
 
-/* The nearest bf16, and the correction in 127ths of half its last place: half of one is 129 units in the last place of
-   f32. */
+/* The nearest bf16, and the correction in 127ths of half a unit in its last place. Half a correction step is 129
+   units in the last place of f32. */
 static void test_correction(void) {
     static const uint32_t patterns[] = {0,          0x80000000, 1,          0x3f800000, 0x3f7fffff,
                                         0x3f808000, 0x3f7f8000, 0xbf7f9000, 0x7f7f0000, 0x00008000};
@@ -626,7 +626,7 @@ static void test_correction(void) {
     }
 }
 
-/* The two planes reproduce every f32, and the upper one is the nearest bf16. */
+/* The two planes reproduce every f32. The upper plane is the nearest bf16. */
 static void test_planes(void) {
     static const uint32_t patterns[] = {0,          0x80000000, 1,          0x3f800000, 0x3f807fff,
                                         0x3f808000, 0x3f808001, 0x3f818000, 0xbf808000, 0x7f7fffff,
@@ -685,7 +685,7 @@ static void test_commit(void) {
     check_commit(4 * 256, 1, &sixteen, 1 / (2 + 1e-6) / 16, 1);
     check_commit(4 * 256, 3, &sixteen, 1.0 / 16, 1);
     check_commit(INFINITY, 1, &sixteen, 0, 0);
-    /* A bound of the norm, which is 2. */
+    /* With a bound on the norm, which is 2. */
     check_bounded_commit(4, 3, NULL, 0, 1, 1);
     check_bounded_commit(4, 3, NULL, 2, 1, 1);
     check_bounded_commit(4, 3, NULL, 1.99f, 0, 0);

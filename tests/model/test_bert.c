@@ -1,4 +1,4 @@
-/* BERT, RoBERTa, DistilBERT and a GPT-2 classifier compared with transformers: hidden states, heads, gradients. Their
+/* BERT, RoBERTa, DistilBERT and a GPT-2 classifier compared with transformers: hidden states, heads, gradients, and
    files. */
 #define GOLDEN "tests/golden/bert/"
 #include "tests/support/golden_models.h"
@@ -19,12 +19,12 @@ static void twenty_steps_match_transformers(void) {
     twenty_steps_match(names, EITP__COUNT(names));
 }
 
-/* What is saved has the tensors of the directory it was loaded from, and gives the same values. */
+/* A saved model has the tensors of the directory from which it was loaded, and gives the same values. */
 static void saved_models_are_the_same(void) {
     saved_models_match(names, EITP__COUNT(names));
 }
 
-/* Writes a file of parameters again without the tensor `name`. */
+/* Copies a parameter file without the tensor `name`. */
 static void copy_without(const char *from, const char *to, const char *name) {
     const eitp_host host = eitp_host_default();
     eitp__safetensors_tensor tensors[100];
@@ -54,8 +54,8 @@ static void copy_without(const char *from, const char *to, const char *name) {
     eitp__safetensors_close(file);
 }
 
-/* An untied head has its bias under the name of a tied one too, where transformers looks for it. Files without the copy
-   are read as well, such as checkpoints of earlier versions. */
+/* The bias of an untied head is also written under the name of a tied head's bias, where transformers looks for it.
+   Files without this copy, such as checkpoints of earlier versions, can be read too. */
 static void the_bias_of_an_untied_head_is_written_twice(void) {
     static const struct {
         const char *shape, *bias, *copy;
@@ -105,9 +105,9 @@ static void the_bias_of_an_untied_head_is_written_twice(void) {
     }
 }
 
-/* ---- Heads that differ from those of the files ---- */
+/* ---- Heads that differ from those in the files ---- */
 
-/* Loads a golden directory into a model whose configuration `change` has changed. */
+/* Loads a golden directory into a model whose configuration is modified by `change`. */
 static eitp_status load_changed(golden *g, const char *name, void (*change)(eitp_transformer_config *config),
                                 const eitp_load_config *load) {
     const eitp_host host = eitp_host_default();
@@ -148,7 +148,7 @@ static void to_no_pooler(eitp_transformer_config *config) {
     config->pooler = 0;
 }
 
-/* The root of the mean square of a variable. */
+/* Root mean square of a variable. */
 static double spread(const golden *g, const char *name) {
     int64_t index = eitp_variable_find(g->context, name), count;
     float *values;
@@ -165,12 +165,12 @@ static double spread(const golden *g, const char *name) {
     return sqrt(sum / (double)count);
 }
 
-/* Encoders keep their values under any head; a head that the files lack is random, and a line names its tensors. */
+/* Encoders keep their values under any head. A head that the files lack is random, and a log line names its tensors. */
 static void heads_that_files_lack_are_random(void) {
     static const struct {
         const char *directory, *expected, *variable;
         void (*change)(eitp_transformer_config *config);
-        const char *fresh; /* the end of the line that names them; "": none are */
+        const char *fresh; /* the end of the line that names random tensors; "": no line */
     } cases[] = {
         {"bert-mlm", "bert-mlm", "classifier.weight", to_classifier,
          "bert-mlm' lacks these parameters, which are random until they are trained: bert.pooler.dense.weight, "
@@ -206,7 +206,8 @@ static void heads_that_files_lack_are_random(void) {
     }
 }
 
-/* A classifier with other labels is an error, or replaced on request; its names are then not taken. */
+/* A number of labels other than the file's is an error, or on request a fresh head replaces the file's. The label
+   names are then not read. */
 static void other_labels_need_a_fresh_head(void) {
     static const char *const own[] = {"no", "yes"};
     static const char *const equal[] = {"no", "no"};
@@ -239,7 +240,7 @@ static void other_labels_need_a_fresh_head(void) {
 
 /* ---- Files ---- */
 
-/* Copies a golden safetensors file with a word of its header replaced by one that is no longer. */
+/* Copies a golden safetensors file and replaces a word of its header by one that is not longer. */
 static void copy_renamed(const char *name, const char *target, const char *from, const char *to) {
     const eitp_host host = eitp_host_default();
     const size_t longer = strlen(from), shorter = strlen(to);
@@ -272,7 +273,7 @@ static void copy_config(const char *name, const char *target) {
     eitp__buffer_release(&text);
 }
 
-/* Names that older files have. */
+/* Names of tensors in older files. */
 static void other_names_are_read(void) {
     static const struct {
         const char *directory, *from, *to;
@@ -295,7 +296,7 @@ static void other_names_are_read(void) {
     }
 }
 
-/* A head of which only a part is there is damaged. */
+/* A head is damaged if only a part of it is present. */
 static void a_part_of_a_head_is_an_error(void) {
     static const struct {
         const char *directory, *from, *to;
@@ -334,7 +335,7 @@ static eitp_status read_config(const char *text, eitp_transformer_config *config
     return status;
 }
 
-/* The head comes from the class, labels from id2label or num_labels. */
+/* The class determines the head. The labels come from id2label or num_labels. */
 static void configurations_say_the_head(void) {
     static const struct {
         const char *text;
@@ -388,7 +389,7 @@ static void configurations_say_the_head(void) {
     CHECK(config.embedding_dropout > 0.29 && config.residual_dropout > 0.29 && config.classifier_dropout > 0.29);
 }
 
-/* Labels whose numbers are not 0 to n - 1 are an error of the directory. */
+/* Label numbers other than 0 to n - 1 are an error in the directory. */
 static void label_numbers_are_checked(void) {
     static const char *const bad[] = {"{\"0\": \"a\", \"2\": \"b\"}",  "{\"0\": \"a\", \"x\": \"b\"}",
                                       "{\"0\": \"a\", \"00\": \"b\"}", "{\"0\": \"a\", \"1\": 7}",
@@ -430,7 +431,7 @@ static void named_shapes_have_their_size(void) {
     }
 }
 
-/* A door that a model lacks is an error that says so. */
+/* Calling a head that the model lacks is an error that names the head. */
 static void missing_doors_are_errors(void) {
     static const char *const directories[] = {"bert-class", "bert-mlm", "distilbert-mlm"};
     static const char *const words[] = {"no language head", "no classifier", "no pooler"};
@@ -452,7 +453,7 @@ static void missing_doors_are_errors(void) {
     }
 }
 
-/* Dropout of classifiers is where transformers has it; its key is that of samples. */
+/* Classifiers apply dropout at the same places as transformers, with the key of samples. */
 static void classifiers_drop_out(void) {
     static const struct {
         const char *directory;
@@ -478,7 +479,7 @@ static void classifiers_drop_out(void) {
     }
 }
 
-/* That of tokens has the key of rows, and in DistilBERT and GPT-2 the dropout of the blocks. */
+/* Token classifiers use the key of rows. In DistilBERT and GPT-2 they use the blocks' dropout. */
 static void token_classifiers_drop_out(void) {
     static const struct {
         const char *directory;
@@ -512,7 +513,8 @@ static void token_classifiers_drop_out(void) {
 
 /* ---- Adapters ---- */
 
-/* Hidden states of the golden batch, and what the head or the pooler gives for them; the caller frees them. */
+/* Returns the hidden states of the golden batch and the outputs of the head or the pooler for them. The caller frees
+   them. */
 static float *outputs_of(golden *g, int64_t *count) {
     const int64_t states = ROWS * eitp_model_config(g->model).width;
     float *values = NULL;
@@ -533,7 +535,7 @@ static float *outputs_of(golden *g, int64_t *count) {
     return values;
 }
 
-/* Fills B of all adapters with random values, and the classifier. */
+/* Fills B of all adapters, and the classifier, with random values. */
 static void fill_adapters(golden *g) {
     for (size_t i = 0; i < eitp_variable_count(g->context); i++) {
         const eitp_variable variable = eitp_variable_at(g->context, i);
@@ -555,13 +557,13 @@ static int add_adapters(golden *g, const char *targets) {
     return 1;
 }
 
-/* Adapters of separate q, k and v have PEFT's names, read back what was written, and merge into the weights. */
+/* Adapters of separate q, k and v have PEFT's names, are read back unchanged, and merge into the weights. */
 static void adapters_have_the_names_of_peft(void) {
     static const struct {
         const char *directory, *targets;
         unsigned bits;
         const char *first;
-        int tensors; /* of adapters and classifier */
+        int tensors; /* tensors of adapters and classifier */
     } cases[] = {
         {"bert-class", "query,value", 16 + 64,
          "base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight", 2 * 4 + 2},
@@ -628,7 +630,7 @@ static void adapters_have_the_names_of_peft(void) {
     }
 }
 
-/* With adapters a classifier is trained, and nothing else of the base. */
+/* With adapters, the classifier is the only trained part of the base. */
 static void classifiers_stay_trained_with_adapters(void) {
     golden g;
     int64_t width, rank = 2, adapters;
@@ -642,7 +644,7 @@ static void classifiers_stay_trained_with_adapters(void) {
     close_golden(&g);
 }
 
-/* Layers whose name is the end of others' are written with their blocks. */
+/* Layers whose name is a suffix of another layer's name are written with their blocks. */
 static void layers_are_named_alone(void) {
     const eitp_host host = eitp_host_default();
     eitp_lora_config lora = eitp_lora_config_default();
@@ -667,30 +669,30 @@ static void layers_are_named_alone(void) {
     REQUIRE_OK(eitp_lora_load(other.model, directory, &error_), error_);
     CHECK(eitp__lora_configs_equal(&g.model->lora, &other.model->lora));
     close_golden(&other);
-    /* Of too many blocks they cannot be written. */
+    /* With too many blocks they cannot be written. */
     deep = eitp_model_config(g.model);
     deep.layers = EITP_LORA_BLOCKS + 1;
     REQUIRE_OK(eitp__lora_find_layers(&deep, &lora, &error_), error_);
     CHECK(eitp__lora_config_write(&host, scratch_path(directory, "deep.json"), &deep, &lora, NULL, &error_) ==
           EITP_ERROR_UNSUPPORTED);
-    CHECK_THAT(strstr(error_.message, "names others too") != NULL, "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "also names others") != NULL, "%s", error_.message);
     close_golden(&g);
     scratch_remove(directory);
 }
 
-/* Layers that a model lacks are errors. */
+/* Adapters of layers that a model lacks are errors. */
 static void other_adapters_are_errors(void) {
     golden g;
     eitp_lora_config lora = eitp_lora_config_default();
     REQUIRE(open_model(&g, golden_path("gpt2-class"), "gpt2-class", NULL));
     lora.targets = EITP_LORA_QUERY;
     CHECK(eitp_model_add_lora(g.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error_.message, "gpt2 has layers 15 only") != NULL, "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "for gpt2 (allowed mask 15)") != NULL, "%s", error_.message);
     close_golden(&g);
     REQUIRE(open_model(&g, golden_path("bert-mlm"), "bert-mlm", NULL));
     lora.targets = EITP_LORA_POOLER;
     CHECK(eitp_model_add_lora(g.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error_.message, "this bert model has layers") != NULL, "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "for this bert model (allowed mask") != NULL, "%s", error_.message);
     close_golden(&g);
 }
 

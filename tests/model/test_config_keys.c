@@ -1,4 +1,5 @@
-/* Keys of config.json: each counts as in transformers, or is refused by name; those that eitp does not use are kept. */
+/* Keys of config.json. Each has the same meaning as in transformers, or is refused by name. Keys that eitp does not
+   use are kept. */
 #define GOLDEN "tests/golden/"
 #include "tests/support/golden_models.h"
 
@@ -35,7 +36,7 @@ static void copy_file(const char *from, const char *to) {
     eitp__buffer_release(&bytes);
 }
 
-/* Writes the model of a case, with the config.json of the case, into a directory. */
+/* Writes the model of a case into a directory, with the case's config.json. */
 static void write_case(const eitp_json *test, const char *directory) {
     const eitp_host host = eitp_host_default();
     const char *model = eitp_json_member(test, "model")->text;
@@ -61,7 +62,7 @@ static void write_case(const eitp_json *test, const char *directory) {
     eitp_json_release(config);
 }
 
-/* The loss of the model in a directory on the batch of a golden one. */
+/* Checks the loss of the model in a directory on the batch of a golden model. */
 static void check_loss(const char *directory, const char *model, double expected, const char *what) {
     golden g;
     pass p;
@@ -123,14 +124,14 @@ static void keys_count_as_in_transformers(void) {
     eitp_json_release(cases);
 }
 
-/* ---- What is kept ---- */
+/* ---- Preserved keys ---- */
 
 static const char kept_case[] =
     "{\"model\": \"llama/llama-lm\", \"removed\": [], \"set\": {\"my_key\": {\"a\": [1, \"b\\n\"]}, "
     "\"use_cache\": false, \"is_causal\": true, \"quantization_config\": null, \"dtype\": \"float16\", "
     "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}}}";
 
-/* The members of kept_case in a saved config.json; JSON with a name twice is not read. */
+/* Checks that a saved config.json has the members of kept_case. JSON with a repeated name cannot be parsed. */
 static void check_kept(const char *directory) {
     eitp_json_document *document = read_json(scratch_path(directory, "config.json"));
     const eitp_json *root = eitp_json_root(document), *own = eitp_json_member(root, "my_key");
@@ -145,7 +146,7 @@ static void check_kept(const char *directory) {
     eitp_json_release(document);
 }
 
-/* Keys that eitp does not write itself are written back, also by a model that shares the weights. */
+/* Keys that eitp does not write itself are preserved, also when a model that shares the weights is saved. */
 static void other_keys_are_kept(void) {
     const eitp_host host = eitp_host_default();
     eitp_json_document *document;
@@ -172,7 +173,7 @@ static void other_keys_are_kept(void) {
     scratch_remove(again);
 }
 
-/* ---- A head that the weights lack ---- */
+/* ---- A head missing from the weights ---- */
 
 static const char headless_case[] = "{\"model\": \"llama/qwen2-tied-lm\", \"removed\": [], "
                                     "\"set\": {\"tie_word_embeddings\": false}}";
@@ -203,7 +204,7 @@ static void a_missing_head_is_told(void) {
 
 /* ---- docs/config-keys.md ---- */
 
-/* The number of rows with which the tables of all architectures begin. */
+/* Number of rows that the tables of all architectures start with. */
 static size_t common_rows(void) {
     const eitp_architecture *first = eitp__architecture_at(0), *architecture;
     size_t count = first->key_count;
@@ -239,7 +240,7 @@ static void describe_key(eitp__buffer *text, const eitp_architecture *architectu
     eitp__buffer_add_text(text, " |\n");
 }
 
-/* Adds the rows of a table from one on; a key that sets two fields has one. */
+/* Adds the rows of a table starting at `first`. A key that sets two fields has one row. */
 static void describe_keys(eitp__buffer *text, const eitp_architecture *architecture, size_t first, size_t count) {
     eitp__buffer_add_text(text, "| key | eitp |\n|---|---|\n");
     for (size_t i = first; i < count; i++) {
@@ -248,7 +249,7 @@ static void describe_keys(eitp__buffer *text, const eitp_architecture *architect
     }
 }
 
-/* The part of the document after its introduction is what the tables say. EITP_WRITE_DOCUMENT=1 writes it. */
+/* After its introduction the document equals the tables. EITP_WRITE_DOCUMENT=1 writes it. */
 static void the_document_has_the_tables(void) {
     static const char path[] = "docs/config-keys.md", begin[] = "## All architectures\n";
     const eitp_host host = eitp_host_default();

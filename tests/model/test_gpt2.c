@@ -5,7 +5,7 @@
 
 #define GOLDEN "tests/golden/gpt2/"
 
-/* A golden model in a context, and the values that PyTorch computed for it. */
+/* A golden model in a context, with the values that PyTorch computed for it. */
 typedef struct golden {
     eitp_context *context;
     eitp_model *model;
@@ -14,7 +14,7 @@ typedef struct golden {
 
 static eitp_error error_;
 
-/* Opens a model directory, and the golden directory with the values that PyTorch computed for it. */
+/* Opens a model directory and the golden directory with its expected values. */
 static int open_model(golden *g, const char *path, const char *expected, const char *isa) {
     char expected_path[200];
     eitp_context_config config = eitp_context_config_default();
@@ -45,7 +45,7 @@ static const eitp__safetensors_entry *entry(const golden *g, const char *name) {
     return eitp__safetensors_find(g->expected, name);
 }
 
-/* The elements of an entry, as f32 or unconverted; the caller frees them. */
+/* Returns the elements of an entry, as f32 or unconverted. The caller frees them. */
 static float *read_f32(const golden *g, const char *name) {
     const eitp__safetensors_entry *e = entry(g, name);
     float *values = e ? (float *)malloc((size_t)e->count * sizeof *values) : NULL;
@@ -108,7 +108,7 @@ static void release_fixture(fixture *f) {
     eitp_graph_destroy(f->graph);
 }
 
-/* Executes one batch; returns the sum of its losses. */
+/* Executes one batch. Returns the sum of its losses. */
 static double run_batch(fixture *f, const int32_t *tokens, const int32_t *targets, float weight, float carry) {
     int64_t rows = f->batch * f->block;
     size_t bytes = (size_t)rows * sizeof(int32_t);
@@ -142,7 +142,8 @@ static int64_t count_valid(const int32_t *targets, int64_t count) {
     return valid;
 }
 
-/* Every gradient is within `tolerance` by norm; gradients that are zero in theory, absolutely. */
+/* Checks that the relative error of every gradient is at most `tolerance`. Gradients that are zero in theory have an
+   absolute bound. */
 static void check_gradients(const golden *g, double tolerance) {
     for (size_t i = 0; i < eitp_variable_count(g->context); i++) {
         eitp_variable variable = eitp_variable_at(g->context, i);
@@ -165,7 +166,7 @@ static void check_gradients(const golden *g, double tolerance) {
     }
 }
 
-/* Logits, loss and gradients of one directory, in one kernel set. */
+/* Checks logits, loss and gradients of one directory with one kernel set. */
 static void check_forward_backward(const char *directory, const char *isa) {
     golden g;
     fixture f;
@@ -223,7 +224,7 @@ static void logits_loss_and_gradients_match_pytorch(void) {
     }
 }
 
-/* The 20 golden steps of one directory: losses and norms. */
+/* Checks losses and norms of the 20 golden steps of one directory. */
 static void check_training(const char *directory) {
     golden g;
     fixture f;
@@ -288,7 +289,7 @@ static void twenty_steps_match_pytorch(void) {
         check_training(shapes[i]);
 }
 
-/* The relative error of a model's logits. */
+/* Returns the relative error of a model's logits. */
 static double logits_error(const golden *g) {
     fixture f;
     int32_t *tokens, *targets;
@@ -335,7 +336,7 @@ static void every_layout_of_a_model_is_read(void) {
 /* ---- Heads and embeddings ---- */
 
 static void read_text(const char *path, eitp__buffer *text) {
-    static eitp_host host; /* the buffer keeps its address */
+    static eitp_host host; /* a buffer keeps the address of its host */
     host = eitp_host_default();
     eitp__buffer_init(text, &host);
     CHECK_THAT(!eitp__read_file(&host, path, 1 << 24, text, &error_), "%s", error_.message);
@@ -365,7 +366,8 @@ static void count_warnings(void *user, eitp_log_level level, const char *message
         ++*(int *)user;
 }
 
-/* transformers 5 does not tie if the file has both matrices and they differ: its logits are those of "untied". */
+/* transformers 5 does not tie the matrices if the file has both and they differ. The logits then equal those for
+   "untied". */
 static void a_head_that_differs_from_the_embedding_is_used(void) {
     golden g;
     char directory[512];
@@ -389,7 +391,7 @@ static void a_head_that_differs_from_the_embedding_is_used(void) {
     host.log.write = count_warnings;
     REQUIRE_OK(eitp_model_config_read(&host, directory, &config, &error_), error_);
     CHECK(!config.tied && warnings == 1);
-    /* A model created as tied cannot have it. */
+    /* A model created as tied cannot load this head. */
     REQUIRE_OK(eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), &config, &error_), error_);
     CHECK(config.tied);
     REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
@@ -405,7 +407,7 @@ static int is_no_embedding(const eitp_variable *variable) {
     return strcmp(variable->name, "transformer.wte.weight") != 0;
 }
 
-/* A head that cannot be read is an error, and does not count as different. */
+/* A head that cannot be read is an error and is not taken for a different one. */
 static void check_reads_that_fail(const char *directory) {
     for (long n = 1;; n++) {
         eitp_context_config settings = eitp_context_config_default();
@@ -431,7 +433,7 @@ static void check_reads_that_fail(const char *directory) {
     }
 }
 
-/* The same matrix under both names, or under the head's name only, is a tied model. */
+/* A file with the same matrix under both names, or only under the head's name, is a tied model. */
 static void a_head_equal_to_the_embedding_stays_tied(void) {
     golden g;
     char directory[512];
@@ -445,7 +447,7 @@ static void a_head_equal_to_the_embedding_stays_tied(void) {
     REQUIRE(open_golden(&g, "tanh", "tanh", NULL));
     REQUIRE_OK(eitp_model_save(g.model, directory, &error_), error_);
     close_golden(&g);
-    /* An untied model gets a head, which is written next to the embedding. */
+    /* Give an untied model a head, which is written in addition to the embedding. */
     copy_file(scratch_path(directory, "config.json"), scratch_path(directory, "tied.json"), "", "");
     for (int alone = 0; alone < 2; alone++) {
         eitp_transformer_config config;
@@ -490,12 +492,12 @@ static void a_head_equal_to_the_embedding_stays_tied(void) {
 
 /* ---- Saving ---- */
 
-/* Special tokens of config.json and generation_config.json, and how they are written back. */
+/* Special tokens in config.json and generation_config.json are written back. */
 static void special_tokens_are_kept(void) {
     static const struct {
-        const char *config, *generation; /* members; "": none, NULL: no file */
-        int32_t tokens[3];               /* of a tokenizer: begin, end, padding */
-        const char *written, *expected;  /* members of config.json; generation_config.json */
+        const char *config, *generation; /* members; "": no members, NULL: no file */
+        int32_t tokens[3];               /* tokenizer's begin, end and padding tokens */
+        const char *written, *expected;  /* members of config.json; contents of generation_config.json */
     } cases[] = {
         {"\"bos_token_id\": 1, \"eos_token_id\": 2",
          NULL,
@@ -503,7 +505,7 @@ static void special_tokens_are_kept(void) {
          "  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": null,\n",
          "{\n  \"_from_model_config\": true,\n  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": "
          "null\n}\n"},
-        /* GPT-2's ids, which transformers assumes for missing ones, are outside this vocabulary. */
+        /* transformers uses GPT-2's ids for missing tokens. They are outside this vocabulary. */
         {"",
          NULL,
          {-1, -1, -1},
@@ -517,7 +519,7 @@ static void special_tokens_are_kept(void) {
          "  \"bos_token_id\": null,\n  \"eos_token_id\": [3, 2],\n  \"pad_token_id\": 0,\n",
          "{\n  \"temperature\": 0.5,\n  \"bos_token_id\": null,\n  \"eos_token_id\": [3, 2],\n  \"pad_token_id\": "
          "0\n}\n"},
-        /* A tokenizer with the same ids, and with others. */
+        /* Tokenizers with the same ids and with different ids. */
         {"\"eos_token_id\": [3, 2], \"pad_token_id\": 0",
          NULL,
          {1, 2, -1},
@@ -588,7 +590,7 @@ static void invalid_special_tokens_are_refused(void) {
     scratch_remove(directory);
 }
 
-/* Every allocation and every file call fails once while a model is loaded and saved. */
+/* Loads and saves a model. Run with each allocation and each file call failing once. */
 static eitp_status load_and_save(const eitp_host *host, const char *from, const char *to) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
@@ -608,7 +610,7 @@ static eitp_status load_and_save(const eitp_host *host, const char *from, const 
     return status;
 }
 
-/* A tensor of a file of weights has this dtype. */
+/* True if a tensor in a weight file has this dtype. */
 static int has_dtype(const char *directory, const char *name, eitp_dtype dtype) {
     const eitp_host host = eitp_host_default();
     eitp__safetensors *file = NULL;
@@ -622,8 +624,8 @@ static int has_dtype(const char *directory, const char *name, eitp_dtype dtype) 
     return has;
 }
 
-/* Each tensor keeps the dtype that it was loaded in; config.json names that of most weights. What cannot be represented
-   is refused, and the file stays. */
+/* Each tensor keeps the dtype in which it was loaded, and config.json names the dtype of most weights. Values that
+   cannot be represented are refused, and the existing file is kept. */
 static void a_model_is_saved_as_loaded(void) {
     static const char *const names[] = {"transformer.wte.weight", "transformer.ln_f.weight"};
     const float large = -1e6f;
@@ -663,7 +665,7 @@ static void a_model_is_saved_as_loaded(void) {
     scratch_remove(directory);
 }
 
-/* By default in the dtypes of its files, with the model's special tokens. */
+/* By default a model is saved in the dtypes of its files and with its special tokens. */
 static void a_model_is_saved_as_configured(void) {
     eitp_save_config save = eitp_save_config_default();
     const eitp_host host = eitp_host_default();

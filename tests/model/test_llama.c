@@ -1,4 +1,4 @@
-/* Llama, Qwen2, Qwen3, Gemma 3 and Mistral compared with transformers: hidden states, heads, gradients. Their files. */
+/* Llama, Qwen2, Qwen3, Gemma 3 and Mistral compared with transformers: hidden states, heads, gradients, and files. */
 #define GOLDEN "tests/golden/llama/"
 #include "tests/support/golden_models.h"
 
@@ -20,7 +20,7 @@ static void saved_models_are_the_same(void) {
     saved_models_match(names, EITP__COUNT(names));
 }
 
-/* Tokens that are fed with a cache, some at a time, have the logits of the whole sequence. */
+/* Tokens fed to a cache in pieces have the same logits as in the whole sequence. */
 static void check_generator(const char *name) {
     static const int64_t pieces[] = {2, 1, 3, 1};
     golden g;
@@ -52,7 +52,7 @@ static void generators_match_transformers(void) {
     }
 }
 
-/* What a config.json says, as it is written again. */
+/* A config.json is written back with the values that were read. */
 static void configurations_are_written_as_read(void) {
     const eitp_host host = eitp_host_default();
     for (size_t i = 0; i < EITP__COUNT(names); i++) {
@@ -88,7 +88,7 @@ static eitp_status read_text(const char *text, eitp_transformer_config *config) 
     return status;
 }
 
-/* Files of earlier versions of transformers, and of the hub. */
+/* Files of earlier versions of transformers and from the Hub. */
 static void older_configurations_are_read(void) {
     eitp_transformer_config config;
     REQUIRE_OK(
@@ -136,7 +136,7 @@ static void older_configurations_are_read(void) {
     CHECK(config.rotary.theta > 999999 && config.local_rotary_theta < 10001);
 }
 
-/* Each layer has a window or not, in any order, up to a number of layers. */
+/* Any layer may have a window, in any order, up to a maximum number of layers. */
 static void any_layer_may_have_a_window(void) {
     enum { LAYERS = EITP_MAX_SLIDING_LAYERS + 1 };
     static char text[LAYERS * 24 + 200];
@@ -180,7 +180,7 @@ static void what_is_not_computed_is_refused(void) {
         {"{\"model_type\": \"llama\", \"rope_theta\": 0}", "rotary theta is 0"},
         {"{\"model_type\": \"llama\", \"rope_parameters\": [1]}", "'rope_parameters' must be an object or null"},
         {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 2, \"layer_types\": [\"full_attention\"]}",
-         "'layer_types' has 1 layers, the model 2"},
+         "'layer_types' has 1 layers, the model has 2"},
         {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 2,"
          "\"layer_types\": [\"full_attention\", \"linear_attention\"]}",
          "unsupported type of layer 1"},
@@ -195,7 +195,7 @@ static void what_is_not_computed_is_refused(void) {
     }
 }
 
-/* Parameters of the models as their authors count them, in millions. */
+/* Parameter counts in millions, as stated by the models' authors. */
 static void named_shapes_have_their_size(void) {
     static const struct {
         const char *name;

@@ -1,4 +1,4 @@
-/* Adapters and freezing: computing, training, saving and loading. */
+/* Adapters and freezing: computation, training, saving and loading. */
 #include "tests/support/everything.h"
 #include "tests/support/faults.h"
 #include "tests/support/test.h"
@@ -32,7 +32,7 @@ static eitp_lora_config all_targets(void) {
     return config;
 }
 
-/* Adapters of other layers in each block. */
+/* Returns adapters on different layers in each block. */
 static eitp_lora_config some_targets(void) {
     eitp_lora_config config = all_targets();
     CHECK(!eitp_lora_targets_parse(NULL, "h.0.attn.c_attn,transformer.h.1.mlp.c_proj,1.attn.c_proj,h.0.mlp.c_proj",
@@ -64,7 +64,7 @@ static void end_subject(subject *s) {
     eitp_context_destroy(s->context);
 }
 
-/* Adapters whose B is not zero. */
+/* Adds adapters whose B is not zero. */
 static eitp_status adapt(subject *s, const eitp_lora_config *lora) {
     eitp_status status = eitp_model_add_lora(s->model, lora, &error_);
     if (!status)
@@ -118,7 +118,7 @@ static void end_pass(pass *p) {
     eitp_graph_destroy(p->graph);
 }
 
-/* Executes it; returns the sum of losses. */
+/* Executes the graph. Returns the sum of losses. */
 static double run_pass(const pass *p, float *logits) {
     int32_t tokens[ROWS], positions[ROWS], targets[ROWS], offsets[BATCH + 1];
     int64_t key[3] = {1, 2, 0};
@@ -147,7 +147,7 @@ static double run_pass(const pass *p, float *logits) {
     return sum;
 }
 
-/* The logits of a subject. */
+/* Computes the logits of a subject. */
 static void read_logits(const subject *s, float *logits) {
     pass p;
     memset(logits, 0, ROWS * WORDS * sizeof *logits);
@@ -176,7 +176,7 @@ static void adapters_that_start_at_zero_change_no_bit(void) {
         REQUIRE_OK(eitp_model_add_lora(s.model, &lora, &error_), error_);
         REQUIRE_OK(eitp_model_initialize_lora(s.model, 1, &error_), error_);
         read_logits(&s, adapted);
-        /* In 16 bits the sum of a layer and its adapter is rounded; without an adapter it stays in the product. */
+        /* In 16 bits the sum of a layer and its adapter is rounded. Without an adapter the sum stays in the product. */
         CHECK_THAT(p % 3 ? largest_difference(base, adapted) < 5e-3 : !memcmp(base, adapted, sizeof base), "%s: %g",
                    precisions[p % 3], largest_difference(base, adapted));
         CHECK_THAT(p < 3 || !memcmp(base, adapted, sizeof base), "%s: %g", precisions[p % 3],
@@ -190,7 +190,7 @@ static void adapters_that_start_at_zero_change_no_bit(void) {
     }
 }
 
-/* A is uniform in +-1 / sqrt(in), depending on seed and name; B is zero. */
+/* A is uniform in +-1 / sqrt(in) and depends on seed and name. B is zero. */
 static void adapters_are_initialized_as_in_peft(void) {
     const eitp_host host = eitp_host_default();
     eitp_lora_config lora = all_targets();
@@ -231,7 +231,7 @@ static void adapters_are_initialized_as_in_peft(void) {
 
 /* ---- Gradients ---- */
 
-/* The gradient of an adapter's parameter, as F32; the caller frees it. */
+/* Returns the gradient of an adapter's parameter as F32. The caller frees it. */
 static float *read_gradient(const subject *s, const char *parameter, size_t size) {
     char name[160];
     float *values = (float *)malloc(size);
@@ -240,7 +240,7 @@ static float *read_gradient(const subject *s, const char *parameter, size_t size
     return values;
 }
 
-/* Adds `step` times a direction of mixed signs to a parameter; returns the slope that the gradient predicts. */
+/* Adds `step` times a direction with mixed signs to a parameter. Returns the slope predicted by the gradient. */
 static double move_parameter(const subject *s, const eitp_variable *variable, const float *gradient, double step) {
     int count = (int)(variable->size / 4);
     float *values = (float *)malloc(variable->size);
@@ -302,7 +302,7 @@ static void gradients_match_central_differences(void) {
     check_gradients(&lora, 0);
 }
 
-/* Gradients in 16-bit precision are F32, and equal those of f32 up to rounding. */
+/* In 16-bit precision gradients are F32 and equal the f32 run's gradients up to rounding. */
 static void sixteen_bit_gradients_follow_f32(void) {
     const eitp_host host = eitp_host_default();
     eitp_lora_config lora = all_targets();
@@ -344,7 +344,7 @@ static void sixteen_bit_gradients_follow_f32(void) {
     end_subject(&reference);
 }
 
-/* Gradients of frozen weights are not computed: their arithmetic is gone. */
+/* Gradients of frozen weights are not computed, which saves their arithmetic. */
 static void frozen_gradients_are_not_computed(void) {
     const eitp_host host = eitp_host_default();
     eitp_lora_config lora = all_targets();
@@ -363,7 +363,8 @@ static void frozen_gradients_are_not_computed(void) {
         end_pass(&p);
         end_subject(&s);
     }
-    /* A backward pass costs two forward passes; without weight gradients one; of the last norm alone almost nothing. */
+    /* A backward pass costs two forward passes, one without weight gradients, and almost nothing for the last norm
+       alone. */
     CHECK_THAT(flops[1] > 2.7 * flops[0] && flops[2] < 2.4 * flops[0], "%g, %g, %g", flops[0], flops[1], flops[2]);
     CHECK_THAT(flops[3] < 1.5 * flops[0], "%g, %g", flops[0], flops[3]);
 }
@@ -490,8 +491,8 @@ static void targets_match_ends_of_names(void) {
     }
 }
 
-/* The targets of a model are the same however they are named. Adapters start with the same values whatever others there
-   are. */
+/* Different spellings select the same targets of a model. Adapters start with the same values no matter which others
+   exist. */
 static void targets_may_differ_between_blocks(void) {
     static const struct {
         const char *names;
@@ -553,7 +554,7 @@ static void targets_may_differ_between_blocks(void) {
     lora.block_targets[2] = 0;
     lora.block_targets[1] = 16;
     CHECK(eitp_model_add_lora(s.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error_.message, "targets are 17; gpt2 has layers 15 only"), "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "targets 17 for gpt2 (allowed mask 15)"), "%s", error_.message);
     CHECK(eitp_model_lora_config(s.model).rank == 0);
     end_subject(&s);
 }
@@ -594,7 +595,7 @@ static int is_trained(const subject *s, const char *name) {
 static void parts_are_frozen_by_name(void) {
     static const struct {
         const char *parts;
-        int frozen; /* of the 28 parameters */
+        int frozen; /* number of the 28 parameters that are frozen */
         const char *one;
     } cases[] = {
         {"embeddings", 2, "transformer.wpe.weight"},
@@ -632,7 +633,7 @@ static void parts_are_frozen_by_name(void) {
     }
 }
 
-/* Parameters frozen before the model has values never allocate remainders. */
+/* If parameters are frozen before the model has values, their remainders are never allocated. */
 static void remainders_of_frozen_parameters_take_no_memory(void) {
     eitp_context_config config = eitp_context_config_default();
     eitp_transformer_config shape = small_shape();
@@ -650,7 +651,7 @@ static void remainders_of_frozen_parameters_take_no_memory(void) {
 
 /* ---- Training ---- */
 
-/* A run on made-up text in a scratch directory. */
+/* A run on generated text in a scratch directory. */
 typedef struct run {
     subject s;
     eitp_tokenizer *tokenizer;
@@ -666,9 +667,9 @@ typedef struct terms {
     eitp_lora_config lora;
     int64_t micro_batches_per_pass;
     uint64_t base;         /* seed of the base weights */
-    const char *directory; /* of the base weights; NULL: none */
-    int loads_first;       /* before the adapters are added */
-    double dropout;        /* of the model */
+    const char *directory; /* directory of the base weights; NULL: none */
+    int loads_first;       /* loads the base weights before the adapters are added */
+    double dropout;        /* the model's dropout */
 } terms;
 
 static terms default_terms(const char *precision) {
@@ -779,7 +780,7 @@ static int step_many(run *r, int64_t steps) {
     return 1;
 }
 
-/* A checksum of the trained parameters, or of the frozen ones, and of the optimizer state. */
+/* Returns a checksum of the trained or of the frozen parameters, and of the optimizer state. */
 static uint32_t fingerprint(const run *r, int trained) {
     uint32_t crc = 0;
     for (size_t i = 0; i < eitp_variable_count(r->s.context); i++) {
@@ -796,7 +797,7 @@ static uint32_t fingerprint(const run *r, int trained) {
     return crc;
 }
 
-/* True if a frozen parameter has any state. */
+/* Checks that frozen parameters have no state. */
 static void check_nothing_is_kept_for_frozen(const run *r) {
     eitp_context *context = r->s.context;
     size_t trained = 0, wide = 0;
@@ -860,7 +861,7 @@ static void training_with_everything_frozen_is_refused(void) {
     scratch_remove(directory);
 }
 
-/* The task of adapters, with a parameter of its own that is trained as well. */
+/* The adapters' task with an additional trained parameter. */
 static eitp_status build_with_own(void *user, eitp_pass *made, eitp_error *error) {
     const eitp_task *inner = (const eitp_task *)user;
     const int64_t shape[] = {8};
@@ -875,7 +876,7 @@ static eitp_status read_inner(void *user, eitp_split split, uint64_t number, eit
     return inner->read(inner->user, split, number, sample, error);
 }
 
-/* Recreates the run's trainer with that task, which the run must not release. */
+/* Recreates the run's trainer with the task `own`, which the run must not release. */
 static eitp_status add_own(run *r, eitp_task *own) {
     eitp_trainer_config config = eitp_trainer_config_default();
     config.batch_size = 2;
@@ -916,7 +917,7 @@ static void parameters_trained_besides_adapters_are_resumed(void) {
     REQUIRE(step_many(&r, 1));
     straight = fingerprint(&r, 1);
     end_run(&r);
-    /* A run without it, and a checkpoint without it, are refused. */
+    /* A run without the parameter, and a checkpoint without it, are refused. */
     REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
     CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) != EITP_OK);
     REQUIRE(step_many(&r, 4));
@@ -934,7 +935,7 @@ static void parameters_trained_besides_adapters_are_resumed(void) {
     scratch_remove(directory);
 }
 
-/* Adapters learn, with dropout in training and without it in evaluation. */
+/* Adapters learn. Dropout is used in training and not in evaluation. */
 static void adapters_learn(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -980,7 +981,7 @@ static void dropout_of_adapters_affects_training_only(void) {
     scratch_remove(directory);
 }
 
-/* A run to step 6 compared with: some steps, save, new objects, resume, the rest. */
+/* Compares an uninterrupted run to step 6 with: some steps, save, new objects, resume, the remaining steps. */
 static void a_resumed_run_has_the_same_bits(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -1025,7 +1026,8 @@ static void a_resumed_run_has_the_same_bits(void) {
     scratch_remove(directory);
 }
 
-/* Another configuration, other base weights, or no adapters: refused, and the trainer is unchanged. */
+/* A resume with another configuration, other base weights or no adapters is refused and leaves the trainer
+   unchanged. */
 static void a_resume_with_other_settings_is_refused(void) {
     static const char *const words[] = {"rank 3",        "alpha 5", "dropout 0.2", "targets", "rank 3",
                                         "other weights", "rank 3",  "targets",     "damaged"};
@@ -1069,7 +1071,7 @@ static void a_resume_with_other_settings_is_refused(void) {
 
 /* ---- The base ---- */
 
-/* Saves a model of a run's shape. Some values are half-way between two of bf16. */
+/* Saves a model with the shape of a run's. Some values are halfway between two bf16 values. */
 static eitp_status save_base(const eitp_host *host, uint64_t seed, const char *directory) {
     terms w = default_terms("fp32");
     run r;
@@ -1086,7 +1088,7 @@ static eitp_status save_base(const eitp_host *host, uint64_t seed, const char *d
     return status;
 }
 
-/* Loads a model in a precision, and adapters. */
+/* Loads a model in a precision, then adapters. */
 static eitp_status load_both(const eitp_host *host, const char *base, const char *adapters, const char *precision,
                              eitp_parameter_form form) {
     eitp_context_config config = eitp_context_config_default();
@@ -1107,8 +1109,9 @@ static eitp_status load_both(const eitp_host *host, const char *base, const char
     return status;
 }
 
-/* In any precision, also one that rounds what the run did not; and whether the run had its adapters before its weights,
-   and with them no remainders, or later. */
+/* Adapters accept their base weights in any precision, including one that rounds values that the run did not. It
+   does not matter whether the run added adapters before or after loading its weights, and thus whether it has
+   remainders. */
 static void adapters_go_with_the_weights_they_were_trained_on(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], base[600], other[600], output[600], checkpoint[700];
@@ -1151,7 +1154,7 @@ static void add_values(void *user, const eitp__parameter *parameter, const float
     *sum = eitp__crc32c(*sum, values, count * sizeof *values);
 }
 
-/* The checksum of all parameters of a model in f32. */
+/* Returns the checksum of all parameters of a model in f32. */
 static uint32_t sum_of_model(const subject *s) {
     const eitp_transformer_config config = eitp_model_config(s->model);
     static float values[300000];
@@ -1166,8 +1169,8 @@ static uint32_t sum_of_model(const subject *s) {
     return sum;
 }
 
-/* What files have is read in blocks, whatever their layout: whole, transposed, and side by side. A block is several
-   rows, one, or part of one. */
+/* File contents are read in blocks for every layout: whole, transposed, and side by side. A block holds several
+   rows, one row, or part of a row. */
 static void the_values_of_files_are_read_in_blocks(void) {
     static const char *const names[] = {"gpt2", "bert-base", "roberta-base", "distilbert-base"};
     static float values[1000];
@@ -1202,8 +1205,8 @@ static void the_values_of_files_are_read_in_blocks(void) {
     }
 }
 
-/* Comparing the weights of a model with those of adapters in another precision needs little memory, however large the
-   model's parameters are. */
+/* Comparing a model's weights with those of adapters trained in another precision needs little memory, regardless of
+   the size of the parameters. */
 static void comparing_weights_needs_little_memory(void) {
     enum { LITTLE = 600 << 10 };
     eitp_transformer_config shape = small_shape();
@@ -1216,7 +1219,7 @@ static void comparing_weights_needs_little_memory(void) {
     subject s;
     REQUIRE(scratch_make(directory));
     snprintf(base, sizeof base, "%s/base", directory);
-    shape.vocabulary = 40000; /* 3.8 MB */
+    shape.vocabulary = 40000; /* the embedding takes 3.8 MB */
     memset(&s, 0, sizeof s);
     REQUIRE_OK(eitp_context_create(&config, &s.context, &error_), error_);
     REQUIRE_OK(eitp_model_create(s.context, &shape, &s.model, &error_), error_);
@@ -1246,7 +1249,7 @@ static void comparing_weights_needs_little_memory(void) {
     scratch_remove(directory);
 }
 
-/* A resume in another precision has the same weights all the same. */
+/* A resume in another precision has the same base weights. */
 static void a_resume_in_another_precision_finds_its_base(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], base[600], other[600], output[600], checkpoint[700];
@@ -1277,7 +1280,7 @@ static void a_resume_in_another_precision_finds_its_base(void) {
 
 /* ---- Files ---- */
 
-/* PEFT's names, shapes and configuration. What is written reads back the same in any precision. */
+/* Names, shapes and configuration are PEFT's. Saved adapters read back the same in any precision. */
 static void adapters_are_written_as_peft_does(void) {
     static const struct {
         const char *name;
@@ -1317,7 +1320,7 @@ static void adapters_are_written_as_peft_does(void) {
                    "%s", tensors[i].name);
     }
     eitp__safetensors_close(file);
-    /* Written again, with the checksum that a checkpoint keeps. */
+    /* Save again, with the checksum that a checkpoint keeps. */
     REQUIRE_OK(eitp__lora_save(s.model, directory, "a \"base\"", &written, NULL, &error_), error_);
     for (int way = 0; way < 3; way++) {
         REQUIRE_OK(make_subject(&other, &host, precisions[way]), error_);
@@ -1339,7 +1342,7 @@ static void adapters_are_written_as_peft_does(void) {
         }
         end_subject(&other);
     }
-    /* The model itself is saved without them. */
+    /* The model itself is saved without adapters. */
     REQUIRE_OK(eitp_model_save(s.model, directory, &error_), error_);
     REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "model.safetensors"), &file, &error_), error_);
     CHECK(eitp__safetensors_count(file) == 28);
@@ -1348,7 +1351,7 @@ static void adapters_are_written_as_peft_does(void) {
     scratch_remove(directory);
 }
 
-/* Without a trainer_state.json, or with that of another program, which may be anything. */
+/* The adapters have no trainer_state.json, or another program's, with arbitrary contents. */
 static void adapters_of_other_programs_go_with_any_weights(void) {
     static const char *const states[] = {NULL, "{\"best_metric\": NaN}", "{\"global_step\": 3, \"lora\": 1}", "[]"};
     const eitp_host host = eitp_host_default();
@@ -1366,7 +1369,7 @@ static void adapters_of_other_programs_go_with_any_weights(void) {
             REQUIRE(write_file(directory, "trainer_state.json", state, state == log ? large : strlen(state)));
         CHECK_THAT(!eitp_lora_load(s.model, directory, &error_), "%zu: %s", i, error_.message);
     }
-    /* In a checkpoint of eitp's it is damage. */
+    /* In a checkpoint written by eitp this is damage. */
     REQUIRE(write_file(directory, "manifest.json", "{}", 2));
     CHECK(eitp_lora_load(s.model, directory, &error_) == EITP_ERROR_FORMAT);
     CHECK_THAT(strstr(error_.message, "trainer_state.json"), "%s", error_.message);
@@ -1375,7 +1378,7 @@ static void adapters_of_other_programs_go_with_any_weights(void) {
     scratch_remove(directory);
 }
 
-/* Supported and unsupported members of adapter_config.json. */
+/* Names of modules to save are parsed and formatted. */
 static void modules_to_save_have_names(void) {
     const eitp_architecture *qwen2 = eitp_architecture_find("qwen2");
     const unsigned both = EITP_LORA_SAVES_EMBEDDING | EITP_LORA_SAVES_HEAD;
@@ -1399,6 +1402,7 @@ static void modules_to_save_have_names(void) {
     CHECK(eitp_lora_saved_format(qwen2, both, NULL, 0) == 20);
 }
 
+/* Supported and unsupported members of adapter_config.json. */
 static void configurations_of_peft_are_read(void) {
     static const struct {
         const char *text, *words; /* words of the message; NULL: accepted */
@@ -1486,7 +1490,7 @@ static void configurations_of_peft_are_read(void) {
     CHECK(eitp_lora_config_read(&host, directory, NULL, NULL, NULL, 0, &error_) == EITP_ERROR_ARGUMENT);
 }
 
-/* Replaces a line of a file of at most 2000 bytes. */
+/* Replaces a line of a file with at most 2000 bytes. */
 static void replace_line(const char *directory, const char *name, const char *member, const char *line) {
     char text[2000], other[2600], *begin, *end;
     FILE *file = fopen(scratch_path(directory, name), "rb");
@@ -1500,11 +1504,11 @@ static void replace_line(const char *directory, const char *name, const char *me
     REQUIRE(write_file(directory, name, other, strlen(other)));
 }
 
-/* Adapters of layers that differ between blocks are written by their names, and read by those. With an expression, or
-   members that select among names, they are what the file has tensors of. */
+/* Adapters on layers that differ between blocks are written and read by layer name. If target_modules is an
+   expression, or other members select among names, the tensors in the file determine the layers. */
 static void targets_of_blocks_are_written_and_read(void) {
     static const struct {
-        const char *line, *words; /* in the place of target_modules; of the message, NULL: read */
+        const char *line, *words; /* replaces target_modules; expected in the message, NULL: read */
     } cases[] = {
         {"\"target_modules\": [\"h.0.attn.c_attn\", \"c_proj\", \"c_attn\"], \"exclude_modules\": \".*h.0.*\",", NULL},
         {"\"target_modules\": \".*\\\\.h\\\\.(0.attn.c_attn|1.*c_proj|0.mlp.*proj)\",", NULL},
@@ -1543,7 +1547,7 @@ static void targets_of_blocks_are_written_and_read(void) {
     for (size_t i = 0; i <= EITP__COUNT(cases); i++) {
         const char *words = i ? cases[i - 1].words : NULL;
         eitp_status status;
-        if (i) /* members of the first line come first */
+        if (i) /* file 0 is as saved */
             replace_line(directory, "adapter_config.json", "\"target_modules\"", cases[i - 1].line);
         REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
         status = eitp_lora_load(s.model, directory, &error_);
@@ -1557,7 +1561,7 @@ static void targets_of_blocks_are_written_and_read(void) {
         }
         end_subject(&s);
     }
-    /* An expression needs the tensors. */
+    /* An expression cannot be read without the tensors. */
     replace_line(directory, "adapter_config.json", "\"target_modules\"", "\"target_modules\": \".*\",");
     REQUIRE(!unlink(scratch_path(directory, "adapter_model.safetensors")));
     {
@@ -1569,7 +1573,7 @@ static void targets_of_blocks_are_written_and_read(void) {
     scratch_remove(directory);
 }
 
-/* A file that is truncated anywhere, has any byte of its header changed, or is of other adapters: an error or a
+/* A file that is truncated at any point, has any header byte changed, or belongs to other adapters is an error or a
    complete load. */
 static void damaged_adapters_are_errors(void) {
     const eitp_host host = eitp_host_default();
@@ -1611,7 +1615,7 @@ static void damaged_adapters_are_errors(void) {
         end_subject(&s);
     }
     CHECK_THAT(refused > (long)header * 3 / 4, "%ld of %zu", refused, header + 40);
-    /* Valid files that do not match. */
+    /* Valid files that do not match the model. */
     for (int k = 0; k < 3; k++) {
         static const char *const words[] = {"expected [3, 24]", "missing tensor", "4 tensors, expected 2"};
         eitp_transformer_config shape = small_shape();
@@ -1640,7 +1644,7 @@ static void damaged_adapters_are_errors(void) {
     scratch_remove(directory);
 }
 
-/* Saves a model, and what a checkpoint in fp32 says of its weights. */
+/* Saves a model, and the description of its weights in an fp32 checkpoint. */
 static void save_base_and_state(const char *directory, const char *base, const eitp_lora_config *lora) {
     const eitp_host host = eitp_host_default();
     char state[200];
@@ -1657,8 +1661,8 @@ static void save_base_and_state(const char *directory, const char *base, const e
     end_subject(&s);
 }
 
-/* Each allocation and file call of a save, a load and a merge fails once: an error, and nothing leaks. The load
-   finds its targets among the tensors, and compares the base in its files. */
+/* Each allocation and each file call of a save, a load and a merge fails once. The result is an error, and nothing
+   leaks. The load finds its targets among the tensors and compares the base with its files. */
 static void every_failure_is_an_error(void) {
     eitp_lora_config lora = some_targets();
     char directory[512], base[600];

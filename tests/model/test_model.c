@@ -1,4 +1,4 @@
-/* Architectures: blocks in a program's own model, pre- and post-norm, bidirectional attention, layouts in files. */
+/* Architectures: blocks in a custom model, pre- and post-norm, bidirectional attention, and layouts in files. */
 #include "tests/support/everything.h"
 #include "tests/support/faults.h"
 #include "tests/support/model_files.h"
@@ -128,7 +128,7 @@ static eitp_context *open_context(const eitp_host *host, const char *precision) 
     return context;
 }
 
-/* Fills every parameter, norms and biases too, with values that depend on its name. */
+/* Fills every parameter, including norms and biases, with values that depend on its name. */
 static void fill_all(eitp_context *context, uint64_t seed) {
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
@@ -153,7 +153,7 @@ static float *values_of(eitp_context *context, const char *name, int64_t *count)
 
 enum { SEQUENCES = 2, LONGEST = 7, ROWS = SEQUENCES * LONGEST, WIDTH = 24 };
 
-/* A graph with hidden states, and its inputs. */
+/* A graph that computes hidden states, with its inputs. */
 typedef struct pass {
     eitp_graph *graph;
     eitp_plan *plan;
@@ -206,7 +206,7 @@ static eitp_tensor *matrix(eitp_graph *graph, eitp_dtype dtype, const char *name
     return eitp_variable_tensor(graph, name, EITP_PARAMETER, dtype, 2, shape);
 }
 
-/* The hidden states of a model built from public functions only. */
+/* Computes the hidden states of a model with public functions only. */
 static eitp_tensor *own_hidden(pass *p, const eitp_transformer_config *config, const eitp_lora_config *lora,
                                eitp_dtype dtype) {
     const int64_t width = WIDTH;
@@ -267,14 +267,14 @@ static void own_blocks_match_the_model(void) {
     }
 }
 
-/* 0.05 times the number of the channel, in each row. */
+/* Returns 0.05 times the channel number in each row. */
 static eitp_tensor *channels_by_row(pass *p, const eitp_transformer_config *config) {
     eitp_tensor *table = matrix(p->graph, EITP_F32, "transformer.wpe.weight", config->positions);
     return eitp_add(eitp_affine(eitp_embedding(table, p->inputs.positions), 0, 0),
                     eitp_affine(eitp_arange(p->graph, EITP_F32, WIDTH), 0.05, 0));
 }
 
-/* As if they were part of the position embedding. */
+/* Added values have the same effect as values added to the position embedding. */
 static void added_values_are_part_of_the_embeddings(void) {
     const eitp_transformer_config config = small_gpt2();
     float hidden[3][ROWS * WIDTH], table[LONGEST * WIDTH];
@@ -308,7 +308,7 @@ static void added_values_are_part_of_the_embeddings(void) {
     eitp_context_destroy(context);
 }
 
-/* A model and eitp_block_initialize declare the same variables, remainders too, with the same values. */
+/* A model and eitp_block_initialize declare the same variables, including remainders, with the same values. */
 static void block_initialize_matches_the_model(void) {
     static const char *const precisions[] = {"fp32", "bf16"};
     for (size_t k = 0; k < EITP__COUNT(precisions); k++) {
@@ -337,7 +337,7 @@ static void block_initialize_matches_the_model(void) {
     }
 }
 
-/* The sum of the embeddings, through their norm, computed from the model's variables. */
+/* Computes the normed sum of the embeddings from the model's variables. */
 static eitp_tensor *own_embeddings(pass *p, const eitp_model *model, eitp_tensor *segments) {
     const eitp_transformer_config config = eitp_model_config(model);
     const int64_t width = WIDTH;
@@ -351,7 +351,7 @@ static eitp_tensor *own_embeddings(pass *p, const eitp_model *model, eitp_tensor
     return eitp_layer_norm(x, gain, bias, config.epsilon);
 }
 
-/* Segments and the norm of embeddings, in an architecture with post-norm blocks and no final norm. */
+/* Segments and the norm of embeddings in an architecture with post-norm blocks and no final norm. */
 static void embeddings_follow_the_table(void) {
     eitp_transformer_config config = other_config();
     const int64_t rows = ROWS;
@@ -369,7 +369,7 @@ static void embeddings_follow_the_table(void) {
             pass p;
             REQUIRE_OK(eitp_graph_create(context, &p.graph, &error_), error_);
             p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 0);
-            /* Without segments all are 0. */
+            /* Without segments, all ids are 0. */
             segments = own || kinds > 1 ? eitp_input_rows(p.graph, "kinds", EITP_I32, 1, &rows) : NULL;
             p.inputs.segments = segments;
             p.kinds = kinds;
@@ -389,7 +389,7 @@ static void embeddings_follow_the_table(void) {
     eitp_context_destroy(context);
 }
 
-/* ---- Every kind of block in doubles ---- */
+/* ---- Every kind of block in double ---- */
 
 typedef struct naive_block {
     eitp_context *context;
@@ -477,7 +477,7 @@ static void naive_attention(const naive_block *n, const double *qkv, double *y) 
     }
 }
 
-/* Replaces x by the output of the block. */
+/* Replaces x with the output of the block. */
 static void naive_apply(const naive_block *n, double *x) {
     static double normed[ROWS * WIDTH], wide[ROWS * 3 * WIDTH], added[ROWS * WIDTH], sums[ROWS * WIDTH];
     static const char *const norms[] = {"ln_1", "ln_2"};
@@ -553,7 +553,7 @@ static void blocks_match_a_naive_implementation(void) {
         check_naive(way & 1, way >> 1 & 1, way >> 2);
 }
 
-/* Invalid arguments of blocks are errors that name the problem. */
+/* Invalid arguments for blocks are errors that name the problem. */
 static void invalid_blocks_are_errors(void) {
     static const struct {
         const char *name, *words;
@@ -594,7 +594,7 @@ static void invalid_blocks_are_errors(void) {
     }
     CHECK(eitp_block_initialize(NULL, &config, "mine", 1, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_variable_count(context));
-    /* A variable of this name has another shape. */
+    /* The existing variable with this name has another shape. */
     config = small_gpt2();
     inputs.lora = NULL;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
@@ -606,7 +606,7 @@ static void invalid_blocks_are_errors(void) {
     REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
     CHECK(eitp_generator_create(model, 0, &generator, &error_) == EITP_ERROR_UNSUPPORTED && !generator);
     CHECK_THAT(strstr(error_.message, "bidirectional") != NULL, "%s", error_.message);
-    /* A config.json of GPT-2 cannot express it. */
+    /* GPT-2's config.json cannot express it. */
     REQUIRE(scratch_make(directory));
     CHECK(eitp_transformer_config_write(&host, scratch_path(directory, "config.json"), &config, -1, EITP_F32,
                                         &error_) == EITP_ERROR_UNSUPPORTED);
@@ -616,7 +616,7 @@ static void invalid_blocks_are_errors(void) {
     eitp_context_destroy(context);
 }
 
-/* Functions that give properties of a model. */
+/* Accessors of a model's properties. */
 static void models_give_their_properties(void) {
     eitp_transformer_config config = small_gpt2();
     eitp_lora_config lora = eitp_lora_config_default();
@@ -652,7 +652,7 @@ static eitp_status parse(const eitp_architecture *architecture, const char *text
     return status;
 }
 
-/* The MLP of a named shape follows a width that is set afterwards, in the model and in its file. */
+/* A named shape's MLP follows a width that is set later, in the model and in its file. */
 static void the_mlp_of_a_named_shape_follows_its_width(void) {
     static const char *const shapes[] = {"gpt2", "bert-base", "roberta-base", "distilbert-base"};
     for (size_t i = 0; i < EITP__COUNT(shapes); i++) {
@@ -689,7 +689,7 @@ static void the_mlp_of_a_named_shape_follows_its_width(void) {
     }
 }
 
-/* Keys are those of the table, in reading and in writing. */
+/* config.json is read and written with the keys in the architecture's table. */
 static void config_keys_follow_the_architecture(void) {
     static const struct {
         const char *text, *words;
@@ -741,15 +741,16 @@ static void config_keys_follow_the_architecture(void) {
                 "  \"torch_dtype\": \"float16\",\n  \"dtype\": \"float16\"\n}\n"),
         "%s", text.data);
     eitp__buffer_release(&text);
-    /* Architectures that are not in the table are not found. */
+    /* Architectures that are not in the table are refused. */
     CHECK(eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), &again, &error_) ==
           EITP_ERROR_UNSUPPORTED);
     CHECK_THAT(strstr(error_.message, "unsupported model_type 'other' (supported: gpt2") != NULL, "%s", error_.message);
     scratch_remove(directory);
 }
 
-/* Each architecture has a key for every size that the builder multiplies by, so that messages name it. Names are
- * unique.
+/*
+ * Each architecture has a key for every size that the builder multiplies by, so messages can name it. Parameter names
+ * are unique.
  */
 static void tables_are_complete(void) {
     const eitp_architecture *architecture;
@@ -780,7 +781,7 @@ static void tables_are_complete(void) {
 
 /* ---- Files ---- */
 
-/* The values of a tensor in a file. */
+/* Returns the values of a tensor in a file. */
 static float *tensor_of(const eitp__safetensors *file, const char *name, int64_t rows, int64_t columns) {
     const eitp__safetensors_entry *entry = eitp__safetensors_find(file, name);
     float *values = entry ? (float *)malloc((size_t)entry->count * sizeof *values) : NULL;
@@ -791,7 +792,7 @@ static float *tensor_of(const eitp__safetensors *file, const char *name, int64_t
     return values;
 }
 
-/* Compares columns [first, first + columns) of a variable [rows, all] with a tensor, transposed or not. */
+/* Compares columns [first, first + columns) of a variable [rows, all] with a tensor, which may be transposed. */
 static void check_piece(eitp_context *context, const char *variable, const eitp__safetensors *file, const char *tensor,
                         int64_t rows, int64_t all, int64_t first, int64_t columns, int is_transposed) {
     int64_t count = 0, wrong = 0;
@@ -809,7 +810,7 @@ static void check_piece(eitp_context *context, const char *variable, const eitp_
     free(piece);
 }
 
-/* The number of variables that differ between two contexts. */
+/* Returns the number of variables that differ between two contexts. */
 static int differing(eitp_context *a, eitp_context *b) {
     int wrong = 0;
     for (size_t i = 0; i < eitp_variable_count(a); i++) {
@@ -824,7 +825,7 @@ static int differing(eitp_context *a, eitp_context *b) {
     return wrong;
 }
 
-/* A model of that architecture, and its directory. 16-bit values include their remainders. */
+/* Saves a model of the architecture and checks its files. 16-bit values include their remainders. */
 static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     eitp_transformer_config config = other_config();
     char directory[512], path[600];
@@ -877,7 +878,7 @@ static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     scratch_remove(directory);
 }
 
-/* Side by side and transposed, small and large enough for several reads; in 16 bits with remainders. */
+/* Layouts side by side and transposed, small and large enough for several reads, and in 16 bits with remainders. */
 static void parameters_are_laid_out_by_the_table(void) {
     check_layouts(12, 20, "fp32");
     check_layouts(12, 20, "bf16");
@@ -907,7 +908,7 @@ static void pieces_are_found_and_checked(void) {
             size_t length = strlen(from[way]);
             if (!strncmp(bytes.data + at, from[way], length) && way)
                 memcpy(bytes.data + at, to[way], length);
-            /* The quote moves to the end of the prefix. */
+            /* Remove the prefix by moving the quote to its end. */
             if (!strncmp(bytes.data + at, "\"base.", 6) && !way)
                 memcpy(bytes.data + at, "     \"", 6);
         }
@@ -978,7 +979,7 @@ static int is_trained(eitp_context *context, const char *name) {
     return index >= 0 && eitp_variable_at(context, (size_t)index).trained;
 }
 
-/* "embeddings" and "layers:N" select places of the table, not GPT-2's names. */
+/* "embeddings" and "layers:N" select places in the architecture's table, not GPT-2's names. */
 static void parts_are_frozen_by_place(void) {
     const eitp_transformer_config config = other_config();
     eitp_context *context = open_context(NULL, "fp32");
@@ -995,7 +996,7 @@ static void parts_are_frozen_by_place(void) {
     eitp_context_destroy(context);
 }
 
-/* Targets have the architecture's names, and adapters the shapes of its rows. */
+/* Targets use the architecture's names. Adapters have the shapes in its table. */
 static void adapters_follow_the_table(void) {
     static const struct {
         const char *names, *written;

@@ -1,7 +1,7 @@
 /* Sampling from a generator. */
 #include "tests/support/trainer_run.h"
 
-/* Samples follow the probabilities, within top_k, top_p and min_p. */
+/* Samples follow the probabilities within the limits top_k, top_p and min_p. */
 static void sampling_follows_probabilities_and_limits(void) {
     eitp_context_config config = eitp_context_config_default();
     eitp_transformer_config shape = small_model(0);
@@ -65,7 +65,7 @@ static void sampling_follows_probabilities_and_limits(void) {
 
 enum { TURNS = 30 };
 
-/* A conversation: what is fed at a turn, and the tokens drawn so far. */
+/* A conversation: its settings and the tokens drawn so far. */
 typedef struct conversation {
     eitp_generator *generator;
     eitp_sampling sampling;
@@ -78,11 +78,11 @@ static conversation conversation_of(int number) {
     memset(&c, 0, sizeof c);
     c.sampling = eitp_sampling_default();
     c.sampling.seed = (uint64_t)number;
-    c.capacity = number ? 0 : 40; /* 0: more, the model's positions */
+    c.capacity = number ? 0 : 40; /* 0: the model's number of positions, which is larger */
     return c;
 }
 
-/* Feeds the prompt or the token drawn last, and draws the next. */
+/* Feeds the prompt or the last token, and draws the next one. */
 static int take_turn(conversation *c, int number, int turn) {
     const int32_t prompt[2][3] = {{1, 2, 3}, {250, 9, 9}};
     const eitp_status status = turn ? eitp_generator_feed(c->generator, &c->drawn[turn - 1], 1, &error_)
@@ -92,7 +92,7 @@ static int take_turn(conversation *c, int number, int turn) {
     return !status;
 }
 
-/* Several generators of a model, used in turn, each give the tokens of one alone. */
+/* Several generators of a model, used alternately, each give the same tokens as when used alone. */
 static void conversations_do_not_disturb_each_other(void) {
     for (int is_bf16 = 0; is_bf16 < 2; is_bf16++) {
         eitp_context_config config = eitp_context_config_default();
@@ -101,7 +101,7 @@ static void conversations_do_not_disturb_each_other(void) {
         eitp_model *model;
         conversation alone[2], both[2];
         config.precision = is_bf16 ? "bf16" : "fp32";
-        shape.initializer_range = 0.2; /* so that tokens depend on those before them */
+        shape.initializer_range = 0.2; /* makes tokens depend on the preceding ones */
         REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
         REQUIRE_OK(eitp_model_create(context, &shape, &model, &error_), error_);
         REQUIRE_OK(eitp_model_initialize(model, 1, &error_), error_);
@@ -135,7 +135,7 @@ static void conversations_do_not_disturb_each_other(void) {
     }
 }
 
-/* A generator's cache is released with it: a program may have any number of conversations, one after another. */
+/* A generator releases its cache, so a program may have any number of conversations in succession. */
 static void a_generator_releases_its_cache(void) {
     eitp_context_config config = eitp_context_config_default();
     eitp_transformer_config shape = small_model(0);
@@ -156,7 +156,7 @@ static void a_generator_releases_its_cache(void) {
         REQUIRE_OK(eitp_generator_feed(generator, &token, 1, &error_), error_);
         CHECK(!before || f.live_bytes > before + cache);
         eitp_generator_destroy(generator);
-        /* The first one also left the arena, and the tables of the context. */
+        /* The first generator also leaves the arena and the context's tables. */
         CHECK_THAT(!before || f.live_bytes == before, "%zu bytes, then %zu", before, f.live_bytes);
         before = f.live_bytes;
     }

@@ -1,4 +1,4 @@
-/* Models whose weights several contexts use: bits, memory, threads, life time, and what is refused. */
+/* Models whose weights are used by several contexts: bits, memory, threads, lifetime, and refused operations. */
 #include "tests/support/model_files.h"
 #include "tests/support/trainer_run.h"
 
@@ -8,13 +8,13 @@ static char directory[512];
 
 enum { WIDTH = 64, THREADS = 4, TURNS = 20, TEXTS = 6, VOCABULARY = 2000 };
 
-/* A model most of whose bytes are its weights. */
+/* A model whose weights take most of its memory. */
 static eitp_transformer_config shape(void) {
     eitp_transformer_config config = small_model(0);
     config.vocabulary = VOCABULARY;
     config.width = WIDTH;
     config.inner = 4 * WIDTH;
-    config.initializer_range = 0.2; /* so that tokens depend on those before them */
+    config.initializer_range = 0.2; /* makes tokens depend on the preceding ones */
     return config;
 }
 
@@ -27,7 +27,7 @@ static eitp_status open_context(const eitp_host *host, const char *precision, ei
     return eitp_context_create(&config, context, error);
 }
 
-/* A context with a model of its own. */
+/* A context with its own model. */
 typedef struct owner {
     eitp_context *context;
     eitp_model *model;
@@ -56,18 +56,18 @@ static size_t weight_bytes(eitp_context *context) {
     return eitp_context_variable_bytes(context, EITP_PARAMETER) + eitp_context_variable_bytes(context, EITP_REMAINDER);
 }
 
-/* ---- What a thread does ---- */
+/* ---- Work of a thread ---- */
 
-/* Generates and computes embeddings, in a context of its own. Failures are reported by the main thread. */
+/* Generates tokens and computes embeddings in its own context. Failures are reported by the main thread. */
 typedef struct work {
-    const eitp_model *lender; /* NULL: a model of its own */
+    const eitp_model *lender; /* NULL: uses its own model */
     const char *precision;
     const eitp_tokenizer *tokenizer;
-    int number; /* of the conversation */
+    int number; /* number of the conversation */
     faults f;   /* counts the context's memory */
     int32_t drawn[TURNS];
     float embeddings[TEXTS * WIDTH];
-    size_t weights; /* bytes that count in the context */
+    size_t weights; /* bytes of weights that are counted in the context */
     eitp_error error;
     eitp_status status;
 } work;
@@ -171,7 +171,7 @@ static void check_threads(const char *precision) {
         CHECK_THAT(!w->status, "%s", w->error.message);
         CHECK_THAT(!memcmp(w->drawn, alone[i].drawn, sizeof w->drawn), "%s, tokens of thread %d", precision, i);
         CHECK_THAT(!memcmp(w->embeddings, alone[i].embeddings, sizeof w->embeddings), "%s, thread %d", precision, i);
-        /* A list of lending contexts instead of one of segments, and of the owner nothing more. */
+        /* The context has a list of lending contexts instead of segments, and stores nothing else of the owner. */
         CHECK_THAT(w->f.peak_bytes + weights <= alone[i].f.peak_bytes + 256, "%zu bytes, alone %zu, weights %zu",
                    w->f.peak_bytes, alone[i].f.peak_bytes, weights);
         CHECK(w->weights == 0);
@@ -189,7 +189,7 @@ static void threads_share_one_copy_of_the_weights(void) {
     check_threads("bf16");
 }
 
-/* Contexts and models may be destroyed in any order, and a borrowed model be shared in turn. */
+/* Contexts and models may be destroyed in any order, and a borrowed model can be shared again. */
 static void the_last_context_releases_the_weights(void) {
     static work alone, w;
     const eitp_host host = eitp_host_default();
@@ -222,7 +222,7 @@ static void the_last_context_releases_the_weights(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused operations ---- */
 
 static int is_refused(eitp_status status, const char *words) {
     const int refused = status == EITP_ERROR_ARGUMENT && strstr(error_.message, words);
@@ -231,7 +231,7 @@ static int is_refused(eitp_status status, const char *words) {
     return refused;
 }
 
-/* Whatever would change the weights, without plans. */
+/* Checks that every operation that would change the weights is refused, except plans. */
 static void check_unchangeable(const owner *o, const char *words) {
     static const char name[] = "transformer.h.0.ln_1.weight";
     const float value = 3;
@@ -249,7 +249,7 @@ static void check_unchangeable(const owner *o, const char *words) {
     CHECK(before == after);
 }
 
-/* A plan that adds 1 to a parameter. */
+/* Executes a plan that adds 1 to a parameter. */
 static eitp_status add_one(eitp_context *context, eitp_error *error) {
     const int64_t rows[1] = {WIDTH};
     eitp_graph *graph = NULL;
@@ -273,7 +273,7 @@ static void shared_weights_cannot_be_changed(void) {
         const eitp_host host = eitp_host_default();
         owner o, b = EITP__ZERO;
         REQUIRE_OK(open_owner(&o, &host, precisions[i], 0, &error_), error_);
-        /* In F32 weights are read straight into their memory. */
+        /* In F32, files are read directly into the memory of the weights. */
         REQUIRE_OK(eitp_model_save(o.model, directory, &error_), error_);
         REQUIRE_OK(open_context(&host, precisions[i], &b.context, &error_), error_);
         REQUIRE_OK(eitp_model_share(o.model, b.context, &b.model, &error_), error_);
@@ -303,7 +303,7 @@ static void only_values_in_memory_can_be_shared(void) {
     CHECK(eitp_model_share(NULL, o.context, &shared, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_model_share(o.model, NULL, &shared, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_model_share(o.model, o.context, NULL, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK(is_refused(eitp_model_share(o.model, o.context, &shared, &error_), "in this context already"));
+    CHECK(is_refused(eitp_model_share(o.model, o.context, &shared, &error_), "already in this context"));
     REQUIRE_OK(open_context(&host, "bf16", &context, &error_), error_);
     CHECK(is_refused(eitp_model_share(o.model, context, &shared, &error_), "has precision bf16"));
     eitp_context_destroy(context);
@@ -311,14 +311,14 @@ static void only_values_in_memory_can_be_shared(void) {
     REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
     CHECK(eitp_model_share(o.model, context, &shared, &error_) == EITP_ERROR_UNSUPPORTED);
     eitp_context_destroy(context);
-    /* Twice in one context, and beside another model with the same names. */
+    /* The model is already shared here, or another model has the same names. */
     REQUIRE_OK(open_context(&host, "fp32", &context, &error_), error_);
     REQUIRE_OK(eitp_model_share(o.model, context, &model, &error_), error_);
     CHECK(is_refused(eitp_model_share(o.model, context, &shared, &error_), "'transformer.wte.weight' exists"));
     CHECK(shared == NULL && eitp_model_share(model, o.context, &shared, &error_) == EITP_ERROR_ARGUMENT);
     eitp_model_destroy(model);
     eitp_context_destroy(context);
-    /* Without values, and in a file. */
+    /* The weights have no values, or are in a file. */
     REQUIRE_OK(open_context(&host, "fp32", &context, &error_), error_);
     REQUIRE_OK(open_context(&host, "fp32", &other, &error_), error_);
     REQUIRE_OK(eitp_model_create(other, &small, &model, &error_), error_);
@@ -343,7 +343,7 @@ static void only_values_in_memory_can_be_shared(void) {
 
 /* ---- Training ---- */
 
-/* A trainer whose model is shared waits, unharmed, until the contexts that borrow from it are destroyed. */
+/* A trainer whose model is shared refuses to train, without damage, until the borrowing contexts are destroyed. */
 static void a_trainer_waits_for_borrowers(void) {
     for (int passes = 1; passes <= 2; passes++) {
         const eitp_host host = eitp_host_default();
@@ -377,7 +377,7 @@ static void a_trainer_waits_for_borrowers(void) {
     }
 }
 
-/* Adapters over borrowed weights can be trained: with the bits that they have over weights of their own. */
+/* Adapters over borrowed weights can be trained, with the same bits as over the context's own weights. */
 static void adapters_over_borrowed_weights_train(void) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();
@@ -428,7 +428,7 @@ static void adapters_are_shared_or_of_ones_own(void) {
     CHECK(is_refused(eitp_model_merge_lora(o.model, &error_), "while other contexts borrow it"));
     close_owner(&b);
     close_owner(&o);
-    /* Of one's own, over weights with remainders. What is saved has the bits of the owner's. */
+    /* Adapters of the borrower, over weights with remainders. Saved files have the same bits as the owner's. */
     REQUIRE_OK(open_owner(&o, &host, "bf16", 0, &error_), error_);
     REQUIRE_OK(open_context(&host, "bf16", &b.context, &error_), error_);
     REQUIRE_OK(eitp_model_share(o.model, b.context, &b.model, &error_), error_);
@@ -479,7 +479,7 @@ static eitp_status create_borrowing_task(const void *user, eitp_context *context
     return status ? status : eitp_language_task(&language, task, error);
 }
 
-/* Estimates and plans count weights where they are allocated. */
+/* Estimates and plans count weights only where they are allocated. */
 static void borrowed_weights_are_not_counted(void) {
     const eitp_host host = eitp_host_default();
     const variant v = default_variant();
@@ -529,7 +529,7 @@ static eitp_status share_once(faults *borrower, owner *o, eitp_error *error) {
     CHECK(!status == (b.model != NULL));
     if (status && b.context) {
         CHECK(eitp_variable_count(b.context) == 0 && b.context->lender_count == 0);
-        /* Nothing of the owner is held back. */
+        /* Nothing of the owner is retained. */
         CHECK(!eitp__segments_are_shared(o->context->segments));
     }
     close_owner(&b);

@@ -1,6 +1,6 @@
 /*
- * The statistics of a group by name, each with a naive function in double that computes it from its definition, and
- * groups of rows to try them on.
+ * Group statistics by name, each with a naive function in double that follows the definition, and groups of rows to
+ * test them on.
  */
 #ifndef EITP_TEST_STATISTIC_CASES_H
 #define EITP_TEST_STATISTIC_CASES_H
@@ -19,12 +19,12 @@ typedef struct statistic {
     const char *name;
     eitp_tensor *(*make)(eitp_tensor *x, eitp_tensor *mask);
     double (*naive)(const cloud *rows);
-    int64_t factor; /* channels are a multiple of it */
+    int64_t factor; /* the number of channels is a multiple of it */
 } statistic;
 
 /* ---- Naive definitions ---- */
 
-/* The mean of products of centred channels. */
+/* The mean product of two centred channels. */
 static double naive_covariance(const cloud *r, int64_t i, int64_t j) {
     double mi = 0, mj = 0, sum = 0;
     for (int64_t t = 0; t < r->n; t++) {
@@ -90,7 +90,7 @@ static double naive_balance(const cloud *r) {
     return r->n > 1 ? pow(0.5 * log(fmax(mean, 1e-12)) - 0.25, 2) : 0;
 }
 
-/* The second states of CKA are the squares of the first. */
+/* CKA compares the states with their squares. */
 static double naive_cka(const cloud *r) {
     double *both = (double *)calloc((size_t)(r->n * r->c * 2 + 1), sizeof *both), xy = 0, xx = 0, yy = 0;
     cloud joined;
@@ -153,7 +153,8 @@ static double naive_contrast(const cloud *r) {
     return pairs > 0 ? sum / pairs : 0;
 }
 
-/* The mean over two heads and all rows of f(entropy / ln(visible rows)). With a window both share one head of keys. */
+/* The mean over two heads and all rows of f(entropy / ln(visible rows)). With a window, both heads share one head of
+   keys. */
 static double naive_attention(const cloud *r, int bidirectional, int64_t window, double (*f)(double ratio)) {
     const int64_t d = r->c / (window ? 3 : 4);
     double total = 0, count = 0;
@@ -224,7 +225,7 @@ static eitp_tensor *make_cka(eitp_tensor *x, eitp_tensor *mask) {
     return eitp__stat_cka(x, eitp_multiply(x, x), mask);
 }
 
-/* With keys that have a gradient, which differences see. */
+/* Uses keys that have a gradient, like the differences. */
 static eitp_tensor *make_contrast(eitp_tensor *x, eitp_tensor *mask) {
     return eitp__stat_contrast(x, x, mask, 0.5);
 }
@@ -277,21 +278,21 @@ enum { STATISTICS = sizeof statistics / sizeof statistics[0] };
 
 /* ---- Groups of rows ---- */
 
-/* A statistic of groups in a graph, with the gradient of the weighted sum of its values. */
+/* A group statistic in a graph, with the gradient of the weighted sum of its values. */
 typedef struct trial {
     build b;
     eitp_plan *plan;
     int64_t groups, rows, channels;
-    int64_t counts[8]; /* rows in use of each group */
+    int64_t counts[8]; /* number of rows in use in each group */
     eitp_tensor *x, *values, *gradient;
 } trial;
 
-/* The rows in use of group g of several: all, some, none. */
+/* Number of rows in use in group g of several: all, some, or none. */
 static int64_t rows_in_use(int64_t g, int64_t groups, int64_t rows) {
     return groups == 1 || g == 0 ? rows : g == 1 ? (rows + 1) / 2 : g == 2 ? 0 : rows > 1 ? rows - 1 : 1;
 }
 
-/* Adds x and the mask: random values in the rows in use, 0 in the others. */
+/* Adds x and the mask. Rows in use have random values, the others 0. */
 static void add_groups(trial *t, int64_t groups, int64_t rows, int64_t channels, eitp_dtype x_dtype,
                        eitp_tensor **mask) {
     int64_t shape[3];
@@ -316,7 +317,7 @@ static array *values_to_change(trial *t) {
     return t->b.values[0];
 }
 
-/* Returns 0 on failure; trial_end must be called in any case. x may be of a narrower dtype than the statistic. */
+/* Returns 0 on failure. trial_end must be called in any case. x may have a narrower dtype than the statistic. */
 static int trial_begin_in(trial *t, const statistic *s, eitp_context *context, eitp_dtype dtype, eitp_dtype x_dtype,
                           int64_t groups, int64_t rows, int64_t channels) {
     static const double weights[8] = {1, -0.75, 0.5, 1.25, -1, 0.25, 1, 1};

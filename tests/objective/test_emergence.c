@@ -1,4 +1,4 @@
-/* Emergence reports: their numbers against evaluations and models whose numbers are known, and what is left out. */
+/* Emergence reports compared with evaluations and with models whose numbers are known; omitted numbers. */
 #include "tests/support/labelled.h"
 
 enum { IDS = 50, POSITIONS = 24, COUNT = 24 * 20 + 1 };
@@ -49,7 +49,7 @@ static eitp_status bench_create(bench *b, const eitp_host *host, const char *pre
     if (!status)
         status = eitp_language_task(&language, &b->task, &error);
     b->config = eitp_emergence_config_default();
-    b->config.sequences = 20; /* all of them */
+    b->config.sequences = 20; /* all sequences */
     b->config.probes = 3;
     b->config.retrieval_trials = 5;
     b->config.texts = 2;
@@ -95,7 +95,7 @@ static double value_of(const bench *b, const char *name) {
     return find(&b->report, name)->value;
 }
 
-/* The reason why a number is left out; NULL: it is not. */
+/* Returns the reason for which a number is omitted, or NULL if it is not. */
 static const char *omitted(const eitp_emergence_report *report, const char *name) {
     for (size_t i = 0; i < report->omission_count; i++) {
         if (!strcmp(report->omissions[i].name, name))
@@ -108,7 +108,7 @@ static int depends_on_the_machine(const eitp_emergence_number *number) {
     return !strcmp(number->group, "resources");
 }
 
-/* Reports that differ at most in what depends on the machine. */
+/* True if two reports are equal except for numbers that depend on the machine. */
 static int same_numbers(const eitp_emergence_report *a, const eitp_emergence_report *b) {
     int same = a->number_count == b->number_count && a->omission_count == b->omission_count;
     for (size_t i = 0; i < a->number_count && same; i++) {
@@ -119,7 +119,7 @@ static int same_numbers(const eitp_emergence_report *a, const eitp_emergence_rep
     return same;
 }
 
-/* All names that start so. */
+/* Fills all parameters whose name contains `part`. */
 static void write_values(bench *b, const char *part, double value) {
     for (size_t i = 0; i < eitp_variable_count(b->context); i++) {
         const eitp_variable v = eitp_variable_at(b->context, i);
@@ -128,7 +128,7 @@ static void write_values(bench *b, const char *part, double value) {
     }
 }
 
-/* The bytes of all variables, one after another. */
+/* Copies the bytes of all variables, one after another. Returns their size. */
 static size_t copy_weights(const bench *b, unsigned char *bytes, size_t room) {
     size_t size = 0;
     for (size_t i = 0; i < eitp_variable_count(b->context); i++) {
@@ -167,7 +167,7 @@ static void predictions_are_those_of_evaluations(void) {
     }
 }
 
-/* Of every number: finite, counted, with an error. */
+/* Every number is finite, and has a count and an error. */
 static void numbers_are_finite_and_counted(void) {
     static const char *const expected[] = {"retrieval_2",
                                            "retrieval_16",
@@ -205,14 +205,14 @@ static void numbers_are_finite_and_counted(void) {
         const eitp_emergence_number *number = &b.report.numbers[i];
         CHECK_THAT(isfinite(number->value) && isfinite(number->error) && number->error >= 0 && number->count > 0, "%s",
                    number->name);
-        CHECK_THAT(!omitted(&b.report, number->name), "%s is left out, too", number->name);
+        CHECK_THAT(!omitted(&b.report, number->name), "%s is also omitted", number->name);
     }
     CHECK(find(&b.report, "retrieval_2")->count == 5 && find(&b.report, "two_nn_final")->count == 3);
     CHECK(find(&b.report, "spectral_alpha")->count == 8);
     bench_destroy(&b);
 }
 
-/* Of a model whose logits are all 0. */
+/* A model whose logits are all 0. */
 static void a_model_of_zeros_guesses(void) {
     const double uniform = log((double)IDS);
     bench b;
@@ -244,7 +244,7 @@ static void blocks_that_add_nothing_have_exponents_of_0(void) {
     bench_destroy(&b);
 }
 
-/* Rows of the probes whose token and target are not replaced; the last target is never. */
+/* Number of rows of the probes in which neither token nor target is replaced. The last target is never replaced. */
 static int64_t clean_rows(const bench *b, uint64_t rate, double share) {
     eitp__emergence e = EITP__ZERO;
     int64_t clean = 0;
@@ -259,8 +259,8 @@ static int64_t clean_rows(const bench *b, uint64_t rate, double share) {
     return clean;
 }
 
-/* Of a model without attention and positions: only a position's own token matters, which corruption leaves clean, and
-   accuracy is that of the most frequent successors. */
+/* In a model without attention, only a position's own token matters. Corruption is measured where that token is not
+   replaced. */
 static void a_model_without_attention_is_not_corrupted(void) {
     bench b;
     REQUIRE(bench_open(&b, "fp32", 1));
@@ -280,7 +280,7 @@ static void a_model_without_attention_is_not_corrupted(void) {
 
 /* ---- Hidden states and attention ---- */
 
-/* The first sequence through a graph of the test's own. */
+/* Runs the first sequence through a separate graph. */
 static void read_states(bench *b, float *final_state, float *qkv) {
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -303,7 +303,7 @@ static void read_states(bench *b, float *final_state, float *qkv) {
     eitp_graph_destroy(graph);
 }
 
-/* The mean over heads and rows of -sum p ln p / ln(visible rows), with probabilities of a plain softmax. */
+/* The mean over heads and rows of -sum p ln p / ln(visible rows), with probabilities from a plain softmax. */
 static double naive_attention(const float *qkv) {
     double sum = 0;
     for (int head = 0; head < 2; head++) {
@@ -340,11 +340,11 @@ static void states_are_those_of_the_model(void) {
     entropy = naive_attention(qkv);
     CHECK_THAT(fabs(value_of(&b, "attention_entropy_1") - entropy) < 1e-6, "%g is not %g",
                value_of(&b, "attention_entropy_1"), entropy);
-    CHECK(find(&b.report, "two_nn_final")->error == 0); /* of a single sequence */
+    CHECK(find(&b.report, "two_nn_final")->error == 0); /* there is only one sequence */
     bench_destroy(&b);
 }
 
-/* The exponent of the first sample, with the signs of the first round, in a graph of the test's own. */
+/* The exponent of the first sample, with the signs of the first round, computed in a separate graph. */
 static double naive_exponent(bench *b) {
     const int64_t shape[3] = {1, POSITIONS, 16}, one = 1;
     const int32_t count = POSITIONS;
@@ -417,7 +417,7 @@ static void retrieval_has_one_pair_and_its_key(void) {
     bench_destroy(&b);
 }
 
-/* Of a model that always says the same, whose probabilities follow from the embedding. */
+/* A model with constant output, whose probabilities follow from the embedding. */
 static void retrieval_counts_right_answers(void) {
     enum { TRIALS = 300, DISTANCE = 8 };
     float table[IDS * 16];
@@ -453,7 +453,7 @@ static void retrieval_counts_right_answers(void) {
     bench_destroy(&b);
 }
 
-/* Of a model that sees only a token itself: as after the key alone. */
+/* In a model that sees only the current token, the result is the same as after the key alone. */
 static void retrieval_predicts_after_the_second_key(void) {
     enum { DISTANCE = 4 };
     eitp__emergence e;
@@ -480,7 +480,7 @@ static void retrieval_predicts_after_the_second_key(void) {
 
 /* ---- Weights ---- */
 
-/* Each of 16 channels goes to all outputs with a weight of 1/2, on average over outputs. */
+/* Each of the 16 channels reaches all outputs. Its weight is 1/2, averaged over outputs. */
 static void the_path_norm_of_blocks_that_add_nothing_is_that_of_the_head(void) {
     bench b;
     REQUIRE(bench_open(&b, "fp32", 1));
@@ -549,7 +549,7 @@ static void a_reference_of_zeros_guesses(void) {
     bench_destroy(&b);
 }
 
-/* The likeliest tokens after a prompt. */
+/* Generates the most likely tokens after a prompt. */
 static void generate(const bench *b, const int32_t *prompt, int32_t *text) {
     eitp_sampling sampling = eitp_sampling_default();
     eitp_generator *generator = NULL;
@@ -563,7 +563,7 @@ static void generate(const bench *b, const int32_t *prompt, int32_t *text) {
     eitp_generator_destroy(generator);
 }
 
-/* The perplexity of a text after its context, by generating. */
+/* Computes the perplexity of a text after its context with a generator. */
 static double naive_perplexity(const judge *j, const int32_t *context, int64_t context_count, const int32_t *text,
                                int64_t count) {
     eitp_generator *generator = NULL;
@@ -582,7 +582,8 @@ static double naive_perplexity(const judge *j, const int32_t *context, int64_t c
     return exp(loss);
 }
 
-/* With positions for the whole sequence; for the text and two tokens of its prompt; for a part of the text. */
+/* The reference has positions for the whole sequence, for the text and two tokens of its prompt, or for a part of
+   the text. */
 static void a_reference_judges_texts_after_their_prompts(void) {
     static const int64_t positions[] = {POSITIONS, TEXT + 2, 10};
     for (int i = 0; i < 3; i++) {
@@ -618,7 +619,7 @@ static void references_that_cannot_judge_are_refused(void) {
     CHECK(eitp_emergence_measure(&b.task, EITP_TRAINING, &b.config, &report, &error) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error.message, "reference_tokenizer"), "%s", error.message);
     b.config.reference_tokenizer = j.tokenizer;
-    b.config.reference = b.model; /* of 50 ids */
+    b.config.reference = b.model; /* has 50 ids */
     CHECK(eitp_emergence_measure(&b.task, EITP_TRAINING, &b.config, &report, &error) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error.message, "257 tokens"), "%s", error.message);
     b.config.reference = j.model;
@@ -652,14 +653,14 @@ static void weights_are_restored_bit_for_bit(void) {
     }
 }
 
-static int stop_after; /* polls */
+static int stop_after; /* number of polls */
 
 static int stop(void *user) {
     (void)user;
     return --stop_after <= 0;
 }
 
-/* Wherever it is interrupted, also with noise in the weights. */
+/* The weights are restored wherever the measurement is interrupted, also while noise is added to them. */
 static void an_interrupted_measurement_restores_the_weights(void) {
     static unsigned char before[200000], after[200000];
     eitp_status status = EITP_ERROR_INTERRUPTED;
@@ -733,7 +734,7 @@ static void errors_are_those_of_samples(void) {
     CHECK(isnan(eitp__sampled_mean(&equal)));
 }
 
-/* Numbers stay finite; what depends on the predictions is left out. */
+/* Numbers stay finite, and those that depend on predictions are omitted. */
 static void a_model_that_is_not_finite_leaves_numbers_out(void) {
     bench b;
     REQUIRE(bench_open(&b, "fp32", 1));
@@ -749,7 +750,7 @@ static void a_model_that_is_not_finite_leaves_numbers_out(void) {
 
 /* ---- Other models ---- */
 
-/* BERT with some task over made-up samples of various lengths. */
+/* BERT and RoBERTa with various tasks on generated samples of varying length. */
 static void encoders_leave_out_what_they_lack(void) {
     static const eitp_head heads[] = {EITP_HEAD_LANGUAGE, EITP_HEAD_CLASSIFIER, EITP_HEAD_TOKEN_CLASSIFIER};
     static const char *const names[] = {"minilm", "roberta-base", "minilm"};
@@ -824,7 +825,7 @@ static void what_is_refused(void) {
     bench_destroy(&b);
 }
 
-/* A model of a single layer, and samples of a few tokens. */
+/* A model with a single layer, and samples of a few tokens. */
 static void short_samples_leave_numbers_out(void) {
     eitp_language_config language = eitp_language_config_default();
     eitp_token_range range = {0, COUNT};
@@ -845,7 +846,7 @@ static void short_samples_leave_numbers_out(void) {
     }
 }
 
-/* A sensor that cannot be read for want of memory counts as missing; nothing else does. */
+/* True if the report is complete. Only a sensor that cannot be read because memory ran out may be missing. */
 static int is_whole(const bench *b) {
     return find(&b->report, "loss")->count == 2 * POSITIONS &&
            find(&b->report, "reference_perplexity")->count == TEXT &&

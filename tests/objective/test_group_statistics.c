@@ -1,6 +1,6 @@
 /*
- * Statistics of groups: against their definitions, gradients against central differences in double, identities, edges,
- * and the independence of a group from the others.
+ * Statistics of groups compared with their definitions; gradients compared with central differences in double;
+ * identities; edge cases; and the independence of a group from the others.
  */
 #include "tests/objective/statistic_cases.h"
 
@@ -11,7 +11,7 @@ static const statistic *statistic_named(const char *name) {
     return NULL;
 }
 
-/* Shapes to sweep: groups, rows, channels. Contrast needs more than 9 rows. */
+/* Shapes to test: groups, rows, channels. Contrast needs more than 9 rows. */
 static const int64_t shapes[][3] = {{1, 1, 3}, {1, 2, 3}, {1, 5, 3}, {1, 2, 8},  {3, 5, 8},
                                     {3, 1, 3}, {3, 2, 8}, {3, 5, 3}, {1, 13, 3}, {3, 14, 8}};
 
@@ -52,7 +52,7 @@ static void values_against_definitions(void) {
 
 /* ---- Gradients ---- */
 
-/* The sum of the values, weighted by the last leaf, with x moved by `step` along `direction`. */
+/* Returns the sum of the values, weighted by the last leaf, with x moved by `step` along `direction`. */
 static double moved_sum(trial *t, const double *direction, double step) {
     array *x = values_to_change(t);
     const double *weights = t->b.values[t->b.leaf_count - 1]->data;
@@ -68,7 +68,7 @@ static double moved_sum(trial *t, const double *direction, double step) {
     return sum;
 }
 
-/* Every element that is alone among few, else random directions; also of rows that are not in use. */
+/* Tests each element if there are few, otherwise random directions. Unused rows are included. */
 static void check_gradient(const statistic *s, eitp_context *context, const int64_t *shape) {
     const double step = 1e-5;
     trial t;
@@ -105,7 +105,7 @@ static void gradients_against_differences(void) {
 
 /* ---- Edges ---- */
 
-/* All values and gradients, and their squares in F32, are finite; stores the values. */
+/* Checks that all values and gradients, and their squares in F32, are finite. Stores the values. */
 static void check_finite(trial *t, const char *what, const char *name, double *values) {
     const int64_t count = values_to_change(t)->count;
     double *gradient = (double *)calloc((size_t)count, sizeof *gradient);
@@ -122,7 +122,7 @@ static void check_finite(trial *t, const char *what, const char *name, double *v
     free(gradient);
 }
 
-/* Rows of value(i, channel), times `scale`. */
+/* Fills rows with value(i, channel) times `scale`. */
 static void fill_rows(trial *t, double scale, int is_constant) {
     array *x = values_to_change(t);
     for (int64_t i = 0; i < x->count; i++)
@@ -151,7 +151,7 @@ static void edges_are_finite(void) {
     eitp_context_destroy(context);
 }
 
-/* 16 bits, rows of unit variance, and the width of GPT-2. */
+/* 16 bits, rows of unit variance, with the width of GPT-2. */
 static void wide_rows_are_finite(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
     eitp_context *context = open_context("ref", 2);
@@ -170,7 +170,7 @@ static void wide_rows_are_finite(void) {
     eitp_context_destroy(context);
 }
 
-/* Rows along one line, so long that without a least distortion the coding rate's matrix would be singular in F32. */
+/* Rows along one line, so long that the coding rate's matrix would be singular in F32 without a minimum distortion. */
 static void long_rows_have_a_coding_rate(void) {
     static const double scales[] = {1, 10, 30, 60, 100, 1e4};
     for (int set = 0; set < KERNEL_SETS; set++) {
@@ -193,7 +193,7 @@ static void long_rows_have_a_coding_rate(void) {
     }
 }
 
-/* What the rows of a group have in common costs no bits of what they differ by. */
+/* A large common part of the rows does not reduce the precision of their differences. */
 static void common_parts_cost_nothing(void) {
     static const char *const names[] = {"participation ratio", "coding rate", "variance", "balance"};
     for (int set = 0; set < KERNEL_SETS; set++) {
@@ -217,7 +217,7 @@ static void common_parts_cost_nothing(void) {
     }
 }
 
-/* Equal rows have no spread, to the last bit, also where their mean is rounded. */
+/* Equal rows have exactly zero spread, also if their mean is rounded. */
 static void equal_rows_are_nothing(void) {
     eitp_context *context = open_context("ref", 1);
     for (int i = 0; i < STATISTICS; i++) {
@@ -239,7 +239,7 @@ static void equal_rows_are_nothing(void) {
 
 /* ---- Identities ---- */
 
-/* The value of the only group of a statistic with these rows, in F64. */
+/* Computes a statistic of a single group with these rows in F64. */
 static double value_of(const statistic *s, int64_t rows, int64_t channels, const double *x) {
     eitp_context *context = open_context("ref", 1);
     trial t;
@@ -254,8 +254,7 @@ static double value_of(const statistic *s, int64_t rows, int64_t channels, const
     return value;
 }
 
-/* Both directions of each axis count as many dimensions as there are axes; the corners of a simplex, one less than
-   there are corners. */
+/* Both directions of each axis give as many dimensions as axes. The corners of a simplex give one less than corners. */
 static void participation_ratio_counts_dimensions(void) {
     const statistic *s = statistic_named("participation ratio");
     double axes[8 * 4] = {0}, corners[5 * 9] = {0};
@@ -269,7 +268,7 @@ static void participation_ratio_counts_dimensions(void) {
     CHECK(fabs(value_of(s, 5, 9, corners) - 4) < 1e-12);
 }
 
-/* Rotates channels pairwise, scales, and shifts. */
+/* Rotates pairs of channels, scales, and shifts. */
 static void transform(double *x, int64_t rows, int64_t channels, double angle, double scale, double shift) {
     for (int64_t t = 0; t < rows; t++)
         for (int64_t i = 0; i + 1 < channels; i++) {
@@ -287,9 +286,9 @@ static eitp_tensor *make_cka_of_halves(eitp_tensor *x, eitp_tensor *mask) {
     return eitp__stat_cka(eitp_slice(x, 2, 0, half), eitp_slice(x, 2, half, 2 * half), mask);
 }
 
-/* Of two sets of 4 channels: equal but for rotation, scale and shift, they have CKA 1. */
+/* Two sets of 4 channels that differ only by rotation, scale and shift have CKA 1. */
 static void rotations_change_nothing(void) {
-    static const int64_t counts[] = {3, 9}; /* the smaller side is rows, and channels */
+    static const int64_t counts[] = {3, 9}; /* the smaller side is the rows, then the channels */
     const statistic halves = {"cka of halves", make_cka_of_halves, NULL, 2};
     for (int k = 0; k < 2; k++) {
         double x[9 * 4], y[9 * 4], both[9 * 8], rate, ratio;
@@ -310,7 +309,7 @@ static void rotations_change_nothing(void) {
     }
 }
 
-/* The value of collapse: the mean over pairs of the logarithm of the number of candidates. */
+/* The value for collapsed rows: the mean over pairs of the logarithm of the number of candidates. */
 static void equal_rows_give_the_number_of_candidates(void) {
     enum { ROWS = 15, CHANNELS = 3 };
     static const int offsets[] = {1, 2, 4};
@@ -331,7 +330,7 @@ static void equal_rows_give_the_number_of_candidates(void) {
     CHECK(fabs(value_of(statistic_named("coherence"), ROWS, CHANNELS, x)) < 1e-12);
 }
 
-/* Without keys of its own, contrast has the gradient of its first operand alone. */
+/* If no keys are passed, contrast has only the gradient of its first operand. */
 static void contrast_has_no_gradient_by_its_keys(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_tensor *mask, *keys, *of_given, *of_own, *both[2], *gradients[2];
@@ -364,7 +363,7 @@ static void contrast_has_no_gradient_by_its_keys(void) {
 
 /* ---- Independence ---- */
 
-/* Value and gradient of group g of many have the bits that it has alone. */
+/* The value and gradient of one of several groups have the same bits as for the group alone. */
 static void check_alone(const statistic *s, eitp_context *context, int64_t rows, int64_t channels) {
     enum { MOST = 40 * 96 };
     trial many, one;
@@ -409,7 +408,7 @@ static void groups_are_independent(void) {
 
 enum { ROWS = 5, CLASSES = 3, IGNORED = -100 };
 
-/* Values and gradients by row of some logits. */
+/* Values and gradients by row for some logits. */
 typedef struct prediction {
     double brier[ROWS], correct[ROWS], divergence[ROWS];
     double brier_gradient[ROWS * CLASSES], divergence_gradient[ROWS * CLASSES];
@@ -516,7 +515,7 @@ static void large_logits_are_finite(void) {
     }
 }
 
-/* Of hidden states whose number varies, like those of a pass. */
+/* Hidden states whose number of rows varies, as in a pass. */
 static void predictions_of_a_capacity_of_rows(void) {
     eitp_context *context = open_context("ref", 1);
     const int64_t shape[2] = {4, 2};

@@ -1,10 +1,12 @@
-/* Calibration and ranking of predictions against naive counts and the metrics of classifiers; n-grams of texts. */
+/* Calibration and ranking of predictions compared with naive counts and the metrics of classifiers; n-grams of token
+   sequences. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
 enum { COUNT = 700 };
 
-/* Predictions that are right as often as 0.3 + half of their confidence, which has few values, so that some tie. */
+/* Predictions that are right with probability 0.3 + half of their confidence. Confidences have few values, so there
+   are ties. */
 static void fill(eitp__judged *all) {
     for (int i = 0; i < COUNT; i++) {
         const double confidence = ceil(40 * eitp__random_uniform(5, 0, 79, (uint64_t)i)) / 40;
@@ -14,7 +16,7 @@ static void fill(eitp__judged *all) {
     }
 }
 
-/* Of all pairs of a right and a wrong prediction, those whose right one is more confident. */
+/* Returns the fraction of pairs of a right and a wrong prediction in which the right one is more confident. */
 static double naive_area(const eitp__judged *all, int left_out) {
     double wins = 0, pairs = 0;
     for (int i = 0; i < COUNT; i++) {
@@ -48,7 +50,7 @@ static void area_is_the_share_of_pairs(void) {
     CHECK(isnan(eitp__judged_area(all, COUNT).value) && isnan(eitp__judged_area(all, 0).value));
 }
 
-/* As calibration_error of a classifier with two labels that is given the same confidences: at least 1/2 each. */
+/* Equals calibration_error of a classifier with two labels and the same confidences, which are at least 1/2. */
 static void calibration_is_that_of_classifiers(void) {
     eitp__judged all[COUNT];
     float scores[2 * COUNT];
@@ -84,7 +86,7 @@ static void calibration_at_the_edges(void) {
     eitp__judged all[4] = {{0, 0, 0}, {1, 1, 1}, {1.0000001f, 2, 1}, {0.5f, 3, 1}};
     CHECK(fabs(eitp__judged_calibration(all, 3).value) < 1e-6);
     CHECK(fabs(eitp__judged_calibration(all, 4).value - 0.125) < 1e-6);
-    /* In the last two bins, so that one does not make up for the other. */
+    /* The two are in different bins, so their errors do not cancel. */
     CHECK(fabs(eitp__judged_calibration(last, 2).value - (0.97 + 0.1) / 2) < 1e-6);
     CHECK(isnan(eitp__judged_calibration(all, 0).value) && eitp__judged_calibration(all, 0).error == 0);
     CHECK(eitp__judged_calibration(all, 1).error == 0);

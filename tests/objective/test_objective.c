@@ -1,10 +1,10 @@
-/* The configuration of an objective: names, presets, and what is refused. */
+/* The configuration of an objective: names, presets, and refused settings. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
 static eitp_error error_;
 
-/* A configuration with one member changed, which the caller passes on. */
+/* Returns a configuration with one member changed, for the caller to pass on. */
 static eitp_objective_config with_preset(eitp_objective_preset preset) {
     eitp_objective_config config = eitp_objective_config_default();
     config.preset = preset;
@@ -32,7 +32,7 @@ static void each_regularizer_has_its_row(void) {
     CHECK(!eitp__regularizer_name(EITP_REGULARIZERS) && !eitp__regularizer_name((eitp_regularizer)-1));
 }
 
-/* Checks what a regularizer is resolved to. */
+/* Checks the resolved settings of a regularizer. */
 static void check_term(const eitp_objective_config *resolved, eitp_regularizer regularizer, eitp_term_mode mode,
                        double weight, int64_t every) {
     const eitp_regularizer_config *term = &resolved->terms[regularizer];
@@ -63,7 +63,7 @@ static void nothing_is_on_by_default(void) {
     CHECK(resolved.group == EITP_GROUP_SAMPLE && resolved.controller == EITP_CONTROLLER_CONST);
 }
 
-/* The terms of a preset that are on, in the order of their numbers. */
+/* The enabled terms of a preset, in the order of their numbers. */
 typedef struct preset_row {
     eitp_objective_preset preset;
     eitp_regularizer regularizer;
@@ -102,7 +102,8 @@ static void presets_set_modes_and_weights(void) {
     CHECK(row == EITP__COUNT(rows));
 }
 
-/* A mode that is set overrides the preset, whose weight stays. A weight that is set stays too, and turns a term on. */
+/* A mode that is set overrides the preset's mode and keeps its weight. A weight that is set is kept too, and enables
+   the term. */
 static void what_is_set_overrides_the_preset(void) {
     eitp_objective_config config = with_preset(EITP_OBJECTIVE_PAPER);
     eitp_regularizer_config *terms = config.terms;
@@ -134,7 +135,7 @@ static void what_is_set_overrides_the_preset(void) {
     check_term(&resolved, EITP_CHAOS, EITP_TERM_METRIC, 1, 50);
 }
 
-/* Fails with the words, and leaves the result as it was. */
+/* Checks that a configuration fails with the words and leaves the result unchanged. */
 static void check_refused(const eitp_objective_config *config, const char *words) {
     eitp_objective_config resolved = with_preset(EITP_OBJECTIVE_SAFE);
     resolved.chaos_samples = 123;
@@ -144,7 +145,7 @@ static void check_refused(const eitp_objective_config *config, const char *words
 }
 
 static void what_cannot_be_is_refused(void) {
-    static const char energy[] = "energy is measured, not trained on: it has no gradient; set it to metric or off";
+    static const char energy[] = "energy has no gradient and cannot be a loss; set it to metric or off";
     const eitp_objective_config usual = eitp_objective_config_default();
     eitp_objective_config config = usual;
     config.terms[EITP_ENERGY].mode = EITP_TERM_LOSS;
@@ -173,7 +174,7 @@ static void what_cannot_be_is_refused(void) {
     config = usual;
     config.coherence_temperature = 0;
     check_refused(&config, "coherence_temperature must be above 0 and at most 1e+30 (got 0)");
-    /* A controller without targets is one of constant weights; a band may be a point. */
+    /* A controller without targets keeps weights constant. A band may be a single point. */
     config = usual;
     config.controller = EITP_CONTROLLER_PI;
     config.entropy_low = config.entropy_high;

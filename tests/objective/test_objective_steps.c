@@ -1,12 +1,12 @@
 /*
- * What a step computes with regularizers: the gradient of each against central differences of its reported value, that
- * value against plain loops, and what it is when micro-batches are not full.
+ * Steps with regularizers: the gradient of each compared with central differences of its reported value, this value
+ * compared with plain loops, and values of micro-batches that are not full.
  */
 #include "tests/support/labelled.h"
 
 #include <math.h>
 
-/* Steps of single-precision SGD over all samples from the first on, in their order. */
+/* Steps of single-precision SGD over all samples in order, starting with the first. */
 typedef struct setting {
     const char *model;
     eitp_problem problem;
@@ -23,10 +23,10 @@ static setting setting_of(const char *model, eitp_problem problem) {
     s.problem = problem;
     s.batch_size = 3;
     s.grad_accum = 2;
-    s.samples = 5; /* the last micro-batch has two of three */
+    s.samples = 5; /* the last micro-batch has two samples of three */
     s.rate = 1;
     s.objective = eitp_objective_config_default();
-    /* Every term is away from its minimum, and from the places where its gradient jumps. */
+    /* Every term is away from its minimum and from jumps of its gradient. */
     s.objective.entropy_high = 0.5;
     s.objective.balance_target = s.objective.chaos_target = 1;
     s.objective.attention_entropy_floor = 1;
@@ -36,7 +36,7 @@ static setting setting_of(const char *model, eitp_problem problem) {
     return s;
 }
 
-/* A model whose weights are large enough that no term is nearly constant, and its task. */
+/* Creates a task and a model whose weights are so large that no term is nearly constant. */
 static eitp_status begin(encoder *e, const setting *s) {
     const eitp_head head = s->problem == EITP_PROBLEM_TOKENS ? EITP_HEAD_TOKEN_CLASSIFIER
                            : s->problem                      ? EITP_HEAD_CLASSIFIER
@@ -61,7 +61,7 @@ static eitp_status begin(encoder *e, const setting *s) {
     return status;
 }
 
-/* Makes one step with a trainer of its own. */
+/* Makes one step with a new trainer. */
 static int step_once(encoder *e, const setting *s, eitp_step_report *report) {
     eitp_trainer_config config = eitp_trainer_config_default();
     eitp_trainer *trainer;
@@ -90,7 +90,7 @@ static int own_close(double a, double b) {
     return fabs(a - b) <= 2e-6 * (1 + fabs(b));
 }
 
-/* The value of a loss term, or if there is none of a measure; NaN: neither. */
+/* Returns the value of a loss term, or else of a measure with that name; NaN if there is neither. */
 static double value_of(const eitp_step_report *report, const char *name) {
     for (int i = 0; i < report->term_count + report->step_metric_count; i++) {
         if (!strcmp(report->terms[i].name, name))
@@ -108,9 +108,9 @@ static void use(setting *s, eitp_regularizer regularizer, eitp_term_mode mode) {
 
 /* ---- Gradients ---- */
 
-enum { LARGEST = 16 * 48 }; /* elements of a parameter */
+enum { LARGEST = 16 * 48 }; /* elements of the largest parameter */
 
-/* The update of a parameter in one step, which leaves it as it was. */
+/* Returns the update of a parameter in one step. */
 static int update_of(encoder *e, const setting *s, const eitp_variable *w, const float *before, double *update,
                      eitp_step_report *report) {
     const int64_t count = (int64_t)(w->size / sizeof(float));
@@ -123,7 +123,7 @@ static int update_of(encoder *e, const setting *s, const eitp_variable *w, const
     return 1;
 }
 
-/* Copies of all parameters, and back. */
+/* Copies of all parameters. */
 typedef struct weights {
     float *values[64];
 } weights;
@@ -152,7 +152,7 @@ static void release(weights *k) {
         free(k->values[i]);
 }
 
-/* The value of a term after a step of length h along a direction of one parameter. */
+/* Returns the value of a term after moving one parameter by h along a direction. Restores the parameter. */
 static double value_along(encoder *e, const setting *s, const weights *k, size_t index, const double *direction,
                           double h, const char *name) {
     const eitp_variable w = eitp_variable_at(e->r.context, index);
@@ -168,7 +168,7 @@ static double value_along(encoder *e, const setting *s, const weights *k, size_t
     return value_of(&report, name);
 }
 
-/* The gradient by one parameter that a step applies for a term, against the slope of the term's value along it. */
+/* Compares the gradient that a step applies to one parameter for a term with the slope of the term's value along it. */
 static void check_slope(encoder *e, const setting *with, const setting *without, const weights *k, size_t index,
                         const char *name, double factor, double tolerance) {
     const eitp_variable w = eitp_variable_at(e->r.context, index);
@@ -195,7 +195,7 @@ static void check_slope(encoder *e, const setting *with, const setting *without,
                w.name, (int)with->objective.group, norm, slope);
 }
 
-/* Parameters below, in and above the blocks. */
+/* True for selected parameters below, in and above the blocks. */
 static int is_checked(const eitp_variable *w) {
     static const char *const parts[] = {"word_embeddings.weight", "layer.0.attention.self.qkv.weight",
                                         "layer.0.attention.output.dense.weight", "layer.1.intermediate.dense.weight",
@@ -207,7 +207,7 @@ static int is_checked(const eitp_variable *w) {
     return 0;
 }
 
-/* A term that is computed in every fourth step has four times its weight there. */
+/* A term computed in every fourth step has four times its weight in that step. */
 static void gradients_are_those_of_the_values(void) {
     for (int k = 0; k < 2 * EITP_REGULARIZERS; k++) {
         const eitp_regularizer regularizer = (eitp_regularizer)(k / 2);
@@ -218,7 +218,7 @@ static void gradients_are_those_of_the_values(void) {
         encoder e;
         int checked = 0;
         with.objective.group = k % 2 ? EITP_GROUP_MICRO_BATCH : EITP_GROUP_SAMPLE;
-        /* Contrast has constant factors, so that its gradient is not that of its value. */
+        /* Contrast treats factors as constants, so its gradient is not the gradient of its value. */
         if (regularizer == EITP_ENERGY || regularizer == EITP_COHERENCE ||
             (regularizer == EITP_ATTENTION_ENTROPY && k % 2))
             continue;
@@ -244,7 +244,7 @@ static void gradients_are_those_of_the_values(void) {
 
 /* ---- Micro-batches that are not full ---- */
 
-/* Two samples are the same alone and in a larger micro-batch, and the norm of their gradient is. */
+/* Two samples have the same values and gradient norm alone and in a larger micro-batch. */
 static void places_without_samples_change_nothing(void) {
     for (int k = 0; k < 4 * EITP_REGULARIZERS; k++) {
         const eitp_regularizer regularizer = (eitp_regularizer)(k / 4);
@@ -270,7 +270,7 @@ static void places_without_samples_change_nothing(void) {
             s.grad_accum = 2;
             if (step_once(&e, &s, &among)) {
                 CHECK_THAT(own_close(value_of(&alone, name), value_of(&among, name)),
-                           "%s, case %d: %.9g alone, %.9g among empty places", name, k % 4, value_of(&alone, name),
+                           "%s, case %d: %.9g alone, %.9g with empty places", name, k % 4, value_of(&alone, name),
                            value_of(&among, name));
                 CHECK_THAT(own_close(alone.grad_norm, among.grad_norm), "%s, case %d: norm %.9g, %.9g", name, k % 4,
                            alone.grad_norm, among.grad_norm);
@@ -282,7 +282,7 @@ static void places_without_samples_change_nothing(void) {
 
 /* ---- Values ---- */
 
-/* States of two samples have nothing to do with each other, whatever the group. */
+/* States of different samples are never paired, in any group. */
 static void coherence_pairs_states_of_one_sample(void) {
     for (int mode = EITP_TERM_METRIC; mode <= EITP_TERM_LOSS; mode++) {
         setting s = setting_of("bert-base", EITP_PROBLEM_UNKNOWN);
@@ -305,7 +305,7 @@ static void coherence_pairs_states_of_one_sample(void) {
     }
 }
 
-/* The scores of the tokens of one sample. */
+/* Computes the scores of the tokens of one sample. */
 static void scores_of(encoder *e, const eitp_labelled_sample *sample, float *scores) {
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -329,7 +329,7 @@ static void scores_of(encoder *e, const eitp_labelled_sample *sample, float *sco
     eitp_graph_destroy(graph);
 }
 
-/* Sums over the tokens of a sample: entropy, as a part of the largest, and the Brier score of those with a label. */
+/* Sums over a sample's tokens: entropy as a fraction of the maximum, and the Brier score of labelled tokens. */
 static void naive_scores(encoder *e, uint64_t number, double sums[2], double counts[2]) {
     int32_t ids[LONGEST], segments[LONGEST], labels[LONGEST];
     float scores[LONGEST * CLASSES] = {0};
@@ -357,7 +357,7 @@ static void naive_scores(encoder *e, uint64_t number, double sums[2], double cou
     }
 }
 
-/* Three micro-batches of which the last has one sample: the mean over groups of the mean over their tokens. */
+/* Three micro-batches, the last with one sample. The result is the mean over groups of the mean over their tokens. */
 static void predictions_are_those_of_plain_loops(void) {
     for (int by_batch = 0; by_batch < 2; by_batch++) {
         static const eitp_regularizer of[2] = {EITP_OUTPUT_ENTROPY, EITP_BRIER};

@@ -1,13 +1,13 @@
-/* Every regularizer with every task of the library: it trains with finite values, or one line says why not. */
+/* Every regularizer with every task of the library either trains with finite values or is refused with one line. */
 #include "tests/support/labelled.h"
 
-/* What is trained: a problem of labelled samples, masked tokens, or next tokens. */
+/* The training task: a problem of labelled samples, masked tokens, or next tokens. */
 typedef struct shape {
     const char *name, *model;
     eitp_problem problem;
 } shape;
 
-/* The regularizers that a task cannot have, as bits. */
+/* Regularizers that a task cannot use, as bits. */
 #define BIT(regularizer) (1u << (regularizer))
 #define OF_TOKENS BIT(EITP_SELF_REPAIR)
 #define OF_CLASSES (BIT(EITP_OUTPUT_ENTROPY) | BIT(EITP_BRIER) | OF_TOKENS)
@@ -51,7 +51,7 @@ static eitp_objective_config objective_of(unsigned terms, eitp_term_mode mode, e
     return objective;
 }
 
-/* A context, a model and a task, without a trainer. */
+/* Creates a context, a model and a task, without a trainer. */
 static eitp_status begin_shape(encoder *e, const shape *s, const variant *v) {
     const eitp_head head = s->problem == EITP_PROBLEM_TOKENS ? EITP_HEAD_TOKEN_CLASSIFIER
                            : s->problem                      ? EITP_HEAD_CLASSIFIER
@@ -62,7 +62,7 @@ static eitp_status begin_shape(encoder *e, const shape *s, const variant *v) {
     return status ? status : make_encoder_task(e, s->problem, &error_);
 }
 
-/* Trains a few steps and evaluates: everything that is reported must be finite. */
+/* Trains a few steps and evaluates. All reported values must be finite. */
 static void check_finite(eitp_trainer *trainer, int terms, const char *name) {
     eitp_evaluation evaluation;
     for (int step = 0; step < 3; step++) {
@@ -71,7 +71,7 @@ static void check_finite(eitp_trainer *trainer, int terms, const char *name) {
             CHECK_THAT(0, "%s: %s", name, error_.message);
             return;
         }
-        /* In fp16 a scaled gradient may be too large: the step is skipped, and the next one has half the scale. */
+        /* In fp16 a scaled gradient may overflow. Then the step is skipped and the next one uses half the scale. */
         if (!report.applied && report.loss_scale > 1 && isfinite(report.loss))
             continue;
         CHECK_THAT(report.applied && isfinite(report.loss) && isfinite(report.grad_norm), "%s: loss %g, norm %g", name,
@@ -104,9 +104,9 @@ static variant variant_of(const char *precision, int64_t batch_size, int64_t ran
     return v;
 }
 
-/* ---- Which are refused ---- */
+/* ---- Refused regularizers ---- */
 
-/* Each alone: what cannot be is refused in a line that names it, the rest makes a trainer. */
+/* Tests each regularizer alone. Unsupported ones are refused with a line that names them. Others give a trainer. */
 static void each_is_built_or_refused(void) {
     const variant v = variant_of("fp32", 2, 0);
     for (size_t i = 0; i < EITP__COUNT(shapes_); i++) {
@@ -132,10 +132,10 @@ static void each_is_built_or_refused(void) {
     }
 }
 
-/* Which parts of a pass a task of a program's own leaves out. */
+/* Parts of a pass that a custom task omits. */
 typedef struct bare {
     const eitp_model *model;
-    int has_model, has_inputs; /* 0: the model is not in the graph; its inputs are declared one by one */
+    int has_model, has_inputs; /* 0: the model is not in the graph, or its inputs are declared separately */
 } bare;
 
 static bare bare_;
@@ -161,7 +161,7 @@ static eitp_status build_bare(void *user, eitp_pass *pass, eitp_error *error) {
     return eitp_graph_status(graph, error);
 }
 
-/* A task of a program's own says what its model, tokens and targets are, or is told to. */
+/* A custom task must provide its model, tokens and targets. Otherwise the message names the missing part. */
 static void what_a_pass_lacks_is_named(void) {
     static const struct {
         int has_model, has_inputs;
@@ -172,10 +172,10 @@ static void what_a_pass_lacks_is_named(void) {
         {1, 1, EITP_OUTPUT_ENTROPY, EITP_SELF_REPAIR_KL, NULL},
         {1, 0, EITP_CODING_RATE, EITP_SELF_REPAIR_KL, NULL},
         {1, 0, EITP_CHAOS, EITP_SELF_REPAIR_KL, NULL},
-        {1, 1, EITP_BRIER, EITP_SELF_REPAIR_KL, "brier needs the targets of the predictions: name them by "},
+        {1, 1, EITP_BRIER, EITP_SELF_REPAIR_KL, "brier needs the targets of the predictions: set them with "},
         {1, 1, EITP_SELF_REPAIR, EITP_SELF_REPAIR_KL, NULL},
         {1, 1, EITP_SELF_REPAIR, EITP_SELF_REPAIR_DENOISE, "self_repair needs the targets of the predictions"},
-        {1, 0, EITP_SELF_REPAIR, EITP_SELF_REPAIR_KL, "self_repair needs the model's tokens: declare them by "},
+        {1, 0, EITP_SELF_REPAIR, EITP_SELF_REPAIR_KL, "self_repair needs the model's tokens: declare them with "},
         {0, 1, EITP_COHERENCE, EITP_SELF_REPAIR_KL, "coherence needs the hidden states of the task's model: "},
     };
     const variant v = variant_of("fp32", 2, 0);
@@ -201,7 +201,7 @@ static void what_a_pass_lacks_is_named(void) {
     }
 }
 
-/* ---- What trains ---- */
+/* ---- Training ---- */
 
 static void all_train(const shape *s, const char *precision, int64_t batch_size, int64_t rank, eitp_group group) {
     const variant v = variant_of(precision, batch_size, rank);
@@ -230,7 +230,7 @@ static void all_train_with_every_task(void) {
     }
 }
 
-/* Windows of 1, 2 and 3 tokens: a sample may be too short for a statistic. */
+/* Windows of 1, 2 and 3 tokens. A sample may be too short for a statistic. */
 static void short_windows_train(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     const eitp_host host = eitp_host_default();

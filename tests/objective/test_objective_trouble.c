@@ -1,4 +1,4 @@
-/* Regularizers in trouble: allocations that fail, values that are not finite, and plans within a limit of memory. */
+/* Failures with regularizers: failing allocations, non-finite values, and plans with a memory limit. */
 #include "tests/support/language_fit.h"
 #include "tests/support/shrinking.h"
 #include "tests/support/trainer_run.h"
@@ -7,7 +7,7 @@
 
 static char directory_[512];
 
-/* Every regularizer as a loss, with a cap. */
+/* Returns an objective with every regularizer as a loss, with a cap. */
 static eitp_objective_config every_regularizer(void) {
     eitp_objective_config objective = eitp_objective_config_default();
     for (int i = 0; i < EITP_REGULARIZERS; i++)
@@ -26,7 +26,7 @@ static variant every_term(const eitp_objective_config *objective) {
 
 /* ---- Allocations ---- */
 
-/* The weights and the optimizer's state of a run that begins. */
+/* Resets the weights and the optimizer state to the start of the run. */
 static void begin_again(run *r) {
     CHECK(!eitp_model_initialize(r->model, 3, &error_));
     for (size_t i = 0; i < eitp_variable_count(r->context); i++) {
@@ -36,7 +36,7 @@ static void begin_again(run *r) {
     }
 }
 
-/* Each allocation of a trainer and its first steps fails once; the next attempt has nothing left of it. */
+/* Each allocation of a trainer and its first steps fails once, with no effect on the next attempt. */
 static void failed_allocations_leave_nothing(void) {
     const eitp_objective_config objective = every_regularizer();
     const variant v = every_term(NULL);
@@ -81,7 +81,7 @@ static void failed_allocations_leave_nothing(void) {
     faults_end(&f);
 }
 
-/* Steps allocate nothing, whichever regularizers are due. */
+/* Steps do not allocate, no matter which regularizers are due. */
 static void steps_do_not_allocate(void) {
     eitp_objective_config objective = every_regularizer();
     for (int capped = 0; capped < 2; capped++) {
@@ -106,7 +106,7 @@ static void steps_do_not_allocate(void) {
 
 /* ---- Values that are not finite ---- */
 
-/* A weight so large that gradients overflow: the step is skipped, and all weights and states stay. */
+/* A weight so large that gradients overflow. The step is skipped, and all weights and states are unchanged. */
 static void steps_that_overflow_are_skipped(void) {
     const eitp_host host = eitp_host_default();
     for (int k = 0; k < 4 * EITP_REGULARIZERS; k++) {
@@ -132,7 +132,7 @@ static void steps_that_overflow_are_skipped(void) {
         before = fingerprint(&r);
         for (int step = 0; step < 2; step++) {
             CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s: %s", name, error_.message);
-            /* The norm of a gradient of 1e30 has a square that no F32 holds. */
+            /* The square of a gradient norm of 1e30 exceeds F32. */
             CHECK_THAT(isfinite(report.grad_norm) || !report.applied, "%s, case %d: applied, norm %g", name, k % 4,
                        report.grad_norm);
             CHECK_THAT(report.applied || fingerprint(&r) == before, "%s, case %d: a skipped step changed a weight",
@@ -148,7 +148,7 @@ static void steps_that_overflow_are_skipped(void) {
 
 /* ---- Memory ---- */
 
-/* Within a limit of memory, with recomputation, the bits are the same; too small a limit is refused in a line. */
+/* With a memory limit and recomputation the bits are the same. Too small a limit is refused with one line. */
 static void limits_change_no_bit(void) {
     const eitp_host host = eitp_host_default();
     eitp_objective_config objective = every_regularizer();
@@ -180,7 +180,7 @@ static void limits_change_no_bit(void) {
     }
 }
 
-/* The memory that a candidate is said to need is what the trainer then has. */
+/* The trainer uses exactly the memory that the candidate predicts. */
 static void plans_count_every_pass(void) {
     const eitp_host host = eitp_host_default();
     language_fit planned;
@@ -225,7 +225,7 @@ static void plans_count_every_pass(void) {
     }
 }
 
-/* Passes of regularizers' own are the largest here: shrinking makes them smaller, as far as it said. */
+/* The regularizers' own passes are the largest here. Shrinking makes them smaller as announced. */
 static void shrinking_shrinks_every_pass(void) {
     const eitp_host host = eitp_host_default();
     for (int i = 0; i < 4; i++) {
@@ -244,12 +244,13 @@ static void shrinking_shrinks_every_pass(void) {
             times++;
         }
         CHECK_THAT(times > 0, "case %d: nothing was shrunk", i);
-        CHECK_THAT(i % 2 == 0 || eitp_trainer_shape(r.trainer).batch_size < 8, "case %d: the batch stays", i);
+        CHECK_THAT(i % 2 == 0 || eitp_trainer_shape(r.trainer).batch_size < 8, "case %d: the batch size is unchanged",
+                   i);
         end_run(&r);
     }
 }
 
-/* A statistic of fewer samples than before has other values: two shapes then do not have the same bits. */
+/* A statistic of fewer samples has other values, so the two shapes do not give the same bits. */
 static void fewer_samples_are_not_the_same(void) {
     const eitp_host host = eitp_host_default();
     const eitp_step_shape whole = {8, 1, 1}, half = {4, 2, 1};

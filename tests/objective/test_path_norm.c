@@ -1,4 +1,4 @@
-/* Path norms: golden values, identities and gradients of layered networks, and models against a sum by hand. */
+/* Path norms: golden values, identities and gradients of layered networks, and models compared with a separate sum. */
 #include "tests/support/graphs.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ static eitp_error error_;
 
 enum { LAYERS = 3, MOST = 40 };
 
-/* A network whose layer l is [extents[l], extents[l + 1]], with the gradient of ln phi by each layer. */
+/* A network whose layer l is [extents[l], extents[l + 1]], with the gradient of ln phi with respect to each layer. */
 typedef struct network {
     build b;
     eitp_plan *plan;
@@ -78,7 +78,7 @@ static void golden_values(void) {
     eitp_context_destroy(context);
 }
 
-/* A unit whose weights in are multiplied and whose weights out are divided computes the same behind a ReLU. */
+/* Multiplying the incoming weights of a unit and dividing its outgoing weights does not change a ReLU network. */
 static void rescaling_changes_nothing(void) {
     eitp_context *context = open_context("ref", 1);
     network n;
@@ -93,7 +93,7 @@ static void rescaling_changes_nothing(void) {
             for (int i = 0; i < 2; i++)
                 for (int64_t j = 0; j < n.b.values[i]->count; j++)
                     sum += fabs(n.b.values[i]->data[j]);
-            CHECK(fabs(sum - 23.2) < 1e-12); /* it was 12 */
+            CHECK(fabs(sum - 23.2) < 1e-12); /* previously 12 */
             CHECK(fabs(network_value(&n) - log(power == 1 ? 10 : 30) / power) < 1e-14);
         }
         network_end(&n);
@@ -101,7 +101,7 @@ static void rescaling_changes_nothing(void) {
     eitp_context_destroy(context);
 }
 
-/* Each path has one weight of a layer, so that the sum over a layer of w times the gradient is 1. */
+/* Each path contains one weight of a layer, so the sum over a layer of w times the gradient is 1. */
 static void each_layer_has_the_same_part(void) {
     static const int64_t extents[] = {3, 5, 1, 4};
     eitp_context *context = open_context("ref", 1);
@@ -150,7 +150,7 @@ static void gradients_against_differences(void) {
     eitp_context_destroy(context);
 }
 
-/* No path is left, or the product of the layers is far beyond F32. */
+/* No path remains, or the product of the layers is far beyond F32. */
 static void extreme_weights_are_finite(void) {
     static const double scales[] = {0, 1e-20, 1e20};
     eitp_context *context = open_context("ref", 1);
@@ -188,13 +188,13 @@ static void extreme_weights_are_finite(void) {
 
 enum { WIDTH = 12, INNER = 20, WORDS = 17, BLOCKS = 2, LABELS = 3 };
 
-/* What a path passes in a model, by names of variables. */
+/* The names of the variables along a model's paths. */
 typedef struct route {
     const char *architecture;
     eitp_head head;
     int own_head, pooler;
-    const char *begin;    /* the gain of the embedding's norm, or "" */
-    const char *block;    /* the prefix of a block: with its number */
+    const char *begin;    /* gain of the embedding's norm, or "" */
+    const char *block;    /* prefix of a block, with its number */
     const char *steps[6]; /* in a block: norm, q k and v, output; norm, MLP in and out; without ".weight" */
     const char *end[4];   /* after the blocks: "name" of a matrix, "*name" of a gain, "^name" of a table; then NULL */
 } route;
@@ -247,10 +247,10 @@ enum { ROUTES = sizeof routes / sizeof routes[0] };
 typedef struct subject {
     eitp_context *context;
     eitp_model *model;
-    eitp_lora_config lora; /* rank 0: none */
+    eitp_lora_config lora; /* rank 0: no adapters */
 } subject;
 
-/* Every parameter random, of either sign. */
+/* Creates a model whose parameters are all random, with both signs. */
 static int subject_begin(subject *s, const route *r, const char *precision, int64_t lora_rank) {
     eitp_transformer_config config;
     eitp_status status;
@@ -292,7 +292,7 @@ static void subject_end(subject *s) {
     eitp_context_destroy(s->context);
 }
 
-/* The value of a path norm of the model in a graph of its own. */
+/* Returns the value of a path norm of the model, computed in a separate graph. */
 static double path_norm(const subject *s, eitp_path_norm_form form) {
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -328,13 +328,13 @@ static void add_adapter(const subject *s, const char *layer, double *w, int64_t 
                     s->lora.alpha / (double)rank * (double)a[k * in + i] * (double)b[j * rank + k];
 }
 
-/* The values of "<name>.weight", adapters added. */
+/* Reads "<name>.weight" and adds the adapters. */
 static void read_weight(const subject *s, const char *name, double *w, int64_t *rows, int64_t *columns) {
     char full[200];
     float values[WIDTH * 3 * INNER];
     eitp_variable variable;
     if (eitp_model_config(s->model).head == EITP_HEAD_NONE)
-        name = strchr(name, '.') + 1; /* names of models without a head lack the prefix */
+        name = strchr(name, '.') + 1; /* names have no prefix in models without a head */
     snprintf(full, sizeof full, "%s.weight", name);
     CHECK_THAT(eitp_variable_find(s->context, full) >= 0, "%s", full);
     variable = eitp_variable_at(s->context, (size_t)eitp_variable_find(s->context, full));
@@ -354,7 +354,8 @@ static void read_weight(const subject *s, const char *name, double *w, int64_t *
     }
 }
 
-/* a = a |W|^q, a |W|^q transposed ('^'), a times |gain|^q ('*'), or with the last third of W's columns ('v'). */
+/* Replaces a by a |W|^q, a |W|^q transposed ('^'), a times |gain|^q ('*'), or the first with only the last third of
+   W's columns ('v'). */
 static int64_t pass(const subject *s, double *a, const char *name, char kind, int power) {
     double w[WIDTH * 3 * INNER], sums[3 * INNER + WORDS] = {0};
     int64_t rows, columns, outputs;
@@ -426,7 +427,7 @@ static void models_against_sums_by_hand(void) {
         }
 }
 
-/* The mean over the elements of matrices of |w| and w^2. */
+/* The means of |w| and w^2 over the elements of all matrices. */
 static void means_of_elements(void) {
     for (int i = 0; i < ROUTES; i++) {
         subject s;
@@ -450,7 +451,7 @@ static void means_of_elements(void) {
     }
 }
 
-/* The sum of w times the gradient of ln phi over a matrix: the part of the paths that pass it. */
+/* Returns the sum of w times the gradient of ln phi over a matrix, which is the fraction of paths through it. */
 static double part_of(const subject *s, const char *name, float *gradient) {
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -475,8 +476,8 @@ static double part_of(const subject *s, const char *name, float *gradient) {
     return sum;
 }
 
-/* All paths pass the last norm and the head; some pass a block's matrices, and none its queries and keys. In 16 bits
-   the values that are read have a remainder, which the norm does not see. */
+/* All paths pass through the last norm and the head. Some pass through a block's matrices, but none through its
+   queries and keys. In 16 bits, reads include a remainder that the norm ignores. */
 static void check_parts(const char *precision, double tolerance) {
     static const char *const in_block[] = {"transformer.h.1.attn.c_attn.weight", "transformer.h.0.attn.c_proj.weight",
                                            "transformer.h.1.mlp.c_fc.weight", "transformer.h.0.mlp.c_proj.weight",
@@ -503,7 +504,7 @@ static void parts_of_a_model(void) {
     check_parts("bf16", 5e-3);
 }
 
-/* Adapters have gradients, also by A and B; frozen weights count. */
+/* Adapters have gradients with respect to A and B. Frozen weights are included. */
 static void adapters_have_gradients(void) {
     static const char *const names[] = {"transformer.h.0.attn.c_attn.lora_A.weight",
                                         "transformer.h.1.mlp.c_proj.lora_B.weight"};
@@ -528,7 +529,7 @@ static void adapters_have_gradients(void) {
     subject_end(&s);
 }
 
-/* 16-bit weights count as they are stored. */
+/* 16-bit weights are used as stored. */
 static void narrow_weights(void) {
     static const char *const precisions[] = {"bf16", "fp16"};
     for (int k = 0; k < 4; k++) {

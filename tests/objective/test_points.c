@@ -1,4 +1,4 @@
-/* Statistics of clouds of points whose dimension is known, and against naive sums. */
+/* Statistics of point clouds with known dimension, and comparisons with naive sums. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
@@ -11,8 +11,8 @@ static double uniform(uint64_t index) {
     return eitp__random_uniform(3, 0, 78, index);
 }
 
-/* Points that are uniform in a cube of `dimension` dimensions, turned and stretched into all of WIDTH by a matrix with
-   orthogonal columns: those of the discrete cosine transform. */
+/* Points distributed uniformly in a cube of `dimension` dimensions, mapped to all of WIDTH by a matrix with
+   orthogonal columns, from the discrete cosine transform. */
 static void fill_cube(int64_t dimension) {
     const double pi = acos(-1.0);
     for (int64_t i = 0; i < POINTS; i++) {
@@ -42,20 +42,20 @@ static void dimensions_of_cubes(void) {
     }
 }
 
-/* r2 / r1 is 3 for both outer points and 2 for the inner one; of the others nothing counts. */
+/* r2 / r1 is 3 and 1.5 for the outer points of a line and 2 for the inner one. Points with ties are ignored. */
 static void two_nn_by_hand(void) {
     const float line[] = {0, 1, 3}, ties[] = {0, 1, 2}, same[] = {4, 4, 4};
     double d[9];
     eitp__points_distances(line, 3, 1, d);
     CHECK(fabs(eitp__points_two_nn(d, 3) - 3 / (log(3.0) + log(2.0) + log(1.5))) < 1e-12);
-    eitp__points_distances(ties, 3, 1, d); /* the middle has a tie */
+    eitp__points_distances(ties, 3, 1, d); /* the middle point has a tie */
     CHECK(fabs(eitp__points_two_nn(d, 3) - 2 / (2 * log(2.0))) < 1e-12);
     eitp__points_distances(same, 3, 1, d);
     CHECK(isnan(eitp__points_two_nn(d, 3)));
     CHECK(isnan(eitp__points_two_nn(d, 1)));
 }
 
-/* A slow curve: pairs near in time are near in space, and only the window keeps them from making it a line. */
+/* A slow curve: points near in time are near in space. Only the window keeps the curve from looking like a line. */
 static void neighbours_in_time_are_left_out(void) {
     enum { N = 40 };
     double pairs = 0, d[N * N];
@@ -87,7 +87,7 @@ static void correlation_dimension_at_the_edges(void) {
 
 enum { FEW = 15 };
 
-/* (tr C)^2 / |C|^2 with the covariance itself, [WIDTH, WIDTH]. */
+/* (tr C)^2 / |C|^2 computed from the covariance matrix [WIDTH, WIDTH]. */
 static double naive_ratio(double covariance[WIDTH * WIDTH]) {
     double trace = 0, squares = 0;
     for (int c = 0; c < WIDTH; c++) {
@@ -121,7 +121,7 @@ static void ratio_and_rate_match_the_covariance(void) {
     CHECK_THAT(fabs(found - rate) < 1e-9, "%.12g is not %.12g", found, rate);
 }
 
-/* Invariant to rotation, shift and scale; constant points have none. */
+/* Invariant to rotation, shift and scale. Constant points have no alignment. */
 static void alignment_ignores_rotation_and_scale(void) {
     static float turned[FEW * 2], plane[FEW * 2], other[FEW * 2];
     double mean[2], a[FEW * FEW], b[FEW * FEW], c[FEW * FEW];

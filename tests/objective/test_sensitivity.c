@@ -1,4 +1,4 @@
-/* Exponents and norms of Jacobians: known values, explicit matrices, gradients, models, and edges. */
+/* Exponents and norms of Jacobians: known values, explicit matrices, gradients, models, and edge cases. */
 #include "tests/support/faults.h"
 #include "tests/support/graphs.h"
 
@@ -6,7 +6,7 @@ static eitp_error error_;
 
 enum { WIDTH = 4, ROWS = 3, SEQUENCES = 2, ELEMENTS = ROWS * WIDTH, STATES = SEQUENCES * ELEMENTS, PARTS = 2 };
 
-/* ---- Functions of states from ops, in F64 ---- */
+/* ---- Functions of states built from ops, in F64 ---- */
 
 typedef enum net_kind {
     NET_LINEAR,       /* each row times a matrix */
@@ -17,7 +17,7 @@ typedef enum net_kind {
 
 typedef struct net {
     net_kind kind;
-    eitp_tensor *matrix; /* of NET_LINEAR */
+    eitp_tensor *matrix; /* only for NET_LINEAR */
     eitp_tensor *gain[PARTS][2], *bias[PARTS][2], *qkv[PARTS], *out[PARTS], *up[PARTS], *down[PARTS];
 } net;
 
@@ -91,14 +91,14 @@ static void net_make(net *n, build *b, net_kind kind) {
     }
 }
 
-/* A net, states for it, and a direction; sequences have 3 and 2 rows. */
+/* A net with its states and a direction. The sequences have 3 and 2 rows. */
 typedef struct scene {
     eitp_context *context;
     build b;
     net n;
     eitp_plan *plan;
-    eitp_tensor *direction; /* of signs at first */
-    eitp_tensor *start;     /* of power iteration */
+    eitp_tensor *direction; /* signs at first */
+    eitp_tensor *start;     /* start of power iteration */
     int direction_leaf, start_leaf;
     eitp__jacobian_config config;
 } scene;
@@ -145,7 +145,7 @@ static void scene_end(scene *s) {
 
 /* ---- Known values ---- */
 
-/* What a function has whose J is the same everywhere, for sequences of 3 and 2 rows. */
+/* Checks a function whose J is constant, for sequences of 3 and 2 rows. */
 static void check_known(net_kind kind, const double *matrix, eitp_chaos_positions positions, double square,
                         double exponent, double largest, double growth) {
     for (int method = 0; method < 2; method++) {
@@ -195,7 +195,7 @@ static void known_values(void) {
 
 /* ---- Explicit Jacobians ---- */
 
-/* J of each sequence: column j is its derivative in direction j. Made by a scene of its own. */
+/* Computes J of each sequence in a separate scene. Column j is the derivative in direction j. */
 static void explicit_jacobians(net_kind kind, double jacobians[SEQUENCES][ELEMENTS][ELEMENTS]) {
     scene s;
     eitp_tensor *product;
@@ -218,7 +218,7 @@ static void explicit_jacobians(net_kind kind, double jacobians[SEQUENCES][ELEMEN
     scene_end(&s);
 }
 
-/* The largest singular value of the columns from `first` on, by many rounds. */
+/* The largest singular value of the columns from `first` on, computed with many iterations. */
 static double largest_singular_value(double matrix[ELEMENTS][ELEMENTS], int first) {
     double v[ELEMENTS], u[ELEMENTS], sigma = 0;
     for (int j = 0; j < ELEMENTS; j++)
@@ -265,13 +265,13 @@ static double log_determinant(double matrix[ELEMENTS][ELEMENTS], int size) {
     return sum;
 }
 
-/* Makes the vector that was found the next start, and executes. */
+/* Uses the resulting vector as the next start, and executes. */
 static void start_from(scene *s, eitp_tensor *vector) {
     scene_read(s, vector, s->b.values[s->start_leaf]->data);
     scene_run(s);
 }
 
-/* The estimate is |J^T v|^2 of the rows that are perturbed, and a start approaches the largest singular value. */
+/* The estimate is |J^T v|^2 of the perturbed rows. Iterated starts approach the largest singular value. */
 static void check_explicit(net_kind kind, eitp_chaos_positions positions, eitp__jacobian_method method) {
     double jacobians[SEQUENCES][ELEMENTS][ELEMENTS], values[4][SEQUENCES];
     eitp__sensitivity result;
@@ -331,7 +331,7 @@ static void estimates_of_explicit_jacobians(void) {
     }
 }
 
-/* All directions together have the volume of J; the first alone is the growth. Differences agree. */
+/* All directions together give the volume of J. The first alone gives the growth. Differences agree. */
 static void spectrum_has_the_determinant(void) {
     double jacobians[SEQUENCES][ELEMENTS][ELEMENTS];
     explicit_jacobians(NET_CAUSAL, jacobians);
@@ -365,7 +365,7 @@ static void spectrum_has_the_determinant(void) {
 
 enum { MEASURES = 4 };
 
-/* The sums of four results over the sequences. Returns the singular vector. */
+/* Sums four results over the sequences. Returns the singular vector. */
 static eitp_tensor *sum_measures(scene *s, eitp_tensor **sums) {
     eitp__sensitivity result = eitp__jacobian_sensitivity(&s->config, s->direction);
     eitp__largest_exponent most = eitp__jacobian_largest(&s->config, s->start, 2);
@@ -392,8 +392,8 @@ static void move_leaves(scene *s, const double *directions, double step) {
 }
 
 /*
- * All parameters and states move along a random direction. The largest exponent's gradient, which holds the vectors
- * fixed, is exact once they are the singular vectors.
+ * Moves all parameters and states along a random direction. The largest exponent's gradient, computed with fixed
+ * vectors, is exact once they are singular vectors.
  */
 static void check_gradients(net_kind kind, eitp_chaos_positions positions, eitp__jacobian_method method) {
     const double step = 1e-5;
@@ -463,7 +463,7 @@ enum { MODEL_WIDTH = 32, MODEL_ROWS = 7, MODEL_SEQUENCES = 4, MODEL_ROW = MODEL_
 
 static const int32_t model_lengths[MODEL_SEQUENCES] = {7, 4, 1, 6};
 
-/* A small model, and states, signs and lengths for `sequences` of the four from `first` on. */
+/* A small model, with states, signs and lengths for `sequences` of the four sequences, starting at `first`. */
 typedef struct model_scene {
     eitp_context *context;
     eitp_model *model;
@@ -472,7 +472,7 @@ typedef struct model_scene {
     int64_t sequences, rows;
     eitp_tensor *states, *signs, *lengths;
     eitp__jacobian_config config;
-    float values[2][MODEL_SEQUENCES * MODEL_ROW]; /* states and signs of all four */
+    float values[2][MODEL_SEQUENCES * MODEL_ROW]; /* states and signs of all four sequences */
     int32_t all_lengths[MODEL_SEQUENCES];
 } model_scene;
 
@@ -500,7 +500,7 @@ static void model_begin(model_scene *s, const char *name, const char *precision)
     s->rows = MODEL_ROWS;
 }
 
-/* A graph without results yet. */
+/* Creates a graph without results. */
 static void model_graph(model_scene *s, int64_t sequences) {
     int64_t shape[3] = {0, 0, MODEL_WIDTH};
     shape[0] = s->sequences = sequences;
@@ -550,7 +550,7 @@ static int model_leaves(const model_scene *s, eitp_tensor **xs) {
     return count;
 }
 
-/* The gradient of the sum of a result by all parameters and the states. */
+/* Returns the gradient of the sum of a result with respect to all parameters and the states. */
 static double *model_gradient(const char *name, const char *precision, eitp__jacobian_method method, int result,
                               int64_t *total) {
     eitp_tensor *xs[MODEL_TENSORS], *gradients[MODEL_TENSORS], *y;
@@ -655,7 +655,7 @@ static void sequences_do_not_depend_on_others(void) {
     model_end(&s);
 }
 
-/* A sequence of four rows has the same values in states that have room for seven. */
+/* A sequence of four rows has the same values in states with room for seven. */
 static void rows_after_the_last_are_not_seen(void) {
     float values[2][BITS];
     for (int room = 0; room < 2; room++) {
@@ -675,7 +675,7 @@ static void rows_after_the_last_are_not_seen(void) {
                    (double)values[1][r], (double)values[0][r]);
 }
 
-/* Adds the gradients of one result of all sequences in passes of `sequences`; returns the bytes of all of them. */
+/* Accumulates the gradients of one result over all sequences in passes of `sequences`. Returns all gradients. */
 static float *accumulated(model_scene *s, int64_t sequences, size_t *count) {
     const int64_t one = 1;
     eitp_tensor *carry;
@@ -705,7 +705,7 @@ static float *accumulated(model_scene *s, int64_t sequences, size_t *count) {
     return values;
 }
 
-/* The gradients of parameters have the same bits however the sequences are divided into passes. */
+/* The parameters' gradients have the same bits for any division of the sequences into passes. */
 static void gradients_do_not_depend_on_passes(void) {
     model_scene s;
     size_t count, other;
@@ -727,8 +727,8 @@ static void gradients_do_not_depend_on_passes(void) {
 }
 
 /*
- * A pass with the model's own loss and this one: the one use of each parameter that gives a gradient counts, not those
- * for the value. What is added is not of the forward phase.
+ * A pass with the model's own loss and the sensitivity. Only the one use of each parameter that contributes to the
+ * gradient counts, not the uses for the value. The added nodes do not belong to the forward phase.
  */
 static void uses_for_the_value_do_not_count(void) {
     for (int has_gradient = 0; has_gradient < 2; has_gradient++) {
@@ -750,7 +750,7 @@ static void uses_for_the_value_do_not_count(void) {
             own = eitp_add(own, eitp_sum(exponent, EITP_ALL_DIMENSIONS, 0));
         REQUIRE_OK(eitp__find_pass_dependent_gradient(own, &parameter, &error_), error_);
         CHECK_THAT(!parameter, "%s", parameter);
-        /* By differentiating gradients, parameters have uses that are not sums over rows. */
+        /* If gradients are differentiated, parameters have uses that are not sums over rows. */
         s.config.method = EITP__JACOBIAN_EXACT;
         exponent = eitp_sum(eitp__jacobian_sensitivity(&s.config, s.signs).exponent, EITP_ALL_DIMENSIONS, 0);
         REQUIRE_OK(eitp__find_pass_dependent_gradient(eitp_add(own, exponent), &parameter, &error_), error_);
@@ -759,7 +759,7 @@ static void uses_for_the_value_do_not_count(void) {
     }
 }
 
-/* Rows that the function was called with. */
+/* Numbers of rows with which the function was called. */
 static int64_t rows_seen[8], calls_seen;
 
 static eitp_tensor *apply_and_note(const void *user, eitp_tensor *x, eitp_tensor *lengths, int64_t first,
@@ -779,7 +779,7 @@ static int sum_group_of_32(const eitp__backend *backend, eitp_dtype dtype) {
     return 32;
 }
 
-/* Where products sum 32 terms at once, both halves of a sequence begin at a multiple of 32 rows. */
+/* If products sum 32 terms at once, both halves of a sequence start at a multiple of 32 rows. */
 static void halves_begin_where_sums_can_be_split(void) {
     eitp__backend_interface interface;
     model_scene s;
@@ -850,7 +850,7 @@ static void edges_are_finite(void) {
         s.all_lengths[1] = s.all_lengths[3] = 0;
         check_finite(&s, what);
         memcpy(s.all_lengths, model_lengths, sizeof model_lengths);
-        /* Equal rows; and, except in F16, whose range they exceed, equal elements: norms magnify what moves them. */
+        /* Equal rows, and equal elements except in F16. Norms magnify changes of equal elements beyond F16's range. */
         for (int e = 0; e < MODEL_SEQUENCES * MODEL_ROW; e++)
             s.values[0][e] = i < 8 && e / MODEL_ROW % 2 ? (float)(e / MODEL_ROW == 1) : s.values[0][e % MODEL_WIDTH];
         check_finite(&s, what);
@@ -863,7 +863,8 @@ static void edges_are_finite(void) {
 
 /* ---- Costs ---- */
 
-/* The operations of a plan, in forward passes. With a gradient, of a loss by all parameters. */
+/* Operations of a plan in units of a forward pass. With a gradient, it is the loss's gradient with respect to all
+   parameters. */
 static double cost_of(model_scene *s, eitp_tensor *(*measure)(model_scene *s), double forward) {
     eitp_tensor *xs[MODEL_TENSORS], *gradients[MODEL_TENSORS], *y;
     eitp_plan_stats stats = EITP__ZERO;
@@ -898,8 +899,8 @@ static eitp_tensor *measure_growth(model_scene *s) {
 }
 
 /*
- * In forward passes. A backward pass counts 1 without gradients of parameters, and 2 with them. Of two parts, growth
- * need not compute the second result.
+ * In units of a forward pass. A backward pass counts 1 without parameter gradients and 2 with them. Growth need not
+ * compute the second of two parts.
  */
 static void costs_are_as_documented(void) {
     static const struct {
@@ -927,7 +928,7 @@ static void costs_are_as_documented(void) {
     model_end(&s);
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused arguments ---- */
 
 static eitp_tensor *apply_nothing(const void *user, eitp_tensor *x, eitp_tensor *lengths, int64_t first,
                                   int64_t count) {
@@ -974,7 +975,7 @@ static void wrong_arguments_are_refused(void) {
     changed = config;
     changed.lengths = eitp_input(graph, "others", EITP_I32, 1, &three);
     check_refused(&changed, direction, "lengths must be i32 [2]");
-    check_refused(&config, eitp_input(graph, "other", EITP_F32, 2, shape), "like the states");
+    check_refused(&config, eitp_input(graph, "other", EITP_F32, 2, shape), "the shape of the states");
     CHECK(!eitp__jacobian_largest(&config, direction, 0).exponent && !eitp__jacobian_spectrum(&config, &direction, 0));
     changed.states = NULL;
     CHECK(!eitp__jacobian_sensitivity(&changed, direction).squares);
@@ -983,7 +984,7 @@ static void wrong_arguments_are_refused(void) {
     eitp_context_destroy(context);
 }
 
-/* Without memory, at each allocation in turn. */
+/* Each allocation in turn fails. */
 static void allocations_may_fail(void) {
     for (long n = 1;; n++) {
         const int64_t shape[3] = {2, 3, 4};

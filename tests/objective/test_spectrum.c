@@ -1,4 +1,4 @@
-/* Eigenvalues against matrices whose eigenvalues are known, and power laws against samples of one. */
+/* Eigenvalues of matrices with known eigenvalues, and power laws fitted to samples from a power law. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
@@ -8,7 +8,7 @@ static double uniform(uint64_t index) {
     return eitp__random_uniform(1, 0, 77, index);
 }
 
-/* Sums of products: the trace, and that of the square, which the eigenvalues have too. */
+/* The eigenvalues have the matrix's trace, and their squares have the trace of its square. */
 static void check_sums(const double *matrix, int64_t n, const double *values) {
     double trace = 0, squares = 0, sum = 0, sum_of_squares = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -23,7 +23,7 @@ static void check_sums(const double *matrix, int64_t n, const double *values) {
     CHECK_THAT(fabs(squares - sum_of_squares) < 1e-10 * (1 + squares), "%.17g is not %.17g", sum_of_squares, squares);
 }
 
-/* det(A - value) through Gauss, relative to the product of the pivots' sizes for a shifted value. */
+/* det(A - value) by Gaussian elimination, relative to the product of the pivots' sizes for a shifted value. */
 static double determinant(const double *matrix, int64_t n, double value) {
     double a[MOST * MOST], product = 1;
     for (int64_t i = 0; i < n * n; i++)
@@ -61,7 +61,7 @@ static void eigenvalues_of_random_matrices(void) {
         check_sums(matrix, n, values);
         for (int64_t k = 0; k < n; k++) {
             const double at = determinant(matrix, n, values[k]), beside = determinant(matrix, n, values[k] + 0.01);
-            CHECK_THAT(fabs(at) < 1e-9 * fabs(beside) + 1e-15, "%lld of %lld: %g, beside it %g", (long long)k,
+            CHECK_THAT(fabs(at) < 1e-9 * fabs(beside) + 1e-15, "%lld of %lld: %g, next to it %g", (long long)k,
                        (long long)n, at, beside);
         }
     }
@@ -81,7 +81,7 @@ static void eigenvalues_of_the_second_difference(void) {
         CHECK_THAT(fabs(values[k] - 2 + 2 * cos((k + 1) * pi / (MOST + 1))) < 1e-13, "%d: %.17g", k, values[k]);
 }
 
-/* Of rank 1, with multiple eigenvalues, zero, huge, tiny. */
+/* Matrices of rank 1, with multiple eigenvalues, zero, huge, and tiny. */
 static void eigenvalues_at_the_edges(void) {
     static const double scales[] = {1, 1e150, 1e-150, 0};
     for (size_t s = 0; s < EITP__COUNT(scales); s++) {
@@ -98,7 +98,7 @@ static void eigenvalues_at_the_edges(void) {
     }
 }
 
-/* Quantiles of a law with exponent alpha from 3 on, above `body` values that follow none. */
+/* Quantiles of a power law with exponent alpha starting at 3, and `body` values below that follow no law. */
 static void fill(double *values, int64_t body, int64_t tail, double alpha) {
     for (int64_t i = 0; i < body; i++)
         values[i] = 3 * (double)(i + 1) / (double)(body + 1);
@@ -118,7 +118,7 @@ static void exponents_of_power_laws(void) {
         fill(values, 500, 1500, alphas[i]);
         REQUIRE(eitp__power_law_fit(values, 2000, &law));
         CHECK_THAT(fabs(law.alpha - alphas[i]) < 0.03 * alphas[i], "%g is not %g", law.alpha, alphas[i]);
-        CHECK_THAT(law.tail <= 1550 && law.tail > 1000, "the tail begins at %g", law.smallest);
+        CHECK_THAT(law.tail <= 1550 && law.tail > 1000, "the tail starts at %g", law.smallest);
     }
 }
 

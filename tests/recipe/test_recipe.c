@@ -1,9 +1,9 @@
-/* Recipes: settings that are texts, the tables of settings, and recipes as JSON. */
+/* Recipes: string settings, the tables of settings, and recipes as JSON. */
 #include "tests/support/trainer_run.h"
 
 enum { TEXT_SIZE = 1 << 15, MOST_SETTINGS = 400 };
 
-/* A setting, and where its value is in a recipe. */
+/* Finds a setting, and its value in a recipe. */
 static const eitp_setting *find_setting(eitp_recipe *recipe, const char *name, void **values) {
     for (size_t g = 0; eitp_recipe_group(g).settings; g++) {
         const eitp_setting_group group = eitp_recipe_group(g);
@@ -24,7 +24,7 @@ static const char *format_setting(eitp_recipe *recipe, const char *name) {
     return text;
 }
 
-/* ---- Settings that are texts ---- */
+/* ---- String settings ---- */
 
 static void a_list_of_texts_is_a_setting(void) {
     static const char *const paths[] = {"a.csv", "b, c.csv", ""};
@@ -46,11 +46,11 @@ static void a_list_of_texts_is_a_setting(void) {
     CHECK(!eitp_setting_set_texts(data, NULL, 0, values, &error_) && !recipe.data.training.count);
     CHECK(eitp_setting_set_texts(data, NULL, 1, values, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_setting_set_texts(model, paths, 1, others, &error_) == EITP_ERROR_ARGUMENT && !recipe.model.directory);
-    CHECK_THAT(!strcmp(error_.message, "model is not a list of texts"), "%s", error_.message);
+    CHECK_THAT(!strcmp(error_.message, "model is not a list of strings"), "%s", error_.message);
     CHECK(eitp_setting_set_texts(NULL, paths, 1, values, &error_) == EITP_ERROR_ARGUMENT);
 }
 
-/* Setting a list in any other way fails and changes nothing. */
+/* A list can only be set as a list. Anything else fails and changes nothing. */
 static void a_list_is_only_set_as_a_list(void) {
     static const char *const paths[] = {"a.csv"};
     eitp_recipe recipe = eitp_recipe_default();
@@ -66,7 +66,7 @@ static void a_list_is_only_set_as_a_list(void) {
     CHECK(recipe.data.training.texts == paths && recipe.data.training.count == 1);
 }
 
-/* Lists are equal by their texts, wherever these are. */
+/* Lists are compared by their strings, not by their addresses. */
 static void lists_are_compared_by_their_texts(void) {
     char a[] = "a", b[] = "b", same_a[] = "a";
     const char *const two[] = {a, b}, *const same[] = {same_a, b}, *const other[] = {a, a};
@@ -111,7 +111,7 @@ static void a_text_may_be_one_of_several(void) {
 
 /* ---- Tables ---- */
 
-/* The size of the struct whose members are the settings of a group. */
+/* Returns the size of the struct whose members are the settings of a group. */
 static size_t group_size(const eitp_setting_group *group) {
     static const struct {
         const char *name;
@@ -131,7 +131,7 @@ static size_t group_size(const eitp_setting_group *group) {
     return 0;
 }
 
-/* A recipe leaves open what the optimizer decides. */
+/* A recipe leaves open the settings that the optimizer decides. */
 static int is_open_by_default(const char *name) {
     return !strcmp(name, "lr") || !strcmp(name, "weight_decay");
 }
@@ -152,7 +152,7 @@ static void a_setting_is_sound(const eitp_setting *setting, size_t size, const v
     CHECK_THAT(setting->kind != EITP_SETTING_CHOICE || *value, "%s", setting->name);
 }
 
-/* The choices of the optimizer are "auto", and the library's in their order. */
+/* The choices of the optimizer are "auto", followed by the library's in their order. */
 static void the_optimizers_are_choices(void) {
     eitp_recipe recipe = eitp_recipe_default();
     void *values;
@@ -210,11 +210,11 @@ static void a_recipe_starts_with_defaults(void) {
 
 /* ---- JSON ---- */
 
-/* A text and a list that need escapes. */
+/* Strings that need escapes. */
 static const char strange[] = "a \"text\" \\ with \xc3\xa9, \xe2\x82\xac, a\ttab and a\nline";
 static const char *const strange_list[] = {strange, "", "plain.csv"};
 
-/* A choice that is not the default. */
+/* Returns a choice other than the default. */
 static const char *other_choice(const eitp_setting *setting, const char *usual, char *text, size_t size) {
     const char *at = setting->choices;
     if (!strncmp(at, usual, strlen(usual)) && strchr(" ", at[strlen(usual)]))
@@ -233,7 +233,7 @@ static eitp_status set_other_number(const eitp_setting *setting, void *values) {
     return status;
 }
 
-/* Sets another value than the default, which must be allowed. `text` must last as long as the values. */
+/* Sets an allowed value other than the default. `text` must last as long as the values. */
 static eitp_status set_other(const eitp_setting *setting, void *values, char *text, size_t size) {
     char usual[200];
     eitp_setting_format(setting, values, usual, sizeof usual);
@@ -258,7 +258,7 @@ static eitp_status set_other(const eitp_setting *setting, void *values, char *te
     }
 }
 
-/* Gives each setting another value. */
+/* Sets each setting to a value other than its default. */
 static void set_everything(eitp_recipe *recipe, char texts[MOST_SETTINGS][40]) {
     const eitp_recipe defaults = eitp_recipe_default();
     size_t count = 0;
@@ -274,7 +274,7 @@ static void set_everything(eitp_recipe *recipe, char texts[MOST_SETTINGS][40]) {
     }
 }
 
-/* Reads a text as the file "recipe.json". */
+/* Reads a string as the file "recipe.json". */
 static eitp_status read_json(const char *json, eitp_recipe *recipe) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -306,7 +306,7 @@ static void every_setting_is_written_and_read(void) {
     CHECK(!read.texts);
 }
 
-/* Members that are open are left out, so that they are open again when it is read. */
+/* Open members are left out, so that they are open again when the recipe is read. */
 static void an_open_setting_stays_open(void) {
     static const char *const open[] = {"\"lr\"",   "\"weight_decay\"", "\"model\"",
                                        "\"data\"", "\"block_size\"",   "\"dropout\""};
@@ -334,7 +334,7 @@ static void a_text_that_is_cut_has_its_length(void) {
     CHECK(!eitp_recipe_format(NULL, text, sizeof text) && !*text);
 }
 
-/* As the command's option. What is written is the number. */
+/* Units are accepted, as in the command's option. The plain number is written. */
 static void bytes_have_units(void) {
     static const struct {
         const char *json;
@@ -383,7 +383,7 @@ static void null_leaves_a_value(void) {
     eitp_recipe_release(&recipe);
 }
 
-/* Later files add to earlier ones, whose texts stay. */
+/* Later files add to earlier ones, whose strings remain. */
 static void files_are_read_one_after_another(void) {
     eitp_recipe recipe = eitp_recipe_default();
     REQUIRE_OK(read_json("{\"init\": \"tiny\", \"data\": [\"a.txt\", \"b.txt\"], \"lr\": 2e-5}", &recipe), error_);
@@ -396,7 +396,7 @@ static void files_are_read_one_after_another(void) {
     eitp_recipe_release(NULL);
 }
 
-/* What is refused, with the line, changes nothing. */
+/* A refused recipe is reported with the line, and changes nothing. */
 static void a_wrong_recipe_is_refused(void) {
     static const struct {
         const char *json, *words;
@@ -405,7 +405,7 @@ static void a_wrong_recipe_is_refused(void) {
         {"{\"batchsize\": 1}", "line 1: unknown setting 'batchsize'; did you mean 'batch_size'?"},
         {"{\"batch-sise\": 1}", "line 1: unknown setting 'batch-sise'; did you mean 'batch_size'?"},
         {"{\"colour_of_the_sky\": 1}", "'colour_of_the_sky'; eitp_recipe_group lists the settings"},
-        {"{\"memory_budget\": \"much\"}", "line 1: memory_budget: 'much' is not a number of bytes; write a whole"},
+        {"{\"memory_budget\": \"much\"}", "line 1: memory_budget: 'much' is not a number of bytes; expected a whole"},
         {"{\"memory_budget\": \"1G\\u0000\"}", "line 1: memory_budget must be a string without zero bytes"},
         {"{\"memory_budget\": true}", "line 1: memory_budget must be a number of bytes, or a string such as"},
         {"{\"memory_budget\": 1.5}", "line 1: memory_budget: '1.5' is not a number of bytes"},
@@ -475,7 +475,7 @@ static void a_missing_file_is_named(void) {
     scratch_remove(directory);
 }
 
-/* A recipe of zeros lacks a host, whatever else is set. */
+/* A zeroed recipe lacks a host and is refused, regardless of its other settings. */
 static void a_zeroed_recipe_is_refused(void) {
     static const char words[] = "; start from eitp_recipe_default";
     static const char *const paths[] = {"text.txt"};

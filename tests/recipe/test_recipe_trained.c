@@ -1,11 +1,11 @@
-/* Trained models that are opened by their recipe: what is evaluated, used without data, packed, and refused. */
+/* Trained models opened by their recipe: what is evaluated, used without data, packed, and refused. */
 #include "tests/support/trainer_run.h"
 
 enum { STEPS = 4, ROWS = 60, LOG_SIZE = 4000 };
 
 /* ---- Fixture ---- */
 
-/* A classifier of letters and a language model of bytes, trained in a scratch directory. */
+/* A character classifier and a byte-level language model, trained in a scratch directory. */
 typedef struct fixture {
     char directory[512];
     char paths[8][600];
@@ -69,14 +69,14 @@ static void end(fixture *f) {
     scratch_remove(f->directory);
 }
 
-/* The recipe of one of the two models. */
+/* Sets the recipe of one of the two models. */
 static void describe(fixture *f, int classifies) {
     f->data[0] = path_of(f, classifies ? "texts.csv" : "text.txt");
     f->recipe.data.label_column = classifies ? "label" : NULL;
     f->recipe.run.directory = path_of(f, classifies ? "labels" : "text");
 }
 
-/* Trains it, and returns the loss of its last evaluation. */
+/* Trains the model, and returns the loss of its last evaluation. */
 static double train(fixture *f) {
     eitp_training *training = NULL;
     eitp_run_report report;
@@ -115,7 +115,7 @@ static int exists(fixture *f, const char *name) {
 
 /* ---- Tests ---- */
 
-/* The parts of its own data are those of the run, from what it has packed. */
+/* Its data are split as in the run, using the run's packed files. */
 static void the_parts_are_those_of_the_run(void) {
     for (int classifies = 0; classifies < 2; classifies++) {
         fixture f;
@@ -127,12 +127,12 @@ static void the_parts_are_those_of_the_run(void) {
         loss = train(&f);
         REQUIRE_OK(evaluate(&f, EITP_SAMPLES_VALIDATION, &held, &data), error_);
         CHECK_THAT(held.loss == loss, "%d: %.9g, not %.9g", classifies, held.loss, loss);
-        CHECK(strstr(f.log, "evaluating what the text of the run was packed into") && !strstr(f.log, "packed 1"));
+        CHECK(strstr(f.log, "evaluating the packed data of the run") && !strstr(f.log, "packed 1"));
         CHECK(data.is_labelled == classifies && data.trained > 0.8 && data.trained < 0.95);
         REQUIRE_OK(evaluate(&f, EITP_SAMPLES_TRAINING, &kept, NULL), error_);
         REQUIRE_OK(evaluate(&f, EITP_SAMPLES_ALL, &all, NULL), error_);
         CHECK(kept.items > held.items && all.items >= kept.items + held.items);
-        /* The text may be gone. */
+        /* The text file is no longer needed. */
         remove(f.data[0]);
         REQUIRE_OK(evaluate(&f, EITP_SAMPLES_VALIDATION, &held, NULL), error_);
         CHECK(held.loss == loss && strstr(f.log, "warning: the text of the run has gone missing"));
@@ -140,7 +140,7 @@ static void the_parts_are_those_of_the_run(void) {
     }
 }
 
-/* Data of its own is the validation data of the run, whole. */
+/* The run's own validation data are evaluated in full. */
 static void validation_data_is_evaluated_whole(void) {
     for (int classifies = 0; classifies < 2; classifies++) {
         fixture f;
@@ -159,7 +159,7 @@ static void validation_data_is_evaluated_whole(void) {
     }
 }
 
-/* Other texts are packed where the program wants them, else into the directory of the run. */
+/* Other data are packed where the program specifies, otherwise in the run's directory. */
 static void other_data_is_packed(void) {
     fixture f;
     eitp_evaluation all;
@@ -182,7 +182,7 @@ static void other_data_is_packed(void) {
     end(&f);
 }
 
-/* Without samples there is a model and no task; it neither trains nor locks the directory. */
+/* Without samples there is a model but no task. It neither trains nor locks the directory. */
 static void it_is_used_without_data(void) {
     fixture f;
     eitp_training *training = NULL, *other = NULL;
@@ -212,7 +212,7 @@ static void it_is_used_without_data(void) {
     end(&f);
 }
 
-/* A checkpoint that a run removes between opening and preparing is replaced by the one that the path means now. */
+/* If a run removes the checkpoint between opening and preparing, the one that the path now refers to is used. */
 static void a_removed_checkpoint_is_found_again(void) {
     const eitp_host host = eitp_host_default();
     fixture f;
@@ -231,7 +231,7 @@ static void a_removed_checkpoint_is_found_again(void) {
     REQUIRE_OK(eitp_training_open_trained(&f.recipe, EITP_SAMPLES_NONE, &training, &error_), error_);
     REQUIRE_OK(eitp__remove_tree(&host, f.recipe.run.directory, &error_), error_);
     CHECK(eitp_training_prepare(training, &error_) == EITP_ERROR_ARGUMENT &&
-          strstr(error_.message, "was removed while it was read"));
+          strstr(error_.message, "was removed while it was being read"));
     eitp_training_close(training);
     end(&f);
 }

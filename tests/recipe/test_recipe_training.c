@@ -1,4 +1,4 @@
-/* Trainings that recipes describe: each task, resuming, what is refused, the plan, interruptions and failing calls. */
+/* Training from recipes: each task, resuming, refusals, the plan, interruptions and failing calls. */
 #include "tests/support/trainer_run.h"
 
 #include <errno.h>
@@ -7,16 +7,16 @@ enum { STEPS = 4, STOP = 2, LOG_SIZE = 8000, MOST_FAILURES = 30 };
 
 /* ---- Fixture ---- */
 
-/* A recipe whose data and output are in a scratch directory, and what became of its training. */
+/* A recipe whose data and output are in a scratch directory, and the results of its training. */
 typedef struct fixture {
     char directory[512], output[600], model[600];
-    char paths[8][600]; /* of files that the recipe names */
+    char paths[8][600]; /* of files named in the recipe */
     const char *training[1], *validation[1];
     eitp_recipe recipe;
-    eitp_training *trained;    /* while it is opened */
+    eitp_training *trained;    /* while the recipe is open */
     int64_t stop_after;        /* 0: never */
-    int64_t last_step;         /* of the last check_stopped_run */
-    int64_t polls, poll_after; /* calls of poll so far; from this one on it asks to stop; 0: never */
+    int64_t last_step;         /* set by the last check_stopped_run */
+    int64_t polls, poll_after; /* calls of poll so far; the call that requests a stop (0: none) */
     eitp_run_report report;
     char log[LOG_SIZE];
 } fixture;
@@ -45,7 +45,7 @@ static int write_file(const fixture *f, const char *name, const char *text) {
     return !eitp__write_file(&host, scratch_path(f->directory, name), text, strlen(text), &error_);
 }
 
-/* Writes a line or row, which depends on its number, `count` times below a first line. */
+/* Writes a first line, then `count` lines or rows that depend on their number. */
 static int write_rows(const fixture *f, const char *name, const char *first, const char *const rows[3], int count) {
     FILE *file = fopen(scratch_path(f->directory, name), "wb");
     if (!file)
@@ -71,7 +71,7 @@ static int write_data(const fixture *f) {
            write_file(f, "letters/tokenizer_config.json", "{\"tokenizer_class\": \"BertTokenizer\"}");
 }
 
-/* The path of a file of the fixture, which lasts as long as that. */
+/* Returns the path of a file of the fixture, valid as long as the fixture. */
 static const char *keep_path(fixture *f, const char *name) {
     const char *path = scratch_path(f->directory, name);
     int i = 0;
@@ -90,13 +90,13 @@ static void use_data(fixture *f, const char *training, const char *validation) {
     f->recipe.data.validation.count = validation != NULL;
 }
 
-/* The output of the training is "directory/name" from now on. */
+/* Sets the output of the training to "directory/name". */
 static void use_output(fixture *f, const char *name) {
     snprintf(f->output, sizeof f->output, "%s/%s", f->directory, name);
     f->recipe.run.directory = f->output;
 }
 
-/* A tiny language model of bytes. */
+/* A tiny byte-level language model. */
 static void describe(fixture *f) {
     eitp_recipe recipe = eitp_recipe_default();
     recipe.context.host.log.user = f;
@@ -152,7 +152,7 @@ static eitp_status train(fixture *f, int64_t stop_after) {
     return status;
 }
 
-/* Opens and closes it, which must fail, with these words in a message of one line. */
+/* Opens and closes the recipe. This must fail, with these words in a one-line message. */
 static void check_refused(fixture *f, eitp_status expected, const char *words) {
     const eitp_status status = train(f, 0);
     CHECK_THAT(status == expected && strstr(error_.message, words) && !strchr(error_.message, '\n'),
@@ -166,7 +166,7 @@ static int exists(const char *directory, const char *name) {
     return !eitp__path_info(&host, scratch_path(directory, name), &info, NULL) && info.kind != EITP_PATH_MISSING;
 }
 
-/* True if two files have the same bytes; *has_first is 1 if the first one exists. */
+/* True if two files have the same bytes. Sets *has_first to 1 if the first one exists. */
 static int files_are_equal(const char *a, const char *b, int *has_first) {
     FILE *first = fopen(a, "rb"), *second = fopen(b, "rb");
     int same = first && second, x = 0, y = 0;
@@ -183,7 +183,7 @@ static int files_are_equal(const char *a, const char *b, int *has_first) {
     return same;
 }
 
-/* The last checkpoints of two outputs have the same weights, or adapters, and the same state of the optimizer. */
+/* True if the last checkpoints of two outputs have the same weights, or adapters, and the same optimizer state. */
 static int ends_are_equal(const fixture *f, const char *a, const char *b) {
     static const char *const names[] = {"model.safetensors", "adapter_model.safetensors", "optimizer.safetensors"};
     const int64_t last = f->recipe.run.steps ? f->recipe.run.steps : f->last_step;
@@ -206,8 +206,8 @@ static int ends_are_equal(const fixture *f, const char *a, const char *b) {
 typedef struct task_case {
     const char *name;
     void (*describe)(fixture *f);
-    const char *kind;   /* as run.json names it */
-    const char *metric; /* that its evaluation has; NULL: none */
+    const char *kind;   /* its name in run.json */
+    const char *metric; /* a metric of its evaluation; NULL: none */
 } task_case;
 
 /* Packs the first files of a list. */
@@ -229,7 +229,7 @@ static void describe_tokens_file(fixture *f) {
     use_data(f, "packed.tokens", NULL);
 }
 
-/* An encoder of letters. */
+/* A character-level encoder. */
 static void describe_encoder(fixture *f) {
     f->recipe.model.shape = "minilm";
     f->recipe.model.positions = 16;
@@ -262,7 +262,7 @@ static void describe_regression(fixture *f) {
     f->recipe.task.kind = EITP_TASK_REGRESSION;
 }
 
-/* A decoder that learns labels of bytes, for lack of a tokenizer. */
+/* A decoder that learns byte labels, without a tokenizer. */
 static void describe_byte_labels(fixture *f) {
     use_data(f, "texts.csv", NULL);
     f->recipe.data.label_column = "label";
@@ -320,7 +320,7 @@ static int has_metric(const eitp_evaluation *evaluation, const char *name) {
     return 0;
 }
 
-/* Trains in the output "straight", and in "stopped" with a stop after a step; both end with the same bytes. */
+/* Trains in the output "straight", and in "stopped" with a stop after a step. Both must end with the same bytes. */
 static void check_stopped_run(fixture *f, const char *name) {
     use_output(f, "straight");
     REQUIRE_OK(train(f, 0), error_);
@@ -351,7 +351,7 @@ static void a_stopped_training_goes_on(void) {
     }
 }
 
-/* Trains the language model that others begin with, in the output "base". */
+/* Trains the language model that others start from, in the output "base". */
 static int train_base(fixture *f) {
     use_output(f, "base");
     snprintf(f->model, sizeof f->model, "%s", f->output);
@@ -415,7 +415,7 @@ static void adapters_are_trained(void) {
     end(&f);
 }
 
-/* A classifier gets the weights of a language model. */
+/* A classifier is initialized with the weights of a language model. */
 static void a_language_model_becomes_a_classifier(void) {
     fixture f;
     REQUIRE(begin(&f) && train_base(&f));
@@ -426,7 +426,7 @@ static void a_language_model_becomes_a_classifier(void) {
     end(&f);
 }
 
-/* A run that is complete does no step, and changes nothing. */
+/* Training a complete run does no step, and changes nothing. */
 static void a_complete_training_does_no_step(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -438,7 +438,7 @@ static void a_complete_training_does_no_step(void) {
     end(&f);
 }
 
-/* What is left open is as in the checkpoint. */
+/* Open settings are those of the checkpoint. */
 static void an_open_setting_is_the_checkpoints(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -456,7 +456,7 @@ static void an_open_setting_is_the_checkpoints(void) {
     end(&f);
 }
 
-/* A trained model is used in the process that has trained it. */
+/* A trained model can be used in the process that trained it. */
 static void its_objects_are_accessible(void) {
     fixture f;
     eitp_training *t = NULL;
@@ -482,9 +482,9 @@ static void its_objects_are_accessible(void) {
     end(&f);
 }
 
-/* ---- Texts that change between two starts ---- */
+/* ---- Text that changes between two starts ---- */
 
-/* Trains straight; stopped, changed and resumed; and stopped, deleted and resumed. */
+/* Trains without a stop; stopped, changed and resumed; and stopped, deleted and resumed. */
 static void check_changed_data(fixture *f, const char *name, const char *data, const char *held, const char *row) {
     static const char *const outputs[] = {"changed", "deleted"};
     use_output(f, "straight");
@@ -492,7 +492,7 @@ static void check_changed_data(fixture *f, const char *name, const char *data, c
     for (int i = 0; i < 2; i++) {
         use_output(f, outputs[i]);
         REQUIRE_OK(train(f, STOP), error_);
-        CHECK_THAT(!strstr(f->log, "continues with what"), "%s: %s", name, f->log);
+        CHECK_THAT(!strstr(f->log, "continues with the packed data"), "%s: %s", name, f->log);
     }
     for (int i = 0; i < 2; i++) {
         FILE *file = i ? NULL : fopen(scratch_path(f->directory, data), "ab");
@@ -505,7 +505,7 @@ static void check_changed_data(fixture *f, const char *name, const char *data, c
         CHECK_THAT(ends_are_equal(f, "straight", outputs[i]), "%s, %s: other bytes", name, outputs[i]);
         CHECK_THAT(strstr(f->log, i ? "warning: the text of data has gone missing since '"
                                     : "warning: the text of data has changed or moved since '") &&
-                       strstr(f->log, "the run continues with what it was packed into, '"),
+                       strstr(f->log, "the run continues with the packed data '"),
                    "%s, %s: %s", name, outputs[i], f->log);
         CHECK_THAT(!!strstr(f->log, "warning: the text of val_data has gone missing") == (i && held), "%s, %s: %s",
                    name, outputs[i], f->log);
@@ -539,7 +539,7 @@ static void rows_may_change_or_go(void) {
     }
 }
 
-/* A token file that has grown by a document is used up to where it was. */
+/* A token file that has grown by a document is used up to its former end. */
 static void a_token_file_may_grow(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -551,12 +551,12 @@ static void a_token_file_may_grow(void) {
     REQUIRE_OK(train(&f, STOP), error_);
     pack_tokens(&f, 2);
     REQUIRE_OK(train(&f, 0), error_);
-    CHECK_THAT(strstr(f.log, "warning: the data has grown from "), "%s", f.log);
+    CHECK_THAT(strstr(f.log, "warning: the data have grown from "), "%s", f.log);
     CHECK(f.report.start_step == STOP && ends_are_equal(&f, "straight", "grown"));
     end(&f);
 }
 
-/* Without what it was packed into, a changed text is another one. */
+/* Without its packed file, changed text counts as other data. */
 static void other_data_is_refused(void) {
     static const char other[] = "Another text, which is long enough for some samples, but not the one that the run has "
                                 "packed at its start. ab cd ef gh ij kl mn op qr st uv";
@@ -567,7 +567,7 @@ static void other_data_is_refused(void) {
     REQUIRE(!eitp__remove_tree(&host, scratch_path(f.output, "data"), &error_));
     REQUIRE(write_file(&f, "text.txt", other));
     f.recipe.data.validation_fraction = 0;
-    check_refused(&f, EITP_ERROR_ARGUMENT, "the training data differ from those of '");
+    check_refused(&f, EITP_ERROR_ARGUMENT, "the training data differ from the data of '");
     REQUIRE(!remove(scratch_path(f.directory, "text.txt")));
     check_refused(&f, EITP_ERROR_ARGUMENT, "text.txt: no such file");
     end(&f);
@@ -575,7 +575,7 @@ static void other_data_is_refused(void) {
 
 /* ---- The input of the program ---- */
 
-/* A document that is read once, as standard input is; a `text` of NULL must not be read. */
+/* A document that is read once, like standard input. With a `text` of NULL it must not be read. */
 typedef struct input {
     const char *text;
     int reads;
@@ -601,8 +601,8 @@ static void use_input(fixture *f, input *in, const char *text) {
     f->recipe.data.input.read = read_input;
 }
 
-/* Two inputs have the same name. A run that did no step does not leave its input to the next one; a run that goes on
-   reads none. */
+/* Two inputs have the same name. A run without steps does not pass its input on to the next one, and a continued run
+   reads no input. */
 static void an_input_is_read_by_a_new_run(void) {
     static const char other[] =
         "What was to be trained at first, but the program was stopped before the first step of it, and started again "
@@ -657,7 +657,7 @@ static void a_task_needs_its_labels(void) {
     f.recipe.task.kind = EITP_TASK_CLASSIFICATION;
     check_refused(&f, EITP_ERROR_ARGUMENT, "label_column");
     use_data(&f, "numbers.csv", NULL);
-    check_refused(&f, EITP_ERROR_ARGUMENT, "are numbers that are not whole; set task to regress");
+    check_refused(&f, EITP_ERROR_ARGUMENT, "are fractional numbers; set task to regress");
     use_data(&f, "words.conll", NULL);
     check_refused(&f, EITP_ERROR_ARGUMENT, "has a label for each word; set task to tokens");
     f.recipe.task.kind = EITP_TASK_REGRESSION;
@@ -668,7 +668,7 @@ static void a_task_needs_its_labels(void) {
     f.recipe.task.kind = EITP_TASK_MASKED;
     use_data(&f, "letters.txt", NULL);
     f.recipe.model.tokenizer = NULL;
-    f.recipe.model.vocabulary = 261; /* no room for learned tokens */
+    f.recipe.model.vocabulary = 261; /* too small for learned tokens */
     check_refused(&f, EITP_ERROR_ARGUMENT, "needs one with a mask token; name one as tokenizer");
     f.recipe.model.vocabulary = 0;
     f.recipe.model.shape = "tiny";
@@ -702,8 +702,7 @@ static void a_model_and_data_are_needed(void) {
     end(&f);
 }
 
-/* A recipe with one wrong value, and the words that it is refused with. */
-/* Labelled texts are cut to the model's positions, which a larger block size does not change. */
+/* Samples of labelled text are cut to the model's positions, which a larger block size does not change. */
 static void a_block_size_above_the_positions_is_lowered(void) {
     static const int64_t sizes[] = {8, 9, -1, 0};
     for (size_t i = 0; i < 2 * EITP__COUNT(sizes); i++) {
@@ -719,7 +718,7 @@ static void a_block_size_above_the_positions_is_lowered(void) {
         eitp_training_close(f.trained);
         CHECK_THAT(
             !!strstr(f.log,
-                     "warning: block_size is above the model's 8 positions (got 9): texts are cut at 8 tokens\n") ==
+                     "warning: block_size is above the model's 8 positions (got 9): samples are cut to 8 tokens\n") ==
                 (size == 9),
             "%lld: %s", (long long)size, f.log);
         CHECK_THAT(!!strstr(f.log, "is above") == (size == 9), "%s", f.log);
@@ -759,12 +758,13 @@ static void lengthen_positions(eitp_recipe *recipe) {
     recipe->task.block_size = 99;
 }
 
-/* A resumed run reads its data again if the recipe says so in another way: it goes on, or is refused by name. */
+/* A resumed run reads its data again if the recipe specifies them differently. It continues, or is refused and names
+   the setting. */
 static void settings_that_decide_samples_are_followed(void) {
     static const struct {
         void (*change)(eitp_recipe *recipe);
-        const char *log;      /* what the data are then; NULL: nothing differs */
-        const char *error[2]; /* NULL: it goes on */
+        const char *log;      /* the expected log message about the data; NULL: none */
+        const char *error[2]; /* NULL: it continues */
     } cases[] = {{change_block_size, "samples into 96 tokens, at most 4 each", {NULL, NULL}},
                  {change_column, NULL, {"since text_column, label_column changed: ", "no label named"}},
                  {change_rows, "packed 3 samples into", {"since dedup changed: ", "the training data differ"}},
@@ -838,12 +838,12 @@ static void a_wrong_value_is_refused(void) {
     f.recipe.epochs = 1;
     f.recipe.drop_last = 1;
     f.recipe.trainer.batch_size = 4096;
-    check_refused(&f, EITP_ERROR_ARGUMENT, "drop_last: the data has ");
+    check_refused(&f, EITP_ERROR_ARGUMENT, "drop_last: the data have ");
     CHECK(!exists(f.output, "run.json") && !exists(f.output, "checkpoint-0"));
     end(&f);
 }
 
-/* The directory that a training has opened is locked. */
+/* The directory opened by a training is locked. */
 static void a_directory_is_opened_once(void) {
     fixture f;
     eitp_training *first = NULL, *second = NULL;
@@ -887,9 +887,9 @@ static void labels_have_weights(void) {
     end(&f);
 }
 
-/* ---- Labels that an earlier version has packed ---- */
+/* ---- Labels packed by an earlier version ---- */
 
-/* Makes the only packed file one of version 1, in which labels are as they were written. */
+/* Turns the only packed file into one of version 1, in which labels are stored as written. */
 static void make_labels_old(const fixture *f) {
     const eitp_host host = eitp_host_default();
     char *directory = eitp__join_path(&host, f->output, "data"), *path;
@@ -921,7 +921,7 @@ static void open_and_close(fixture *f) {
     eitp_training_close(t);
 }
 
-/* A new run packs such labels again; a resumed one continues with them. */
+/* A new run packs such labels again, and a resumed one continues with them. */
 static void old_labels_are_packed_again(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -933,7 +933,7 @@ static void old_labels_are_packed_again(void) {
     open_and_close(&f);
     CHECK_THAT(
         strstr(f.log,
-               "packed by an earlier version, which read labels and weights differently; packing the texts again"),
+               "packed by an earlier version, which read labels and weights differently; packing the data again"),
         "%s", f.log);
     REQUIRE_OK(train(&f, STOP), error_);
     make_labels_old(&f);
@@ -993,7 +993,7 @@ static void describe_prompts(fixture *f) {
     use_prompts(f, 2);
 }
 
-/* Appends the steps and samples of evaluations.jsonl in an output to text[size]. */
+/* Appends the steps and samples in the evaluations.jsonl of an output to text[size]. */
 static void read_samples(const fixture *f, const char *output, char *text, size_t size) {
     const eitp_host host = eitp_host_default();
     char name[100], line[8000];
@@ -1027,8 +1027,8 @@ static void read_samples(const fixture *f, const char *output, char *text, size_
         fclose(file);
 }
 
-/* The model continues the prompts at each evaluation. That changes nothing of the training, and a resume has the same
-   texts as a straight run, once. */
+/* The model continues the prompts at each evaluation. The training is unchanged, and a resumed run has the same
+   samples, once, as an uninterrupted one. */
 static void prompts_are_continued(void) {
     static char straight[20000], resumed[20000];
     fixture f;
@@ -1051,7 +1051,7 @@ static void prompts_are_continued(void) {
     CHECK(f.report.start_step == 2 && ends_are_equal(&f, "plain", "resumed"));
     read_samples(&f, "resumed", resumed, sizeof resumed);
     CHECK_THAT(!strcmp(straight, resumed), "%s, not %s", resumed, straight);
-    /* Without a file for them, none are written. */
+    /* Without a file for the samples, none are written. */
     use_output(&f, "silent");
     f.recipe.run.report_to = "csv";
     REQUIRE_OK(train(&f, 0), error_);
@@ -1065,11 +1065,11 @@ static void prompts_that_cannot_be_continued_are_refused(void) {
     fixture f;
     REQUIRE(begin(&f));
     use_prompts(&f, EITP_MAX_SAMPLE_PROMPTS + 1);
-    check_refused(&f, EITP_ERROR_ARGUMENT, "sample_prompt: 9 texts are given; at most 8");
+    check_refused(&f, EITP_ERROR_ARGUMENT, "sample_prompt: got 9 prompts (maximum 8)");
     memset(longest, 'a', sizeof longest - 1);
     f.recipe.task.sample_prompts.texts = long_prompts;
     f.recipe.task.sample_prompts.count = 1;
-    check_refused(&f, EITP_ERROR_ARGUMENT, "sample_prompt: text 1 has 1025 bytes; it may have 1024");
+    check_refused(&f, EITP_ERROR_ARGUMENT, "sample_prompt: prompt 1 has 1025 bytes (maximum 1024)");
     use_prompts(&f, 1);
     f.recipe.task.sample_tokens = 0;
     check_refused(&f, EITP_ERROR_ARGUMENT, "sample_tokens");
@@ -1087,7 +1087,7 @@ static void prompts_that_cannot_be_continued_are_refused(void) {
     end(&f);
 }
 
-/* What is planned for a training whose prompt is continued by so many tokens. */
+/* Plans a training whose prompt is continued by `tokens` tokens. */
 static eitp_fit_candidate plan_prompt(fixture *f, int64_t tokens, eitp_training **training) {
     eitp_fit_candidate chosen = eitp_fit_candidate_default();
     use_prompts(f, 1);
@@ -1097,7 +1097,7 @@ static eitp_fit_candidate plan_prompt(fixture *f, int64_t tokens, eitp_training 
     return chosen;
 }
 
-/* Makes the memory of the process as large as any: it counts in plans, and grows between two of them. */
+/* Fixes the resident memory of the process, which counts in plans and would grow between two of them. */
 static int fix_resident(fixture *f) {
     const char *directory = keep_path(f, "machine/proc/self");
     if (eitp__make_directories(&f->recipe.context.host, directory, &error_) ||
@@ -1107,7 +1107,7 @@ static int fix_resident(fixture *f) {
     return 1;
 }
 
-/* The planner knows of the generator: its cache, and its part of the arena. */
+/* The planner counts the generator's cache and its part of the arena. */
 static void a_plan_has_room_for_prompts(void) {
     fixture f;
     eitp_fit_candidate less, more;
@@ -1170,7 +1170,7 @@ static eitp_fit_candidate plan_alone(const fixture *f, const char *name) {
     return chosen;
 }
 
-/* What is planned alone, with the data and without them, is what is planned for the run; nothing is written. */
+/* Planning alone, with or without the data, gives the plan of the run and writes nothing. */
 static void check_plan_alone(fixture *f, const char *name) {
     eitp_fit_candidate trained = eitp_fit_candidate_default(), alone;
     eitp_training *t = NULL;
@@ -1206,7 +1206,7 @@ static void a_plan_needs_no_data(void) {
             task->describe(&f);
         if (!f.recipe.model.tokenizer && task->describe != describe_tokens_file)
             f.recipe.model.tokenizer = "bytes";
-        if (task->describe != describe_words) /* whose labels are more than a plan presumes */
+        if (task->describe != describe_words) /* its labels exceed what a plan assumes */
             check_plan_alone(&f, task->name);
         end(&f);
     }
@@ -1240,7 +1240,7 @@ static void opening_is_interrupted(void) {
     }
 }
 
-/* Planning and preparing are interrupted too, and what was opened can then be trained. */
+/* Planning and preparing can be interrupted, too. The opened recipe can then be trained. */
 static void preparing_is_interrupted(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -1268,7 +1268,8 @@ static void preparing_is_interrupted(void) {
 
 /* ---- Failing calls ---- */
 
-/* Trains with the n-th allocation or file call failing, and then without faults: it ends as the undisturbed run. */
+/* Trains with the n-th allocation or file call failing, and then without faults. It must end like the undisturbed run.
+   */
 static int fail_call(fixture *f, const eitp_host *real, int of_files, long n) {
     const eitp_host usual = f->recipe.context.host;
     const eitp_host host = eitp_host_default();
@@ -1299,7 +1300,7 @@ static int fail_call(fixture *f, const eitp_host *real, int of_files, long n) {
     return happened;
 }
 
-/* A run that begins with weights and a tokenizer of its own. */
+/* A run that starts with given weights and a separate tokenizer. */
 static void describe_further(fixture *f) {
     f->recipe.model.tokenizer = keep_path(f, "letters");
     f->recipe.model.vocabulary = 300; /* bytes would do as well */
@@ -1337,7 +1338,7 @@ static void each_allocation_fails(void) {
     fail_calls(describe_prompts, 0, test_stride(23, 89));
 }
 
-/* Each allocation and file call of opening a plan; planning is searched elsewhere. */
+/* Each allocation and file call of opening a plan fails. Planning itself is covered elsewhere. */
 static void each_call_of_a_plan_fails(void) {
     static void (*const kinds[])(fixture *) = {NULL, describe_words, describe_vae, describe_conversations};
     const eitp_host real = eitp_host_default();
@@ -1374,7 +1375,7 @@ static void each_file_call_fails(void) {
     fail_calls(describe_further, 1, test_stride(3, 23));
 }
 
-/* A host on which the first look at, or opening of, the files that end so fails. */
+/* A host on which the first query or opening of files with a given ending fails. */
 static struct {
     eitp_host real;
     const char *looked_at, *opened;
@@ -1397,7 +1398,7 @@ static int open_unreadable(void *user, const char *path, eitp_file_mode mode, vo
     return is_unreadable(path, unreadable.opened) ? EIO : unreadable.real.files.open(user, path, mode, file);
 }
 
-/* What cannot be read is not taken for what is not there: the run would train something else. */
+/* Files that cannot be read are not treated as missing: the run would train something else. */
 static void what_is_unreadable_is_not_missing(void) {
     static const struct {
         void (*describe)(fixture *f);

@@ -1,20 +1,21 @@
 /*
- * soak DIRECTORY [minutes=30] [leak=BYTES] [slower=PERCENT] [times=no]: trains a small model for so long, with records,
- * alarms, the guard, evaluations and checkpoints, and fails if its memory or its steps grow. A sixth of the time is the
- * warm-up. After it
- *   - the upper end of the 95 % interval of the trend of memory must be below 1 kB a step, and
- *   - the time of a step, divided by that of a fixed loop that is run after it, must have no trend: p < 0.05.
+ * soak DIRECTORY [minutes=30] [leak=BYTES] [slower=PERCENT] [times=no]: trains a small model for the given time, with
+ * records, alarms, the guard, evaluations and checkpoints, and fails if memory or step times grow.
  *
- * Both times are processor time of the thread that trains: what other programs take is in neither, and a processor that
- * runs slower makes both longer. In a step that is all from one call of the listener to the next one: the step, its
- * records, alarms and the guard. Waiting is not in it, so the ratio of the times on the clock is printed too, but not
- * judged: it also tells how busy the machine was. Steps with an evaluation or a checkpoint are left out.
+ * The first sixth of the time is the warm-up. After it
+ *   - the upper end of the 95 % interval of the memory trend must be below 1 kB a step, and
+ *   - the time of a step, divided by the time of a fixed loop that runs after it, must have no trend: p < 0.05.
  *
- * Each queue of records grows by a page now and then until it has been filled once. That takes some 10,000 steps; in a
- * run that is over before, it may be more than the limit.
+ * Both times are processor time of the training thread: they exclude time used by other programs, and a slower
+ * processor makes both longer. A step's time runs from one call of the listener to the next and so covers the step, its
+ * records, alarms and the guard. It excludes waiting. The ratio of the wall-clock times is printed too, but not
+ * checked, because it also depends on how busy the machine is. Steps with an evaluation or a checkpoint are left out.
  *
- * To see it fail: `leak` keeps so many bytes more in each step, `slower` makes steps so much longer in each minute.
- * Without times the ratio is not judged, for machines whose load changes.
+ * Each queue of records grows by a page now and then until it has been filled once, after some 10,000 steps. In a
+ * shorter run this growth may exceed the limit.
+ *
+ * To see it fail: `leak` keeps that many more bytes in each step, `slower` makes steps that much longer in each minute.
+ * With times=no the ratio is not checked, for machines whose load changes.
  */
 #if !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 200809L
@@ -23,11 +24,12 @@
 
 enum {
     MOST_STEPS = 1 << 20,
-    EVERY = 500,    /* steps from one evaluation and checkpoint to the next */
-    CALIBRATED = 50 /* steps, of which the last one tells how long the loop must be */
+    EVERY = 500,    /* steps between evaluations and checkpoints */
+    CALIBRATED = 50 /* steps; the last one sets the length of the loop */
 };
 
-/* A tenth of a step's time: products of matrices, which a neighbour on the same core slows like those of a step. */
+/* A tenth of a step's time: matrix products, which a neighbour on the same core slows as much as the products in a
+   step. */
 enum { LOOP_WIDTH = 48 };
 typedef struct loop {
     float a[LOOP_WIDTH][LOOP_WIDTH], b[LOOP_WIDTH][LOOP_WIDTH], c[LOOP_WIDTH][LOOP_WIDTH];
@@ -43,11 +45,11 @@ typedef struct soak {
     int judges_times;
     eitp_run *run;
     loop loop;
-    clocks began, since; /* the run; the interval of the step in progress */
-    int is_disturbed;    /* that interval has an evaluation or a checkpoint */
+    clocks began, since; /* start of the run; start of the step in progress */
+    int is_disturbed;    /* the step in progress has an evaluation or a checkpoint */
     double usual;        /* processor seconds of a step */
     int events[EITP_EVENT_COUNT];
-    /* Of each step: minutes since the beginning, ratios to the loop, resident bytes. */
+    /* Per step: minutes since the start, ratios to the loop, resident bytes. */
     size_t count;
     double *steps, *at, *ratios, *wall_ratios, *resident;
 } soak;
@@ -109,7 +111,7 @@ static void slow_down(const soak *s, double minutes) {
 }
 
 static void leak(const soak *s) {
-    static void *volatile lost; /* or the compiler leaves the memory out */
+    static void *volatile lost; /* keeps the compiler from removing the allocation */
     lost = s->leak > 0 ? malloc((size_t)s->leak) : NULL;
     if (lost)
         memset(lost, 1, (size_t)s->leak);
@@ -284,7 +286,7 @@ static int read_argument(soak *s, const char *argument) {
     return 1;
 }
 
-/* Touches the memory of the series at once, so that it does not grow meanwhile. */
+/* Touches the memory of the series now, so that it does not grow during the run. */
 static int set_up(soak *s, int count, char **arguments) {
     double **const series[] = {&s->steps, &s->at, &s->ratios, &s->wall_ratios, &s->resident};
     memset(s, 0, sizeof *s);

@@ -1,4 +1,4 @@
-/* The rules of alarms, on series like those of real runs: what raises each, and what looks like it and must not. */
+/* Alarm rules on realistic series: what raises each alarm, and similar series that must not raise it. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
@@ -26,9 +26,9 @@ static double random_normal(void) {
 typedef struct watch {
     eitp__alarm_rules rules;
     int64_t steps;
-    int count[EITP__ALARM_COUNT]; /* of each alarm */
-    int64_t raised_at;            /* step of the last one */
-    char name[32], message[400];  /* of the last one */
+    int count[EITP__ALARM_COUNT]; /* per alarm */
+    int64_t raised_at;            /* step of the last alarm */
+    char name[32], message[400];  /* of the last alarm */
     double value, usual;
 } watch;
 
@@ -63,7 +63,7 @@ static int alarms_of(const watch *w) {
     return all;
 }
 
-/* The loss of a small GPT without noise, with the fall at the end of a cosine. */
+/* The noise-free loss of a small GPT, with the fall at the end of a cosine schedule. */
 static double usual_loss(const watch *w, int64_t step) {
     const double done = (double)step / (double)w->steps;
     return 2.6 + 8.2 * pow(1 + (double)step / 25, -0.5) - 0.15 * done * done;
@@ -73,7 +73,7 @@ enum { GROUPS = 6 }; /* an embedding, four layers, and a head */
 
 static eitp_group_norms groups[GROUPS];
 
-/* The gradients of layers differ by orders of magnitude, and that of the head is zero: it is of another task. */
+/* The gradients of layers differ by orders of magnitude. The head belongs to another task, so its gradient is zero. */
 static void add_layers(eitp__alarm_step *s) {
     static const char *const names[GROUPS] = {"wte", "h.0", "h.1", "h.2", "h.3", "head"};
     if (s->step % EITP__ALARM_LOOK_STEPS)
@@ -88,7 +88,7 @@ static void add_layers(eitp__alarm_step *s) {
     s->group_count = GROUPS;
 }
 
-/* A step as it should be. */
+/* A normal step. */
 static eitp__alarm_step usual_step(const watch *w, int64_t step) {
     eitp__alarm_step s = EITP__ZERO;
     const double grown = step < 100 ? (double)step / 100 : 1;
@@ -99,7 +99,7 @@ static eitp__alarm_step usual_step(const watch *w, int64_t step) {
     s.loss = usual_loss(w, step) + 0.12 * random_normal();
     s.grad_norm = (0.6 + 12 * exp(-(double)step / 80)) * exp(0.3 * random_normal());
     s.parameter_norm = 120 + 0.01 * (double)step;
-    /* A few percent of noise; now and then another program holds a step up. */
+    /* A few percent of noise. Now and then another program delays a step. */
     s.seconds = (1.5 + 0.04 * random_normal()) * (random_uniform() < 0.01 ? 3 : 1);
     s.memory = step % EITP__ALARM_LOOK_STEPS ? 0 : 1.2e9 + 4e8 * grown;
     s.left = 6e9;
@@ -119,7 +119,7 @@ static void evaluate(watch *w, int64_t step, double loss, double error) {
     note(w, &list, step);
 }
 
-/* Makes a run of usual steps, which `change` changes, and of evaluations unless it sets evaluates to 0. */
+/* Runs usual steps modified by `change`, with evaluations unless `evaluates` is 0. */
 static void run(watch *w, void (*change)(watch *w, eitp__alarm_step *s), int evaluates) {
     for (int64_t step = 1; step <= w->steps; step++) {
         eitp__alarm_step s = usual_step(w, step);
@@ -190,13 +190,13 @@ static void warm_up(watch *w, eitp__alarm_step *s) {
     s->loss = s->step < 4000 ? 6 + 4 * exp(-(double)s->step / 50) + 0.05 * random_normal() : s->loss;
 }
 
-/* Each epoch begins lower, and within it the loss hardly falls; with a spike now and then. */
+/* Each epoch starts lower, and the loss hardly falls within it, with a spike now and then. */
 static void fall_in_stairs(watch *w, eitp__alarm_step *s) {
     (void)w;
     s->loss = 3 - 0.3 * (double)(s->step / 500) + 0.1 * random_normal() + (s->step % 377 ? 0 : 4);
 }
 
-/* In the end by less than a quarter of the noise in half of the run, but beyond chance. */
+/* Towards the end it falls by less than a quarter of the noise in half of the run, but beyond chance. */
 static void fall_slightly(watch *w, eitp__alarm_step *s) {
     const double early = s->step < 8192 ? (double)s->step : 8192;
     (void)w;
@@ -204,13 +204,13 @@ static void fall_slightly(watch *w, eitp__alarm_step *s) {
     s->loss += 0.12 * random_normal();
 }
 
-/* By as much as the noise: too few steps to tell. */
+/* It falls by as much as the noise: too few steps to tell. */
 static void fall_unnoticed(watch *w, eitp__alarm_step *s) {
     (void)w;
     s->loss = 3 + 8 * exp(-(double)s->step / 30) - 7e-5 * (double)s->step + 0.12 * random_normal();
 }
 
-/* For less than 500 steps. */
+/* It rests for less than 500 steps. */
 static void rest(watch *w, eitp__alarm_step *s) {
     (void)w;
     s->loss = 3 + 5 * exp(-(double)s->step / 20) + 0.01 * random_normal();
@@ -246,7 +246,7 @@ static void fade(watch *w, eitp__alarm_step *s) {
     s->grad_norm *= pow(1 + (double)s->step / 10, -1.5);
 }
 
-/* The loss goes to zero, and its gradient with it. */
+/* The loss goes to zero, and so does its gradient. */
 static void interpolate(watch *w, eitp__alarm_step *s) {
     const double rest = pow(10, -(double)(s->step > 1000 ? s->step - 1000 : 0) / 150);
     (void)w;
@@ -308,7 +308,7 @@ static void triple(watch *w, eitp__alarm_step *s) {
     s->grad_norm *= s->step > 1500 ? 4 : 1;
 }
 
-/* Small and large norms take turns, as in a fine-tuning that has almost memorised its samples. */
+/* Small and large norms alternate, as in a fine-tuning run that has almost memorised its samples. */
 static void scatter(watch *w, eitp__alarm_step *s) {
     (void)w;
     s->grad_norm = pow(10, 1.2 * random_normal());
@@ -331,7 +331,7 @@ static void explode_in_stages(watch *w, eitp__alarm_step *s) {
     s->grad_norm *= s->step <= 2000 ? 1 : s->step <= 7000 ? 25 : 600;
 }
 
-/* However long it lasts. */
+/* Regardless of how long it lasts. */
 static void an_alarm_is_raised_once_until_its_end(void) {
     watch w;
     begin(&w, 8000, 1);
@@ -347,7 +347,7 @@ static void an_alarm_is_raised_again_after_its_end(void) {
     CHECK(fabs(w.usual - 0.6) < 0.2 && fabs(w.value - 15) < 5);
 }
 
-/* Steps that were not applied, and norms that are not finite, say nothing. */
+/* Steps that were not applied, and norms that are not finite, are ignored. */
 static void fail(watch *w, eitp__alarm_step *s) {
     (void)w;
     if (s->step % 3) {
@@ -372,7 +372,8 @@ static void steps_that_failed_do_not_count(void) {
 
 /* ---- Evaluations ---- */
 
-/* Evaluates at step 0 and every 100 steps; `rise` per evaluation after the fourth one, with noise. */
+/* Evaluates at step 0 and every 100 steps. After the fourth evaluation the loss rises by `rise` each time, with noise.
+   */
 static void make_evaluations(watch *w, double rise, double noise, double error, double training_fall) {
     begin(w, 2000, 4);
     evaluate(w, 0, 4, error);
@@ -398,8 +399,8 @@ static void a_validation_loss_that_rises_is_overfitting(void) {
     CHECK_THAT(w.count[EITP__ALARM_OVERFITTING] == 1 && w.raised_at == 800, "%s", w.message);
 }
 
-/* The best evaluation is that before step 1: the validation loss rises by `rise` in the first 100 steps, and stays. The
-   training loss falls from `first` to `last`. */
+/* The evaluation before step 1 is the best: the validation loss rises by `rise` in the first 100 steps, and stays
+   there. The training loss falls from `first` to `last`. */
 static void make_worse_from_the_start(watch *w, double rise, double first, double last) {
     begin(w, 1000, 4);
     evaluate(w, 0, 4, 0.02);
@@ -419,7 +420,7 @@ static void overfitting_from_the_start(void) {
                w.message);
     make_worse_from_the_start(&w, 30, 90, 20); /* a run that diverges in its first steps and recovers a little */
     CHECK_THAT(!w.count[EITP__ALARM_OVERFITTING], "%s", w.message);
-    make_worse_from_the_start(&w, 1, 30, 0); /* or as a whole, and then overfits */
+    make_worse_from_the_start(&w, 1, 30, 0); /* or diverges throughout, and then overfits */
     CHECK_THAT(w.count[EITP__ALARM_OVERFITTING] == 1 && strstr(w.message, "training loss fell from 4 to "), "%s",
                w.message);
 }
@@ -434,7 +435,7 @@ static void what_is_no_overfitting(void) {
     CHECK_THAT(!w.count[EITP__ALARM_OVERFITTING], "%s", w.message);
     make_evaluations(&w, -0.02, 0, 0.02, 0.1);
     CHECK_THAT(!w.count[EITP__ALARM_OVERFITTING], "%s", w.message);
-    /* Two bad evaluations, and evaluations that are repeated. */
+    /* Two bad evaluations, then repeated evaluations. */
     begin(&w, 100, 1);
     evaluate(&w, 0, 3, 0.01);
     for (int64_t step = 1; step <= 60; step++) {
@@ -468,7 +469,7 @@ static void silence_early(watch *w, eitp__alarm_step *s) {
 static void a_layer_without_a_gradient_raises(void) {
     watch w;
     raises(silence_two, EITP__ALARM_DEAD_LAYER, 1000, 528, 528);
-    raises(silence_early, EITP__ALARM_DEAD_LAYER, 1000, 128, 128); /* from the first look after the warm-up on */
+    raises(silence_early, EITP__ALARM_DEAD_LAYER, 1000, 128, 128); /* from the first sample after the warm-up on */
     begin(&w, 600, 1);
     run(&w, silence_two, 0);
     CHECK_THAT(w.value == 0 && w.usual > 0.001 && strstr(w.message, "of h.2 is 0 (and as small in 1 more)"), "%s",
@@ -557,7 +558,7 @@ static void leak_a_little(watch *w, eitp__alarm_step *s) {
         s->memory += 1e4 * (double)s->step;
 }
 
-/* A step up, as when a cache is filled. */
+/* A step up, such as when a cache is filled. */
 static void grow_once(watch *w, eitp__alarm_step *s) {
     (void)w;
     if (s->memory > 0 && s->step > 400)
@@ -586,7 +587,7 @@ static void steps_that_take_longer_and_longer_raise(void) {
     raises(slow_down, EITP__ALARM_SLOWDOWN, 2500, 600, 1600);
 }
 
-static double load; /* of other programs: it comes and goes slowly */
+static double load; /* of other programs: it rises and falls slowly */
 
 static void share(watch *w, eitp__alarm_step *s) {
     load = s->step == 1 ? 0 : 0.99 * load + 0.01 * random_normal();
@@ -634,7 +635,7 @@ static void look(watch *w, int64_t step, double active, double kl) {
     note(w, &list, step);
 }
 
-/* `count` looks in a row, 100 steps apart: returns the step of the last one. */
+/* Takes `count` samples, 100 steps apart. Returns the step of the last one. */
 static int64_t look_on(watch *w, int64_t step, int count, double active) {
     for (int i = 0; i < count; i++)
         look(w, step += 100, active, 0.02);
@@ -664,7 +665,7 @@ static void units_that_never_become_active_raise(void) {
     CHECK(alarms_of(&w) == 2);
     step = look_on(&w, step, 1, 7);
     look_on(&w, step, 3, 2);
-    CHECK(alarms_of(&w) == 3 && !(w.usual > 0)); /* so few units are never usual */
+    CHECK(alarms_of(&w) == 3 && !(w.usual > 0)); /* so few units never count as usual */
 }
 
 static void units_that_cease_to_be_active_raise(void) {
@@ -678,10 +679,10 @@ static void units_that_cease_to_be_active_raise(void) {
                                   "decoder ignores the latent variable; resume from an earlier checkpoint with "
                                   "free_bits, a lower kl_weight or kl_anneal cyclical"),
                "%s", w.message);
-    step = look_on(&w, step, 1, 7); /* a fifth, but less than half of what is usual */
+    step = look_on(&w, step, 1, 7); /* a fifth, but less than half of the usual number */
     step = look_on(&w, step, 200, 0);
     CHECK(alarms_of(&w) == 1);
-    step = look_on(&w, step, 1, 18); /* what is usual has not changed meanwhile */
+    step = look_on(&w, step, 1, 18); /* the usual number has not changed in the meantime */
     look_on(&w, step, 3, 0);
     CHECK(alarms_of(&w) == 2 && w.usual == 24);
 }
@@ -705,7 +706,7 @@ static void fewer_active_units_than_usual_raise(void) {
     CHECK(alarms_of(&w) == 2);
 }
 
-/* What is usual follows the latest half of the run. */
+/* The usual number follows the latest half of the run. */
 static void the_usual_units_are_those_of_the_latest_half(void) {
     int64_t step;
     watch w;
@@ -722,14 +723,14 @@ static void what_is_no_posterior_collapse(void) {
     int64_t step;
     watch w;
     begin(&w, 0, 1);
-    step = look_on(&w, 0, 7, 24); /* too few to know what is usual */
+    step = look_on(&w, 0, 7, 24); /* too few to know the usual number */
     step = look_on(&w, step, 3, 11);
     step = look_on(&w, step, 20, 24);
-    for (int i = 0; i < 10; i++) { /* never at three looks in a row */
+    for (int i = 0; i < 10; i++) { /* never three samples in a row */
         step = look_on(&w, step, 2, i % 2);
         step = look_on(&w, step, 1, 20);
     }
-    look_on(&w, 0, 10, 0); /* steps that were looked at */
+    look_on(&w, 0, 10, 0); /* steps that were sampled before */
     for (int i = 0; i < 10; i++) {
         look(&w, step += 100, (double)NAN, 1);
         look(&w, step += 100, 0, (double)INFINITY);
@@ -740,11 +741,11 @@ static void what_is_no_posterior_collapse(void) {
         look(&w, step, 3, 1); /* once is enough */
     CHECK_THAT(!alarms_of(&w), "%s", w.message);
     begin(&w, 0, 1);
-    for (int i = 0; i < 5; i++) /* nor where more than a tenth, but less than a fifth, are active in between */
+    for (int i = 0; i < 5; i++) /* nor with more than a tenth, but less than a fifth, active in between */
         step = look_on(&w, look_on(&w, i ? step : 0, 2, 3), 1, 6);
     CHECK_THAT(!alarms_of(&w), "%s", w.message);
     begin(&w, 0, 3);
-    for (int i = 1; i <= 400; i++) /* a course as it should be, with fewer units in the end */
+    for (int i = 1; i <= 400; i++) /* a normal run, with fewer units at the end */
         look(&w, 100 * i, floor(8 + 18 * exp(-0.004 * i) + 1.5 * random_normal()), 5);
     CHECK_THAT(!alarms_of(&w), "%s", w.message);
 }
@@ -770,7 +771,7 @@ static void everything(watch *w, eitp__alarm_step *s) {
     stay(w, s);
     explode_twice(w, s);
     silence_two(w, s);
-    s->seconds = s->memory = 0; /* which a resumed run learns anew */
+    s->seconds = s->memory = 0; /* relearned by a resumed run */
 }
 
 /* A run that is resumed every few steps raises the same alarms after the same steps. */
@@ -857,7 +858,7 @@ static void a_damaged_state_is_refused(void) {
     eitp__buffer_release(&text);
 }
 
-/* Losses as large as doubles get leave a state that can be read. */
+/* Losses near the largest double leave a readable state. */
 static void huge_losses_leave_a_state(void) {
     eitp__buffer text;
     eitp_error error;

@@ -1,12 +1,12 @@
-/* Alarms of whole runs: what a run that goes wrong reports and records, that others report nothing, and that training
-   does not depend on it. */
+/* Alarms of whole runs: a run that goes wrong reports and records them, other runs report nothing, and training does
+   not depend on alarms. */
 #include "tests/support/own_task.h"
 
 static eitp_error error;
 
 enum { STEPS = 320 };
 
-/* A run of a task whose inputs become `factor` times as large after step `at`; 0: never. */
+/* A run of a task whose inputs grow by `factor` after step `at`; 0: never. */
 typedef struct fixture {
     own o;
     char directory[512];
@@ -14,7 +14,7 @@ typedef struct fixture {
     eitp_run_report report;
     float factor;
     int64_t at;
-    int events, alarms, others; /* others: warnings that are no alarms */
+    int events, alarms, others; /* others: warnings that are not alarms */
     char alarm[32], message[500];
     double value, usual;
     int64_t step;
@@ -67,7 +67,7 @@ static int begin(fixture *f) {
     return 1;
 }
 
-/* Trains to the end of f->config.steps, in a process of its own as it were. */
+/* Trains to the end of f->config.steps, as if in a separate process. */
 static void train(fixture *f) {
     const eitp_host host = eitp_host_default();
     eitp_run *trained = NULL;
@@ -76,7 +76,7 @@ static void train(fixture *f) {
         CHECK_THAT(0, "%s", error.message);
     f->o.config.schedule.peak = 1e-3;
     f->o.task.read = read_changed;
-    f->o.task.guess_loss = 1000; /* no loss of these runs is a divergence */
+    f->o.task.guess_loss = 1000; /* no loss of these runs counts as divergence */
     if (own_train(&f->o, &error) || eitp_run_open(&host, &f->config, &trained, &error) ||
         eitp_run_train(trained, f->o.trainer, &f->report, &error))
         CHECK_THAT(0, "%s", error.message);
@@ -123,7 +123,7 @@ static void other_runs_raise_none(void) {
     scratch_remove(f.directory);
 }
 
-/* Without `alarms` none is raised, the checkpoint has no state of them, and the weights are the same. */
+/* Without `alarms` none is raised, the checkpoint has no alarm state, and the weights are the same. */
 static void alarms_can_be_switched_off(void) {
     static char weights[1 << 20];
     size_t size;
@@ -144,7 +144,7 @@ static void alarms_can_be_switched_off(void) {
     }
 }
 
-/* A run that is stopped after any step and resumed raises the same alarm after the same step, and once. */
+/* A run that is stopped after any step and resumed raises the same alarm once, after the same step. */
 static void a_resumed_run_raises_the_same(void) {
     static const int64_t stops[] = {0, 1, 100, 165, 170, 200};
     static char state[20000];
@@ -163,14 +163,14 @@ static void a_resumed_run_raises_the_same(void) {
         step = f.step;
         if (!i)
             snprintf(state, sizeof state, "%s", strstr(file_of(&f, "checkpoint-320/run_state.json"), "\"losses\""));
-        else if (stops[i] % f.config.eval_steps == 0) /* others have an evaluation more, at the end of the first part */
+        else if (stops[i] % f.config.eval_steps == 0) /* other stops add an evaluation at the end of the first part */
             CHECK_THAT(!strncmp(state, strstr(file_of(&f, "checkpoint-320/run_state.json"), "\"losses\""), 3000),
                        "stopped after step %d", (int)stops[i]);
         scratch_remove(f.directory);
     }
 }
 
-/* Alarms that are switched on later begin anew. */
+/* Alarms that are switched on later start from scratch. */
 static void alarms_can_be_switched_on_later(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -187,7 +187,7 @@ static void alarms_can_be_switched_on_later(void) {
 
 /* ---- Layers ---- */
 
-/* Two layers, of which the first multiplies the input x: its gradient is zero where x is. */
+/* Two layers. The first multiplies the input x, so its gradient is zero where x is. */
 static eitp_status build_layers(void *user, eitp_pass *pass, eitp_error *why) {
     static const int64_t width[] = {OWN_WIDTH}, one[] = {1}, column[] = {OWN_WIDTH, 1};
     static const char *const names[] = {"h.0.weight", "h.1.weight"};
@@ -209,7 +209,7 @@ static eitp_status build_layers(void *user, eitp_pass *pass, eitp_error *why) {
     return eitp_graph_status(graph, why);
 }
 
-/* Trains both layers; `freezes`: the second alone. */
+/* Trains both layers, or only the second if `freezes`. */
 static void train_layers(fixture *f, int freezes) {
     const eitp_host host = eitp_host_default();
     eitp_run *trained = NULL;
@@ -241,7 +241,7 @@ static void a_layer_that_dies_raises_unless_it_is_frozen(void) {
         train_layers(&f, freezes);
         CHECK_THAT(f.alarms == !freezes, "%d alarms, the last '%s'", f.alarms, f.message);
         CHECK_THAT(freezes || (!strcmp(f.alarm, "dead_layer") && f.step == 88 && f.value == 0 && f.usual > 0 &&
-                               strstr(f.message, "of h.0 is 0, and in other layers")),
+                               strstr(f.message, "of h.0 is 0, the largest of any layer")),
                    "after step %d: %s", (int)f.step, f.message);
         scratch_remove(f.directory);
     }

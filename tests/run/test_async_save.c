@@ -1,4 +1,4 @@
-/* Checkpoints that a thread writes beside the next steps, and the queue that they go through. */
+/* Checkpoints written by a thread during the next steps, and the queue of writes. */
 #include "tests/support/trainer_run.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ static unsigned char content_of(int file, size_t at) {
     return (unsigned char)((at * 2654435761u >> 13) + (size_t)file * 101);
 }
 
-/* Writes the pieces of two files in turn, the second one from its end. */
+/* Writes the pieces of two files alternately, the second one from its end. */
 static eitp_status write_pieces(eitp__write_behind *queue, const char *const *paths, eitp_error *error) {
     static unsigned char piece[QUEUE_PIECE];
     eitp__behind_file *files[QUEUE_FILES];
@@ -59,7 +59,8 @@ static void write_again(eitp__write_behind *queue, const char *const *paths) {
     CHECK_THAT(!eitp__behind_repeat(queue, &error_) && !eitp__behind_finish(queue, &error_), "%s", error_.message);
 }
 
-/* With no room, too little, enough, and enough for copies of all; twice, with a failure in between. */
+/* With a queue of no room, too little, enough, and enough for copies of everything. Each is tried twice, with a failure
+   in between. */
 static void queued_files_are_whole(void) {
     static const uint64_t rooms[] = {0, 1, (uint64_t)QUEUE_FILES * QUEUE_BYTES * 2, (uint64_t)100 << 18};
     char directory[512], names[QUEUE_FILES][600];
@@ -112,15 +113,15 @@ typedef struct fixture {
     eitp_run_config config;
     eitp_run_report report;
     eitp_run *run;
-    int64_t opens_at, stop_at; /* steps; 0: always open, never */
+    int64_t opens_at, stop_at; /* in steps; opens_at 0: always open, stop_at 0: never */
     int is_open;               /* the thread may write */
-    int code;                  /* of failing writes of the thread; 0: none fails */
+    int code;                  /* error of the thread's failing writes; 0: none fails */
     int failures;              /* number of them */
-    int64_t waits_at;          /* the step after which the thread has written, or failed to; 0: none */
-    int64_t releases_at;       /* the step after which memory is short, before the copy is written; 0: never */
+    int64_t waits_at;          /* the step after which the run waits for the thread to write or fail; 0: none */
+    int64_t releases_at;       /* the step after which memory runs short, before the copy is written; 0: never */
     int refuses, is_training;  /* the copy gets no memory */
     int saved_events, async_events, failed_events, lost_events;
-    int64_t saved_steps[STEPS], seen_at[STEPS]; /* of each event, and the step after which it came */
+    int64_t saved_steps[STEPS], seen_at[STEPS]; /* for each event: its saved step, and the step after which it came */
     char said[2048];
 } fixture;
 
@@ -196,7 +197,7 @@ static int begin(fixture *f) {
     return 1;
 }
 
-/* Holds the thread until the end of a step. Without threads the first save would wait for it for ever. */
+/* Holds the thread until the end of a step. Without threads the first save would wait for it forever. */
 static void hold_until(fixture *f, int64_t step) {
     f->opens_at = EITP__WITH_WORKER ? step : 0;
     f->is_open = !f->opens_at;
@@ -221,7 +222,7 @@ static eitp_status train(fixture *f) {
     return status;
 }
 
-/* The checksum of the weights and of the state of a checkpoint, which must be whole; 0: there is none. */
+/* The checksum of the weights and state of a checkpoint, which must be complete; 0 if there is none. */
 static uint32_t bits_of(const fixture *f, int64_t step) {
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
     char checkpoint[700];
@@ -240,7 +241,7 @@ static uint32_t bits_of(const fixture *f, int64_t step) {
     return crc;
 }
 
-/* Those of a run that waits for its saves. */
+/* The checksums of a run that waits for its saves. */
 static const uint32_t *expected_bits(void) {
     static uint32_t bits[STEPS + 1];
     fixture f;
@@ -256,7 +257,7 @@ static const uint32_t *expected_bits(void) {
     return bits;
 }
 
-/* Checks that there is a checkpoint of each of these steps, and nothing else but run.json. */
+/* Checks that the output holds a checkpoint of each of these steps and nothing else but run.json. */
 static void check_output(const fixture *f, const char *steps) {
     const uint32_t *bits = expected_bits();
     eitp__buffer names;
@@ -293,7 +294,7 @@ static void saves_are_written_beside_steps(void) {
     scratch_remove(f.directory);
 }
 
-/* A save that is due while another is written waits for it. */
+/* A save that comes due during another waits for it. */
 static void one_save_waits_for_another(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -325,12 +326,12 @@ static void a_failed_copy_is_written_again(void) {
     static const int codes[] = {ENOSPC, EIO, EACCES};
     for (size_t i = 0; i < EITP__COUNT(codes); i++) {
         fixture f;
-        /* A read or write with EIO is repeated by itself. */
+        /* A read or write that fails with EIO is retried internally. */
         if (!begin_failing(&f, codes[i], codes[i] == EIO ? 1 + EITP__FILE_RETRIES : 1))
             return;
         REQUIRE_OK(train(&f), error_);
-        CHECK_THAT(f.failed_events == 1 && strstr(f.said, "checkpoint-2 could not be written beside the steps: "), "%s",
-                   f.said);
+        CHECK_THAT(f.failed_events == 1 && strstr(f.said, "checkpoint-2 could not be written in the background: "),
+                   "%s", f.said);
         CHECK(f.saved_events == 3 && f.saved_steps[0] == 2 && f.saved_steps[1] == 4 && f.saved_steps[2] == 6);
         CHECK(!f.failures && f.report.saved_step == STEPS);
         check_output(&f, "2 4 6");
@@ -338,7 +339,7 @@ static void a_failed_copy_is_written_again(void) {
     }
 }
 
-/* The first attempt fails, and the one after it: access is not denied for a moment only. */
+/* The first two attempts fail with EACCES, which is not treated as momentary. */
 static void a_copy_that_cannot_be_written_is_replaced_by_the_steps_done(void) {
     fixture f;
     if (!begin_failing(&f, EACCES, 2))
@@ -352,12 +353,12 @@ static void a_copy_that_cannot_be_written_is_replaced_by_the_steps_done(void) {
     scratch_remove(f.directory);
 }
 
-/* Checks that the evaluation of step 2 was reported as lost, and that the best one is one that is there. */
+/* Checks that the evaluation of step 2 was reported as lost, and that the recorded best checkpoint exists. */
 static void check_lost(const fixture *f, const char *why) {
     const eitp_host *host = &f->real;
     char name[64];
     eitp__buffer text;
-    CHECK_THAT(f->lost_events == 1 && strstr(f->said, "checkpoint-2, of the best evaluation so far, is not kept: ") &&
+    CHECK_THAT(f->lost_events == 1 && strstr(f->said, "checkpoint-2, the best so far, was not kept: ") &&
                    strstr(f->said, why),
                "%s", f->said);
     CHECK(!is_there(scratch_path(f->output, "checkpoint-2")));
@@ -401,7 +402,7 @@ static void without_memory_for_a_copy_saves_wait(void) {
     scratch_remove(f.directory);
 }
 
-/* What is being written when a run is stopped becomes a checkpoint, and so do the steps done. */
+/* A checkpoint being written when a run is stopped is completed, and the steps done are saved. */
 static void a_stop_finishes_the_copy(void) {
     fixture f;
     REQUIRE(begin(&f));

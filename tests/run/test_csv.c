@@ -1,4 +1,4 @@
-/* Sinks of comma-separated values: their text, and what a resume keeps of it. */
+/* CSV sinks: their text, and the rows that a resume keeps. */
 #include "tests/support/faults.h"
 #include "tests/support/own_task.h"
 
@@ -107,7 +107,7 @@ static void a_resume_uses_the_header_of_the_file(void) {
     eitp_record_file_close(csv);
     CHECK_THAT(!strncmp(read_path(p.path), old_, kept) && !strcmp(read_path(p.path) + kept, more), "%s",
                read_path(p.path));
-    /* Without a resume it is continued. */
+    /* Without a resume, rows are appended. */
     REQUIRE((csv = open_csv(&p, columns_, 3)) != NULL);
     add(csv, EITP_RECORD_STEP, 2, &value, 1);
     eitp_record_file_close(csv);
@@ -115,7 +115,7 @@ static void a_resume_uses_the_header_of_the_file(void) {
     scratch_remove(p.directory);
 }
 
-/* A run does not record again what the step of its checkpoint has. */
+/* A resumed run does not record again the rows of its checkpoint's step. */
 static void a_resume_knows_what_the_step_has(void) {
     static const char rows[] = "kind,step,time,elapsed,other\nspot,1,9,0,\nstep,2,9,0,\nspot,2,9,0,\nstep,3,9,0,\n"
                                "evaluation,4,9,0,\nspot,4,9,0,\nevent,4,9,0,\n";
@@ -132,7 +132,9 @@ static void a_resume_knows_what_the_step_has(void) {
 }
 
 static void rows_after_the_step_are_cut(void) {
-    static const int ends[] = {0, 2, 3, 4, 5, 5}; /* rows that stay, by step + 1; a row has a line break in a field */
+    static const int ends[] = {0, 2, 3, 4,
+                               5, 5}; /* number of rows kept, by step + 1; a row has a line break in a field
+                                                     */
     place p;
     int evaluated;
     REQUIRE(begin_place(&p));
@@ -169,7 +171,7 @@ static void a_torn_end_is_cut_off(void) {
         write_rows(&p, text, size);
         CHECK_THAT(!strcmp(resume(&p, 9, &evaluated), old_), "%s: %s", ends[i], read_path(p.path));
     }
-    /* A header that is torn, or of something else: the file begins anew. */
+    /* If the header is incomplete or belongs to another table, the file starts again. */
     write_rows(&p, old_, 20);
     CHECK_THAT(!strcmp(resume(&p, 9, &evaluated), ""), "%s", read_path(p.path));
     write_rows(&p, "a,b\n1,2\n", 8);
@@ -196,7 +198,7 @@ static void columns_are_checked(void) {
 
 /* ---- Runs ---- */
 
-static char folder_[600]; /* of the last run's records */
+static char folder_[600]; /* directory of the last run's records */
 
 static const char *in_log_folder(const place *p, const char *name) {
     const size_t size = strlen(p->directory);
@@ -276,7 +278,7 @@ static void unknown_reports_are_refused(void) {
     scratch_remove(p.directory);
 }
 
-/* A run that was created and never trained leaves no files and directories of records. */
+/* A run that was created but never trained leaves no record files or directories. */
 static void an_unused_run_leaves_nothing(void) {
     const eitp_host host = eitp_host_default();
     eitp_run_config config = eitp_run_config_default();
@@ -304,7 +306,7 @@ static void an_unused_run_leaves_nothing(void) {
     scratch_remove(p.directory);
 }
 
-/* Each allocation of opening a file fails once. */
+/* Each allocation while opening a file fails once. */
 static void missing_memory_is_reported(void) {
     place p;
     faults f;

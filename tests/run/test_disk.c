@@ -1,24 +1,24 @@
-/* Runs on disks that are full, small or failing: what is checked before the first step, and saves. */
+/* Runs on disks that are full, small or failing: the checks before the first step, and saves. */
 #include "tests/support/trainer_run.h"
 
 #include <errno.h>
 
-/* A disk of `capacity` bytes below the directory of a test; the newest files of the run are on it. */
+/* A disk of `capacity` bytes below a test's directory; it holds the newest files of the run. */
 typedef struct disk {
     eitp_host real;
-    char directory[600]; /* whose content counts */
+    char directory[600]; /* its content counts towards the capacity */
     uint64_t capacity, largest_file;
-    double waited, frees_after; /* after so many seconds of waiting `freed` bytes are added; 0: never */
+    double waited, frees_after; /* after this many seconds of waiting `freed` bytes are added; 0: never */
     uint64_t freed;
-    double stops_after; /* a request to stop after so many seconds; 0: never */
+    double stops_after; /* requests a stop after this many seconds; 0: never */
     eitp_run *run;
-    int files, most_files; /* open now, and at most; 0: no limit */
+    int files, most_files; /* open now; the limit (0: none) */
     int failing_syncs;     /* number of calls that fail with EIO */
-    int syncs_before;      /* that succeed before them */
+    int syncs_before;      /* number that succeed before them */
     int failing_reads;     /* number of reads of the token file that fail with EIO; -1: all */
     void *tokens;          /* the token file */
-    int truncates;         /* reads of the token file end at once */
-    int garbles;           /* reads of the token file return ids that no vocabulary has */
+    int truncates;         /* reads of the token file return nothing */
+    int garbles;           /* reads of the token file return ids outside the vocabulary */
     int stops_reading;     /* the first long read of the token file after a step requests a stop */
     int reads_after_stop;  /* of the token file */
 } disk;
@@ -46,7 +46,7 @@ static int disk_close(void *user, void *file) {
     return d.real.files.close(user, file);
 }
 
-/* Writes what fits, as a file system does. */
+/* Writes as much as fits, as a file system does. */
 static int disk_write(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     uint64_t left = disk_free(), old = 0;
     d.real.files.size(user, file, &old);
@@ -122,20 +122,20 @@ typedef struct fixture {
     eitp_run_config config;
     eitp_run_report report;
     eitp_host host;
-    int64_t stop_after, fills_after, fails_after; /* steps; 0: never. Then the disk has no room, or data fail. */
-    int stays_full;                               /* others take what is freed by removing checkpoints */
+    int64_t stop_after, fills_after, fails_after; /* steps; 0: never. Then the disk is full, or the data fail. */
+    int stays_full;                               /* others use the space freed by removing checkpoints */
     int64_t workers;                              /* that read the data */
     int prefers_higher;                           /* of losses */
     int failure; /* 0: an error, 1: the end of the file, 2: other content, 3 and above: a change of the file */
     int events[EITP_EVENT_COUNT];
-    char said[8192]; /* messages of all events but steps, each with a newline */
+    char said[8192]; /* messages of all events except steps, each with a newline */
     uint64_t size;   /* of a checkpoint */
 } fixture;
 
-/* What another program does to the token file. */
+/* Changes made to the token file by another program. */
 enum { OVERWRITTEN = 3, OVERWRITTEN_IN_VALIDATION, TOUCHED, REPLACED, REMOVED };
 
-/* Changes the token file. Its time is set, since it has a granularity, and the file is new. */
+/* Changes the token file. Sets its time explicitly, because the file is new and timestamps are coarse. */
 static void change_tokens(const fixture *f) {
     const char *path = scratch_path(f->directory, "text.tokens");
     eitp__file file;
@@ -168,8 +168,8 @@ static void notice(void *user, const eitp_run_event *event) {
     if (event->report->step.step == f->stop_after)
         eitp_run_request_stop(d.run, 15);
     if (event->report->step.step == f->fills_after)
-        d.capacity -= disk_free() - (f->stays_full ? 5000 : 1000); /* a checkpoint is a few bytes larger than the one
-                                                                      before, and there are records to store */
+        d.capacity -= disk_free() - (f->stays_full ? 5000 : 1000); /* a checkpoint is a few bytes larger than the
+                                                                      previous one, and there are records to store */
     if (f->stays_full && event->report->step.step > f->fills_after)
         d.capacity -= disk_free();
     if (event->report->step.step == f->fails_after) {
@@ -230,8 +230,8 @@ static eitp_status make_trainer(fixture *f) {
     return status;
 }
 
-/* Creates trainer and run, trains, and destroys both. `checkpoints`: the capacity of the disk; 0: as it is; -1: what is
-   used. */
+/* Creates trainer and run, trains, and destroys both. `checkpoints` is the capacity of the disk; 0: unchanged; -1: the
+   space in use. */
 static eitp_status train(fixture *f, double checkpoints) {
     eitp_status status = make_trainer(f);
     if (checkpoints > 0)
@@ -301,7 +301,7 @@ static uint32_t last_bits(const fixture *f) {
     return bits_of(f, 6);
 }
 
-/* Those of an undisturbed run. */
+/* The checksum of an undisturbed run. */
 static uint32_t expected_bits(void) {
     static uint32_t bits;
     fixture f;
@@ -313,7 +313,7 @@ static uint32_t expected_bits(void) {
     return bits;
 }
 
-/* Resumes on a disk with room, and compares the end with that of an undisturbed run. */
+/* Resumes on a disk with room, and compares the result with an undisturbed run. */
 static void resumes_with_the_same_bits(fixture *f) {
     const uint32_t bits = last_bits(f);
     CHECK_THAT(bits == expected_bits(), "the bits differ");
@@ -345,7 +345,7 @@ static void too_little_room_is_refused(void) {
     fixture f;
     REQUIRE(begin(&f));
     CHECK(train(&f, 0.9) == EITP_ERROR_IO && !f.events[EITP_EVENT_STEP] && f.report.steps_done == 0);
-    CHECK_THAT(strstr(error_.message, "a checkpoint needs ") && strstr(error_.message, "has room for ") &&
+    CHECK_THAT(strstr(error_.message, "a checkpoint needs ") && strstr(error_.message, "has space for ") &&
                    strstr(error_.message, "free some space"),
                "%s", error_.message);
     CHECK_THAT(!*content(&f), "left behind: %s", content(&f));
@@ -399,7 +399,7 @@ static void little_room_is_warned_about(void) {
     REQUIRE(begin(&f));
     CHECK_THAT(!train(&f, 100) && !f.events[EITP_EVENT_DISK], "%s", f.said);
     end(&f);
-    /* Two checkpoints, one being written, and one when the run is stopped. */
+    /* Two kept checkpoints, one being written, and one saved when the run is stopped. */
     REQUIRE(begin(&f));
     CHECK_THAT(!train(&f, 3.9), "%s", error_.message);
     CHECK_THAT(count_of(f.said, "the disk of '") == 1 && strstr(f.said, "up to 4 of ") &&
@@ -440,7 +440,7 @@ static void too_few_open_files_are_refused(void) {
     }
 }
 
-/* What pruning removes counts as room when a run is resumed. */
+/* When a run is resumed, checkpoints to be pruned count as free space. */
 static void checkpoints_to_be_pruned_are_room(void) {
     for (int limit = 1; limit <= 2; limit++) {
         fixture f;
@@ -464,7 +464,7 @@ static void checkpoints_to_be_pruned_are_room(void) {
     }
 }
 
-/* The file of offloaded variables is checked when the trainer is created, and takes its room at once. */
+/* The file of offloaded variables is checked when the trainer is created, and its space is reserved at once. */
 static void an_offload_file_needs_room(void) {
     for (int limited = 0; limited < 2; limited++) {
         variant v = default_variant();
@@ -478,7 +478,7 @@ static void an_offload_file_needs_room(void) {
         d.largest_file = limited ? 200000 : 0;
         CHECK_THAT(make_run(&f.trained, &f.host, &v, f.directory, &error_) == EITP_ERROR_IO, "%s", error_.message);
         CHECK_THAT(strstr(error_.message, "offloaded variables need ") &&
-                       strstr(error_.message, limited ? "200.0 kB at most" : " free; free some space"),
+                       strstr(error_.message, limited ? "files of up to 200.0 kB" : " free; free some space"),
                    "%s", error_.message);
         before = eitp__tree_bytes(&d.real, f.directory);
         end_run(&f.trained);
@@ -510,14 +510,14 @@ static void a_disk_that_stays_full_ends_the_run(void) {
         f.fills_after = 4;
         f.stays_full = 1;
         CHECK_THAT(train(&f, 0) == EITP_ERROR_IO, "limit %d, saved %d: %s", limit, (int)f.report.saved_step, f.said);
-        /* With room for the pruned ones: with a limit of 3 one is removed, and step 4 takes its place. */
+        /* With a limit of 3 the pruned checkpoints make room: one is removed, and step 4 replaces it. */
         if (limit >= 2) {
             CHECK_THAT(f.report.saved_step >= 4, "%d", (int)f.report.saved_step);
             end_resumed(&f);
             continue;
         }
         CHECK_THAT(d.waited > 59 && d.waited < 62, "%g", d.waited);
-        CHECK_THAT(count_of(f.said, "saving failed, trying again in ") == 6, "%s", f.said);
+        CHECK_THAT(count_of(f.said, "saving failed, retrying in ") == 6, "%s", f.said);
         CHECK(f.report.end == EITP_RUN_FAILED && f.report.saved_step == 3 && f.report.steps_done == 4);
         CHECK_THAT(strstr(error_.message, "no space left") &&
                        strstr(error_.message, " are missing: a checkpoint needs ") &&
@@ -563,7 +563,7 @@ static void a_request_to_stop_ends_the_waiting(void) {
     CHECK(train(&f, 0) == EITP_ERROR_IO && f.report.saved_step == 3);
     CHECK_THAT(d.waited >= 1.5 && d.waited < 1.8, "%g", d.waited);
     end_resumed(&f);
-    /* A run that is stopped does not begin to wait. */
+    /* A run that is stopped does not start waiting. */
     REQUIRE(begin(&f));
     f.config.save_steps = 0;
     f.fills_after = f.stop_after = 4;
@@ -576,7 +576,7 @@ static void the_best_is_not_removed(void) {
     fixture f;
     REQUIRE(begin(&f));
     f.config.keep_best = "loss";
-    f.prefers_higher = 1; /* the first evaluation, at step 1, is the best of a loss that falls */
+    f.prefers_higher = 1; /* with a falling loss, the first evaluation (step 1) is the best when higher is better */
     f.config.eval_steps = 1;
     f.config.save_total_limit = 2;
     CHECK_THAT(!train(&f, 3.4) && f.report.best_step == 1, "%s: best %d", error_.message, (int)f.report.best_step);
@@ -585,16 +585,16 @@ static void the_best_is_not_removed(void) {
     end(&f);
 }
 
-/* After a failed sync the files written so far are not trusted: the whole checkpoint is written again. */
+/* After a failed sync the files written so far are not trusted. The whole checkpoint is written again. */
 static void a_failed_sync_repeats_the_checkpoint(void) {
     fixture f;
     for (int times = 1; times <= 4; times += 3) {
         REQUIRE(begin(&f));
         f.config.save_steps = 3;
-        d.syncs_before = 4; /* that of run.json is the first */
+        d.syncs_before = 4; /* the first sync is the one of run.json */
         d.failing_syncs = times;
         CHECK_THAT(train(&f, 0) == (times == 1 ? EITP_OK : EITP_ERROR_IO), "%s", error_.message);
-        CHECK_THAT(count_of(f.said, "saving failed, trying again in ") == (times == 1 ? 1 : 3), "%s", f.said);
+        CHECK_THAT(count_of(f.said, "saving failed, retrying in ") == (times == 1 ? 1 : 3), "%s", f.said);
         CHECK_THAT(times == 1 ? d.waited > 0.9 && d.waited < 1.2 : d.waited > 6.9, "%g", d.waited);
         if (times > 1) {
             end_resumed(&f);
@@ -613,7 +613,7 @@ static void a_file_that_is_too_large_is_not_tried_again(void) {
     REQUIRE(begin(&f));
     REQUIRE(!make_trainer(&f));
     end_run(&f.trained);
-    f.host.files.space = NULL; /* so that it is not refused at the start */
+    f.host.files.space = NULL; /* keeps it from being refused at the start */
     d.largest_file = f.size / 2;
     CHECK(train(&f, 0) == EITP_ERROR_IO && f.report.steps_done == 1 && d.waited <= 0);
     CHECK_THAT(strstr(error_.message, "optimizer.safetensors") && strstr(error_.message, "ulimit -f"), "%s",
@@ -637,8 +637,8 @@ static int begin_with_faults(fixture *f, faults *injected) {
            !eitp_run_open(&injected->host, &f->config, &d.run, &error_);
 }
 
-/* Trains two steps on a host whose file call `n` from the start of training fails, once or with all that follow. Then
-   resumes on one that works. Returns 0 if there was no such call; 0 for `n`: no failure. */
+/* Trains two steps on a host whose n-th file call after the start of training fails, once or with all that follow. Then
+   resumes on a working host. Returns 0 if there was no such call, or if n is 0, which means no failure. */
 static int train_with_failure(fixture *f, long n, int code, int stays, uint32_t *bits) {
     eitp_status status;
     faults injected;
@@ -665,7 +665,7 @@ static int train_with_failure(fixture *f, long n, int code, int stays, uint32_t 
     return more;
 }
 
-/* Full disks and errors at any file call of a run: it ends with an error that is said, or as if nothing had been. */
+/* Full disks and errors at any file call of a run: it reports an error, or ends as if nothing had failed. */
 static void a_failing_call_loses_nothing(void) {
     static const int codes[] = {ENOSPC, EIO, EDQUOT, EMFILE};
     const long stride = test_stride(29, 87);
@@ -689,7 +689,7 @@ static void a_failing_call_loses_nothing(void) {
 
 /* ---- Data ---- */
 
-/* Data that cannot be read, end early or have other content after some steps: what is done is saved. */
+/* If the data cannot be read, end early or change after some steps, the steps done are saved. */
 static void data_that_fail_end_the_run(void) {
     static const char *const words[] = {"input/output error", "text.tokens' changed while it was read", "has id 65535"};
     for (int failure = 0; failure < 3; failure++) {
@@ -705,8 +705,8 @@ static void data_that_fail_end_the_run(void) {
     }
 }
 
-/* A file that is overwritten with valid tokens: no step is trained on them, and those before are saved. With the old
-   content, the run resumes. */
+/* A file is overwritten with valid tokens: no step is trained on them, and the steps before are saved. Once the old
+   content is restored, the run resumes. */
 static void overwritten_data_end_the_run(void) {
     for (int failure = OVERWRITTEN; failure <= OVERWRITTEN_IN_VALIDATION; failure++) {
         for (int workers = 0; workers < 3; workers++) {
@@ -728,7 +728,7 @@ static void overwritten_data_end_the_run(void) {
     }
 }
 
-/* The same content with another time, and another file of that name, are not what the run reads. */
+/* A file that is touched, or replaced or removed by name, does not affect the run, which reads the open file. */
 static void touched_and_replaced_data_are_read(void) {
     for (int failure = TOUCHED; failure <= REMOVED; failure++) {
         fixture f;
@@ -741,7 +741,7 @@ static void touched_and_replaced_data_are_read(void) {
     }
 }
 
-/* A request to stop does not wait until a file that was touched is compared; what is done is saved. */
+/* A request to stop does not wait for the comparison of a touched file. The steps done are saved. */
 static void a_stop_ends_a_comparison(void) {
     for (int workers = 0; workers < 2; workers++) {
         fixture f;

@@ -1,17 +1,18 @@
 /*
- * Each allocation and each file call of a whole run fails in turn, in every way. Nothing crashes, leaks or hangs, the
- * message is one line, and the run that is resumed afterwards ends with the bits of an undisturbed one.
- *   EITP_TEST_STRIDE   every how many calls one is tried; 1: all
+ * Each allocation and each file call of a whole run fails once, in every way. Nothing crashes, leaks or hangs, the
+ * message is one line, and a run resumed afterwards ends with the bits of an undisturbed one.
+ *
+ *   EITP_TEST_STRIDE  tries every n-th call; 1: all
  */
 #include "tests/support/whole_run.h"
 
-enum { MOST_FAILURES = 60 }; /* more say nothing new */
+enum { MOST_FAILURES = 60 }; /* more would show nothing new */
 
 typedef struct fault {
     const char *name;
     int of_allocations, code, tear;
     faults_short shorten;
-    int for_good, times; /* times 1: the call that is repeated succeeds; 0: every repetition fails */
+    int for_good, times; /* times 1: the retry succeeds; 0: every retry fails */
     int passes;          /* the run must not fail */
 } fault;
 
@@ -70,7 +71,7 @@ static int begin_sweep(sweep *s, const whole_variant *variant) {
     return made;
 }
 
-/* A message is one line and says something. */
+/* Checks that a message is one line and not empty. */
 static void check_message(const whole *w, const char *what) {
     CHECK_THAT(strlen(w->message) > 10 && !strchr(w->message, '\n'), "%s: '%s'", what, w->message);
 }
@@ -124,7 +125,7 @@ static void fail_every_call(const whole_variant *variant) {
     sweep s;
     REQUIRE(begin_sweep(&s, variant));
     for (size_t i = 0; i < sizeof faults_ / sizeof *faults_; i++) {
-        /* With a stride, each kind begins at another call. */
+        /* With a stride, each kind starts at a different call. */
         long n = 1 + (long)i * 7 % s.stride;
         while (test_failures_ < MOST_FAILURES && inject(&s, &faults_[i], n))
             n += s.stride;

@@ -1,18 +1,19 @@
-/* Runs whose memory becomes short, by a made-up /proc: what is saved, dropped, repeated, shrunk, and when they stop. */
+/* Runs whose memory runs short, with a simulated /proc: what is saved, dropped, repeated and shrunk, and when they
+   stop. */
 #include "tests/support/trainer_run.h"
 
-/* Kilobytes that are available; the floor is that of a process of some ten megabytes. */
+/* Available kilobytes. The floor is the one for a process of some ten megabytes. */
 enum { AMPLE = 2000000, SHORT = 1000 };
 
-/* Others have 87 or 93 percent of the 8 GB, of which enough is left. */
+/* Available kilobytes when others use 87 or 93 percent of the 8 GB; both are enough. */
 enum { HIGH = 1000000, FULL = 600000 };
 
 enum { NEVER = -1, ORDERED = 32 };
 
-/* A run beside programs that take memory at a read of a sample, and give it back at an event. */
+/* A run next to programs that take memory at the read of a sample, and release it at an event. */
 typedef struct fixture {
     run trained;
-    char directory[512], output[600], text[1 << 16]; /* `text` is the content of a file */
+    char directory[512], output[600], text[1 << 16]; /* `text`: the content of a file */
     eitp_host host;
     eitp_run_config config;
     int saves, failing_save; /* attempts to save so far, and the one that fails, from 1; 0: none */
@@ -22,17 +23,17 @@ typedef struct fixture {
     int64_t training, validation; /* the read of a sample at which memory becomes short, from 0 */
     int64_t reads[2];
     int given_back;                        /* the event at which it comes back */
-    int after[ORDERED];                    /* kilobytes that are available after each step; 0: as many as before */
-    int events[24], order[ORDERED], count; /* the order is that of all events but starts and steps */
+    int after[ORDERED];                    /* available kilobytes after each step; 0: unchanged */
+    int events[24], order[ORDERED], count; /* `order` leaves out starts and steps */
     int64_t steps[ORDERED];                /* done at each event */
-    int waning, looks;                     /* each look finds half as much */
-    int hovering;                 /* kilobytes that a first shortage leaves from then on; 0: as many as before */
-    int warnings, contradictions; /* with what is left and what is needed; and those whose figures are fine */
-    int stands_still;             /* the learning rate is 0 */
-    int waits, given_back_at;     /* calls of wait, and the one at which memory comes back, from 1; 0: none */
+    int waning, looks;                     /* each sample of memory finds half as much */
+    int hovering;                          /* available kilobytes after a first shortage, from then on; 0: unchanged */
+    int warnings, contradictions;          /* with the available and needed memory; and those with plausible figures */
+    int stands_still;                      /* the learning rate is 0 */
+    int waits, given_back_at;              /* calls of wait, and the one at which memory comes back, from 1; 0: none */
 } fixture;
 
-/* Writes a file that stands for one of /proc. */
+/* Writes a file in place of one of /proc. */
 static int write_fake(const fixture *f, const char *name, const char *text) {
     FILE *file = fopen(scratch_path(f->directory, name), "wb");
     if (!file)
@@ -47,7 +48,7 @@ static int set_available(const fixture *f, int kilobytes) {
     return write_fake(f, "meminfo", text);
 }
 
-/* The system's files, but for what /proc says of the machine and the process. */
+/* The system's files, except what /proc reports about the machine and the process. */
 static int open_fake(void *user, const char *path, eitp_file_mode mode, void **file) {
     fixture *f = (fixture *)user;
     const eitp_host host = eitp_host_default();
@@ -80,7 +81,7 @@ static eitp_status take_and_read(void *user, eitp_split split, uint64_t number, 
     const int64_t begins = split == EITP_VALIDATION ? f->validation : f->training;
     if (read == begins)
         CHECK(set_available(f, SHORT));
-    /* The next poll looks. */
+    /* The next poll samples memory. */
     if (begins != NEVER && read >= begins)
         ((eitp__guard *)f->made->states[EITP__OBSERVER_GUARD])->look_at = 0;
     return f->task.read(f->task.user, split, number, sample, error);
@@ -91,7 +92,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     return task->build(task->user, pass, error);
 }
 
-/* "17.2 MB", in bytes; -1: there is none. */
+/* Parses "17.2 MB" into bytes. Returns -1 if there is no such figure. */
 static double read_bytes(const char *text, const char *before) {
     static const char *const units[] = {"B", "kB", "MB", "GB"};
     const char *at = strstr(text, before);
@@ -104,7 +105,7 @@ static double read_bytes(const char *text, const char *before) {
     return bytes;
 }
 
-/* A warning that memory is short says that less is left than is needed. */
+/* Checks that a warning about short memory reports less available than needed. */
 static void check_figures(fixture *f, const char *message) {
     const double left = read_bytes(message, "memory is short: "), needed = read_bytes(message, "at least ");
     if (needed < 0)
@@ -114,7 +115,7 @@ static void check_figures(fixture *f, const char *message) {
     CHECK_THAT(left >= 0 && left < needed, "%s", message);
 }
 
-/* Memory that others have taken over a long time. */
+/* Other programs take memory over a long time. */
 static void take_slowly(const fixture *f, int kilobytes) {
     eitp__guard *guard = (eitp__guard *)f->made->states[EITP__OBSERVER_GUARD];
     CHECK(set_available(f, kilobytes));
@@ -174,7 +175,7 @@ static eitp_status train(fixture *f) {
     variant v = default_variant();
     run *r = &f->trained;
     eitp_status status;
-    v.threads = 1; /* others may be ahead, and have begun what is not dropped */
+    v.threads = 1; /* other threads may be ahead, and have started reads that are not dropped */
     v.batch_size = 4;
     v.grad_accum = 1;
     status = make_run(r, &f->host, &v, f->directory, &error_);
@@ -214,7 +215,7 @@ static int has_checkpoint(const fixture *f, int64_t step) {
     return !eitp__path_info(&f->host, path, &info, NULL) && info.kind == EITP_PATH_DIRECTORY;
 }
 
-/* The text of a file in the output directory; empty if it cannot be read. */
+/* The content of a file in the output directory; empty if it cannot be read. */
 static const char *text_of(fixture *f, const char *name) {
     eitp__buffer content;
     char path[700];
@@ -247,7 +248,7 @@ static uint32_t checksum_of(const fixture *f, int64_t step) {
     return sum;
 }
 
-/* The bits of a run without neighbours. */
+/* The checksum of a run without neighbours. */
 static uint32_t straight_checksum(void) {
     uint32_t sum = 0;
     fixture f;
@@ -259,12 +260,12 @@ static uint32_t straight_checksum(void) {
     return sum;
 }
 
-/* Memory becomes short within step 3: the step is dropped, step 2 is saved, the run shrinks, and step 3 is repeated. */
+/* Memory runs short within step 3: the step is dropped, step 2 is saved, the run shrinks, and step 3 is repeated. */
 static void a_checkpoint_comes_before_the_shrink(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.config.auto_shrink = 1;
-    f.training = 8; /* the first of step 3 */
+    f.training = 8; /* first read of step 3 */
     f.given_back = EITP_EVENT_NOT_SHRUNK;
     CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
     CHECK_THAT(f.reads[0] == 20, "%d samples were read", (int)f.reads[0]);
@@ -276,13 +277,13 @@ static void a_checkpoint_comes_before_the_shrink(void) {
     scratch_remove(f.directory);
 }
 
-/* What is left after the arena was released would be enough, if the run did not take the arena again. */
+/* After the arena was released there would be enough memory, but the run will take the arena again. */
 static void warnings_compare_what_the_run_takes_again(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.config.auto_shrink = 1;
     f.training = 8;
-    f.hovering = 16700; /* the floor, and little more */
+    f.hovering = 16700; /* slightly above the floor */
     f.given_back = EITP_EVENT_NOT_SHRUNK;
     CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
     CHECK_THAT(f.warnings >= 2 && !f.contradictions, "%d warnings", f.warnings);
@@ -290,7 +291,7 @@ static void warnings_compare_what_the_run_takes_again(void) {
     scratch_remove(f.directory);
 }
 
-/* A device with its own memory keeps what it has, since less of it frees nothing: the run is saved, and waits. */
+/* On a device with its own memory nothing is shrunk, since that frees no host memory: the run saves and waits. */
 static void shrinking_is_for_the_memory_of_the_host(void) {
     const char *device = getenv("EITP_BACKEND");
     const int is_host = !device || !*device || !strcmp(device, "cpu");
@@ -331,7 +332,7 @@ static void short_memory_is_saved_once_without_auto_shrink(void) {
     scratch_remove(f.directory);
 }
 
-/* A run that cannot shrink enough stops with the step before, and a resume continues with the same bits. */
+/* A run that cannot shrink enough stops with the previous step, and a resume continues with the same bits. */
 static void a_dropped_step_is_repeated_after_a_resume(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -348,7 +349,7 @@ static void a_dropped_step_is_repeated_after_a_resume(void) {
     scratch_remove(f.directory);
 }
 
-/* A run that cannot shrink any more waits between looks for memory to come back, whatever the interval of looks. */
+/* A run that cannot shrink any more waits between samples for memory to come back, regardless of their interval. */
 static void a_run_waits_before_it_gives_up(void) {
     static const double intervals[] = {0, 1e-9};
     for (size_t i = 0; i < EITP__COUNT(intervals); i++) {
@@ -365,7 +366,7 @@ static void a_run_waits_before_it_gives_up(void) {
     }
 }
 
-/* A resume is not dropped: it has nothing to save. */
+/* A resume is not dropped, since it has nothing to save. */
 static void short_memory_does_not_interrupt_a_resume(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -379,13 +380,13 @@ static void short_memory_does_not_interrupt_a_resume(void) {
     scratch_remove(f.directory);
 }
 
-/* An evaluation is dropped too, and repeated. */
+/* An evaluation is dropped and repeated, too. */
 static void short_memory_interrupts_an_evaluation(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.config.eval_steps = 2;
     f.config.auto_shrink = 1;
-    f.validation = 4; /* the first of the evaluation after step 2 */
+    f.validation = 4; /* first read of the evaluation after step 2 */
     f.given_back = EITP_EVENT_SAVED;
     CHECK_THAT(!train(&f) && f.report.evaluations == 3, "%s", error_.message);
     CHECK_THAT(f.reads[1] > 12, "%d samples were read", (int)f.reads[1]);
@@ -396,8 +397,8 @@ static void short_memory_interrupts_an_evaluation(void) {
     scratch_remove(f.directory);
 }
 
-/* A checkpoint that was saved before the evaluation of its step is saved again with it, and counts if it was due. The
-   evaluation is not the best, whose checkpoint is always due. */
+/* A checkpoint saved before the evaluation of its step is saved again with it, and counts if it was due. The evaluation
+   must not be the best, because the best checkpoint is always due. */
 static void an_early_checkpoint_gets_its_evaluation(void) {
     for (int scheduled = 0; scheduled < 2; scheduled++) {
         fixture f;
@@ -406,7 +407,7 @@ static void an_early_checkpoint_gets_its_evaluation(void) {
         f.config.eval_steps = 1;
         f.config.save_steps = scheduled ? 2 : 0;
         f.config.patience = 100;
-        f.validation = 8; /* the first of the evaluation after step 2 */
+        f.validation = 8; /* first read of the evaluation after step 2 */
         f.given_back = EITP_EVENT_SAVED;
         CHECK_THAT(!train(&f), "%s", error_.message);
         CHECK_THAT(f.events[EITP_EVENT_SAVED] == 4, "%d", f.events[EITP_EVENT_SAVED]);
@@ -417,8 +418,8 @@ static void an_early_checkpoint_gets_its_evaluation(void) {
     }
 }
 
-/* One whose run ended between the record of the evaluation and the second save gets it from the run that resumes. The
-   record is not repeated. */
+/* If the run ended between the record of the evaluation and the second save, the resumed run adds the evaluation to the
+   checkpoint. The record is not repeated. */
 static void a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks(void) {
     for (int64_t last = 2; last <= 4; last += 2) {
         fixture f;
@@ -429,7 +430,7 @@ static void a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks(void)
         f.config.steps = last;
         f.config.save = count_save;
         f.config.save_user = &f;
-        f.validation = 4; /* the first of the evaluation after step 2 */
+        f.validation = 4; /* first read of the evaluation after step 2 */
         f.given_back = EITP_EVENT_SAVED;
         f.failing_save = 2;
         CHECK(train(&f) == EITP_ERROR_IO && f.report.saved_step == 2 && f.report.evaluated_step == 2);
@@ -441,13 +442,13 @@ static void a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks(void)
         CHECK(strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
         record = strstr(text_of(&f, "metrics.jsonl"), "{\"step\": 2, \"val_loss\"");
         CHECK(record && !strstr(record + 1, "{\"step\": 2, \"val_loss\""));
-        /* A further resume finds it there. */
+        /* Another resume finds it there. */
         CHECK(!train(&f) && f.report.evaluations == 0);
         scratch_remove(f.directory);
     }
 }
 
-/* Before step 1 there is nothing to save: a run whose memory others use up ends like one that does not fit. */
+/* Before step 1 there is nothing to save: if others use up the memory, the run ends like one that does not fit. */
 static void memory_used_up_before_step_1_is_an_error(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -460,7 +461,7 @@ static void memory_used_up_before_step_1_is_an_error(void) {
     scratch_remove(f.directory);
 }
 
-/* At cpu_mem_warn there is an event, at cpu_mem_max a checkpoint that does not count; the bits are the same. */
+/* At cpu_mem_warn there is an event, at cpu_mem_max an extra checkpoint; the bits are the same. */
 static void others_that_fill_the_memory_are_told(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -479,7 +480,7 @@ static void others_that_fill_the_memory_are_told(void) {
     scratch_remove(f.directory);
 }
 
-/* A shortage that lasts is told, and saved for, once. */
+/* A lasting shortage is reported once, and saved for once. */
 static void the_same_percentage_is_saved_for_once(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -490,7 +491,7 @@ static void the_same_percentage_is_saved_for_once(void) {
     scratch_remove(f.directory);
 }
 
-/* On a machine that is full before the first step there is an event, and nothing to save. */
+/* On a machine that is full before the first step there is an event, but nothing to save. */
 static void a_full_machine_changes_nothing(void) {
     for (int shrinks = 0; shrinks < 2; shrinks++) {
         fixture f;
@@ -519,7 +520,7 @@ static void percentages_can_be_off(void) {
     }
 }
 
-/* If the run acts on it, cpu_mem_max is a shortage like others: it saves, and with auto_shrink needs less. */
+/* If the run acts on it, cpu_mem_max is a shortage like others: the run saves, and shrinks with auto_shrink. */
 static void a_percentage_can_be_a_shortage(void) {
     for (int shrinks = 0; shrinks < 2; shrinks++) {
         fixture f;
@@ -537,7 +538,7 @@ static void a_percentage_can_be_a_shortage(void) {
     }
 }
 
-/* Without looks nothing is read, and nothing happens. */
+/* Without sampling nothing is read, and nothing happens. */
 static void looks_can_be_turned_off(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));

@@ -1,9 +1,9 @@
-/* Runs on machines that become hot, or on which other programs are busy, by made-up files of the system. */
+/* Runs on machines that become hot, or on which other programs are busy, with simulated system files. */
 #include "tests/support/trainer_run.h"
 
 enum { ORDERED = 16 };
 
-/* A run whose system_root has one thermal zone, and events at which that changes. */
+/* A run whose system_root has one thermal zone, and the events at which its temperature changes. */
 typedef struct fixture {
     run trained;
     char directory[512], machine[600], output[600], zone[700], text[1 << 16];
@@ -11,15 +11,15 @@ typedef struct fixture {
     eitp_run_config config;
     eitp_run *made;
     eitp_run_report report;
-    int events[EITP_EVENT_COUNT], order[ORDERED], count; /* the order is that of pauses and steps */
+    int events[EITP_EVENT_COUNT], order[ORDERED], count; /* `order` holds pauses and steps only */
     char messages[ORDERED][300];
     double seconds[ORDERED];
     int waits, cooled_at,
-        stopped_at;     /* calls of wait, and those at which it cools down, or the run is stopped; 0: none */
-    const char *cooled; /* millidegrees then */
+        stopped_at;     /* calls of wait, and those at which it cools down or the run is stopped; 0: none */
+    const char *cooled; /* millidegrees after cooling */
     int set_at;         /* calls of wait at which temp_max becomes `set_to`; 0: none */
     double set_to;
-    int64_t heated_after; /* a step after which it is hot; 0: none */
+    int64_t heated_after; /* the step after which it is hot; 0: none */
 } fixture;
 
 static int write_file(const char *path, const char *text) {
@@ -41,7 +41,7 @@ static void count_wait(void *user, double seconds) {
     CHECK(seconds <= 1);
     f->waits++;
     if (f->waits == 1 && f->cooled_at > 1)
-        CHECK(set_temperature(f, "86000\n")); /* below the limit, and not yet cool enough */
+        CHECK(set_temperature(f, "86000\n")); /* below the limit, but not yet cool enough */
     if (f->waits == f->cooled_at)
         CHECK(set_temperature(f, f->cooled));
     if (f->set_at && f->waits == f->set_at)
@@ -153,20 +153,20 @@ static uint32_t straight_checksum(void) {
     return sum;
 }
 
-/* A hot machine is waited for before the first step, and looked at each second. */
+/* Before the first step the run waits while the machine is hot, and samples it every second. */
 static void a_run_waits_until_the_machine_is_cooler(void) {
     fixture f;
     REQUIRE(begin_fixture(&f, "x86_pkg_temp\n", "99000\n"));
     f.cooled_at = 25;
     f.cooled = "84500\n";
     CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED && f.report.steps_done == 3, "%s", error_.message);
-    CHECK_THAT(f.waits == 30, "%d waits", f.waits); /* ten slices of each of three seconds */
+    CHECK_THAT(f.waits == 30, "%d waits", f.waits); /* three seconds, each in ten slices */
     CHECK(f.events[EITP_EVENT_TEMPERATURE] == 2 && f.order[0] == EITP_EVENT_TEMPERATURE);
     CHECK(f.order[1] == EITP_EVENT_TEMPERATURE && f.order[2] == EITP_EVENT_STEP);
-    CHECK_THAT(!strcmp(f.messages[0], "training pauses before step 1: x86_pkg_temp is at 99.0 C, above 95.0 C; it goes "
-                                      "on at 85.0 C"),
+    CHECK_THAT(!strcmp(f.messages[0], "training pauses before step 1: x86_pkg_temp is at 99.0 C (limit 95.0 C); it "
+                                      "continues at 85.0 C"),
                "%s", f.messages[0]);
-    CHECK_THAT(strstr(f.messages[1], "training goes on after ") && strstr(f.messages[1], "x86_pkg_temp is at 84.5 C"),
+    CHECK_THAT(strstr(f.messages[1], "training continues after ") && strstr(f.messages[1], "x86_pkg_temp is at 84.5 C"),
                "%s", f.messages[1]);
     CHECK(f.seconds[1] > 0);
     CHECK(records_have(&f, "{\"step\": 0, \"event\": \"temperature\", "));
@@ -176,7 +176,7 @@ static void a_run_waits_until_the_machine_is_cooler(void) {
     scratch_remove(f.directory);
 }
 
-/* One that becomes hot is waited for before the next step, until it is 10 degrees cooler. */
+/* If the machine becomes hot, the run waits before the next step until it is 10 degrees cooler. */
 static void heat_between_steps_is_waited_for(void) {
     fixture f;
     REQUIRE(begin_fixture(&f, "x86_pkg_temp\n", "50000\n"));
@@ -190,7 +190,7 @@ static void heat_between_steps_is_waited_for(void) {
     scratch_remove(f.directory);
 }
 
-/* A request to stop ends the pause, and no step begins. */
+/* A request to stop ends the pause, and no step starts. */
 static void a_stop_ends_the_pause(void) {
     fixture f;
     REQUIRE(begin_fixture(&f, "x86_pkg_temp\n", "50000\n"));
@@ -201,7 +201,7 @@ static void a_stop_ends_the_pause(void) {
     scratch_remove(f.directory);
 }
 
-/* The setting, and critical points of the machine, decide what is hot. */
+/* The setting and the machine's critical points set the limit. */
 static void limits_follow_setting_and_machine(void) {
     static const struct {
         double most;
@@ -226,10 +226,10 @@ static void limits_follow_setting_and_machine(void) {
     }
 }
 
-/* A limit that changes while the run pauses counts from the next look on. */
+/* A limit that changes during a pause applies from the next sample on. */
 static void a_limit_may_change_during_a_pause(void) {
     static const double limits[] = {-1, 120};
-    static const char *const messages[] = {"heat does not matter any more", "x86_pkg_temp is at 99.0 C"};
+    static const char *const messages[] = {"temperatures are no longer checked", "x86_pkg_temp is at 99.0 C"};
     for (size_t i = 0; i < EITP__COUNT(limits); i++) {
         fixture f;
         REQUIRE(begin_fixture(&f, "x86_pkg_temp\n", "99000\n"));
@@ -248,13 +248,13 @@ static void a_lower_limit_prolongs_a_pause(void) {
     f.set_at = 5;
     f.set_to = 60;
     f.cooled_at = 15;
-    f.cooled = "84000\n"; /* cool enough for the limit before */
+    f.cooled = "84000\n"; /* cool enough for the old limit */
     f.stopped_at = 45;
     CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_STOPPED && !f.report.steps_done, "%s", error_.message);
     scratch_remove(f.directory);
 }
 
-/* Sensors that are broken, missing, stuck or none of a processor stop nothing. */
+/* Sensors that are broken, missing, stuck or not of a processor stop nothing. */
 static void broken_sensors_stop_nothing(void) {
     static const char *const types[] = {"cpu-thermal\n", "cpu-thermal\n", "cpu-thermal\n", "iwlwifi_1\n",
                                         "cpu-thermal\n"};
@@ -278,7 +278,7 @@ static void a_stuck_sensor_is_given_up(void) {
     scratch_remove(f.directory);
 }
 
-/* A limit that nothing can be compared with is reported once; the default is not. */
+/* A limit without any usable sensor is reported once, unless it is the default. */
 static void a_limit_without_sensors_is_reported(void) {
     for (int i = 0; i < 2; i++) {
         fixture f;
@@ -302,7 +302,7 @@ static void a_host_that_cannot_wait_does_not_pause(void) {
 
 static eitp_run *watched;
 
-/* The time has passed after which a look is due, and what it finds has lasted. */
+/* Moves the clock past the next sample, and past the time for which its result must last. */
 static void notice_late(void *user, const eitp_run_event *event) {
     eitp__surroundings *around = (eitp__surroundings *)watched->states[EITP__OBSERVER_SURROUNDINGS];
     notice(user, event);
@@ -333,7 +333,7 @@ static eitp_status train_beside(fixture *f, const char *pressure, const char *lo
     return status;
 }
 
-/* Each is told once while it lasts. */
+/* Each is reported once while it lasts. */
 static void busy_surroundings_are_told_once(void) {
     fixture f;
     REQUIRE(begin_fixture(&f, "x86_pkg_temp\n", "50000\n"));

@@ -1,4 +1,4 @@
-/* The rules of a run's guard on heat, on memory in percent and on what other programs do, on made-up looks. */
+/* The rules of a run's guard for heat, for memory in percent and for other programs' load, on made-up samples. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
@@ -24,7 +24,7 @@ static size_t choose(eitp__heat_probes *probes, const named *all, double most) {
     return probes->count;
 }
 
-/* The limit of a probe; -1: it does not count. */
+/* The limit of a probe; -1 if it does not count. */
 static double limit_of(const eitp__heat_probes *probes, const char *name) {
     for (size_t i = 0; i < probes->count; i++) {
         if (!strcmp(probes->all[i].thermometer.sensor.name, name))
@@ -44,7 +44,7 @@ static void processors_stop_below_their_critical_point(void) {
     CHECK(choose(&probes, laptop, 0) == 4);
     CHECK(probes.processors == 3);
     LIMIT(&probes, "coretemp Package id 0", 95);
-    LIMIT(&probes, "coretemp Core 0", -1); /* its package has the hottest of them */
+    LIMIT(&probes, "coretemp Core 0", -1); /* its package reports the hottest of them */
     LIMIT(&probes, "acpitz", 95);
     LIMIT(&probes, "nvme Composite", 84.85);
     LIMIT(&probes, "iwlwifi_1", -1);
@@ -61,7 +61,7 @@ static void limits_without_critical_points(void) {
     CHECK(choose(&probes, none, 0) == 3);
     LIMIT(&probes, "k10temp Tctl", 95);
     LIMIT(&probes, "coretemp Core 0", 95);
-    LIMIT(&probes, "acpitz", 95); /* its critical point is a mistake */
+    LIMIT(&probes, "acpitz", 95); /* its critical point is wrong */
     CHECK(choose(&probes, lowest, 0) == 4);
     LIMIT(&probes, "k10temp Tctl", 85);
     LIMIT(&probes, "cpu-thermal", 100);
@@ -78,12 +78,12 @@ static void no_more_probes_than_fit(void) {
     CHECK(probes.count == EITP__HEAT_PROBES);
 }
 
-/* Above the limit it is too hot, until it is 10 degrees cooler. */
+/* It is too hot above the limit, until it is 10 degrees cooler. */
 static void heat_has_a_hysteresis(void) {
     static const named one[] = {{"k10temp Tctl", 0}, {NULL, 0}};
     eitp__heat_probes probes;
     REQUIRE(choose(&probes, one, 90) == 1);
-    CHECK(!eitp__heat_is_too_high(&probes, 0) && !eitp__heat_hottest(&probes)); /* it has shown nothing yet */
+    CHECK(!eitp__heat_is_too_high(&probes, 0) && !eitp__heat_hottest(&probes)); /* no reading yet */
     eitp__heat_show(&probes.all[0], 90, 0);
     CHECK(!eitp__heat_is_too_high(&probes, 0) && eitp__heat_is_too_high(&probes, 1));
     eitp__heat_show(&probes.all[0], 90.1, 0);
@@ -94,7 +94,7 @@ static void heat_has_a_hysteresis(void) {
     CHECK(!eitp__heat_is_too_high(&probes, 1));
 }
 
-/* What no machine has does not stop a run: nothing, cold, an unconnected diode, far above the critical point. */
+/* Impossible readings do not stop a run: none, cold, an unconnected diode, far above the critical point. */
 static void broken_thermometers_do_not_count(void) {
     static const double broken[] = {0, -1, -273, 127, 127.5, 128, 255, 1e9, (double)NAN, (double)INFINITY};
     static const named two[] = {{"k10temp Tctl", 0}, {"coretemp Package id 0", 90}, {NULL, 0}};
@@ -116,7 +116,7 @@ static void broken_thermometers_do_not_count(void) {
     CHECK(!eitp__heat_is_too_high(&probes, 0));
 }
 
-/* A machine that rests gets cooler: what never changes is no temperature. */
+/* An idle machine gets cooler, so a reading that never changes is not a temperature. */
 static void a_stuck_thermometer_is_ignored(void) {
     static const named one[] = {{"acpitz", 0}, {NULL, 0}};
     eitp__heat_probes probes;
@@ -139,7 +139,7 @@ static void a_stuck_thermometer_is_ignored(void) {
 
 #define GB 1e9
 
-/* A look at a machine of 100 GB. */
+/* A sample of a machine of 100 GB. */
 static void add_look(eitp__occupancy *occupancy, double others, double own) {
     eitp__memory_state state;
     memset(&state, 0, sizeof state);
@@ -172,11 +172,11 @@ static void a_share_is_told_once_per_shortage(void) {
     CHECK(!o.full.is_news && !o.high.is_reached);
 }
 
-/* A run that takes what others leave is not told of, nor one that takes most of the machine. */
+/* A run that uses the memory others leave free is not reported, nor is one that uses most of the machine. */
 static void a_plan_is_no_reason(void) {
     eitp__occupancy o = EITP__ZERO, most = EITP__ZERO;
     add_look(&o, 50, 1);
-    add_look(&o, 50, 48); /* 98 % of the machine are in use */
+    add_look(&o, 50, 48); /* 98 % of the machine is in use */
     add_look(&o, 50.9, 48);
     CHECK(o.percent > 90 && !o.high.is_reached && !o.full.is_reached && !o.exceeds);
     add_look(&o, 51.5, 48); /* others grow */
@@ -188,7 +188,7 @@ static void a_plan_is_no_reason(void) {
     CHECK(most.high.is_news && !most.full.is_reached);
 }
 
-/* A desktop that stands at 92 % is told once. */
+/* A desktop that stays at 92 % is reported once. */
 static void a_full_machine_is_told_once(void) {
     eitp__occupancy o = EITP__ZERO;
     add_look(&o, 92, 1);
@@ -224,7 +224,7 @@ static void a_condition_is_told_when_it_has_lasted(void) {
     CHECK(eitp__lasting_add(&l, 12, 10, 5, 20, 130));
     CHECK(!eitp__lasting_add(&l, 12, 10, 5, 20, 500)); /* once */
     CHECK(!eitp__lasting_add(&l, 4, 10, 5, 20, 510));
-    CHECK(!eitp__lasting_add(&l, 6, 10, 5, 20, 520)); /* it does not begin in between */
+    CHECK(!eitp__lasting_add(&l, 6, 10, 5, 20, 520)); /* it does not start in between */
     CHECK(!eitp__lasting_add(&l, 11, 10, 5, 20, 530));
     CHECK(!eitp__lasting_add(&l, 4, 10, 5, 20, 540)); /* it did not last */
     CHECK(!eitp__lasting_add(&l, 11, 10, 5, 20, 545));

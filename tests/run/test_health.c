@@ -1,4 +1,4 @@
-/* The health of a run: which models are saved, and what remains of earlier checkpoints. */
+/* The health of a run: which models are saved, and which earlier checkpoints remain. */
 #include "tests/support/trainer_run.h"
 
 #include <dirent.h>
@@ -42,7 +42,7 @@ static void a_model_that_never_was_good_has_not_diverged(void) {
     CHECK(eitp__health_has_diverged(&health, vocabulary));
 }
 
-/* Fine-tuning begins at 2 and may rise to the limit of guessing, not above. */
+/* Fine-tuning starts at 2 and may rise to the loss of guessing, not above. */
 static void fine_tuning_may_rise_below_guessing(void) {
     eitp__health health = EITP__ZERO;
     add_losses(&health, 2, 10);
@@ -83,7 +83,7 @@ static void a_slow_rise_is_compared_with_the_best_save(void) {
 static void losses_without_a_known_guess(void) {
     static const double noise[] = {0.1, -0.2, 1.1, -0.7, 0.4, -1.2, 0.3, 0.8, -0.5, 0.2};
     eitp__health health = EITP__ZERO;
-    /* Half as much again is no divergence, three times is. */
+    /* A rise by half is not a divergence; a threefold rise is. */
     add_losses(&health, 1, 10);
     eitp__health_saved(&health);
     add_losses(&health, 1.5, 10);
@@ -116,7 +116,7 @@ static void losses_without_a_known_guess(void) {
     CHECK(!eitp__health_has_diverged(&health, 0));
     add_losses(&health, 100, 10);
     CHECK(eitp__health_has_diverged(&health, 0));
-    /* No scale at all, and a task whose loss says nothing. */
+    /* A loss without any scale, and a task whose loss indicates nothing. */
     health = health_of(NULL, 0);
     CHECK(!eitp__health_has_diverged(&health, 0));
     add_losses(&health, 0, 10);
@@ -151,7 +151,7 @@ static int same_numbers(const double *a, const double *b, size_t count) {
     return !memcmp(a, b, count * sizeof *a);
 }
 
-/* Written and read after each step, it is the same as one that was not. */
+/* Written and read after each step, it equals one that was not. */
 static void health_survives_a_resume(void) {
     eitp__health straight = EITP__ZERO, resumed = EITP__ZERO;
     for (int step = 1; step <= 25; step++) {
@@ -209,12 +209,12 @@ typedef struct fixture {
     eitp_run *run;
     eitp_host host;
     variant v;
-    int64_t ruinous_from, ruinous_to; /* steps with a rate that ruins the model */
-    double rate;                      /* that rate */
+    int64_t ruinous_from, ruinous_to; /* steps whose learning rate destroys the model */
+    double rate;                      /* learning rate in those steps */
     int64_t spoil_at;                 /* a weight is NaN after this step; 0: never */
     int64_t stop_after;
     int events[EITP_EVENT_COUNT];
-    char messages[EITP_EVENT_COUNT][600]; /* of each kind, the last one */
+    char messages[EITP_EVENT_COUNT][600]; /* last message of each kind */
     int64_t saved[64];
     int saves;
 } fixture;
@@ -288,7 +288,7 @@ static eitp_status train(fixture *f) {
     return status;
 }
 
-/* The names of the checkpoints, each followed by a space, in the order of the directory's listing sorted. */
+/* The sorted names of the checkpoints, each followed by a space. */
 static const char *checkpoints(const fixture *f) {
     static char text[2000];
     struct dirent **names;
@@ -304,7 +304,7 @@ static const char *checkpoints(const fixture *f) {
     return text;
 }
 
-/* Two restarts keep the last good checkpoint, however often the run saves and whatever ruins it. */
+/* Two restarts keep the last good checkpoint, however often the run saves and however the model was destroyed. */
 static void a_ruined_model_takes_the_place_of_no_good_one(void) {
     static const double rates[] = {1000, 3, 1};
     for (size_t i = 0; i < EITP__COUNT(rates); i++) {
@@ -332,8 +332,8 @@ static void a_ruined_model_takes_the_place_of_no_good_one(void) {
     }
 }
 
-/* With these rates step 9 is saved no sooner than step 10, whose update ruins the model. The losses of the steps after
-   it show that. */
+/* With these rates step 9 is saved no sooner than step 10, whose update destroys the model. The losses of the following
+   steps show it. */
 static void a_checkpoint_that_was_ruined_when_it_was_saved_is_withdrawn(void) {
     static const double rates[] = {0.7, 0.5};
     for (size_t i = 0; i < EITP__COUNT(rates); i++) {
@@ -350,7 +350,7 @@ static void a_checkpoint_that_was_ruined_when_it_was_saved_is_withdrawn(void) {
             CHECK(f.report.start_step == 8 && f.report.saved_step == 8);
             CHECK_THAT(strstr(error_.message, "out/checkpoint-8;"), "%s", error_.message);
             CHECK_THAT(!strcmp(checkpoints(&f), "10.diverged 30.diverged 8 "), "%s", checkpoints(&f));
-            CHECK_THAT(strstr(f.messages[EITP_EVENT_WARNING], "renamed it checkpoint-10.diverged"), "%s",
+            CHECK_THAT(strstr(f.messages[EITP_EVENT_WARNING], "renamed it to checkpoint-10.diverged"), "%s",
                        f.messages[EITP_EVENT_WARNING]);
         }
         f.ruinous_from = INT64_MAX;
@@ -359,7 +359,7 @@ static void a_checkpoint_that_was_ruined_when_it_was_saved_is_withdrawn(void) {
     }
 }
 
-/* A run that resumes from it finds that too. */
+/* A run that resumes from it detects this as well. */
 static void a_resumed_run_withdraws_a_ruined_checkpoint(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -373,7 +373,7 @@ static void a_resumed_run_withdraws_a_ruined_checkpoint(void) {
     scratch_remove(f.directory);
 }
 
-/* Three bad batches may have followed a good model: many steps are not given up for that. */
+/* Three bad batches may follow a good model, which does not justify giving up many steps. */
 static void a_checkpoint_without_a_recent_one_before_it_stays(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -413,14 +413,14 @@ static void a_run_that_diverges_at_once_has_no_checkpoint(void) {
     CHECK(train(&f) == EITP_ERROR_NOT_FINITE && f.report.saved_step == -1);
     CHECK_THAT(strstr(error_.message, "there is no checkpoint to resume from"), "%s", error_.message);
     CHECK_THAT(!strcmp(checkpoints(&f), "20.diverged "), "%s", checkpoints(&f));
-    /* It is no checkpoint: the next run begins anew. */
+    /* It is not a checkpoint: the next run starts from scratch. */
     f.ruinous_from = INT64_MAX;
     CHECK_THAT(!train(&f) && f.report.start_step == 0, "%s", error_.message);
     CHECK_THAT(!strcmp(checkpoints(&f), "19 20 20.diverged "), "%s", checkpoints(&f));
     scratch_remove(f.directory);
 }
 
-/* A single ruinous step, and the evaluation after it. */
+/* A single destructive step, and the evaluation after it. */
 static void an_evaluation_shows_that_the_last_step_ruined_the_model(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -443,7 +443,7 @@ static void a_stopped_run_that_has_diverged_is_not_saved(void) {
     scratch_remove(f.directory);
 }
 
-/* Weights that are not finite are not even kept. */
+/* Weights that are not finite are not kept in any form. */
 static void weights_that_are_not_finite_are_not_kept(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -457,7 +457,7 @@ static void weights_that_are_not_finite_are_not_kept(void) {
     scratch_remove(f.directory);
 }
 
-/* After a few bad steps the model recovers: the checkpoint that was due is written then. */
+/* After a few bad steps the model recovers, and the overdue checkpoint is written. */
 static void saving_goes_on_when_the_model_recovers(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -482,7 +482,7 @@ static void evaluations_that_are_not_finite_end_patience(void) {
     scratch_remove(f.directory);
 }
 
-/* The op is named in the warning of the step; or nothing is said, and the run goes on. */
+/* The warning of the step names the op, or nothing is reported and the run continues. */
 static void checks_are_by_step_by_op_or_not_at_all(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));

@@ -1,4 +1,4 @@
-/* What a program reads of a run's records and of its process, while the run trains and afterwards. */
+/* Data that a program can read from a run's records and about its process, during training and afterwards. */
 #include "tests/support/trainer_run.h"
 #include "tests/support/summary_text.h"
 #include "tests/support/faults.h"
@@ -50,7 +50,7 @@ static size_t make_records(int64_t steps) {
     return size;
 }
 
-/* Writes the summary that a run has had after the first bytes of its records. */
+/* Writes the summary as it was after the first bytes of the records. */
 static int write_summary(size_t size) {
     const eitp_host host = eitp_host_default();
     eitp__summary summary;
@@ -85,7 +85,7 @@ static int points_are_close(const eitp_history_point *a, const eitp_history_poin
            fabsf(a->maximum - b->maximum) <= 2e-5f * fabsf(b->maximum);
 }
 
-/* The history has what metrics.jsonl alone has. */
+/* The history matches metrics.jsonl alone. */
 static void check_history(const eitp_history *history, const char *what) {
     static eitp_history_point points[EITP_HISTORY_POINTS], expected[EITP_HISTORY_POINTS];
     const eitp_host host = eitp_host_default();
@@ -143,7 +143,7 @@ static void a_summary_and_newer_records_are_one_history(void) {
         char what[40];
         eitp_history *history;
         snprintf(what, sizeof what, "summary of %lld", (long long)summarized[i]);
-        for (int64_t step = 0; step < summarized[i]; step++) { /* up to the record of that step alone */
+        for (int64_t step = 0; step < summarized[i]; step++) { /* up to the record of that step only */
             known += strcspn(text_ + known, "\n") + 1;
             while (!strncmp(text_ + known, "{\"step\"", 7) && strstr(text_ + known, "val_loss") &&
                    strcspn(text_ + known, "\n") > (size_t)(strstr(text_ + known, "val_loss") - (text_ + known)))
@@ -168,7 +168,7 @@ static void a_summary_may_end_amid_the_records_of_a_step(void) {
     scratch_remove(directory_);
 }
 
-/* A run may write its summary while the last step still gets numbers, such as those of a spot evaluation. */
+/* A run may write its summary before the last step has all its numbers, such as the results of a spot evaluation. */
 static void numbers_that_a_step_gets_later_are_there(void) {
     const eitp_host host = eitp_host_default();
     const eitp_value values[] = {eitp__number_value("loss", 3), eitp__number_value("spot/loss", 4)};
@@ -215,7 +215,7 @@ static void updates_find_what_is_new(void) {
     history = open_history();
     REQUIRE(history);
     while (done < size) {
-        done = done + PIECE < size ? done + PIECE : size; /* ends within a line as a rule */
+        done = done + PIECE < size ? done + PIECE : size; /* usually ends within a line */
         REQUIRE(write_file("metrics.jsonl", text_, done));
         CHECK(!eitp_history_update(history, &changed, &error_) && changed);
         check_history(history, "update");
@@ -290,7 +290,7 @@ static void what_is_missing_or_damaged_does_no_harm(void) {
     REQUIRE_OK(eitp__read_file(&host, path, 1 << 20, &summary, &error_), error_);
     for (size_t at = 0; at < summary.size; at += (size_t)stride) {
         const char was = summary.data[at];
-        REQUIRE(write_file("summary.jsonl", summary.data, at)); /* cut off */
+        REQUIRE(write_file("summary.jsonl", summary.data, at)); /* truncated */
         history = open_history();
         CHECK(history && eitp_history_step(history) == 12);
         eitp_history_close(history);

@@ -1,4 +1,4 @@
-/* Sinks of JSON lines: their text, and what a resume keeps of it. */
+/* JSON Lines sinks: their text, and the records that a resume keeps. */
 #include "tests/support/faults.h"
 #include "tests/support/trainer_run.h"
 
@@ -33,7 +33,7 @@ static const char *read_lines(const place *p) {
     return text;
 }
 
-/* Resumes after a step, and returns what is left of the file. */
+/* Resumes after a step, and returns the remaining text of the file. */
 static const char *resume(const place *p, int64_t step, int *evaluated) {
     eitp_record_file *jsonl = NULL;
     eitp_record_sink sink;
@@ -77,7 +77,7 @@ static void jsonl_values_and_truncation(void) {
     scratch_remove(p.directory);
 }
 
-/* The words of an event are no value of an evaluation. */
+/* Words in an event do not count as the value of an evaluation. */
 static void an_event_is_no_evaluation(void) {
     const eitp_value event[] = {{"event", EITP_VALUE_TEXT, 0, 0, "warning"},
                                 {"message", EITP_VALUE_TEXT, 0, 0, "a \"val_loss\" that is lost"}};
@@ -95,7 +95,7 @@ static void an_event_is_no_evaluation(void) {
     scratch_remove(p.directory);
 }
 
-/* A run does not record again what the step of its checkpoint has. */
+/* A resumed run does not record again the records of its checkpoint's step. */
 static void a_resume_knows_what_the_step_has(void) {
     static const char lines[] = "{\"step\": 1, \"spot/loss\": 4}\n{\"step\": 2, \"loss\": 4}\n"
                                 "{\"step\": 2, \"spot/loss\": 4}\n{\"step\": 3, \"loss\": 4}\n"
@@ -115,7 +115,7 @@ static void a_resume_knows_what_the_step_has(void) {
 
 /* ---- A disk that fails ---- */
 
-static int refuses_; /* the file's thread reads it */
+static int refuses_; /* read by the file's thread */
 
 static int write_later(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     const eitp_host host = eitp_host_default();
@@ -128,7 +128,7 @@ static void refuse(int refuses) {
     __atomic_store_n(&refuses_, refuses, __ATOMIC_RELAXED);
 }
 
-/* A record that could not be written is kept, up to a limit, and written when that is possible again. */
+/* A record that could not be written is kept, up to a limit, and written as soon as that is possible. */
 static void what_could_not_be_written_is_kept(void) {
     static const char line[] = "{\"step\": 1, \"a\": 7, \"time\": 0, \"elapsed\": 0}\n";
     const eitp_value value = {"a", EITP_VALUE_INTEGER, 0, 7, NULL};
@@ -171,7 +171,7 @@ static const char steps_[] = "{\"step\": 0, \"event\": \"started\", \"schema\": 
                              "{\"step\": 1, \"loss\": 2, \"time\": 8, \"elapsed\": 1}\n"
                              "{\"step\": 2, \"loss\": null, \"time\": 7, \"elapsed\": 2}\n";
 
-/* The clock went back, and a loss was not finite. */
+/* The clock was set back, and a loss was not finite. */
 static void a_resume_keeps_the_steps_before(void) {
     place p;
     int evaluated;
@@ -190,7 +190,7 @@ static void a_resume_keeps_the_steps_before(void) {
     scratch_remove(p.directory);
 }
 
-/* What a kill or a power loss may leave at the end. */
+/* Possible ends of a file after a kill or a power loss. */
 static void a_torn_end_is_cut_off(void) {
     static const char *const ends[] = {"{\"step\": 2, \"lo",
                                        "{",
@@ -207,7 +207,7 @@ static void a_torn_end_is_cut_off(void) {
         char text[1024];
         size_t size = (size_t)snprintf(text, sizeof text, "%s", steps_);
         const int zeros = i >= sizeof ends / sizeof *ends ? (int)(i - sizeof ends / sizeof *ends) : -1;
-        /* Zeros: a whole line, the middle of a line, and of a text in it. */
+        /* Zeros: a whole line, the middle of a line, and part of a string in a line. */
         static const char *const holed[] = {"????????\n", "{\"step\": 2, ????????}\n",
                                             "{\"step\": 2, \"a\": \"???\"}\n"};
         const char *end = zeros < 0 ? ends[i] : holed[zeros];
@@ -221,7 +221,7 @@ static void a_torn_end_is_cut_off(void) {
     scratch_remove(p.directory);
 }
 
-/* Names and values that this version does not know, in any order, and lines without a step. */
+/* Names and values unknown to this version, in any order, and lines without a step. */
 static void records_of_a_later_version_are_kept(void) {
     static const char text[] =
         "{\"schema\": 9, \"about\": {\"step\": 77, \"val_x\": [1, {\"step\": 5}]}}\n"
@@ -243,7 +243,7 @@ static void records_of_a_later_version_are_kept(void) {
     scratch_remove(p.directory);
 }
 
-/* A file of many pieces, with lines over their borders. */
+/* A file of many pieces, with lines across their borders. */
 static void a_long_file_is_cut_at_the_right_line(void) {
     enum { LINES = 20000 };
     place p;
@@ -259,7 +259,7 @@ static void a_long_file_is_cut_at_the_right_line(void) {
         kept = i == 17321 ? ftell(file) : kept;
     }
     fclose(file);
-    /* The longest line that a run writes is shorter than this. */
+    /* No line written by a run is longer. */
     resume(&p, 17321, &evaluated);
     CHECK(!eitp__path_info(&p.host, p.path, &info, &error_) && info.size == (uint64_t)kept && kept > 3 * 262144);
     scratch_remove(p.directory);

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A run that is killed at random instants and restarted: every checkpoint is whole after each kill, no step that it said
-# to have saved is lost, and it ends with the bits of an undisturbed run. A run that ends before it is killed is checked
-# and begun anew, so that kills fall on all of its parts.
+# Kills a run at random instants and restarts it. Every checkpoint is complete after each kill, no step reported as
+# saved is lost, and the run ends with the bits of an undisturbed one. A run that ends before it is killed is checked
+# and started from scratch, so that kills hit all of its parts.
 #   RUN     the program of examples/run.c; $BUILD/examples/run
 #   VERIFY  the program of tests/run/verify_checkpoints.c; $BUILD/split/tests/run/verify_checkpoints
 #   KILLS   number of kills; 30
@@ -12,7 +12,7 @@ BUILD=${BUILD:-build} KILLS=${KILLS:-30} SEED=${SEED:-$(date +%s)}
 run=${RUN:-$BUILD/examples/run} verify=${VERIFY:-$BUILD/split/tests/run/verify_checkpoints}
 case $run in /*) ;; *) run=$PWD/$run ;; esac
 case $verify in /*) ;; *) verify=$PWD/$verify ;; esac
-# Waiting threads must leave the processor to other programs.
+# Waiting threads must yield the processor to other programs.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-100}
 mkdir -p "$BUILD"
 work=$(mktemp -d "$BUILD/test_kill.XXXXXX") && cd "$work" || exit 1
@@ -34,8 +34,8 @@ train() { # directory, seconds between checkpoints
     "$run" text.txt "$1" $steps "$2" >"$1.out" 2>&1
 }
 
-# For each kill: the number of lines that the run writes before it, and seconds after those. There are more instants
-# than kills: some runs end before.
+# Prints for each kill the number of lines that the run writes before it, and a delay in seconds after those. There are
+# more instants than kills, since some runs end before.
 instants() {
     awk -v seed="$SEED" -v count="$((3 * KILLS + 10))" 'BEGIN {
         srand(seed)
@@ -45,7 +45,7 @@ instants() {
     }'
 }
 
-# Starts the run, and kills it after a number of lines and seconds. What it writes is in said.out. Fails if the run ended
+# Starts the run, and kills it after a number of lines and seconds. Its output is in said.out. Fails if the run ended
 # before.
 kill_after() { # lines, seconds
     rm -f said
@@ -70,23 +70,23 @@ kill_after() { # lines, seconds
     [ $ended -eq 137 ]
 }
 
-# The run said that it resumed from `committed`, or a later step: then its first step is the next one.
+# Checks that the run reported resuming from `committed` or a later step. Its first step must be the next one.
 resumed_after() { # step
     awk -v committed="$1" '$1 == "step" { split($2, number, "/"); exit !(number[1] > committed) }' said.out
 }
 
-# The newest step that the run said to have saved.
+# Prints the newest step that the run reported as saved.
 newest_saved() { # that before
     awk -v newest="$1" 'sub("^saved killed/checkpoint-", "") && $1 + 0 > newest + 0 { newest = $1 }
         END { print newest }' said.out
 }
 
-# Saves by seconds make the last but one checkpoint another one in each run.
+# With saves by seconds, the last but one checkpoint differs between runs.
 others() { # directory
     ls -A "$1" | grep -v '^checkpoint-[0-9]*$'
 }
 
-# As many of the newest checkpoints as the run keeps, and the best one.
+# Checks that the run keeps the configured number of newest checkpoints, and the best one.
 keeps_those_wanted() {
     best=$(sed -n 's/.*"best": {"step": \([0-9]*\),.*/\1/p' killed/best.json)
     ls -A killed | sed -n 's/^checkpoint-\([0-9]*\)$/\1/p' | sort -n | awk -v kept=$kept -v best="$best" -v last=$steps '
@@ -108,7 +108,7 @@ same_result() {
     check "the same best checkpoint" cmp straight/best.json killed/best.json
     sed '/"event": /d; /"perf\//d; s/, "tokens_per_s.*//; s/, "val_time_s.*//' killed/metrics.jsonl >killed.records
     check "the same records" cmp straight.records killed.records
-    check "nothing half-written is left: $(ls -A killed | tr '\n' ' ')" test "$(others killed)" = "$names"
+    check "no incomplete files are left: $(ls -A killed | tr '\n' ' ')" test "$(others killed)" = "$names"
     check "the newest and the best checkpoint are left: $(ls -A killed | tr '\n' ' ')" keeps_those_wanted
 }
 
@@ -123,7 +123,7 @@ while [ $kills -lt "$KILLS" ] && read -r after seconds; do
     if kill_after "$after" "$seconds"; then
         kills=$((kills + 1))
         check "no committed step is lost: $committed was saved" resumed_after "$committed"
-        check "every checkpoint is whole" "$verify" killed
+        check "every checkpoint is complete" "$verify" killed
         committed=$(newest_saved "$committed")
     else
         check "the run ends with 0 (it was $ended)" test $ended -eq 0

@@ -1,8 +1,9 @@
 /*
  * A process is killed at every file call of a whole run, of its starts, saves and prunes, and once more while it
- * resumes. Every checkpoint it left is whole, no step that it said to have saved is lost, and the run that is resumed
- * ends with the bits of an undisturbed one, with nothing left over.
- *   EITP_TEST_STRIDE   every how many file calls a process is killed; 1: at all of them
+ * resumes. Every checkpoint left behind is complete, no step reported as saved is lost, and the resumed run ends with
+ * the bits of an undisturbed one and leaves nothing over.
+ *
+ *   EITP_TEST_STRIDE  kills at every n-th file call; 1: at all of them
  */
 #include "tests/support/whole_run.h"
 
@@ -13,11 +14,11 @@
 
 enum { MOST_FAILURES = 20 };
 
-/* The system's files, without what only power losses need, and with another /proc. */
+/* The system's files, without the calls that matter only for power losses, and with another /proc. */
 typedef struct place {
     eitp_files system;
     char directory[512];
-    long calls, kill_at; /* file calls so far, and that at which the process is killed; 0: none */
+    long calls, kill_at; /* file calls so far, and the one at which the process is killed; 0: none */
     int kills_within;    /* in the middle of the call, if it is a write */
 } place;
 
@@ -222,7 +223,7 @@ static void kill_at_every_file_call(const whole_variant *variant) {
                 break;
             *committed = -1;
             if (!train_killed(&p, variant, call, within, 0, committed)) {
-                /* The run has fewer calls, or this one is no write: only those have a middle. */
+                /* The run has fewer calls, or this call is not a write: only writes have a middle. */
                 if (!within)
                     break;
                 continue;

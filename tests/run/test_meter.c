@@ -1,8 +1,8 @@
-/* What a run takes besides training, by a clock that the test turns on: parts, levels from step to step, and that
+/* The cost of a run besides training, with a simulated clock: its parts, level changes between steps, and that
    measuring changes nothing. */
 #include "tests/support/trainer_run.h"
 
-/* What the clock is turned on by: each reading of it, a record, and the message of a step. */
+/* The time added to the clock by each reading of it, by a record, and by the message of a step. */
 enum { STEPS = 6, READING = 1, RECORD = 100, MESSAGE = 10 };
 
 typedef struct fixture {
@@ -32,11 +32,11 @@ static void take_event(void *user, const eitp_run_event *event) {
         ((fixture *)user)->now += MESSAGE;
 }
 
-/* What each step is to record; those of the first step are in the configuration. */
+/* The record settings of each step. Those of the first step are in the configuration. */
 static const struct {
     eitp_monitor monitor;
     int64_t metrics_every, perf_every;
-    int records; /* that follow from it */
+    int records; /* number of records that result */
 } levels[STEPS] = {
     {EITP_MONITOR_FULL, 1000, 1000, 1}, {EITP_MONITOR_OFF, 1000, 0, 0}, {EITP_MONITOR_LIGHT, 1000, 0, 1},
     {EITP_MONITOR_LIGHT, 0, 1, 2},      {EITP_MONITOR_FULL, 1, 1, 3},   {EITP_MONITOR_OFF, 0, 0, 0},
@@ -46,7 +46,7 @@ static void take_step(void *user, const double seconds[EITP_RUN_COST_COUNT], eit
     fixture *f = (fixture *)user;
     const int next = ++f->measured;
     memcpy(f->seconds[next], seconds, sizeof f->seconds[next]);
-    config->listener.notify = NULL; /* is not among what may change */
+    config->listener.notify = NULL; /* is not among the allowed changes */
     if (next == STEPS)
         return;
     config->monitor = levels[next].monitor;
@@ -89,7 +89,7 @@ static void train(fixture *f, int measures, uint32_t *bits) {
     CHECK(eitp_run_measure(f->run, &f->meter, &error_) == EITP_ERROR_ARGUMENT);
     eitp_run_close(f->run);
     end_run(&f->trained);
-    snprintf(f->output + strlen(f->output), 8, "x"); /* the next one is another run */
+    snprintf(f->output + strlen(f->output), 8, "x"); /* the next run is separate */
 }
 
 static void parts_have_what_they_take(void) {

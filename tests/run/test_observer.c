@@ -1,4 +1,4 @@
-/* Observers of a run: their rows, and that the run follows the votes of one that is not its own. */
+/* Observers of a run: their rows, and that the run follows the votes of an external one. */
 #include "tests/support/own_task.h"
 
 static eitp_error error;
@@ -7,7 +7,7 @@ enum { STEPS = 6, AT = 3 };
 
 typedef enum vote { VOTE_NONE, VOTE_SAVE, VOTE_STOP, VOTE_FAIL, VOTE_SAVE_AND_STOP } vote;
 
-/* A run in whose table an observer has the place of the program's. */
+/* A run in whose table an observer replaces the program's. */
 typedef struct fixture {
     own o;
     char directory[512];
@@ -17,10 +17,10 @@ typedef struct fixture {
     char said[4096];
 } fixture;
 
-/* What the observer does after step AT, and what it saw. */
+/* What the observer does after step AT, and what it has seen. */
 static struct observed {
     vote votes;
-    eitp__verdict verdict; /* of the model from step AT on */
+    eitp__verdict verdict; /* about the model, from step AT on */
     int64_t keeps;
     int drops;   /* steps to drop from step AT on */
     int is_told; /* a step was dropped */
@@ -209,7 +209,7 @@ static void a_vote_stops_the_run(void) {
     }
 }
 
-/* An evaluation after the step does not take the vote back. */
+/* An evaluation after the step does not withdraw the vote. */
 static void a_vote_outlasts_an_evaluation(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -238,7 +238,7 @@ static void a_ruined_model_is_not_saved(void) {
     f.run->config.save_steps = 2;
     CHECK(train(&f) == EITP_ERROR_NOT_FINITE && f.report.end == EITP_RUN_DIVERGED);
     CHECK_THAT(strstr(error.message, "it talks nonsense; the last good checkpoint is"), "%s", error.message);
-    CHECK_THAT(strstr(f.said, "no checkpoint is written until the model recovers: it talks nonsense"), "%s", f.said);
+    CHECK_THAT(strstr(f.said, "not saving checkpoints until the model recovers: it talks nonsense"), "%s", f.said);
     CHECK(exists(&f, "checkpoint-2") && !exists(&f, "checkpoint-4") && !exists(&f, "checkpoint-6"));
     CHECK(exists(&f, "checkpoint-6.diverged"));
     end(&f);
@@ -265,7 +265,7 @@ static void what_it_keeps_stays(void) {
     end(&f);
 }
 
-/* A step that it drops is repeated with the same bits. */
+/* A step that the observer drops is repeated with the same bits. */
 static void a_dropped_step_is_repeated(void) {
     double losses[2] = {0, 0};
     for (int drops = 0; drops < 2; drops++) {

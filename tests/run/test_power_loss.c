@@ -1,9 +1,10 @@
 /*
- * Power is lost at every change that a whole run makes to its disk, and once more while it resumes. Whatever the disk
- * kept of what was not synced, the last checkpoint that was said to be saved, or a later one, is whole, and the run
- * that resumes from it ends with the bits of an undisturbed one.
- *   EITP_TEST_STRIDE   every how many changes power is lost; 1: all
- *   EITP_TEST_SEEDS    random states at each of them, of each kind
+ * Power is lost at every change that a whole run makes to its disk, and once more while it resumes. Regardless of how
+ * much unsynced data the disk kept, the last checkpoint reported as saved, or a later one, is complete, and the run
+ * resumed from it ends with the bits of an undisturbed one.
+ *
+ *   EITP_TEST_STRIDE  loses power at every n-th change; 1: at all of them
+ *   EITP_TEST_SEEDS   random states of each kind at each of them
  */
 #include "tests/support/whole_run.h"
 
@@ -12,18 +13,18 @@ enum { MOST_FAILURES = 20 };
 static const char *const losses_[DISK_LOSSES] = {"all lost", "nothing lost", "data lost", "tail lost", "random"};
 
 typedef struct outage {
-    disk disk; /* of the run that is disturbed */
+    disk disk; /* of the disturbed run */
     whole w;
     whole_bits bits;
     long changes, stride, seeds, states, resumed;
-    uint64_t tried[DISK_TRIED]; /* hashes of states: equal ones are resumed once */
+    uint64_t tried[DISK_TRIED]; /* hashes of states: equal states are resumed once */
 } outage;
 
 /* A run resumes, and loses power a second time. */
 typedef struct second {
     outage *o;
     const whole *resumed;
-    long changes, at; /* changes so far, and that at which power is lost */
+    long changes, at; /* changes so far, and the one at which power is lost */
     uint64_t seed;
     const char *what;
 } second;
@@ -43,7 +44,7 @@ static void before_second_change(void *user, const disk *d) {
     disk_end(&left);
 }
 
-/* Resumes from what is left of the disk. With second_at, power is lost again at that change. */
+/* Resumes from the remains of the disk. With second_at, power is lost again at that change. */
 static void resume_from(outage *o, disk *left, int64_t committed, const char *what, long second_at, uint64_t seed) {
     whole later;
     second s;
@@ -62,7 +63,7 @@ static void resume_from(outage *o, disk *left, int64_t committed, const char *wh
     left->before_change = NULL;
 }
 
-/* What is left of the disk is resumed from, unless it was before. */
+/* Resumes from the remains of the disk, unless that state was tried before. */
 static void lose_power(outage *o, const disk *d, disk_loss loss, uint64_t seed) {
     disk left;
     whole lost;

@@ -1,4 +1,4 @@
-/* The rule when memory is short, on made-up looks. */
+/* The rule for short memory, on made-up samples. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
@@ -21,7 +21,7 @@ static void begin_machine(machine *m, double left, double own, double arena) {
     eitp__pressure_init(&m->pressure, (uint64_t)(100 * MB)); /* 0.7 s to save */
 }
 
-/* Looks after `seconds` in which others took `taken` bytes, and the run `grown`. */
+/* Takes a sample after `seconds` in which others took `taken` bytes and the run grew by `grown` bytes. */
 static eitp__shortage look(machine *m, double seconds, double taken, double grown) {
     m->now += seconds;
     m->left -= taken + grown;
@@ -57,8 +57,8 @@ static void the_run_itself_takes_nothing_from_others(void) {
 }
 
 /*
- * With a neighbour at any rate the run reacts before memory is low, and while there is time: with the arena released, a
- * save and a shrink end above the floor.
+ * Regardless of how fast a neighbour grows, the run reacts before memory is low and while there is time: with the arena
+ * released, a save and a shrink end above the floor.
  */
 static void losses_are_seen_in_time(void) {
     static const double rates[] = {5 * MB, 25 * MB, 200 * MB};
@@ -78,7 +78,7 @@ static void losses_are_seen_in_time(void) {
         CHECK_THAT(m.left - floor_of(&m) > 0.05 * rates[r] &&
                        relieved > rates[r] * (m.pressure.save + m.pressure.shrink),
                    "rate %.0f MB/s: %.1f MB left", rates[r] / MB, m.left / MB);
-        /* But not before half of it is gone at a slow rate. */
+        /* At a slow rate, it does not react before half of the memory is gone. */
         CHECK_THAT(rates[r] > 100 * MB || m.left < 200 * MB, "rate %.0f MB/s: %.1f MB left", rates[r] / MB,
                    m.left / MB);
     }
@@ -96,13 +96,13 @@ static void a_burst_is_seen_at_once_and_forgotten(void) {
     for (looks = 0; look(&m, 0.05, 0, 0) != EITP__MEMORY_AMPLE && looks < 100; looks++) {
     }
     CHECK_THAT(looks < 40, "%d looks", looks);
-    /* Memory that comes back is no loss. */
+    /* Memory that comes back does not count as a loss. */
     look(&m, 0.05, -200 * MB, 0);
     CHECK(m.pressure.loss < 0);
     CHECK(look(&m, 0.05, 0, 0) == EITP__MEMORY_AMPLE);
 }
 
-/* A look that comes late counts like several. */
+/* A late sample counts like several. */
 static void the_estimate_does_not_depend_on_the_interval(void) {
     machine often, rarely;
     begin_machine(&often, 4000 * MB, 500 * MB, 100 * MB);
@@ -115,7 +115,7 @@ static void the_estimate_does_not_depend_on_the_interval(void) {
     CHECK(fabs(often.pressure.loss - rarely.pressure.loss) < 0.1 * MB);
 }
 
-/* What the run gave back, and will take again, is not left. */
+/* Memory that the run released and will take again is not counted as available. */
 static void a_released_arena_is_not_left(void) {
     machine m;
     uint64_t left;
@@ -133,12 +133,12 @@ static void a_released_arena_is_not_left(void) {
     CHECK(eitp__pressure_left(&m.pressure, &m.state, &m.arena) == left + 30000000);
     look(&m, 0.05, 0, 30 * MB);
     CHECK(eitp__pressure_left(&m.pressure, &m.state, &m.arena) == left + 30000000);
-    /* After a step it has all it takes. */
+    /* After a step it holds all its memory. */
     eitp__pressure_step_done(&m.pressure);
     CHECK(eitp__pressure_left(&m.pressure, &m.state, &m.arena) == m.state.info.left);
 }
 
-/* The limits of a process count addresses: a released arena has none, one that is reserved has all. */
+/* Process limits count addresses: a released arena has none, a reserved one has all of them. */
 static void limits_of_the_process_count_addresses(void) {
     machine m;
     begin_machine(&m, 500 * MB, 500 * MB, 100 * MB);
@@ -169,7 +169,7 @@ static void the_margin_follows_what_a_reaction_takes(void) {
     CHECK(left_at_reaction(0.1, 0) < left_at_reaction(0.1, 2));
 }
 
-/* A step that took long once is forgotten after some more. */
+/* A single long step is forgotten after some more steps. */
 static void the_longest_time_without_a_look_is_forgotten(void) {
     machine m;
     begin_machine(&m, 1000 * MB, 500 * MB, 20 * MB);

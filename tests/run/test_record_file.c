@@ -1,4 +1,4 @@
-/* Files of records: the queue, its thread, a disk that fails, and one that stalls. */
+/* Record files: the queue, its thread, a disk that fails, and one that stalls. */
 #include "tests/support/faults.h"
 #include "tests/support/own_task.h"
 
@@ -15,17 +15,17 @@ static eitp_error error_;
 
 enum { SLOW_SIZE = 1 << 22 };
 
-/* Files of one path. Functions that are not replaced are those of the faults. */
+/* Files of one path. Functions that are not replaced come from the fault host. */
 typedef struct slow {
     faults f;
-    eitp_host host; /* that of the faults, with these calls */
+    eitp_host host; /* the fault host, with the calls of this disk */
     unsigned char *content;
     uint64_t size;
-    int discards;      /* the content is only counted */
-    uint64_t newlines; /* of that */
+    int discards;      /* only counts the content */
+    uint64_t newlines; /* in the content */
     int refused;       /* number of writes that fail after half of the data */
     int writes, resizes, syncs;
-    int own_calls; /* calls on the thread that created this */
+    int own_calls; /* calls on the thread that created this struct */
 #if EITP__WITH_WORKER
     pthread_t owner;
     pthread_mutex_t mutex;
@@ -60,7 +60,7 @@ static void slow_leave(slow *s) {
 #endif
 }
 
-/* Half of a write that is refused. */
+/* Writes half of the data of a refused write. */
 static int slow_put(slow *s, uint64_t offset, const void *data, size_t size, size_t *done) {
     const int refuses = __atomic_load_n(&s->refused, __ATOMIC_RELAXED) > 0;
     const size_t put = refuses ? size / 2 : size;
@@ -206,7 +206,7 @@ static void records_are_appended(void) {
     slow_end(&s);
 }
 
-/* Records of all sizes, over the end of the ring, in writes that transfer less than they are given. */
+/* Records of all sizes, across the end of the ring, with writes that transfer less than requested. */
 static void every_size_is_written_whole(void) {
     const size_t limit = (size_t)3 << 20;
     slow s;
@@ -310,7 +310,7 @@ static void what_fails_is_kept_and_written_later(void) {
 }
 
 static void a_full_queue_drops_records(void) {
-    const int64_t all = 200000; /* records of 6 and 4 bytes: more than the queue */
+    const int64_t all = 200000; /* records of 6 and 4 bytes: more than the queue holds */
     slow s;
     eitp__queued_file *file;
     int64_t lost;
@@ -389,7 +389,7 @@ static void await_calls(slow *s, int in_call) {
     pthread_mutex_unlock(&s->mutex);
 }
 
-/* Ends it, and waits until the file's thread has noticed. */
+/* Ends the stall, and waits until the file's thread has noticed. */
 static void end_stall(slow *s, eitp__queued_file *file) {
     eitp__queued_file_set_times(file, 0, 600);
     set_stalls(s, 0);
@@ -421,7 +421,7 @@ static void a_stalled_disk_is_reported_and_recovers(void) {
     slow_end(&s);
 }
 
-/* The first wait is bounded; after it nothing waits until the call returns, so that this test ends. */
+/* The first wait is bounded. After it nothing waits until the call returns; otherwise this test would hang. */
 static void a_stall_is_waited_for_once(void) {
     slow s;
     eitp__queued_file *file;
@@ -435,13 +435,13 @@ static void a_stall_is_waited_for_once(void) {
     CHECK(eitp__queued_file_sync(file, &error_) == EITP_ERROR_IO);
     set_stalls(&s, 0);
     eitp__queued_file_close(file);
-    CHECK(s.f.open_files == 0 || s.f.open_files == 1); /* whether the call has returned before */
+    CHECK(s.f.open_files == 0 || s.f.open_files == 1); /* depends on whether the call has returned */
     s.f.open_files = 0;
     await_calls(&s, 0);
     slow_end(&s);
 }
 
-/* The memory that the file had is filled with other bytes before the call returns. */
+/* The file's former memory is filled with other bytes before the call returns. */
 static void a_file_closed_in_a_stall_is_abandoned(void) {
     static slow s; /* outlives the thread */
     eitp__queued_file *file;
@@ -458,7 +458,7 @@ static void a_file_closed_in_a_stall_is_abandoned(void) {
     set_stalls(&s, 0);
     await_calls(&s, 0);
     for (int i = 0; i < 50; i++)
-        eitp__system_files().wait(NULL, 0.001); /* the thread ends meanwhile */
+        eitp__system_files().wait(NULL, 0.001); /* the thread ends in the meantime */
     pthread_mutex_lock(&s.mutex);
     CHECK_THAT(s.writes + s.resizes + s.syncs <= calls + 1, "%d calls", s.writes + s.resizes + s.syncs);
     CHECK(text_is(&s, "from the stack\n"));
@@ -473,7 +473,7 @@ typedef struct said {
     char text[8192];
     slow *s;
     eitp__queued_file *file;
-    int64_t release_after; /* the stall ends after this step; 0: not before the run does */
+    int64_t release_after; /* the stall ends after this step; 0: not before the run ends */
     int steps, saved;
 } said;
 
@@ -509,7 +509,7 @@ static void train_on_a_stalled_disk(int64_t release_after) {
     heard.file = jsonl->queue;
     eitp__queued_file_set_times(heard.file, 0, 0.01);
     sink = eitp_record_file_sink(jsonl);
-    sink.resume = NULL; /* it would wait for the disk, before the run */
+    sink.resume = NULL; /* before the run, it would wait for the disk */
     set_stalls(&s, 1);
     heard.s = &s;
     heard.release_after = release_after;
@@ -527,7 +527,7 @@ static void train_on_a_stalled_disk(int64_t release_after) {
     CHECK_THAT(!eitp_run_train(trained, o.trainer, &report, &error_), "%s", error_.message);
     CHECK(report.end == EITP_RUN_FINISHED && heard.steps == STEPS && heard.saved == STEPS / 2);
     CHECK(!eitp_checkpoint_read_info(&host, scratch_path(output, "checkpoint-8"), &info, &error_));
-    CHECK_THAT(strstr(heard.text, "records cannot be stored, and the run continues without them: 'r' has not been "
+    CHECK_THAT(strstr(heard.text, "cannot store records: 'r' has not been "
                                   "written for 0 s"),
                "%s", heard.text);
     if (release_after) {
@@ -575,7 +575,7 @@ static void append_and_sync(eitp__queued_file *file, const char *text) {
     CHECK_THAT(!append(file, text) && !eitp__queued_file_sync(file, &error_), "%s", error_.message);
 }
 
-/* As logrotate does: the file is moved, truncated in place, or replaced by another one. */
+/* As logrotate does: the file is moved, truncated in place, or replaced. */
 static void a_file_that_others_change_is_followed(void) {
     eitp_host host = eitp_host_default();
     char directory[512], path[600], moved[600];

@@ -1,10 +1,10 @@
-/* What a run records at each level, what steps have taken, and a program's own values. */
+/* The records of a run at each level, the times of steps, and a program's own values. */
 #include "tests/support/trainer_run.h"
 
-/* A record that a sink got. */
+/* A record received by a sink. */
 typedef struct kept_value {
     char name[EITP__RECORD_NAME_SIZE];
-    double number; /* of a text 0 */
+    double number; /* 0 for a string */
 } kept_value;
 
 typedef struct kept_record {
@@ -26,7 +26,7 @@ typedef struct fixture {
     void (*at_step)(struct fixture *f, int64_t step);
     uint32_t bits;   /* of the model at the end */
     int64_t samples; /* of the training data */
-    int passes;      /* of a step, 1 or 2 */
+    int passes;      /* of a step: 1 or 2 */
 } fixture;
 
 static eitp_status keep_record(void *user, const eitp_record *record, eitp_error *error) {
@@ -73,7 +73,7 @@ static int begin_fixture(fixture *f) {
     return 1;
 }
 
-/* Trains, and keeps the records in place of those of an earlier run. */
+/* Trains, and replaces the kept records of an earlier run. */
 static void train(fixture *f) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();
@@ -89,7 +89,7 @@ static void train(fixture *f) {
     eitp_run_close(f->run);
     end_run(&f->trained);
     f->config.directory = f->output;
-    snprintf(f->output + strlen(f->output), 8, "x"); /* the next one is another run */
+    snprintf(f->output + strlen(f->output), 8, "x"); /* the next run is separate */
 }
 
 static void end_fixture(fixture *f) {
@@ -107,7 +107,7 @@ static const kept_value *find(const kept_record *record, const char *name) {
     return NULL;
 }
 
-/* A value that must be there; NaN if it is not. */
+/* Returns a value that must exist, or NaN. */
 static double number(const kept_record *record, const char *name) {
     const kept_value *value = find(record, name);
     CHECK_THAT(value != NULL, "step %lld: no %s", (long long)record->step, name);
@@ -121,7 +121,7 @@ static size_t count_kind(const fixture *f, eitp_record_kind kind) {
     return count;
 }
 
-/* The n-th record of a kind; NULL if there are fewer. */
+/* Returns the n-th record of a kind, or NULL if there are fewer. */
 static const kept_record *of_kind(const fixture *f, eitp_record_kind kind, size_t n) {
     for (size_t i = 0; i < f->count; i++) {
         if (f->records[i].kind == kind && !n--)
@@ -178,7 +178,7 @@ static double sum_of_steps(const fixture *f, const char *name, int64_t first, in
     return sum;
 }
 
-/* An interval's times are those of its steps; its shares make up the whole. */
+/* The times of an interval are the sums over its steps, and its shares add up to the whole. */
 static void check_interval(const fixture *f, const kept_record *record, int64_t first, int64_t last) {
     static const char *const pairs[][2] = {{"perf/forward_time", "forward_s"},
                                            {"perf/backward_time", "backward_s"},
@@ -267,7 +267,7 @@ static void the_noise_scale_is_recorded_where_it_is_asked_for(void) {
     end_fixture(&f);
 }
 
-/* The names are those of the guides' perf keys. */
+/* The names are the performance keys of the guides. */
 static void epochs_have_their_own_record(void) {
     static const char *const names[] = {"perf/epoch_forward_time",   "perf/epoch_backward_time",
                                         "perf/epoch_optimizer_time", "perf/epoch_data_loading_time",
@@ -301,11 +301,11 @@ static void epochs_have_their_own_record(void) {
 
 /* ---- Ops ---- */
 
-/* A profiler of the program itself: how often it was called in each step. */
+/* A profiler of the program: counts its calls in each step. */
 typedef struct op_counts {
     fixture *f;
     int64_t calls[8];
-    int64_t dropped; /* of step 4 */
+    int64_t dropped; /* in step 4 */
 } op_counts;
 
 static op_counts counted_;
@@ -316,7 +316,7 @@ static void count_op(void *user, const eitp_profile *profile) {
     counts->calls[eitp_trainer_steps_done(counts->f->trained.trainer) + 1]++;
 }
 
-/* An observer that drops step 4 once, when it has executed some ops. */
+/* An observer that drops step 4 once, after it has executed some ops. */
 static int drop_once(eitp_run *trained, void *state) {
     (void)trained, (void)state;
     return counted_.calls[4] == 20 && !counted_.dropped;
@@ -349,7 +349,7 @@ static int ends_with(const char *text, const char *end) {
     return strlen(text) >= strlen(end) && !strcmp(text + strlen(text) - strlen(end), end);
 }
 
-/* Which ops besides the products are among the twenty longest depends on other work of the machine. */
+/* Which ops, other than the products, are among the twenty longest depends on the machine's other work. */
 static void check_profile(const kept_record *record, int64_t executions) {
     static const char *const names[] = {"profile/forward/matmul_s", "profile/forward/matmul_gflops",
                                         "profile/backward/matmul_gb_per_s", "profile/other_ops_percent",
@@ -394,7 +394,7 @@ static void ops_are_profiled_in_every_nth_step(void) {
         CHECK(record->step == 2 * (int64_t)(profiles + 1));
         check_profile(record, counted_.calls[record->step]);
     }
-    /* The program's profiler sees every step, and that one of them was dropped. */
+    /* The program's profiler sees every step, including the dropped one. */
     CHECK(counted_.dropped == 20 && counted_.calls[3] > 0 && counted_.calls[5] >= counted_.calls[3]);
     f.at_step = NULL;
     f.config.monitor = EITP_MONITOR_OFF;

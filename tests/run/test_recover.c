@@ -1,4 +1,4 @@
-/* A run whose newest checkpoint proves to be damaged while it is loaded goes on from an older one. */
+/* If the newest checkpoint proves damaged while it is loaded, the run continues from an older one. */
 #include "tests/support/shrinking.h"
 #include "tests/support/trainer_run.h"
 
@@ -27,7 +27,7 @@ static int exists(const place *p, const char *name) {
     return !eitp__path_info(&p->host, in(p, name), &info, NULL) && info.kind != EITP_PATH_MISSING;
 }
 
-/* Trains to a step, from the newest checkpoint if there is one; *state is the state then. */
+/* Trains to a step, from the newest checkpoint if there is one. Sets *state to the final state. */
 static eitp_status train(place *p, int64_t steps, uint32_t *state) {
     eitp_run *resumed = NULL;
     run r;
@@ -70,7 +70,7 @@ static variant plain_variant(void) {
     return v;
 }
 
-/* Its state after six steps without a stop. */
+/* The state after six steps without a stop. */
 static uint32_t straight(const place *p) {
     static uint32_t state;
     const variant v = plain_variant();
@@ -79,7 +79,7 @@ static uint32_t straight(const place *p) {
     return state;
 }
 
-/* Changes a byte at a place from the beginning of a file or, if it is negative, from its end. */
+/* Changes a byte at an offset from the start of a file or, if negative, from its end. */
 static int damage(const place *p, const char *name, long at) {
     FILE *file = fopen(in(p, name), "r+b");
     int byte;
@@ -92,7 +92,7 @@ static int damage(const place *p, const char *name, long at) {
     return !fclose(file);
 }
 
-/* The place of a text in a file. */
+/* Returns the offset of a string in a file. */
 static long find(const place *p, const char *name, const char *text) {
     char head[4096];
     FILE *file = fopen(in(p, name), "rb");
@@ -108,7 +108,7 @@ static long find(const place *p, const char *name, const char *text) {
 
 static void the_run_goes_on_from_an_older_one(void) {
     static const struct {
-        const char *name, *text; /* the byte after the text in the header; NULL: `at` */
+        const char *name, *text; /* the byte after the string in the header; NULL: `at` */
         long at;
     } cases[] = {
         {"checkpoint-4/model.safetensors", NULL, 0},           {"checkpoint-4/model.safetensors", NULL, -1},
@@ -130,7 +130,7 @@ static void the_run_goes_on_from_an_older_one(void) {
     }
 }
 
-/* Moments that are converted are read piece by piece: their file is read once more. */
+/* Moments that are converted are read piece by piece, and their file is read a second time to verify it. */
 static void a_file_that_is_converted_is_verified(void) {
     variant v = plain_variant();
     uint32_t expected = 0, state = 0;
@@ -149,7 +149,7 @@ static void a_file_that_is_converted_is_verified(void) {
     CHECK(state == expected);
 }
 
-/* A program that takes settings from a checkpoint is told, and creates its objects anew. */
+/* A program that takes settings from a checkpoint is notified, and creates its objects again. */
 static void a_program_can_start_over(void) {
     const variant v = plain_variant();
     eitp_run *resumed = NULL;
@@ -200,13 +200,13 @@ static void without_a_whole_checkpoint_it_is_refused(void) {
     REQUIRE(begin_place(&p, &v) && damage(&p, "checkpoint-4/model.safetensors", -1) &&
             damage(&p, "checkpoint-2/optimizer.safetensors", -1));
     CHECK(train(&p, 6, NULL) == EITP_ERROR_FORMAT);
-    CHECK_THAT(strstr(error_.message, "only damaged ones such as 'checkpoint-") != NULL, "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "only damaged checkpoints, such as 'checkpoint-") != NULL, "%s", error_.message);
     CHECK(exists(&p, "checkpoint-2.damaged") && exists(&p, "checkpoint-4.damaged") && p.warnings == 2);
     CHECK(train(&p, 6, NULL) == EITP_ERROR_FORMAT);
     scratch_remove(p.directory);
 }
 
-/* A checkpoint that the program has named is neither renamed nor replaced by another. */
+/* A checkpoint named by the program is neither renamed nor replaced by another. */
 static void a_named_one_is_refused(void) {
     const variant v = plain_variant();
     char checkpoint[700];
@@ -223,7 +223,7 @@ static void a_named_one_is_refused(void) {
     scratch_remove(p.directory);
 }
 
-/* A process that was killed while it replaced a checkpoint may have left it under another name. */
+/* A process killed while it replaced a checkpoint may have left it under another name. */
 static void a_replaced_one_is_found_however_the_run_begins(void) {
     const variant v = plain_variant();
     char checkpoint[700];
@@ -246,7 +246,7 @@ static void a_replaced_one_is_found_however_the_run_begins(void) {
     scratch_remove(p.directory);
 }
 
-/* The checkpoint of another model is not damaged. */
+/* A checkpoint of another model does not count as damaged. */
 static void another_model_is_not_damage(void) {
     const variant v = plain_variant();
     place p;
@@ -258,7 +258,7 @@ static void another_model_is_not_damage(void) {
     scratch_remove(p.directory);
 }
 
-/* A trainer that followed the shrinking of the damaged checkpoint has its own shape again for the one of before. */
+/* A trainer that adopted the shrunk configuration of the damaged checkpoint returns to its own for the older one. */
 static void the_shape_is_that_of_the_older_one(void) {
     const variant v = shrinking_variant(1);
     eitp_step_shape requested, shape;
@@ -287,7 +287,7 @@ static void the_shape_is_that_of_the_older_one(void) {
     scratch_remove(p.directory);
 }
 
-/* Bytes that were announced, by a thread of eitp's own. */
+/* Bytes announced by an internal thread of eitp. */
 static int64_t announced_;
 
 static void count_prefetch(void *user, void *file, uint64_t offset, size_t size) {
@@ -296,7 +296,7 @@ static void count_prefetch(void *user, void *file, uint64_t offset, size_t size)
     __atomic_fetch_add(&announced_, (int64_t)size, __ATOMIC_RELAXED);
 }
 
-/* Tensors are read into the system's cache from the moment that the checkpoint is chosen. */
+/* Tensors are read into the system's cache as soon as the checkpoint is chosen. */
 static void tensors_are_read_ahead(void) {
     static const char *const names[] = {"checkpoint-4/model.safetensors", "checkpoint-4/optimizer.safetensors"};
     const variant v = plain_variant();

@@ -5,19 +5,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The events and records of a run, and the requests made while it trains. */
+/* The events and records of a run, and the requests made during training. */
 typedef struct watcher {
     eitp_run *run;
     int64_t stop_after, save_after, exit_after, exit_saved; /* steps; 0: never */
-    int events[EITP_EVENT_COUNT];                           /* of each kind */
+    int events[EITP_EVENT_COUNT];                           /* per kind */
     int64_t saved[32];
     int saves;
     int64_t recorded[64];
     char first_names[64][24];
     int records, event_records, syncs;
     int64_t resumed;
-    eitp_status refuses; /* what the sink returns */
-    char said[8192];     /* the messages of all events but steps, each with a newline */
+    eitp_status refuses; /* returned by the sink */
+    char said[8192];     /* the messages of all events except steps, each with a newline */
 } watcher;
 
 static void notice(void *user, const eitp_run_event *event) {
@@ -85,7 +85,7 @@ typedef struct fixture {
     watcher w;
     eitp_host host;
     double rate;     /* 0: the default */
-    int has_plateau; /* its schedule, else a constant rate */
+    int has_plateau; /* its schedule; otherwise a constant rate */
 } fixture;
 
 static int begin_fixture(fixture *f) {
@@ -130,7 +130,7 @@ static eitp_status make_trainer(fixture *f) {
         r->config.schedule.kind = EITP_SCHEDULE_PLATEAU;
         r->config.plateau.patience = 1;
         r->config.plateau.factor = 0.5;
-        r->config.plateau.threshold = 0.2; /* so that failures are certain */
+        r->config.plateau.threshold = 0.2; /* makes failures certain */
     }
     r->config.max_grad_norm = 0;
     return eitp_trainer_create(&r->task, &r->config, &r->trainer, &error_);
@@ -149,7 +149,7 @@ static eitp_status train(fixture *f) {
     return status;
 }
 
-/* The same in a process that exits, as if killed, after a step or its checkpoint. */
+/* Trains in a process that exits, as if killed, after a step or its checkpoint. */
 static void train_killed(fixture *f, int64_t step, int64_t saved) {
     int status = 1;
     pid_t child;
@@ -184,7 +184,7 @@ static void read_text(const fixture *f, const char *name, char *text, size_t siz
         fclose(file);
 }
 
-/* metrics.jsonl without its events but those of memory. */
+/* Reads metrics.jsonl without its events, except those about memory. */
 static void read_records(const fixture *f, char *text, size_t size) {
     read_text(f, "metrics.jsonl", text, size);
     drop_events(text);
@@ -195,7 +195,7 @@ static void write_file(const fixture *f, const char *name, const char *text) {
                error_.message);
 }
 
-/* Makes a checkpoint one that no run wrote, as of earlier versions. */
+/* Turns a checkpoint into one without run state, as written by earlier versions. */
 static void forget_run_state(const fixture *f, int64_t step) {
     char name[64];
     snprintf(name, sizeof name, "checkpoint-%lld/run_state.json", (long long)step);
@@ -227,7 +227,7 @@ static void records_go_to_every_sink(void) {
     CHECK(f.w.records == 7 && f.w.syncs == 2 && f.w.resumed == -1);
     for (int i = 0; i < 7; i++)
         CHECK(f.w.recorded[i] == steps[i] && !strcmp(f.w.first_names[i], names[i]));
-    CHECK_THAT(f.w.event_records == 3, "%d", f.w.event_records); /* it started, and saved twice */
+    CHECK_THAT(f.w.event_records == 3, "%d", f.w.event_records); /* one start and two saves */
     read_text(&f, "metrics.jsonl", text, sizeof text);
     CHECK_THAT(!strncmp(text, "{\"step\": 0, \"event\": \"started\", \"level\": \"debug\"", 46), "%s", text);
     CHECK_THAT(strstr(text, "\"schema\": 1, \"time\": 1") && strstr(text, ", \"elapsed\": 0"), "%s", text);
@@ -241,18 +241,18 @@ static void records_go_to_every_sink(void) {
     scratch_remove(f.directory);
 }
 
-/* A sink that always fails: said once, counted, and the run goes on to the same end. */
+/* A sink that always fails is reported once and counted, and the run reaches the same end. */
 static void a_failing_sink_ends_nothing(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.w.refuses = EITP_ERROR_IO;
     CHECK_THAT(!train(&f), "%s", error_.message);
     CHECK(f.report.end == EITP_RUN_FINISHED && f.report.saved_step == 6 && has_checkpoint(&f, 6));
-    /* 6 steps, the evaluation at the end, and the events: that the run started, that the sink fails, and the save. */
+    /* 6 steps, the evaluation at the end, and three events: the start of the run, the failing sink, and the save. */
     CHECK_THAT(f.report.lost_records == 10, "%d", (int)f.report.lost_records);
-    /* A warning when it fails, and the number at the end. */
+    /* A warning when it first fails, and the count at the end. */
     CHECK_THAT(f.w.events[EITP_EVENT_RECORDS] == 2, "%d", f.w.events[EITP_EVENT_RECORDS]);
-    CHECK_THAT(strstr(f.w.said, "records cannot be stored, and the run continues without them: the sink is full\n") &&
+    CHECK_THAT(strstr(f.w.said, "cannot store records: the sink is full; the run continues without them\n") &&
                    strstr(f.w.said, "10 records could not be stored\n"),
                "%s", f.w.said);
     scratch_remove(f.directory);
@@ -265,7 +265,7 @@ static eitp_status refuse_step_2(void *user, const eitp_record *record, eitp_err
                : EITP_OK;
 }
 
-/* A record that one sink refuses reaches the others and best.json. */
+/* A record refused by one sink reaches the others and best.json. */
 static void other_sinks_receive_what_one_refuses(void) {
     char step[] = "loss", evaluation[] = "val_loss", text[16384];
     for (int i = 0; i < 2; i++) {
@@ -287,7 +287,7 @@ static void other_sinks_receive_what_one_refuses(void) {
     }
 }
 
-static int refused_writes; /* number of writes of metrics.jsonl that fail; the thread of the file counts down */
+static int refused_writes; /* number of writes of metrics.jsonl that fail; counted down by the file's thread */
 static void *metrics_file;
 
 static int open_metrics(void *user, const char *path, eitp_file_mode mode, void **file) {
@@ -307,7 +307,7 @@ static int write_without_metrics(void *user, void *file, uint64_t offset, const 
     return ENOSPC;
 }
 
-/* A log that cannot be written for a while lacks nothing in the end; one that never can be is counted. */
+/* A log that cannot be written for a while is complete in the end. One that never can be is counted as lost. */
 static void metrics_are_written_later(void) {
     static const struct {
         int refused, save_steps; /* without saves it is written at the end */
@@ -328,7 +328,7 @@ static void metrics_are_written_later(void) {
         CHECK_THAT(count_of(text, "\n") == (is_lost ? 0 : 5), "%s", text);
         CHECK_THAT(!is_lost || !*text, "half a record is left: %s", text);
         CHECK_THAT(f.report.lost_records == (is_lost ? 11 : 0), "%d", (int)f.report.lost_records);
-        CHECK_THAT(count_of(f.w.said, "records cannot be stored") == 1 && strstr(f.w.said, "no space left"), "%s",
+        CHECK_THAT(count_of(f.w.said, "cannot store records") == 1 && strstr(f.w.said, "no space left"), "%s",
                    f.w.said);
         CHECK(count_of(f.w.said, "stored again (lost so far: 0)") == !is_lost);
         refused_writes = 0;
@@ -349,13 +349,13 @@ static void the_sink_of_null_is_refused(void) {
 
 /* ---- Requests ---- */
 
-/* A signal handler may be called before the run is created. */
+/* A signal handler may call it before the run is created. */
 static void requests_accept_null(void) {
     eitp_run_request_stop(NULL, 1);
     eitp_run_request_save(NULL);
 }
 
-/* A run that could not remove old checkpoints in its last save leaves them to a resume. */
+/* If a run could not remove old checkpoints in its last save, a resume removes them. */
 static void a_finished_run_is_pruned_by_a_resume(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -371,7 +371,7 @@ static void a_finished_run_is_pruned_by_a_resume(void) {
     scratch_remove(f.directory);
 }
 
-/* The last evaluation comes after the last save if that is due in any case; a resume knows it nevertheless. */
+/* The last evaluation may come after the last save. A resume knows it nevertheless. */
 static void a_finished_run_keeps_its_best(void) {
     char before[4096], after[4096];
     fixture f;
@@ -408,7 +408,7 @@ static void stop_saves_and_resume_continues(void) {
     CHECK(f.report.evaluation.loss >= g.report.evaluation.loss && f.report.evaluation.loss <= g.report.evaluation.loss);
     read_records(&f, straight, sizeof straight);
     CHECK(count_of(straight, "\"loss\": ") == 6 && count_of(straight, "\"val_loss\": ") == 1);
-    /* Run again: nothing to do. */
+    /* A second run has nothing to do. */
     CHECK(!train(&f) && f.report.end == EITP_RUN_FINISHED && f.w.events[EITP_EVENT_NOTHING_TO_DO] == 1);
     CHECK(f.report.evaluations == 0 && f.report.evaluated_step == 6);
     scratch_remove(f.directory);
@@ -434,7 +434,7 @@ static void save_seconds_saves_after_slow_steps(void) {
     scratch_remove(f.directory);
 }
 
-/* Steps in which an epoch ends, or a part of one. */
+/* Steps in which an epoch, or a part of one, ends. */
 static void epochs_set_when_to_evaluate_and_save(void) {
     fixture f;
     REQUIRE(begin_fixture(&f) && !make_trainer(&f));
@@ -504,7 +504,7 @@ static void best_of_values(void) {
     scratch_remove(directory);
 }
 
-/* Another evaluation is the best; patience compares with the lost value nevertheless. */
+/* Another evaluation is now the best, but patience still compares with the lost value. */
 static void a_lost_best_is_not_the_best(void) {
     const eitp_host host = eitp_host_default();
     eitp__best best, read;
@@ -533,7 +533,7 @@ static void a_lost_best_is_not_the_best(void) {
     scratch_remove(directory);
 }
 
-/* Values in best.json that no run writes: refused, or counting continues. */
+/* Values in best.json that no run writes are refused, or counting continues. */
 static void best_of_an_edited_file(void) {
     static const char text[] = "{\"metric\": \"loss\", \"before\": {\"step\": 1, \"value\": 1, "
                                "\"evaluations_since\": 9223372036854775807}, \"evaluations\": []}\n";
@@ -573,7 +573,7 @@ static void waver(fixture *f) {
     f->config.patience = 3;
 }
 
-/* Patience without a metric watches the loss, and keeps the checkpoint that it compares with. */
+/* Patience without a metric watches the loss, and keeps the checkpoint it compares with. */
 static void check_best_is_kept(const char *keep_best) {
     char text[4096], expected[64];
     fixture f;
@@ -589,7 +589,7 @@ static void check_best_is_kept(const char *keep_best) {
     read_text(&f, "best.json", text, sizeof text);
     snprintf(expected, sizeof expected, "\"best\": {\"step\": %lld, ", (long long)f.report.best_step);
     CHECK_THAT(strstr(text, expected), "%s", text);
-    /* A run that has stopped early stops again when resumed. */
+    /* A run that stopped early stops again when resumed. */
     f.config.resume = EITP_RESUME_NEWEST;
     CHECK(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == end && f.report.step.step == 0);
     scratch_remove(f.directory);
@@ -636,7 +636,7 @@ static void evaluate_on_plateau(fixture *f) {
     f->config.resume = EITP_RESUME_NEWEST;
 }
 
-/* The states of the trainer at the end have all that was counted, and the checksums of weights and moments. */
+/* At the end, the trainer states have the same counts and the same checksums of weights and moments. */
 static void check_same_end(const fixture *f, const fixture *g) {
     static char straight[16384], killed[16384];
     read_text(f, "checkpoint-20/trainer_state.json", straight, sizeof straight);
@@ -644,7 +644,7 @@ static void check_same_end(const fixture *f, const fixture *g) {
     CHECK_THAT(*straight && !strcmp(straight, killed), "%s\n%s", straight, killed);
 }
 
-/* Killed after any step, with records and without: these say which evaluations are in them. */
+/* Killed after any step, with and without records. Records tell which evaluations they contain. */
 static void a_plateau_survives_kills(void) {
     char text[16384];
     fixture f, g, h;
@@ -670,8 +670,8 @@ static void a_plateau_survives_kills(void) {
     scratch_remove(h.directory);
 }
 
-/* A checkpoint that was written for want of memory lacks the evaluation of its step, which the records have: it is
-   evaluated, and saved again, before the next step. */
+/* A checkpoint written because memory ran short lacks the evaluation of its step, which the records have. The step is
+   evaluated and saved again before the next one. */
 static void a_plateau_repeats_an_evaluation_that_the_checkpoint_lacks(void) {
     static char text[16384];
     char *failures, *evaluated;
@@ -712,8 +712,8 @@ static void a_kill_right_after_saving_the_best(void) {
     scratch_remove(f.directory);
 }
 
-/* A run resumed in another directory copies the evaluations before its own first one. Patience goes on; the best
-   checkpoint is one of this directory. */
+/* A run resumed in another directory copies the evaluations before its own first one. Patience continues; the best
+   checkpoint is one in this directory. */
 static void evaluations_are_copied_to_another_directory(void) {
     char text[4096], checkpoint[700];
     fixture f;
@@ -746,7 +746,7 @@ static void a_better_evaluation_is_saved_at_once(void) {
     scratch_remove(f.directory);
 }
 
-/* A new run in the directory of an older one, whose checkpoints were removed, ignores what is left of it. */
+/* A new run in the directory of an older one, whose checkpoints were removed, ignores the remaining files. */
 static void a_new_run_ignores_an_older_best(void) {
     char path[700];
     fixture f;
@@ -781,7 +781,7 @@ static int open_without_best(void *user, const char *path, eitp_file_mode mode, 
     return ENOSPC;
 }
 
-/* best.json is information: a run that cannot write it says so once, and loses nothing. */
+/* best.json is informational: a run that cannot write it reports that once, and loses nothing. */
 static void a_best_json_that_cannot_be_written_is_said_once(void) {
     char text[4096];
     for (int refused = 1; refused <= 100; refused += 99) {
@@ -804,7 +804,8 @@ static void a_best_json_that_cannot_be_written_is_said_once(void) {
     }
 }
 
-/* A checkpoint of an earlier version has no run_state.json: its evaluations are those of best.json, if it is whole. */
+/* A checkpoint of an earlier version has no run_state.json. Its evaluations are taken from best.json if that is
+   complete. */
 static void evaluations_of_earlier_checkpoints_are_in_best_json(void) {
     char text[4096];
     for (int damaged = 0; damaged < 2; damaged++) {
@@ -827,7 +828,7 @@ static void evaluations_of_earlier_checkpoints_are_in_best_json(void) {
     }
 }
 
-/* The evaluations that count are the checkpoint's, whatever happened to best.json. */
+/* The checkpoint's evaluations count, regardless of best.json. */
 static void a_lost_best_json_changes_nothing(void) {
     static const char *const contents[] = {NULL, "", "{\"metric\": \"loss\", \"best\": {\"step\": 1, \"value\": 0}}"};
     for (int i = 0; i < 3; i++) {
@@ -878,7 +879,7 @@ static void a_program_keeps_a_checkpoint_for_a_while(void) {
     scratch_remove(f.directory);
 }
 
-/* The one for which a program's copy is still running when the run ends. */
+/* A checkpoint that a program is still copying when the run ends. */
 static void a_checkpoint_kept_until_after_the_run_is_removed(void) {
     for (int released = 0; released < 2; released++) {
         fixture f;
@@ -902,13 +903,13 @@ static void a_checkpoint_kept_until_after_the_run_is_removed(void) {
 
 /* ---- Links ---- */
 
-/* Where a link leads; "" if there is none. */
+/* Reads the target of a link; "" if there is none. */
 static void read_link(const char *output, const char *name, char target[64]) {
     const ssize_t size = readlink(scratch_path(output, name), target, 63);
     target[size > 0 ? size : 0] = 0;
 }
 
-/* Every call of the file table finds links that lead somewhere. */
+/* Checks at every file call that no link dangles. */
 static int check_links(const char *output) {
     static const char *const names[] = {"latest_model", "best_model"};
     char target[64];
@@ -922,7 +923,7 @@ static int check_links(const char *output) {
     return found;
 }
 
-static int links_found; /* most links at a call */
+static int links_found; /* most links seen at a call */
 
 static int remove_with_links(void *user, const char *path) {
     const fixture *f = (const fixture *)user;
@@ -961,7 +962,7 @@ static void links_lead_to_the_best_and_the_latest(void) {
     scratch_remove(f.directory);
 }
 
-/* A link of an earlier run to a checkpoint that is gone, and one that this run does not need, are removed. */
+/* Dangling links of an earlier run, and links that this run does not need, are removed. */
 static void links_to_nothing_are_removed(void) {
     char target[64];
     fixture f;
@@ -971,7 +972,7 @@ static void links_to_nothing_are_removed(void) {
           !symlink("checkpoint-99", scratch_path(f.output, "latest_model")) &&
           !symlink("checkpoint-98", scratch_path(f.output, "best_model")) &&
           !symlink("checkpoint-97", scratch_path(f.output, ".latest_model.partial")));
-    f.config.resume = EITP_RESUME_NEWEST; /* nothing is left to do */
+    f.config.resume = EITP_RESUME_NEWEST; /* nothing remains to be done */
     CHECK_THAT(!train(&f), "%s", error_.message);
     read_link(f.output, "latest_model", target);
     CHECK_THAT(!strcmp(target, "checkpoint-6"), "%s", target);
@@ -1011,7 +1012,7 @@ static int refuse_link(void *user, const char *target, const char *path) {
     return EPERM;
 }
 
-/* On a file system without links, or with a file of that name, the run says so once. */
+/* On a file system without links, or if a file has the link's name, the run reports it once. */
 static void a_run_needs_no_links(void) {
     for (int way = 0; way < 3; way++) {
         char text[16] = "";
@@ -1041,7 +1042,7 @@ static eitp_status save_own(void *save_user, const char *directory, eitp_error *
     return eitp__write_file(&f->host, scratch_path(directory, "own.txt"), "mine", 4, error);
 }
 
-/* They are in each checkpoint, or the checkpoint is not written. */
+/* Every checkpoint contains them; otherwise it is not written. */
 static void a_program_saves_files_of_its_own(void) {
     char text[16];
     fixture f;
@@ -1190,7 +1191,7 @@ static eitp_status remove_directory(void *user, const eitp_record *record, eitp_
     return EITP_OK;
 }
 
-/* A run whose directory is removed or replaced goes on, says so, and has the directory for itself. */
+/* A run whose directory is removed or replaced continues, reports it, and has exclusive use of the directory. */
 static void lose_directory(int replaces) {
     char text[8192];
     fixture f;
@@ -1249,7 +1250,7 @@ static void another_run_is_refused(void) {
     f.config.resume = EITP_RESUME_NAMED;
     f.config.checkpoint = checkpoint;
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 of later steps"));
-    /* In another directory it can be resumed. */
+    /* It can be resumed in another directory. */
     snprintf(f.output, sizeof f.output, "%s/elsewhere", f.directory);
     CHECK_THAT(!train(&f) && f.report.start_step == 3 && f.report.steps_done == 6, "%s", error_.message);
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-6", first);
@@ -1293,7 +1294,7 @@ static void a_damaged_checkpoint_is_fallen_back_from(void) {
     scratch_remove(f.directory);
 }
 
-/* When they are found, before a run trains: there may be no checkpoint left. */
+/* Links are repaired as soon as damage is found, before a run trains: no checkpoint may be left. */
 static void links_to_damaged_checkpoints_are_repaired(void) {
     static const char *const files[] = {"checkpoint-6/trainer_state.json", "checkpoint-4/model.safetensors"};
     char target[64];
@@ -1319,7 +1320,7 @@ static void links_to_damaged_checkpoints_are_repaired(void) {
     scratch_remove(f.directory);
 }
 
-/* A run does not start again from step 0 without being told. */
+/* A run does not restart from step 0 unless told to. */
 static void only_damaged_checkpoints_are_refused(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -1328,7 +1329,7 @@ static void only_damaged_checkpoints_are_refused(void) {
     CHECK_THAT(!train(&f) && f.report.start_step == 0, "%s", error_.message);
     REQUIRE(damage(&f, "checkpoint-1/model.safetensors"));
     for (int i = 0; i < 2; i++) {
-        CHECK_THAT(train(&f) == EITP_ERROR_FORMAT && strstr(error_.message, "only damaged ones") &&
+        CHECK_THAT(train(&f) == EITP_ERROR_FORMAT && strstr(error_.message, "only damaged checkpoints") &&
                        strstr(error_.message, "'checkpoint-1.damaged'"),
                    "%s", error_.message);
         CHECK(exists(&f, "checkpoint-1.damaged/model.safetensors") && exists(&f, "metrics.jsonl"));
@@ -1414,7 +1415,7 @@ static void a_resume_reads_the_tensors_once(void) {
 
 /* ---- Memory and numbers ---- */
 
-/* The system's files, except that /proc reports short memory. */
+/* The system's files, with a /proc that reports short memory. */
 static int short_open(void *user, const char *path, eitp_file_mode mode, void **file) {
     const fixture *f = (const fixture *)user;
     const eitp_host host = eitp_host_default();
@@ -1541,7 +1542,7 @@ static void each_allocation_and_file_call_may_fail(void) {
     scratch_remove(f.directory);
 }
 
-/* Whatever fails in the run itself, nothing leaks, and the resumed run ends as if nothing had failed. */
+/* Regardless of which call of the run fails, nothing leaks, and the resumed run ends as if nothing had failed. */
 static void a_failure_while_training_loses_nothing(void) {
     double undisturbed = 0;
     for (int kind = 0; kind < 2; kind++) {

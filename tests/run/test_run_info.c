@@ -1,4 +1,4 @@
-/* run.json: what a run writes about itself, while it trains and when it has ended. */
+/* run.json: what a run writes about itself, during training and when it ends. */
 #include "tests/support/trainer_run.h"
 
 #include <unistd.h>
@@ -13,9 +13,9 @@ typedef struct fixture {
     eitp_run *made;
     eitp_run_report report;
     void (*at_step)(struct fixture *f, int64_t step);
-    int is_full;                /* the disk, but for the room that is set aside */
-    int looks, held, warned;    /* looks of an observer that holds the run, of which this many do, and warnings */
-    int interrupted, restarted; /* reports of a process that vanished, and whether with the machine */
+    int is_full;                /* the disk is full, except for the reserved space */
+    int looks, held, warned;    /* number of observer polls, how many of them hold the run, and number of warnings */
+    int interrupted, restarted; /* reports of a process that vanished, and whether the machine restarted */
     int64_t last_step;
     eitp_json_document *document;
 } fixture;
@@ -70,7 +70,7 @@ static void do_not_wait(void *user, double seconds) {
     (void)user, (void)seconds;
 }
 
-/* Writes on a disk whose last free bytes are those of the room that is set aside. */
+/* Writes on a disk whose only free bytes are the reserved space. */
 static int write_on_full(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     const eitp_host host = eitp_host_default();
     fixture *f = (fixture *)user;
@@ -132,7 +132,7 @@ static void end_fixture(fixture *f) {
     scratch_remove(f->directory);
 }
 
-/* ---- What it says ---- */
+/* ---- Content ---- */
 
 static void it_describes_run_and_process(void) {
     const eitp_json *object;
@@ -204,7 +204,7 @@ static eitp__run_info *description_of(const fixture *f) {
 static void look_at_sign(fixture *f, int64_t step) {
     eitp__run_info *info = description_of(f);
     if (step == 1)
-        info->next = 0; /* it is due before step 2, and then not for half a minute */
+        info->next = 0; /* due before step 2, and then not for half a minute */
     if (step == 1 || !info->file.worker)
         return;
     eitp__worker_finish(info->file.worker, &error_);
@@ -229,7 +229,7 @@ static void a_sign_of_life_has_the_step(void) {
     it_is_renewed(0);
 }
 
-/* The observer holds the run before step 2, when the sign is due; at the next look it does not. */
+/* The observer holds the run before step 2, when the heartbeat is due, but not at the next poll. */
 static void a_pause_is_a_state(void) {
     it_is_renewed(1);
 }
@@ -246,7 +246,7 @@ static int leave_run_info(const fixture *f, const char *text) {
     return file && fputs(text, file) >= 0 && !fclose(file);
 }
 
-/* Trains where a process has left a run.json: how it is reported. */
+/* Trains where a process has left a run.json, and checks how that process is reported. */
 static void check_interrupted(const char *left, int reports, int restarted) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -259,7 +259,7 @@ static void check_interrupted(const char *left, int reports, int restarted) {
     f.interrupted = f.restarted = 0;
     f.config.resume = EITP_RESUME_NEWEST;
     REQUIRE_OK(train(&f), error_);
-    CHECK(!f.interrupted); /* the one before has said how it ended */
+    CHECK(!f.interrupted); /* the previous run recorded how it ended */
     end_fixture(&f);
 }
 
@@ -274,7 +274,7 @@ static void a_process_that_vanished_is_reported(void) {
 #undef LEFT
 }
 
-/* The checkpoint that is resumed from is newer than the last sign of life. */
+/* The checkpoint to resume from is newer than the last heartbeat. */
 static void a_vanished_process_got_to_its_checkpoint(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));

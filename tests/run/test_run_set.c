@@ -5,7 +5,7 @@ static eitp_error error;
 
 enum { STEPS = 8, AT = 3 };
 
-/* A run that calls `act` after each step; its host injects faults, and its `wait` lets the run look for a change. */
+/* A run that calls `act` after each step. Its host injects faults, and its `wait` makes the run check for a change. */
 typedef struct fixture fixture;
 struct fixture {
     own o;
@@ -15,7 +15,7 @@ struct fixture {
     eitp_run_report report;
     eitp_run *run;
     void (*act)(fixture *f, int64_t step);
-    int answers; /* `wait` does so */
+    int answers; /* `wait` makes the run answer */
     int waits, sets, warnings, locks;
     char said[8192];
     eitp_error why; /* of `act` */
@@ -28,7 +28,7 @@ static eitp__run_set *state_of(const fixture *f) {
     return (eitp__run_set *)f->run->states[EITP__OBSERVER_SET];
 }
 
-/* Lets the run look, as a second later. */
+/* Makes the run check for requests, as if a second had passed. */
 static void look(fixture *f) {
     state_of(f)->look_at = 0;
     CHECK(!f->run->observers[EITP__OBSERVER_SET].before_step(f->run, state_of(f), &error));
@@ -105,7 +105,7 @@ static void write_file(const fixture *f, const char *name, const char *text) {
     }
 }
 
-/* True if a file of the directory has these words. */
+/* True if a file in the directory contains these words. */
 static int has_words(const fixture *f, const char *name, const char *words) {
     const eitp_host host = eitp_host_default();
     eitp__buffer content;
@@ -148,7 +148,7 @@ static void a_run_makes_changes(void) {
     CHECK(!strcmp(f.changes[0].was, "10") && !strcmp(f.changes[0].is, "2"));
     CHECK(!strcmp(f.changes[1].was, "light") && !strcmp(f.changes[1].is, "off"));
     CHECK(!strcmp(f.changes[2].was, "0") && !strcmp(f.changes[2].is, "0"));
-    /* One that changes nothing is no event. */
+    /* A request that changes nothing is not an event. */
     CHECK_THAT(!strcmp(f.said, "log_every: 10 -> 2 from step 4\nmonitor: light -> off from step 4\n"), "%s", f.said);
     CHECK(has_words(&f, "metrics.jsonl",
                     "{\"step\": 3, \"event\": \"set\", \"level\": \"info\", \"message\": \"log_every: 10 -> 2 from "
@@ -173,11 +173,11 @@ static void results_do_not_depend_on_changes(void) {
     CHECK(memcmp(&losses[0], &losses[1], sizeof *losses) == 0);
 }
 
-/* A request that was not looked at is joined by the next, whose values count. */
+/* A pending request is merged with the next, whose values take precedence. */
 static void set_twice(fixture *f, int64_t step) {
     if (step != AT)
         return;
-    write_file(f, EITP__SET_ANSWER, "{\"id\": \"1\", \"step\": 2, \"settings\": {}}"); /* to another request */
+    write_file(f, EITP__SET_ANSWER, "{\"id\": \"1\", \"step\": 2, \"settings\": {}}"); /* answers another request */
     change(f, 0, "log_every", "2");
     change(f, 1, "perf_every", "3");
     CHECK_THAT(!set(f, 2, 0.1) && f->from == -1 && f->waits >= 5, "%s", f->why.message);
@@ -196,7 +196,7 @@ static void requests_are_joined(void) {
     end(&f);
 }
 
-/* What is made while the run begins waits for its first step; what an earlier run has left is dropped. */
+/* A request made while the run starts waits for its first step. Requests left by an earlier run are dropped. */
 static void only_what_is_asked_of_this_run_is_done(void) {
     for (int is_late = 0; is_late < 2; is_late++) {
         fixture f;
@@ -216,7 +216,7 @@ static void only_what_is_asked_of_this_run_is_done(void) {
     }
 }
 
-/* A run that has no step left says so. */
+/* A run without steps left reports that. */
 static void set_at_the_end(fixture *f, int64_t step) {
     if (step != STEPS)
         return;
@@ -228,8 +228,7 @@ static void what_comes_too_late_is_reported(void) {
     fixture f;
     REQUIRE(begin(&f, set_at_the_end));
     CHECK_THAT(!train(&f), "%s", error.message);
-    CHECK_THAT(f.warnings == 1 && strstr(f.said, "a change of settings was refused: the run has ended; "), "%s",
-               f.said);
+    CHECK_THAT(f.warnings == 1 && strstr(f.said, "refused a change of settings: the run has ended; "), "%s", f.said);
     CHECK(f.run->config.log_every == 10);
     eitp_run_close(f.run);
     f.run = NULL;
@@ -249,7 +248,7 @@ static void set_full(fixture *f, int64_t step) {
     CHECK_THAT(!set(f, 3, 1), "%s", f->why.message);
 }
 
-/* Windows have the steps before. Intervals of performance begin with the step after the change, if there was none. */
+/* Windows include the steps before. Performance intervals start with the step after the change, if there was none. */
 static void levels_can_be_raised(void) {
     static const eitp_monitor levels[] = {EITP_MONITOR_OFF, EITP_MONITOR_LIGHT, EITP_MONITOR_FULL};
     for (size_t i = 0; i < EITP__COUNT(levels); i++) {
@@ -275,7 +274,7 @@ static void try_refused(fixture *f, int64_t step) {
     static const struct {
         const char *name, *value, *words;
     } cases[] = {
-        {"colour", "1", "unknown setting 'colour' of a run that trains (choose from save_steps, "},
+        {"colour", "1", "unknown setting 'colour' (choose from save_steps, "},
         {"eval_steps", "1", "eval_steps cannot change while the run trains"},
         {"steps", "1", "steps cannot change while the run trains"},
         {"log_every", "0", "log_every must be at least 1"},
@@ -314,26 +313,27 @@ static void wrong_changes_are_refused(void) {
     f.run = NULL;
     change(&f, 0, "save_steps", "5");
     CHECK(set(&f, 1, 1) == EITP_ERROR_ARGUMENT && !f.waits && !exists(&f, EITP__SET_REQUEST));
-    CHECK_THAT(strstr(f.why.message, "no run trains in '") && strstr(f.why.message, "save_steps is a setting of a run"),
+    CHECK_THAT(strstr(f.why.message, "no run is training in '") &&
+                   strstr(f.why.message, "set save_steps when you resume it"),
                "%s", f.why.message);
     end(&f);
 }
 
-/* Content that the run refuses changes nothing, and is set aside; whoever waits gets the reason. */
+/* Content that the run refuses changes nothing and is set aside. Anyone waiting gets the reason. */
 static const struct {
     const char *content, *words;
 } bad_[] = {
     {"", "invalid JSON"},
     {"{\"settings\": {\"save_steps\": 5", "invalid JSON"},
-    {"[]", "it has no object \"settings\""},
-    {"{\"settings\": 5}", "it has no object \"settings\""},
-    {"{\"settings\": {}}", "it has no object \"settings\""},
+    {"[]", "missing object \"settings\""},
+    {"{\"settings\": 5}", "missing object \"settings\""},
+    {"{\"settings\": {}}", "missing object \"settings\""},
     {"{\"settings\": {\"save_steps\": 5, \"colour\": 1}}", "unknown setting 'colour'"},
     {"{\"settings\": {\"save_steps\": 5, \"keep_best\": \"loss\"}}", "keep_best cannot change"},
     {"{\"settings\": {\"save_steps\": 5, \"log_every\": 0}}", "log_every must be at least 1"},
     {"{\"settings\": {\"save_steps\": 5, \"log_every\": 1.5}}", "log_every must be a whole number"},
-    {"{\"settings\": {\"save_steps\": 5, \"log_every\": null}}", "line 1: 'log_every' must be a text, a number"},
-    {"{\"settings\": {\"save_steps\": 5, \"log_every\": [5]}}", "line 1: 'log_every' must be a text, a number"},
+    {"{\"settings\": {\"save_steps\": 5, \"log_every\": null}}", "line 1: 'log_every' must be a string, a number"},
+    {"{\"settings\": {\"save_steps\": 5, \"log_every\": [5]}}", "line 1: 'log_every' must be a string, a number"},
 };
 
 static void ask_badly(fixture *f, int64_t step) {
@@ -359,7 +359,7 @@ static void bad_content_is_set_aside(void) {
     end(&f);
 }
 
-/* The run has other bounds than the writer, as one of another version may. */
+/* The run has other bounds than the writer, which may be of another version. */
 static void refuse_what_is_asked(fixture *f, int64_t step) {
     static const eitp_setting none = {"nothing", EITP_SETTING_FLAG,        0,    sizeof(int), 0, NULL, 0, 1,
                                       0,         EITP_DIFFERENCE_ACCEPTED, NULL, ""};
@@ -372,7 +372,7 @@ static void refuse_what_is_asked(fixture *f, int64_t step) {
     f->run->setting_count = 1;
     change(f, 0, "log_every", "2");
     CHECK(set(f, 1, 1) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(f->why.message, "' has refused the change: unknown setting 'log_every'"), "%s", f->why.message);
+    CHECK_THAT(strstr(f->why.message, "' refused the change: unknown setting 'log_every'"), "%s", f->why.message);
     f->run->settings = settings;
     f->run->setting_count = count;
 }
@@ -384,7 +384,7 @@ static void a_refusal_is_answered(void) {
     end(&f);
 }
 
-/* ---- A run that ends meanwhile ---- */
+/* ---- A run that ends without an answer ---- */
 
 static int lock_once(void *user, const char *path, void **lock) {
     (void)user, (void)path;
@@ -403,7 +403,7 @@ static void a_run_that_has_ended_answers_nothing(void) {
     f.f.host.files.unlock = unlock_nothing;
     change(&f, 0, "log_every", "2");
     CHECK(set(&f, 1, 0.1) == EITP_ERROR_ARGUMENT && f.locks == 2 && f.waits >= 5);
-    CHECK_THAT(strstr(f.why.message, "has ended without an answer; give log_every to"), "%s", f.why.message);
+    CHECK_THAT(strstr(f.why.message, "ended without an answer; set log_every when"), "%s", f.why.message);
     CHECK(!exists(&f, EITP__SET_REQUEST));
     end(&f);
 }
@@ -415,7 +415,7 @@ static void fail_one_call(fixture *f, long files, long allocations) {
     f->f.fail_allocation = allocations ? f->f.allocations + allocations : 0;
 }
 
-/* One call fails while changes are asked for and made: both are made, or none, and somebody says so. */
+/* One call fails while changes are requested and made. Either both are made or none, and one side reports it. */
 static void fail_in_turn(fixture *f, int64_t step) {
     eitp_run_config *config = &f->run->config;
     eitp_status status;

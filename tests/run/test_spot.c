@@ -1,5 +1,5 @@
-/* Spot evaluations: what they record, that training does not depend on them, and that a run that is stopped, killed or
-   short of memory has the same ones. */
+/* Spot evaluations: what they record, that training does not depend on them, and that runs that are stopped, killed or
+   short of memory have the same ones. */
 #include "tests/support/own_task.h"
 
 enum { STEPS = 24, EVERY = 2, EVAL_STEPS = 6, SPOT = 3, UNITS = 8, MOST = 64 };
@@ -9,7 +9,7 @@ typedef struct kept {
     int is_spot;
     int64_t step;
     double loss, error, active, samples, seconds;
-    size_t count; /* of its values */
+    size_t count; /* number of values */
 } kept;
 
 typedef struct fixture {
@@ -23,10 +23,10 @@ typedef struct fixture {
     kept kept[MOST];
     size_t count;
     double step_seconds;  /* of the last step */
-    int64_t collapses_at; /* units are active before this step; 0: in all */
-    int64_t stops_at;     /* the spot evaluation of this step is asked to stop; 0: none */
-    int64_t drops_at;     /* that of this step is dropped once, and memory is short then; 0: none */
-    int drops;            /* it is to be dropped now */
+    int64_t collapses_at; /* active units before this step; 0: all of them */
+    int64_t stops_at;     /* a stop is requested during the spot evaluation of this step; 0: none */
+    int64_t drops_at;     /* memory runs short and drops the spot evaluation of this step once; 0: none */
+    int drops;            /* drop it now */
     int warnings, alarms;
     int64_t alarm_step;
     char message[400]; /* of the last warning */
@@ -45,7 +45,7 @@ static eitp_status read_sample(void *user, eitp_split split, uint64_t number, ei
     return own_read(user, split, number, sample, why);
 }
 
-/* The outcomes of the samples, which must have room. */
+/* The memory needed for the outcomes of the samples. */
 static size_t outcome_bytes(void *user, uint64_t samples) {
     (void)user;
     return (size_t)samples * sizeof(double);
@@ -107,7 +107,7 @@ static eitp_status keep_record(void *user, const eitp_record *record, eitp_error
 
 static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
-    if (event->kind == EITP_EVENT_STEP && event->report->evaluations) /* it is that of all samples */
+    if (event->kind == EITP_EVENT_STEP && event->report->evaluations) /* it covers all samples */
         CHECK(event->report->evaluation.metrics[3].error >= OWN_VALIDATION || f->config.eval_samples);
     if (event->kind == EITP_EVENT_ALARM) {
         f->alarms++;
@@ -140,7 +140,7 @@ static int begin(fixture *f) {
     return 1;
 }
 
-/* ---- A poll of the run drops a spot evaluation, as memory that is short does ---- */
+/* ---- A poll of the run drops a spot evaluation, as short memory does ---- */
 
 static int drop(eitp_run *trained, void *state) {
     (void)trained, (void)state;
@@ -158,7 +158,7 @@ static eitp_status save_early(eitp_run *trained, void *state, eitp_error *why) {
     return trained->save_early(trained, why);
 }
 
-/* Trains to the end of f->config.steps, or until it is stopped, in a process of its own as it were. */
+/* Trains to the end of f->config.steps, or until stopped, as if in a separate process. */
 static void train(fixture *f, int64_t validation) {
     eitp_host host = eitp_host_default();
     faults_do_not_sync(&host);
@@ -239,7 +239,7 @@ static void few_samples_are_evaluated_between_evaluations(void) {
                    "step %d", (int)step);
     CHECK(f.count == 5 + 8 && !f.warnings && f.report.evaluations == 5 && f.report.evaluated_step == STEPS);
     CHECK(f.described == 5 + 8);
-    /* They are those of an evaluation of as many samples, whose memory the task has. */
+    /* They match an evaluation of as many samples, for which the task has memory. */
     all.config.spot_samples = 0;
     all.config.eval_samples = SPOT;
     all.config.eval_steps = EVERY;
@@ -287,7 +287,7 @@ static void every_file_of_records_has_them(void) {
     scratch_remove(f.directory);
 }
 
-/* Model, optimizer and trainer are the same with spot evaluations and without, as are the evaluations that decide about
+/* Model, optimizer and trainer are the same with and without spot evaluations, and so are the evaluations that select
    the best. */
 static void training_does_not_depend_on_them(void) {
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "trainer_state.json"};
@@ -362,7 +362,7 @@ static void none_are_made_where_they_are_not_asked_for(void) {
 
 /* ---- Stopped, killed, dropped ---- */
 
-/* Adds the steps and losses of the spot evaluations in a file of records. */
+/* Appends the steps and losses of the spot evaluations in a file of records. */
 static void list_spots_of(const fixture *f, const char *name, char *list, size_t size) {
     size_t bytes;
     const char *at = file_of(f, name, &bytes);
@@ -393,7 +393,7 @@ static void kill_after(fixture *f, int64_t step) {
 
 enum { WHOLE, AT_THE_END, STOPPED, KILLED, SHORT, SHORT_AND_KILLED, WAYS };
 
-/* Trains in a way that has spot evaluations interrupted around a step. */
+/* Trains so that spot evaluations around a step are interrupted. */
 static void train_disturbed(fixture *f, int way, int64_t step) {
     if (way == AT_THE_END)
         f->config.steps = step;
@@ -423,7 +423,7 @@ static void a_disturbed_run_has_the_same(void) {
             int alarms;
             fixture f;
             REQUIRE(begin(&f));
-            f.collapses_at = 14; /* looks at 14, 16 and 18 raise it */
+            f.collapses_at = 14; /* samples at 14, 16 and 18 raise it */
             train_disturbed(&f, way, steps[i]);
             list_spots(&f, found, sizeof found);
             if (way == WHOLE) {
@@ -434,7 +434,7 @@ static void a_disturbed_run_has_the_same(void) {
             CHECK_THAT(!strcmp(found, expected), "way %d, step %d: %s instead of %s", way, (int)steps[i], found,
                        expected);
             CHECK(checksum_of(&f, "checkpoint-24/model.safetensors") == weights);
-            /* A part that begins after it does not raise it again. */
+            /* A part that starts after the alarm does not raise it again. */
             alarms = steps[i] < 18 || way == WHOLE || way == STOPPED || way == SHORT;
             CHECK_THAT(f.alarm_step == 18 && f.alarms == alarms, "way %d, step %d: %d alarms, after step %d", way,
                        (int)steps[i], f.alarms, (int)f.alarm_step);
@@ -443,7 +443,7 @@ static void a_disturbed_run_has_the_same(void) {
     }
 }
 
-/* Where no file says that it is recorded, the checkpoint does. */
+/* If no file records the evaluation, the checkpoint does. */
 static void the_checkpoint_knows_that_of_its_step(void) {
     fixture f;
     REQUIRE(begin(&f));

@@ -1,4 +1,4 @@
-/* Requests to stop: what is dropped, what is saved, and that a resumed run ends like one that was never stopped. */
+/* Requests to stop: what is dropped and saved, and that a resumed run ends like one that was never stopped. */
 #include "tests/support/trainer_run.h"
 
 #include <limits.h>
@@ -7,7 +7,7 @@
 /* ---- Steps and evaluations of a trainer ---- */
 
 typedef struct stopper {
-    long asked, stop_at; /* numbers of questions; 0: never stop */
+    long asked, stop_at; /* numbers of calls; stop_at 0: never */
 } stopper;
 
 static int ask_stopper(void *user) {
@@ -17,10 +17,10 @@ static int ask_stopper(void *user) {
 
 typedef struct stop_case {
     variant v;
-    long stride; /* between questions at which a step is stopped */
+    long stride; /* calls between those at which a step is stopped */
 } stop_case;
 
-/* Takes a step, which is stopped at question `stop_at`, and repeats it; *asked is the number of questions. */
+/* Takes a step, which is stopped at call `stop_at` of the poll, and repeats it. Sets *asked to the number of calls. */
 static int step_stopped(run *r, long stop_at, long *asked) {
     const uint32_t before = fingerprint(r);
     const int64_t done = eitp_trainer_steps_done(r->trainer);
@@ -43,7 +43,8 @@ static int step_stopped(run *r, long stop_at, long *asked) {
     return 1;
 }
 
-/* Stops the third step at every question in turn; the result must be `expected`. Returns the number of stops. */
+/* Stops the third step at every call of the poll, one after the other. The result must be `expected`. Returns the
+   number of stops. */
 static int stop_everywhere(const stop_case *c, const char *directory, uint32_t expected) {
     const eitp_host host = eitp_host_default();
     long asked = LONG_MAX;
@@ -87,14 +88,14 @@ static stop_case plain_case(void) {
     return c;
 }
 
-/* The update is the last part of a step with clipping: nearly all of it can be dropped. */
+/* The update is the last part of a step with clipping, so nearly all of the step can be dropped. */
 static void a_step_in_one_pass_is_dropped(void) {
     stop_case c = plain_case();
     c.v.micro_batches_per_pass = 2;
     check_stops(c, 4);
 }
 
-/* Gradients that were added up in variables are no state: the repeated step begins with none. */
+/* Gradients accumulated in variables are not part of the state: the repeated step starts with none. */
 static void a_step_of_several_passes_is_dropped(void) {
     stop_case c = plain_case();
     c.v.grad_accum = 3;
@@ -102,7 +103,7 @@ static void a_step_of_several_passes_is_dropped(void) {
     check_stops(c, 8);
 }
 
-/* Without clipping parameters are updated during the backward pass: from then on the step is completed. */
+/* Without clipping, parameters are updated during the backward pass. From then on the step is completed. */
 static void a_step_that_updates_as_it_goes_is_completed(void) {
     stop_case c = plain_case();
     c.v.unclipped = 1;
@@ -140,7 +141,7 @@ static void other_optimizers_and_forms_are_dropped(void) {
     check_stops(c, 1);
 }
 
-/* An evaluation that is dropped has changed nothing, and its repetition gives the same numbers. */
+/* A dropped evaluation changes nothing, and its repetition gives the same numbers. */
 static void an_evaluation_is_dropped(void) {
     const eitp_host host = eitp_host_default();
     const variant v = default_variant();
@@ -172,7 +173,7 @@ static void an_evaluation_is_dropped(void) {
     scratch_remove(directory);
 }
 
-/* Initial values and weights of a checkpoint take long for a large model. */
+/* For a large model, initializing values and loading a checkpoint's weights take long. */
 static void filling_and_loading_are_interrupted(void) {
     const eitp_host host = eitp_host_default();
     const variant v = default_variant();
@@ -200,13 +201,13 @@ static void filling_and_loading_are_interrupted(void) {
 
 /* ---- Reading ---- */
 
-/* A task that asks to stop while it reads a sample. Each later read lasts until reading ahead is cancelled. */
+/* A task that requests a stop while it reads a sample. Each later read lasts until reading ahead is cancelled. */
 typedef struct reading {
     eitp_task inner;
     const eitp_trainer *trainer;
     int calls, stop_at; /* numbers of reads; stop_at 0: never */
     int stopping;
-    int later; /* reads since then */
+    int later; /* reads after the request */
 } reading;
 
 static int asks_reading(void *user) {
@@ -262,7 +263,7 @@ static eitp_status observe_reading(run *r, reading *reads, int stop_at) {
     return status;
 }
 
-/* The fingerprint after 4 steps, of which one is dropped while its samples are read, at read `stop_at`. */
+/* The fingerprint after 4 steps. One step is dropped while its samples are read, at read `stop_at`. */
 static uint32_t train_and_stop_reading(const char *directory, int64_t workers, int stop_at, int saves) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();
@@ -281,7 +282,7 @@ static uint32_t train_and_stop_reading(const char *directory, int64_t workers, i
             continue;
         CHECK_THAT(status == EITP_ERROR_INTERRUPTED && asks_reading(&reads), "%s", error_.message);
         CHECK(!eitp_trainer_is_torn(r.trainer));
-        if (saves) /* waits for the samples that are being read, and for no others */
+        if (saves) /* waits only for the samples being read */
             CHECK_THAT(!eitp_trainer_save(r.trainer, directory, &error_), "%s", error_.message);
         if (saves)
             CHECK_THAT(reads.later <= workers, "%d samples were read after the stop", reads.later);
@@ -306,7 +307,7 @@ static void reading_stops_after_a_sample(void) {
     scratch_remove(directory);
 }
 
-/* A trainer that is destroyed waits for the samples that are being read, and for no others. */
+/* A destroyed trainer waits only for the samples being read. */
 static void destroying_reads_no_further_sample(void) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();
@@ -336,8 +337,8 @@ typedef struct stopped_run {
     int accumulates;
     long kernels, stop_at; /* numbers of kernel calls; 0: never stop */
     long later;            /* calls after the request */
-    int64_t done;          /* steps, when it was made */
-    unsigned checkpoints;  /* bit n: there was checkpoint-n */
+    int64_t done;          /* steps done at the request */
+    unsigned checkpoints;  /* bit n: checkpoint-n existed */
 } stopped_run;
 
 static unsigned checkpoints_of(const stopped_run *s) {
@@ -429,7 +430,7 @@ static int same_file(const stopped_run *a, const stopped_run *b, const char *nam
     return same;
 }
 
-/* Removes from each record what depends on time and memory: all values from the loss scale or the perplexity on. */
+/* Removes the values of each record that depend on time and memory: all from the loss scale or the perplexity on. */
 static void cut_records(char *text) {
     char *to = text;
     for (char *line = text; *line;) {
@@ -468,7 +469,7 @@ static int same_checkpoint(const stopped_run *a, const stopped_run *b, int64_t s
     return same_file(a, b, model) && same_file(a, b, optimizer);
 }
 
-/* What a stopped run leaves: a checkpoint of its last step, and all that were there before. */
+/* Checks the result of a stopped run: a checkpoint of its last step, and all earlier ones. */
 static void check_stopped(const stopped_run *s) {
     const eitp_run_report *report = &s->report;
     const unsigned found = checkpoints_of(s);
@@ -479,7 +480,7 @@ static void check_stopped(const stopped_run *s) {
     CHECK_THAT(s->later == 0 || report->steps_done == s->done + 1, "%ld kernels after the stop", s->later);
     if (report->steps_done)
         CHECK(report->saved_step == report->steps_done && (found >> report->steps_done & 1));
-    else /* nothing is saved before step 1, and what was created is removed */
+    else /* nothing is saved before step 1, and everything created is removed */
         CHECK(report->saved_step == -1 && !found &&
               !eitp__path_info(&s->host, scratch_path(s->directory, "a"), &info, NULL) &&
               info.kind == EITP_PATH_MISSING);

@@ -1,4 +1,4 @@
-/* The summary of records: few points for any number of steps, and the same from a file as from the run. */
+/* The summary of records: few points for any number of steps, and the same whether made from a file or by the run. */
 #include "tests/support/trainer_run.h"
 #include "tests/support/summary_text.h"
 
@@ -20,7 +20,7 @@ static double wave(int64_t step) {
 
 /* ---- Points ---- */
 
-/* The mean, least and greatest value of the steps of a point. */
+/* Checks the mean, minimum and maximum of the steps of a point. */
 static void check_point(const eitp__summary *summary, const eitp__summary_key *key, int64_t at, int64_t steps) {
     const eitp__summary_point point = eitp__summary_point_at(summary, key, (size_t)at);
     double sum = 0, least = (double)INFINITY, greatest = -(double)INFINITY;
@@ -55,7 +55,7 @@ static void points_are_of_equal_steps(void) {
     }
 }
 
-/* So many numbers in each step exhaust the pool long before one of them has all its points. */
+/* With this many numbers in each step, the pool is exhausted long before one of them has all its points. */
 static void numbers_share_the_points(void) {
     enum { STEPS = 3000, NAMES = EITP__SUMMARY_KEYS };
     const eitp_host host = eitp_host_default();
@@ -65,7 +65,7 @@ static void numbers_share_the_points(void) {
     REQUIRE_OK(eitp__summary_init(&summary, &host, EITP__SUMMARY_RUN_POINTS, &error_), error_);
     REQUIRE_OK(eitp__summary_init(&copy, &host, EITP__SUMMARY_RUN_POINTS, &error_), error_);
     for (int64_t step = 1; step <= STEPS; step++) {
-        /* The last ones begin late, when others have all chunks. */
+        /* The last ones start late, when others have all chunks. */
         for (int i = 0; i < NAMES && (i < NAMES - 40 || step > STEPS / 2); i++) {
             snprintf(name, sizeof name, "number %d", i);
             eitp__summary_add(&summary, step, name, strlen(name), wave(step));
@@ -93,7 +93,7 @@ static void numbers_share_the_points(void) {
     eitp__summary_release(&copy);
 }
 
-/* The longest texts of numbers: a part has room for all points of one. */
+/* Numbers with the longest text: a part has room for all points of one. */
 static void a_part_has_room_for_a_number(void) {
     const eitp_host host = eitp_host_default();
     eitp__summary summary;
@@ -201,7 +201,7 @@ static void foreign_and_torn_records_do_no_harm(void) {
     eitp__summary_release(&summary);
 }
 
-/* ---- Of a run ---- */
+/* ---- Summaries of runs ---- */
 
 static char *read_text(const char *directory, const char *name, eitp__buffer *content) {
     const eitp_host host = eitp_host_default();
@@ -213,7 +213,7 @@ static char *read_text(const char *directory, const char *name, eitp__buffer *co
     return eitp__read_file(&host, path, (size_t)1 << 24, content, &error_) ? NULL : content->data;
 }
 
-/* The summary of a metrics.jsonl is the summary.jsonl beside it. */
+/* The summary of a metrics.jsonl equals the summary.jsonl in the same directory. */
 static void check_files_agree(const char *directory, int64_t steps) {
     const eitp_host host = eitp_host_default();
     eitp__summary summary;
@@ -261,7 +261,7 @@ static void train_to(const char *directory, const char *output, int64_t steps) {
     train_with(directory, &host, &config, &planned);
 }
 
-/* A description as long as it may be. */
+/* A description of the maximum length. */
 static eitp_status describe_long(void *user, const char **text, eitp_error *error) {
     static char object[EITP_MAX_DESCRIPTION + 1];
     (void)user;
@@ -273,7 +273,7 @@ static eitp_status describe_long(void *user, const char **text, eitp_error *erro
     return EITP_OK;
 }
 
-/* What a run allocates is below the bound that plans count, at every level, with every file, and resumed. */
+/* A run's allocations stay below the bound that plans use, at every level, with every file, and resumed. */
 static void records_stay_below_their_bound(void) {
     static const char *const reports[] = {"none", "jsonl", "jsonl", "jsonl,csv,tensorboard"};
     eitp_host host = eitp_host_default();

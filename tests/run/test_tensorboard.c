@@ -1,4 +1,4 @@
-/* Event files of TensorBoard, read back by a parser of their own. */
+/* TensorBoard event files, read back by a separate parser. */
 #include "tests/support/faults.h"
 #include "tests/support/own_task.h"
 
@@ -6,13 +6,13 @@ static eitp_error error_;
 
 /* ---- Reading ---- */
 
-/* An event: at most one of its values is of interest to a test. */
+/* An event. Tests look at one of its values at most. */
 typedef struct event {
     double time;
     int64_t step;
     char version[32];
     int session; /* the status of a session; 0: none */
-    int values;  /* number of them */
+    int values;  /* number of values */
     struct {
         char tag[64];
         float number;
@@ -29,7 +29,7 @@ typedef struct events {
     int count, is_whole; /* every length and checksum is right */
 } events;
 
-/* Checksums bit by bit, as their definition has it (Castagnoli). */
+/* Computes checksums bit by bit, according to the definition (Castagnoli). */
 static uint32_t crc_of(const unsigned char *data, size_t size) {
     uint32_t crc = 0xffffffffu;
     for (size_t i = 0; i < size; i++) {
@@ -59,7 +59,7 @@ static uint64_t read_varint(const unsigned char **at, const unsigned char *end) 
     return value;
 }
 
-/* The next field of a message; 0 at its end. */
+/* Reads the next field of a message. Returns 0 at its end. */
 static int next_field(const unsigned char **at, const unsigned char *end, field *f) {
     uint64_t key;
     if (*at >= end)
@@ -171,7 +171,7 @@ static void read_events(const char *path, events *found) {
         fclose(file);
 }
 
-/* The n-th event file of a directory, in the order of their names. */
+/* Returns the n-th event file of a directory, in the order of names. */
 static const char *event_file(const char *directory, size_t n) {
     static char path[800];
     const eitp_host host = eitp_host_default();
@@ -257,14 +257,15 @@ static void records_become_events(void) {
     }
 }
 
-/* Names sort in the order in which files were opened, and later ones begin with the step that follows. */
+/* Names sort in the order in which files were opened, and each file starts with the step after the previous one. */
 static void a_resume_starts_a_session(void) {
     static const int64_t steps[] = {-1, 0, 41};
     const eitp_host host = eitp_host_default();
     static events found;
     char directory[512], name[900];
     REQUIRE(scratch_make(directory));
-    /* The clock went back, or another machine's is ahead; the second name is not of an event file's form. */
+    /* The clock was set back, or another machine's is ahead. The second name does not have the form of an event file.
+       */
     snprintf(name, sizeof name, "%s/events.out.tfevents.4000000000.other.1", directory);
     CHECK(!eitp__write_file(&host, name, "", 0, &error_));
     snprintf(name, sizeof name, "%s/events.out.tfevents.9000000000000000000", directory);
@@ -305,7 +306,7 @@ static int file_has(const char *path, const char *word) {
     return 0;
 }
 
-/* A run that is told about tags, and other files, after it was created. */
+/* A run that gets tags and other files after it was created. */
 static void a_run_follows_its_last_configuration(void) {
     const eitp_host host = eitp_host_default();
     eitp_run_config config = eitp_run_config_default();

@@ -1,31 +1,32 @@
-/* Loops of programs with what a run has: bits, records, heat, shortages of memory, alarms, requests, failing calls. */
+/* Programs' own loops with the features of a run: bits, records, heat, memory shortages, alarms, requests, failing
+   calls. */
 #include "tests/support/own_task.h"
 
 static eitp_error error;
 
-/* Kilobytes that are available; the floor is that of a process of some ten megabytes. */
+/* Available kilobytes. The floor is the one for a process of some ten megabytes. */
 enum { AMPLE = 2000000, SHORT = 1000 };
 
-/* The samples of a step. */
+/* Samples per step. */
 enum { BATCH = 6 };
 
-/* A program with a loop of its own, on a made-up machine that becomes hot, or on which memory becomes short at a read
-   of a sample. */
+/* A program with its own loop, on a simulated machine that becomes hot, or on which memory runs short at the read of a
+   sample. */
 typedef struct fixture {
     own o;
     char directory[512], machine[600], output[600];
     eitp_host host;
     eitp_run_config config;
     eitp_watch *watch;
-    eitp_run *run;           /* within the watch, once it has made a step */
+    eitp_run *run;           /* inside the watch, after its first step */
     int64_t reads, short_at; /* the read at which memory becomes short, from 0; -1: none */
-    float factor;            /* of inputs after step `changed_after`; 0: never */
+    float factor;            /* factor of inputs after step `changed_after`; 0: never */
     int64_t changed_after;
     int events[EITP_EVENT_COUNT], warnings;
     int saves, failing_save;          /* calls of `save`, and the one that fails, from 1; 0: none */
-    int64_t saved_step;               /* of the last one */
-    int waits, cooled_at, stopped_at; /* calls of wait, and those at which it cools down, or is asked to stop */
-    int polls, interrupting_poll;     /* of the program's own, and the one that interrupts, from 1; 0: none */
+    int64_t saved_step;               /* of the last save */
+    int waits, cooled_at, stopped_at; /* calls of wait, and those at which it cools down or a stop is requested */
+    int polls, interrupting_poll;     /* calls of the program's poll, and the one that interrupts, from 1; 0: none */
 } fixture;
 
 static fixture *fixture_; /* of the task's `read` */
@@ -83,7 +84,7 @@ static eitp_status read_sample(void *user, eitp_split split, uint64_t number, ei
         f->run = (eitp_run *)f->o.context->poll.user;
     if (f->reads == f->short_at)
         CHECK(set_available(f, SHORT));
-    /* The next poll looks. */
+    /* The next poll samples memory. */
     if (f->run && f->short_at >= 0 && f->reads >= f->short_at)
         ((eitp__guard *)f->run->states[EITP__OBSERVER_GUARD])->look_at = 0;
     f->reads++;
@@ -121,7 +122,7 @@ static int begin_trainer(fixture *f) {
     }
     f->o.config.schedule.peak = 1e-3;
     f->o.task.read = read_sample;
-    f->o.task.guess_loss = 1000; /* no loss is a divergence */
+    f->o.task.guess_loss = 1000; /* no loss counts as divergence */
     CHECK_THAT(!own_train(&f->o, &error), "%s", error.message);
     return f->o.trainer != NULL;
 }
@@ -165,7 +166,7 @@ static void end(fixture *f) {
     scratch_remove(f->directory);
 }
 
-/* Makes steps until so many are done. */
+/* Makes steps until `steps` are done. */
 static eitp_status step_to(fixture *f, int64_t steps, eitp_step_report *report) {
     eitp_status status = EITP_OK;
     while (!status && eitp_trainer_steps_done(f->o.trainer) < steps)
@@ -177,7 +178,7 @@ static void read_weights(const fixture *f, float weights[OWN_WIDTH]) {
     CHECK_THAT(!eitp_variable_read_f32(f->o.context, "w", 0, weights, OWN_WIDTH, &error), "%s", error.message);
 }
 
-/* The weights after so many steps without a watch. */
+/* The weights after `steps` steps without a watch. */
 static void straight_weights(int64_t steps, float weights[OWN_WIDTH]) {
     eitp_step_report report;
     fixture f;
@@ -202,7 +203,7 @@ static const char *text_of(const fixture *f, const char *name) {
     return text;
 }
 
-/* How often the records have some words. */
+/* Returns how often the records contain some words. */
 static int count_words(const fixture *f, const char *name, const char *words) {
     int count = 0;
     for (const char *at = text_of(f, name); (at = strstr(at, words)) != NULL; at++)
@@ -226,7 +227,7 @@ static int exists(const fixture *f, const char *name) {
 
 /* ---- Bits and records ---- */
 
-/* Those that act on a run's checkpoints are not there, and the others are. */
+/* True if all observers of a run are present except the ones that act on its checkpoints. */
 static int has_observers(const eitp_run *within) {
     const eitp__observer *rows = within->observers;
     return rows[EITP__OBSERVER_GUARD].poll && rows[EITP__OBSERVER_HEAT].holds && rows[EITP__OBSERVER_HEALTH].judge &&
@@ -275,8 +276,8 @@ static void a_watch_changes_no_bits(void) {
     }
 }
 
-/* A program that is killed after step 6 and resumes its trainer from its checkpoint of step 4 has every step and
-   evaluation once. */
+/* If a program is killed after step 6 and resumes its trainer from its checkpoint of step 4, every step and evaluation
+   is recorded once. */
 static void records_have_every_step_once(void) {
     enum { STEPS = 8 };
     float weights[OWN_WIDTH], straight[OWN_WIDTH];
@@ -316,7 +317,7 @@ static void records_have_every_step_once(void) {
 
 /* ---- Heat ---- */
 
-/* Closes the watch, and finds how it ended in run.json. */
+/* Closes the watch, and checks the state in run.json. */
 static void close_as(fixture *f, const char *state) {
     char words[40];
     eitp_watch_close(f->watch);
@@ -334,7 +335,7 @@ static void heat_holds_a_step(void) {
     CHECK(set_temperature(&f, "99000\n"));
     f.cooled_at = 15;
     REQUIRE(open_watch(&f));
-    CHECK_THAT(!step_to(&f, 1, &report) && f.waits == 20, "%d waits", f.waits); /* ten slices of each of two seconds */
+    CHECK_THAT(!step_to(&f, 1, &report) && f.waits == 20, "%d waits", f.waits); /* two seconds, each in ten slices */
     CHECK(f.events[EITP_EVENT_TEMPERATURE] == 2 && report.step == 1);
     CHECK(!step_to(&f, 3, &report) && f.waits == 20);
     read_weights(&f, weights);
@@ -361,7 +362,7 @@ static void a_stop_ends_the_wait(void) {
 
 /* ---- Memory ---- */
 
-/* Memory becomes short within step 3: it is dropped, step 2 is saved by the program, and step 3 is repeated. */
+/* Memory runs short within step 3: it is dropped, the program saves step 2, and step 3 is repeated. */
 static void a_shortage_is_saved_for_once(void) {
     float weights[OWN_WIDTH], straight[OWN_WIDTH];
     straight_weights(5, straight);
@@ -387,7 +388,7 @@ static void a_shortage_is_saved_for_once(void) {
     }
 }
 
-/* What the program has saved is not saved again. */
+/* Steps saved by the program are not saved again. */
 static void saved_steps_are_not_saved_again(void) {
     eitp_step_report report;
     fixture f;
@@ -399,8 +400,8 @@ static void saved_steps_are_not_saved_again(void) {
     end(&f);
 }
 
-/* With auto_shrink, memory that stays short ends the step, whose predecessor is saved. A failing save does, too, and
-   the program may go on. */
+/* With auto_shrink, a lasting shortage ends the step after the previous one is saved. A failing save ends it too, and
+   the program may continue. */
 static void a_shortage_that_lasts_fails(void) {
     for (int shrinks = 0; shrinks < 2; shrinks++) {
         eitp_step_report report;
@@ -455,12 +456,12 @@ static void alarms_are_raised(void) {
     }
 }
 
-/* Steps that are not applied end the loop, and a ruined model is not saved. */
+/* Steps that are not applied end the loop, and a destroyed model is not saved. */
 static void steps_that_are_not_finite_fail(void) {
     eitp_step_report report;
     fixture f;
     REQUIRE(begin(&f));
-    f.o.nan_sample = BATCH; /* the first of step 2 */
+    f.o.nan_sample = BATCH; /* first read of step 2 */
     f.config.max_nonfinite = 1;
     REQUIRE(open_watch(&f));
     memset(&report, 0, sizeof report);
@@ -469,7 +470,7 @@ static void steps_that_are_not_finite_fail(void) {
     CHECK(eitp_watch_save(f.watch, &error) == EITP_ERROR_NOT_FINITE && !f.saves);
     CHECK(!step_to(&f, 3, &report) && !eitp_watch_save(f.watch, &error) && f.saves == 1);
     CHECK(f.events[EITP_EVENT_SKIPPED_STEP] == 1);
-    close_as(&f, "finished"); /* the program has gone on */
+    close_as(&f, "finished"); /* the program continued */
     end(&f);
 }
 
@@ -480,7 +481,7 @@ static int ask(void *user) {
     return ++f->polls == f->interrupting_poll;
 }
 
-/* A poll that the program has set is asked, and is there afterwards. */
+/* A poll set by the program is called, and is restored afterwards. */
 static void the_poll_of_the_program_is_asked(void) {
     eitp_step_report report;
     fixture f;
@@ -537,7 +538,7 @@ static eitp_status refuse_resume(void *user, int64_t step, int *evaluated, eitp_
     return (void)user, (void)step, (void)evaluated, eitp__fail(why, EITP_ERROR_IO, "no such table");
 }
 
-/* A watch that cannot be opened leaves nothing, and one whose records cannot be stored makes its steps. */
+/* A watch that cannot be opened leaves nothing. If records cannot be stored, steps still run. */
 static void failing_sinks_end_no_step(void) {
     eitp_step_report report;
     eitp_record_sink sink;
@@ -604,7 +605,7 @@ static eitp_status save_nothing(void *user, const char *directory, eitp_error *w
     return (void)user, (void)directory, (void)why, EITP_OK;
 }
 
-/* Opens a watch on a host with faults, and uses it. *opened: it was opened. */
+/* Opens a watch on a host with faults, and uses it. Sets *opened to 1 if it was opened. */
 static eitp_status use_watch(fixture *f, const eitp_host *host, int *opened) {
     eitp_step_report report;
     eitp_evaluation evaluation;
@@ -622,7 +623,7 @@ static eitp_status use_watch(fixture *f, const eitp_host *host, int *opened) {
     return status;
 }
 
-/* Allocations and file calls that fail leave nothing behind. Those of records end no step. */
+/* Failing allocations and file calls leave nothing behind. Failures of records do not end a step. */
 static void failing_calls_lose_nothing(void) {
     fixture f;
     REQUIRE(begin(&f));

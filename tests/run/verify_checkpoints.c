@@ -1,9 +1,10 @@
-/* verify_checkpoints DIRECTORY...: fails and says why unless every checkpoint in the output directories is whole. */
+/* verify_checkpoints DIRECTORY...: fails and reports why unless every checkpoint in the output directories is complete.
+   */
 #include "tests/support/everything.h"
 
 #include <stdio.h>
 
-/* Checks a directory's entry, if it has the name of a checkpoint: "checkpoint-" and digits. */
+/* Checks a directory's entry if it has the name of a checkpoint: "checkpoint-" and digits. */
 static int verify(const eitp_host *host, const char *directory, const char *name) {
     const char *digits = name + 11;
     char path[4096];
@@ -25,7 +26,7 @@ int main(int count, char **arguments) {
         eitp_path_info info;
         size_t found = 0, at = 0;
         eitp__buffer_init(&names, &host);
-        /* A run that was killed at its start has no directory. */
+        /* A run killed at its start has no directory. */
         if (!eitp__path_info(&host, arguments[i], &info, NULL) && info.kind == EITP_PATH_DIRECTORY &&
             eitp__list_directory(&host, arguments[i], &names, &found, NULL))
             is_whole = 0;

@@ -6,7 +6,7 @@
 
 #include "tests/support/faults.h"
 
-/* Lists the files of a checkpoint anew, after a test changed some of them on purpose. Returns 0 if it fails. */
+/* Writes a new manifest of a checkpoint after a test changed some of its files on purpose. Returns 0 if it fails. */
 static FAULTS_UNUSED int renew_manifest(const char *checkpoint) {
     const eitp_host host = eitp_host_default();
     eitp__manifest manifest, nothing_known;

@@ -1,6 +1,6 @@
 /*
- * Calls on the emulated CUDA device: EITP_TEST_CUDA=1 in the environment makes tests of kernels run theirs, in place of
- * the processor's sets. LD_LIBRARY_PATH begins with the folder of the emulated libraries then.
+ * Calls on the emulated CUDA device. With EITP_TEST_CUDA=1 in the environment, tests of kernels run CUDA kernels
+ * instead of the processor's sets. LD_LIBRARY_PATH must then start with the folder of the emulated libraries.
  */
 #ifndef EITP_TEST_CUDA_CALLS_H
 #define EITP_TEST_CUDA_CALLS_H
@@ -13,7 +13,7 @@ static eitp__backend *cuda_device;
 
 enum { CUDA_MOST_BLOCKS = EITP__MAX_INPUTS + EITP__MAX_OUTPUTS + 2 };
 
-/* The memory on the host and on the device of the operands of a call. */
+/* Host and device memory of a call's operands. */
 typedef struct cuda_blocks {
     const void *host[CUDA_MOST_BLOCKS];
     void *device[CUDA_MOST_BLOCKS];
@@ -40,7 +40,7 @@ static EITP__UNUSED int cuda_supports(const eitp__call *call) {
     return cuda_device->interface->supports(cuda_device, call);
 }
 
-/* The device's copy of `size` bytes; memory that operands share is copied once. */
+/* Returns the device's copy of `size` bytes. Memory shared by operands is copied once. */
 static void *cuda_block(cuda_blocks *blocks, const void *host, size_t size) {
     eitp_error error = EITP__ZERO;
     int i = 0;
@@ -64,7 +64,7 @@ static void *cuda_operand(cuda_blocks *blocks, const eitp__operand *x) {
     return cuda_block(blocks, x->data, (size_t)x->elements * eitp_dtype_size(x->dtype));
 }
 
-/* A workspace of bytes that are not numbers. */
+/* Returns a workspace filled with NaN bytes. */
 static void *cuda_workspace(cuda_blocks *blocks, const eitp__call *call) {
     const size_t size = cuda_device->interface->workspace(cuda_device, call);
     void *bytes = size ? malloc(size) : NULL, *memory;
@@ -92,7 +92,7 @@ static void cuda_execute(const eitp__backend_interface *device, const eitp__prog
         device->discard(cuda_device, program);
 }
 
-/* Executes a call whose operands are in the memory of the host. */
+/* Executes a call whose operands are in host memory. */
 static EITP__UNUSED void cuda_run(const eitp__call *placed) {
     const eitp__backend_interface *device = cuda_device->interface;
     eitp__call call = *placed;
@@ -120,7 +120,8 @@ static EITP__UNUSED void cuda_run(const eitp__call *placed) {
         device->release(cuda_device, EITP__PLACE_DEVICE, blocks.device[i], blocks.size[i]);
 }
 
-/* As a kernel of a table: the piece that begins with the first item, which tests run last, executes the whole call. */
+/* The `run` function of a table's kernels. Tests run the piece with the first item last, and it executes the whole
+   call. */
 static EITP__UNUSED void cuda_run_items(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     (void)end;
     (void)workspace;
@@ -128,18 +129,18 @@ static EITP__UNUSED void cuda_run_items(const eitp__call *call, int64_t begin, i
         cuda_run(call);
 }
 
-/* Its workspace is the device's. */
+/* The workspace is on the device. */
 static size_t cuda_no_workspace(const eitp__call *call) {
     (void)call;
     return 0;
 }
 
-/* The slots that the set `ref` lacks in some dtypes, as their first sets have layouts of their own. */
+/* True for slots that the set `ref` lacks in some dtypes, because their first sets use their own layouts. */
 static int cuda_is_beyond_ref(int slot, int dtype) {
     return (slot == EITP__SLOT_HEAD || slot == EITP__SLOT_UPDATE || slot == EITP__SLOT_MATMUL) && dtype <= EITP_F16;
 }
 
-/* Opens the device, and puts it in the place of every kernel. */
+/* Opens the device, and replaces every kernel by it. */
 static EITP__UNUSED void cuda_register_kernels(eitp__kernel_table *table) {
     eitp__register_ref_kernels(table);
     cuda_open();
@@ -150,7 +151,7 @@ static EITP__UNUSED void cuda_register_kernels(eitp__kernel_table *table) {
                 continue;
             kernel->run = cuda_run_items;
             kernel->supports = cuda_supports;
-            if (slot != EITP__SLOT_UPDATE) /* whose tests look at it */
+            if (slot != EITP__SLOT_UPDATE) /* UPDATE's tests read it */
                 kernel->workspace = cuda_no_workspace;
             kernel->tile_columns = cuda_device->interface->head_block;
             kernel->tile_rows = kernel->tile_rows ? kernel->tile_rows : 1;

@@ -1,12 +1,14 @@
 /*
- * The test backend: a device whose memory the host cannot read, and which computes late. It uses the CPU's kernels, so
- * results have the CPU's bits. Its memory is mapped without access except while it computes or copies. `execute` only
- * notes what to do; `wait` does it, in another order where no call needs the result of another one. A rule of
- * backends/backend.h that is broken aborts the process with one line.
+ * The test backend: a device with memory that the host cannot read, and with deferred execution. It uses the CPU's
+ * kernels, so results have the CPU's bits. Its memory is mapped without access except while it computes or copies.
+ * `execute` only queues work. `wait` executes it, in another order where no call depends on another. Violating a rule
+ * of backends/backend.h aborts the process with one line.
  *
- * Environment: EITP_TEST_DEVICE_MEMORY: the bytes that it has. EITP_TEST_DEVICE_FAILS=n: the n-th wait that has
- * something to do fails afterwards, as with an error that came up late. Used by all threads of a process: each context
- * has a device of its own.
+ * Environment:
+ *   EITP_TEST_DEVICE_MEMORY   the size of its memory in bytes
+ *   EITP_TEST_DEVICE_FAILS=n  the n-th wait with work to do fails afterwards, like an error reported late
+ *
+ * All threads of a process may use it: each context has its own device.
  */
 #include "backends/backend.h"
 
@@ -17,7 +19,7 @@
 
 enum { MOST_BLOCKS = 4096, MOST_NOTES = 4096, MOST_ARRAYS = 2 * EITP__MAX_INPUTS + 8 };
 
-/* Memory of the device, and the pages that it takes. */
+/* Device memory, and its pages. */
 typedef struct block {
     char *memory;
     size_t size, pages;
@@ -30,7 +32,7 @@ typedef struct device_program {
     struct device_program *next;
 } device_program;
 
-/* Instructions [first, end) of a program, which are to be executed. */
+/* Instructions [first, end) of a program, queued for execution. */
 typedef struct note {
     device_program *program;
     size_t first, end;
@@ -73,7 +75,7 @@ static void protect_all(const device *d, int access) {
         protect(&d->blocks[i], access);
 }
 
-/* EITP_TEST_DEVICE_MEMORY bytes, or 1 TiB. */
+/* Returns EITP_TEST_DEVICE_MEMORY bytes, or 1 TiB. */
 static eitp_status device_memory(const eitp__backend *backend, uint64_t *free_bytes, uint64_t *total,
                                  eitp_error *error) {
     const device *d = device_of(backend);
@@ -94,7 +96,7 @@ static void *device_allocate(eitp__backend *backend, eitp__place place, size_t s
         return d->cpu->interface->allocate(d->cpu, place, size);
     if (d->block_count == MOST_BLOCKS)
         refuse("too many blocks");
-    /* The host's allocator decides whether there is memory, as tests expect; the block has no other use. */
+    /* The host's allocator decides whether there is memory, as tests expect. The block has no other use. */
     counted = backend->host.allocator.allocate(backend->host.allocator.user, size, EITP__ALIGNMENT);
     if (!counted)
         return NULL;
@@ -128,7 +130,7 @@ static void device_release(eitp__backend *backend, eitp__place place, void *memo
     refuse("memory is released that is not the device's");
 }
 
-/* The block that has all of these bytes. */
+/* Returns the block that contains all of these bytes. */
 static const block *find_block(const device *d, const void *memory, size_t size) {
     const uintptr_t at = (uintptr_t)memory;
     for (size_t i = 0; i < d->block_count; i++) {
@@ -144,7 +146,7 @@ static eitp_status copy(eitp__backend *backend, void *target, const void *source
     const device *d = device_of(backend);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const block *b = find_block(d, on_device, size);
-    block touched = *b; /* the pages with these bytes */
+    block touched = *b; /* the pages that contain these bytes */
     if (d->note_count)
         refuse("memory is copied before `wait`");
     touched.memory += (size_t)((const char *)on_device - b->memory) / page * page;
@@ -188,7 +190,7 @@ static eitp_status device_prepare(eitp__backend *backend, const eitp__program_in
     return EITP_OK;
 }
 
-/* What is left of it shows a use afterwards. */
+/* Overwrites the program, so that later use is detected. */
 static void device_discard(eitp__backend *backend, eitp__program *program) {
     device_program *discarded = (device_program *)(void *)program;
     if (device_of(backend)->note_count)
@@ -219,7 +221,7 @@ static eitp_status device_execute(eitp__backend *backend, eitp__program *program
 
 /* ---- Order ---- */
 
-/* Bytes that an instruction reads or writes. */
+/* Bytes read or written by an instruction. */
 typedef struct array {
     const char *begin, *end;
     int is_written;
@@ -249,7 +251,7 @@ static int list_arrays(const eitp__instruction *instruction, array *arrays) {
     return count;
 }
 
-/* True if one instruction writes what the other reads or writes, or both are transfers. */
+/* True if one instruction writes data that the other reads or writes, or if both are transfers. */
 static int must_follow(const eitp__instruction *a, const eitp__instruction *b) {
     array first[MOST_ARRAYS], second[MOST_ARRAYS];
     const int count = list_arrays(a, first), others = list_arrays(b, second);
@@ -270,7 +272,7 @@ static int toss(device *d) {
     return (int)(d->random >> 63);
 }
 
-/* Executes instructions [first, end), of which some pairs of neighbours change places. */
+/* Executes instructions [first, end), with some neighbouring pairs swapped. */
 static eitp_status execute_reordered(device *d, const note *n, eitp_error *error) {
     static const eitp__poll never = {NULL, NULL};
     const eitp__backend_interface *cpu = d->cpu->interface;
@@ -305,7 +307,7 @@ static eitp_status device_wait(eitp__backend *backend, eitp_error *error) {
     return status;
 }
 
-/* ---- Creating and asking ---- */
+/* ---- Creation and queries ---- */
 
 static eitp_status device_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
                                  eitp_error *error) {

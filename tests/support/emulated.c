@@ -1,4 +1,4 @@
-/* The models and the kernels on them, compiled once for all programs that link them. */
+/* The models of instructions and the kernels that use them, compiled once for all programs that link them. */
 #define TEST_PART 1
 #include "tests/support/emulated.h"
 
@@ -65,7 +65,7 @@ static void emulated_zero(int tile) {
     memset(emulated_tiles[tile].data, 0, sizeof emulated_tiles[tile].data);
 }
 
-/* sums += a * b; the first and the second elements of pairs are summed separately. */
+/* sums += a * b. The first and the second elements of pairs are summed separately. */
 static void emulated_multiply(int sums, int a, int b) {
     emulated_tile *c = &emulated_tiles[sums];
     const emulated_tile *x = &emulated_tiles[a], *y = &emulated_tiles[b];

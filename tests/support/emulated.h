@@ -1,6 +1,6 @@
 /*
- * The kernel sets avx512, avx512bf16 and amx on any x86 processor with AVX2, for tests: emulated.c compiles their files
- * again, on models of the instructions that AVX2 lacks. HAS_EMULATION is 1 if that is possible: with gcc, unless it
+ * The kernel sets avx512, avx512bf16 and amx on any x86 processor with AVX2, for tests. emulated.c compiles their files
+ * again, using models of the instructions that AVX2 lacks. HAS_EMULATION is 1 if that is possible: with gcc, unless it
  * targets AVX-512 itself.
  */
 #ifndef EITP_TEST_EMULATED_H

@@ -1,13 +1,14 @@
 /*
- * A model of the AVX-512 instructions that the kernels use, lane by lane, for tests on processors without them. Macros
- * map the intrinsics to the functions below. An intrinsic that is missing here is a compiler error about its target.
+ * A model of the AVX-512 instructions used by the kernels, lane by lane, for tests on processors without them. Macros
+ * map the intrinsics to the functions below. An intrinsic that is missing here causes a compiler error about its
+ * target.
  */
 #ifndef EITP_TEST_EMULATED_AVX512_H
 #define EITP_TEST_EMULATED_AVX512_H
 
 #include <immintrin.h>
 
-/* Registers are aligned as for AVX2: compilers warn of passing values aligned to 64 bytes. */
+/* Registers are aligned as for AVX2, because compilers warn of passing values aligned to 64 bytes. */
 typedef float emulated_m512 __attribute__((vector_size(64), aligned(32), may_alias));
 typedef double emulated_m512d __attribute__((vector_size(64), aligned(32), may_alias));
 typedef long long emulated_m512i __attribute__((vector_size(64), aligned(32), may_alias));
@@ -275,12 +276,12 @@ EMULATED_INLINE __m256d emulated_mm512_maskz_extractf64x4_pd(__mmask8 mask, __m5
     return _mm256_loadu_pd(lanes);
 }
 
-/* A BF16 whose subnormals count as zero. */
+/* Converts a BF16 to float, with subnormals as zero. */
 EMULATED_INLINE float emulated_bf16(uint16_t bits) {
     return bits & 0x7f80 ? eitp__bf16_to_f32(bits) : 0.0f;
 }
 
-/* VDPBF16PS: first the second elements of pairs, each product added with one rounding. */
+/* VDPBF16PS: first the second elements of pairs. Each product is added with one rounding. */
 EMULATED_INLINE __m512 emulated_mm512_dpbf16_ps(__m512 sums, __m512i x, __m512i z) {
     emulated_register y, a, b;
     y.ps = sums;

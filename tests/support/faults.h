@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define FAULTS_UNUSED __attribute__((unused))
-#define FAULTS_EXIT 77             /* exit status of a process that a call ended */
+#define FAULTS_EXIT 77             /* exit status of a process ended by a call */
 #define FAULTS_MARGIN ((size_t)64) /* in front of each block, for its size */
 
 /* Reads and writes that transfer fewer bytes than requested, without an error. */
@@ -43,11 +43,12 @@ typedef struct faults {
     size_t live_bytes;
     size_t peak_bytes;
 
-    long most_allocations, most_file_calls; /* more are a loop that does not end: the program aborts; 0: no limit */
-    char is_busy;                           /* a thread decides whether its call fails */
+    long most_allocations, most_file_calls; /* exceeding one aborts the program, to end an infinite loop; 0: no limit */
+    char is_busy;                           /* a thread is deciding whether its call fails */
     long file_calls;                        /* calls of any function of the file table so far */
-    long fail_file_call;                    /* its number, from 1; 0: none. To reset: faults_fail_file_call */
-    int all_file_calls;                     /* the later ones fail too, as if the process or the disk were gone */
+    long fail_file_call;                    /* number of the failing call, from 1; 0: none. To reset:
+                                               faults_fail_file_call */
+    int all_file_calls;                     /* later ones fail too, as if the process or the disk were gone */
     int code;                               /* errno value of failing calls; 0: EIO */
     int times;               /* number of calls of that function in a row that fail; 0: as many as eitp makes */
     int tear;                /* a failing write writes half of its data */
@@ -57,8 +58,8 @@ typedef struct faults {
     long open_files, live_locks;
     const char *failed_call;           /* the function that failed first, such as "write"; NULL: none */
     long failures;                     /* number of calls and allocations that failed, or were short */
-    double waited;                     /* seconds that `wait` was to wait; it returns at once */
-    uint64_t free_bytes, largest_file; /* what `space` returns; 0: no limit */
+    double waited;                     /* seconds that `wait` was called with; it returns at once */
+    uint64_t free_bytes, largest_file; /* returned by `space`; 0: no limit */
 } faults;
 
 static FAULTS_UNUSED void faults_limit(long calls, long most, const char *what) {
@@ -110,21 +111,22 @@ static FAULTS_UNUSED void faults_release(void *user, void *memory, size_t size) 
     f->real.allocator.release(f->real.allocator.user, block - margin, allocated + margin);
 }
 
-/* The number of calls in a row that fail: by default all that eitp makes of an operation, which repeats some. */
+/* Returns the number of calls in a row that fail. By default it is the number eitp makes of an operation, since it
+   retries some. */
 static FAULTS_UNUSED int faults_times(const faults *f, const char *function) {
     const int is_transfer = !strcmp(function, "read") || !strcmp(function, "write");
     const int repeats = f->code == EAGAIN || (is_transfer && (!f->code || f->code == EIO));
     return f->times ? f->times : repeats ? 1 + EITP__FILE_RETRIES : 1;
 }
 
-/* Prepares another failure, of the n-th call from now; 0: of none. */
+/* Schedules another failure, of the n-th call from now, or none if n is 0. */
 static FAULTS_UNUSED void faults_fail_file_call(faults *f, long n) {
     f->file_calls = f->failures = 0;
     f->failed_call = NULL;
     f->fail_file_call = n;
 }
 
-/* True if call `number` fails or, with `shorten`, is short: only calls with `may_be_short` can be. */
+/* True if call `number` fails or, with `shorten`, is short. Only calls with `may_be_short` can be short. */
 static FAULTS_UNUSED int faults_choose(const faults *f, const char *function, long number, int may_be_short) {
     if (!f->fail_file_call || number < f->fail_file_call)
         return 0;
@@ -134,7 +136,7 @@ static FAULTS_UNUSED int faults_choose(const faults *f, const char *function, lo
            (!strcmp(f->failed_call, function) && f->failures < faults_times(f, function));
 }
 
-/* Counts a call; returns 1 if it fails or is short. *is_first: it is the first one. */
+/* Counts a call. Returns 1 if it fails or is short. Sets *is_first if it is the first one. */
 static FAULTS_UNUSED int faults_is_due(faults *f, const char *function, int may_be_short, int *is_first) {
     int is_due;
     while (__atomic_test_and_set(&f->is_busy, __ATOMIC_ACQUIRE)) {
@@ -151,13 +153,14 @@ static FAULTS_UNUSED int faults_is_due(faults *f, const char *function, int may_
     return is_due;
 }
 
-/* Counts a call; returns the errno value it must fail with, or 0. */
+/* Counts a call. Returns the errno value it must fail with, or 0. */
 static FAULTS_UNUSED int faults_file_call(faults *f, const char *function) {
     int is_first;
     return !faults_is_due(f, function, 0, &is_first) ? 0 : f->code ? f->code : EIO;
 }
 
-/* The same for a read or write, whose size it may lower. *tears: half of the data is to be written before it fails. */
+/* Does the same for a read or write, and may lower its size. Sets *tears if it must write half of the data before it
+   fails. */
 static FAULTS_UNUSED int faults_transfer(faults *f, const char *function, size_t *size, int *tears) {
     int is_first;
     *tears = 0;
@@ -183,7 +186,7 @@ static FAULTS_UNUSED int faults_open(void *user, const char *path, eitp_file_mod
     return code;
 }
 
-/* A failing close closes the file. */
+/* A failing close still closes the file. */
 static FAULTS_UNUSED int faults_close(void *user, void *file) {
     faults *f = (faults *)user;
     int code = faults_file_call(f, "close"), real = f->real.files.close(f->real.files.user, file);
@@ -320,14 +323,14 @@ static FAULTS_UNUSED int faults_sync_no_directory(void *user, const char *path) 
     return 0;
 }
 
-/* For tests of processes that end: those lose nothing that they have written, and syncing would take most of the
+/* Turns syncing off for tests of processes that end. They lose no written data, and syncing would take most of the
    time. */
 static FAULTS_UNUSED void faults_do_not_sync(eitp_host *host) {
     host->files.sync = faults_sync_nothing;
     host->files.sync_directory = faults_sync_no_directory;
 }
 
-/* A new host on top of another, without faults. */
+/* Starts a new host on top of another, without faults. */
 static FAULTS_UNUSED void faults_begin_on(faults *f, const eitp_host *real) {
     memset(f, 0, sizeof *f);
     f->real = *real;
@@ -357,13 +360,13 @@ static FAULTS_UNUSED void faults_begin_on(faults *f, const eitp_host *real) {
     f->host.files.exchange = real->files.exchange ? faults_exchange : NULL;
 }
 
-/* The same on top of the default host. */
+/* Starts a new host on top of the default host. */
 static FAULTS_UNUSED void faults_begin(faults *f) {
     const eitp_host real = eitp_host_default();
     faults_begin_on(f, &real);
 }
 
-/* Checks that everything is released; returns 1 if the call that was to fail has happened. */
+/* Checks that everything is released. Returns 1 if the scheduled failure has happened. */
 static FAULTS_UNUSED int faults_end(faults *f) {
     CHECK_THAT(f->live_blocks == 0, "%ld blocks of memory were not released", f->live_blocks);
     CHECK_THAT(f->open_files == 0, "%ld files were not closed", f->open_files);
@@ -372,7 +375,7 @@ static FAULTS_UNUSED int faults_end(faults *f) {
            (f->fail_file_call && f->file_calls >= f->fail_file_call);
 }
 
-/* Sets the time of a file to `seconds` since 1970: a clock's granularity may hide a second change. */
+/* Sets the time of a file to `seconds` since 1970, because a coarse clock may hide a second change. */
 static FAULTS_UNUSED int faults_set_time(const char *path, int seconds) {
     struct timespec times[2];
     memset(times, 0, sizeof times);
@@ -380,7 +383,7 @@ static FAULTS_UNUSED int faults_set_time(const char *path, int seconds) {
     return utimensat(AT_FDCWD, path, times, 0);
 }
 
-/* Creates an empty directory for a test's files and stores its path; returns 0 on failure. Remove it with
+/* Creates an empty directory for a test's files and stores its path. Returns 0 on failure. Remove it with
    scratch_remove. */
 static FAULTS_UNUSED int scratch_make(char path[512]) {
     const eitp_host host = eitp_host_default();
@@ -403,7 +406,7 @@ static FAULTS_UNUSED void scratch_remove(const char *path) {
     CHECK_THAT(eitp__remove_tree(&host, path, &error) == EITP_OK, "%s", error.message);
 }
 
-/* "directory/name", valid until eight more calls. */
+/* Returns "directory/name", valid until eight more calls. */
 static FAULTS_UNUSED const char *scratch_path(const char *directory, const char *name) {
     static char paths[8][1024];
     static int next;

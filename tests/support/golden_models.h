@@ -1,5 +1,5 @@
-/* Small models of transformers, and what it computed with them: hidden states, heads, gradients, training steps. Before
-   it is included, GOLDEN is their directory. */
+/* Small models made with transformers and the results it computed: hidden states, heads, gradients, training steps.
+   Define GOLDEN as their directory before including this file. */
 #ifndef TESTS_GOLDEN_MODELS_H
 #define TESTS_GOLDEN_MODELS_H
 
@@ -26,7 +26,7 @@ static GOLDEN_MODELS_UNUSED void count_warnings(void *user, eitp_log_level level
         snprintf(fresh_line, sizeof fresh_line, "%s", message);
 }
 
-/* A model, and the values that transformers computed for it. */
+/* A model, and the values computed for it by transformers. */
 typedef struct golden {
     eitp_context *context;
     eitp_model *model;
@@ -73,7 +73,7 @@ static GOLDEN_MODELS_UNUSED void close_golden(golden *g) {
     eitp_context_destroy(g->context);
 }
 
-/* The elements of a tensor; the caller frees them. NULL if there is none. */
+/* Returns the elements of a tensor, which the caller frees, or NULL if there is none. */
 static GOLDEN_MODELS_UNUSED float *expected_f32(const golden *g, const char *name, int64_t *count) {
     const eitp__safetensors_entry *entry = eitp__safetensors_find(g->expected, name);
     float *values = entry ? (float *)malloc((size_t)entry->count * sizeof *values) : NULL;
@@ -117,7 +117,7 @@ typedef struct pass {
     eitp_tensor *hidden, *head, *pooled, *mean, *loss, *carry;
 } pass;
 
-/* The sum of the losses of a classifier, as config.problem says. */
+/* The sum of the losses of a classifier, according to config.problem. */
 static GOLDEN_MODELS_UNUSED eitp_tensor *classifier_loss(pass *p, const eitp_transformer_config *config) {
     const int64_t wanted[2] = {SEQUENCES, config->labels}, sequences = SEQUENCES;
     eitp_tensor *x = p->head, *loss;
@@ -216,7 +216,7 @@ static GOLDEN_MODELS_UNUSED void run_pass(const golden *g, const pass *p) {
     CHECK_THAT(!eitp_plan_execute(p->plan, &error_), "%s", error_.message);
 }
 
-/* Reads an output with as many elements as the expected tensor; the caller frees it. */
+/* Reads an output with as many elements as the expected tensor. The caller frees it. */
 static GOLDEN_MODELS_UNUSED float *read_output(const pass *p, eitp_tensor *output, int64_t count) {
     float *values = (float *)malloc((size_t)count * sizeof *values);
     CHECK_THAT(!eitp_plan_read(p->plan, output, values, (size_t)count * sizeof *values, &error_), "%s", error_.message);
@@ -239,7 +239,7 @@ static GOLDEN_MODELS_UNUSED void check_output(const golden *g, const pass *p, ei
 
 /* ---- Gradients ---- */
 
-/* The part of a parameter's gradient that a file would have as the tensor of a piece. */
+/* Copies the part of a parameter's gradient that a file would store as the tensor of a piece. */
 static GOLDEN_MODELS_UNUSED void copy_piece(const float *values, const eitp_variable *variable,
                                             const eitp__piece *piece, float *out) {
     const int64_t lines = variable->rank > 1 ? variable->shape[0] : 1, stride = variable->shape[variable->rank - 1];
@@ -259,7 +259,7 @@ static GOLDEN_MODELS_UNUSED int64_t piece_elements(const eitp__piece *piece) {
     return elements;
 }
 
-/* Every gradient of the golden file is that of a parameter, and all match. */
+/* Checks that every gradient of the golden file belongs to a parameter, and that all match. */
 static GOLDEN_MODELS_UNUSED void check_gradients(const golden *g, const char *directory) {
     const eitp_transformer_config config = eitp_model_config(g->model);
     for (int64_t i = 0; i < eitp__parameter_count(&config); i++) {
@@ -290,7 +290,7 @@ static GOLDEN_MODELS_UNUSED void check_gradients(const golden *g, const char *di
     }
 }
 
-/* True if transformers computed gradients and training steps too. */
+/* True if transformers computed gradients and training steps, too. */
 static GOLDEN_MODELS_UNUSED int is_trained(const char *name) {
     return strstr(name, "-mlm") || strstr(name, "-lm") || strstr(name, "-class") || strstr(name, "-tokens");
 }
@@ -348,7 +348,7 @@ static GOLDEN_MODELS_UNUSED double *expected_f64(const golden *g, const char *na
     return values;
 }
 
-/* Losses and gradient norms of 20 steps on the same batch. */
+/* Checks losses and gradient norms of 20 steps on the same batch. */
 static GOLDEN_MODELS_UNUSED void check_training(const char *name) {
     enum { STEPS = 20 };
     golden g;

@@ -1,6 +1,6 @@
 /*
- * What tests of graphs share: contexts with every kernel set, graphs that are built in F32 and F64 alike from random
- * inputs, their outputs as doubles, and array functions simple enough to trust.
+ * Shared by tests of graphs: contexts with every kernel set, graphs built in F32 and F64 alike from random inputs,
+ * their outputs as doubles, and array functions simple enough to trust.
  */
 #ifndef EITP_TEST_GRAPHS_H
 #define EITP_TEST_GRAPHS_H
@@ -15,7 +15,7 @@ enum { KERNEL_SETS = 5, BUILD_LEAVES = 200, BUILD_OUTPUTS = 48 };
 
 static const char *const kernel_sets[KERNEL_SETS] = {"ref", "avx2", "avx512", "avx512bf16", "amx"};
 
-/* Fills the arena, which the host may not reach. */
+/* Fills the arena, which may be out of the host's reach. */
 static GRAPHS_UNUSED void fill_arena(eitp_context *context, int byte) {
     void *bytes = malloc(context->arena.size);
     eitp_error error;
@@ -30,13 +30,13 @@ static GRAPHS_UNUSED void fill_arena(eitp_context *context, int byte) {
     free(bytes);
 }
 
-/* A context with that kernel set, in "fp32", "bf16", ...; NULL if this machine lacks the set. */
+/* Returns a context with that kernel set, in "fp32", "bf16", ..., or NULL if this machine lacks the set. */
 static GRAPHS_UNUSED eitp_context *open_context_in(const char *precision, const char *set, int threads) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
     eitp_error error = EITP__ZERO;
     eitp_status status;
-    config.device = "auto"; /* that of EITP_BACKEND */
+    config.device = "auto"; /* set by EITP_BACKEND */
     config.threads = threads;
     config.isa = set;
     config.precision = precision;
@@ -75,14 +75,14 @@ typedef struct array {
     int64_t shape[EITP_MAX_RANK];
     int64_t count;
     double *data;
-    struct array *next; /* in the build that it belongs to */
+    struct array *next; /* in the same build */
 } array;
 
 /* A graph under construction, with the values of its inputs and the expected outputs. */
 typedef struct build {
     eitp_graph *graph;
     eitp_dtype dtype;
-    int small;        /* few elements: for central differences */
+    int small;        /* few elements, for central differences */
     double low, high; /* range of the next random values */
     uint32_t random;
     int leaf_count;
@@ -115,7 +115,7 @@ static GRAPHS_UNUSED void unravel(const array *a, int64_t element, int64_t *inde
     }
 }
 
-/* The element of `a` at the last coordinates of `index`; dimensions of extent 1 are repeated. */
+/* Returns the index of the element of `a` at the last coordinates of `index`. Dimensions of extent 1 are broadcast. */
 static GRAPHS_UNUSED int64_t ravel(const array *a, const int64_t *index, int rank) {
     int64_t element = 0;
     for (int d = 0; d < a->rank; d++)
@@ -146,7 +146,7 @@ static GRAPHS_UNUSED void build_end(build *b) {
     eitp_graph_destroy(b->graph);
 }
 
-/* In [0, 1), with 24 bits. */
+/* Returns a random number in [0, 1), with 24 bits. */
 static GRAPHS_UNUSED double draw(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
     return (double)(*state >> 8) / 16777216.0;
@@ -207,7 +207,7 @@ static GRAPHS_UNUSED eitp_tensor *given(build *b, eitp_dtype dtype, int64_t coun
     return add_leaf(b, dtype, a);
 }
 
-/* The values of an input. */
+/* Returns the values of an input. */
 static GRAPHS_UNUSED const array *values_of(const build *b, const eitp_tensor *leaf) {
     for (int i = 0; i < b->leaf_count; i++)
         if (b->leaves[i] == leaf)
@@ -314,7 +314,7 @@ static GRAPHS_UNUSED void read_values(eitp_plan *plan, eitp_tensor *output, doub
     free(bytes);
 }
 
-/* Fills the arena with NaN, so that values read before they are written show. */
+/* Fills the arena with NaN, to reveal values read before they are written. */
 static GRAPHS_UNUSED void poison(eitp_context *context) {
     fill_arena(context, 0xff);
 }
@@ -329,8 +329,8 @@ static GRAPHS_UNUSED void run_leaves(const build *b, eitp_plan *plan) {
 }
 
 /*
- * Normalized mean squared error: the mean square of the difference over that of `exact`. 0 if both are 0, infinite if
- * it is undefined.
+ * Returns the normalized mean squared error: the mean square of the difference divided by the mean square of `exact`. 0
+ * if both are 0, infinite if it is undefined.
  */
 static GRAPHS_UNUSED double nmse(const double *values, const double *exact, int64_t count) {
     double difference = 0, size = 0;

@@ -1,5 +1,5 @@
 /*
- * What tests of kernels share: the table of every set, whether it can run here, and random numbers. With TEST_EMULATED
+ * Shared by tests of kernels: the table of every set, whether it can run here, and random numbers. With TEST_EMULATED
  * the machine has AVX-512 in software, where that is possible.
  */
 #ifndef EITP_TEST_KERNEL_SETS_H
@@ -46,7 +46,7 @@ static void find_sets(void) {
         if (!available[i])
             printf("    skipped: %s, not in this build or not on this processor\n", eitp__isa_name((eitp__isa)i));
         eitp__register_ref_kernels(&tables[i]);
-        /* What registers a set is compiled for its instructions too. */
+        /* The functions that register a set are compiled for its instructions too. */
         if (available[i] && i >= EITP__ISA_AVX2)
             eitp__register_avx2_kernels(&tables[i]);
         if (available[i] && i >= EITP__ISA_AVX512)
@@ -56,13 +56,13 @@ static void find_sets(void) {
 
 #endif
 
-/* In [-1, 1). */
+/* Returns a random number in [-1, 1). */
 static double draw(void) {
     random_state = random_state * 1664525u + 1013904223u;
     return (double)(random_state >> 8) / 8388608.0 - 1.0;
 }
 
-/* A dense operand of rank 0 to 3; dimensions beyond the rank are 1. */
+/* Returns a dense operand of rank 0 to 3. Dimensions beyond the rank are 1. */
 static EITP__UNUSED eitp__operand operand(void *data, eitp_dtype dtype, int rank, int64_t d0, int64_t d1, int64_t d2) {
     eitp__operand x = EITP__ZERO;
     x.data = data;

@@ -1,4 +1,4 @@
-/* Labelled sources over made-up samples, and small encoders with the tasks that train them. */
+/* Labelled sources of synthetic samples, and small encoders with the tasks that train them. */
 #ifndef EITP_TEST_LABELLED_H
 #define EITP_TEST_LABELLED_H
 
@@ -8,17 +8,18 @@ enum { LONGEST = 9, CLASSES = 3, SAMPLES = 40, VALIDATION = 23, MASK_TOKEN = 2, 
 
 static const char *const class_names[] = {"low", "middle", "high"};
 
-/* What a source makes up. */
+/* Options of a synthetic source. */
 typedef struct made_up {
-    int reads_last; /* the label depends on the last token, not the first: what GPT-2's classifier reads */
+    int reads_last; /* the label depends on the last token, which GPT-2's classifier reads, not on the first */
     uint64_t offset;
     int32_t wrong_id, wrong_label; /* of sample 5; 0: none */
     int64_t unlabelled_below;      /* samples below this have no label */
     float wrong_target;            /* of sample 5; 0: none */
-    int32_t padding;               /* a token that stands between others; 0 or less: none */
+    int32_t padding;               /* a token placed between others; 0 or less: none */
     float wrong_weight;            /* of sample 5 and its tokens; 0: none */
-    int64_t only;                  /* 1 + sample * LONGEST + token that alone has a weight, of 1; 0: all have one */
-    int has_ones;                  /* weights are 1 */
+    int64_t only;                  /* 1 + sample * LONGEST + token is the only one with a weight, of 1; 0: all have one
+                                      */
+    int has_ones;                  /* all weights are 1 */
 } made_up;
 
 static unsigned noise(uint64_t number, int64_t place) {
@@ -27,7 +28,7 @@ static unsigned noise(uint64_t number, int64_t place) {
     return (unsigned)(state >> 40);
 }
 
-/* The weight of a sample or a token in the loss: 0, 0.75, 1.5 or 2.25, if nothing else is wanted. */
+/* The weight of a sample or token in the loss: 0, 0.75, 1.5 or 2.25, unless the options set another. */
 static RUN_UNUSED float made_up_weight(const made_up *m, uint64_t number, int64_t place) {
     if (number == 5 && (m->wrong_weight < 0 || m->wrong_weight > 0))
         return m->wrong_weight;
@@ -36,7 +37,7 @@ static RUN_UNUSED float made_up_weight(const made_up *m, uint64_t number, int64_
     return m->has_ones ? 1 : 0.75f * (float)(noise(number, place + 1000) % 4);
 }
 
-/* 1 to LONGEST tokens. The label says in which third of the vocabulary one of them is. */
+/* Reads 1 to LONGEST tokens. The label tells which third of the vocabulary one of them is in. */
 static RUN_UNUSED eitp_status read_made_up(void *user, uint64_t number, eitp_labelled_sample *sample,
                                            eitp_error *error) {
     const made_up *m = (const made_up *)user;
@@ -112,7 +113,7 @@ typedef struct encoder {
     int has_weights; /* of samples or tokens */
 } encoder;
 
-/* The context and model of a variant. */
+/* Creates the context and model of a variant. */
 static RUN_UNUSED eitp_status begin_model(encoder *e, const variant *v, const char *name, eitp_head head) {
     eitp_context_config context = eitp_context_config_default();
     eitp_status status;
@@ -149,7 +150,7 @@ static RUN_UNUSED eitp_status begin_model(encoder *e, const variant *v, const ch
     return status;
 }
 
-/* Its task, for samples with labels of this kind; UNKNOWN: masked tokens. */
+/* Creates the task for samples with labels of this kind; UNKNOWN: masked tokens. */
 static RUN_UNUSED eitp_status make_encoder_task(encoder *e, eitp_problem problem, eitp_error *error) {
     eitp_labelled_source training = made_up_source(&e->training, SAMPLES, problem);
     eitp_labelled_source validation = made_up_source(&e->validation, VALIDATION, problem);
@@ -170,7 +171,7 @@ static RUN_UNUSED eitp_status begin_problem(encoder *e, const variant *v, const 
     return status ? status : eitp_trainer_create(&e->r.task, &e->r.config, &e->r.trainer, &error_);
 }
 
-/* The value of a metric; NaN if there is none. */
+/* Returns the value of a metric, or NaN if there is none. */
 static RUN_UNUSED double metric_of(const eitp_evaluation *evaluation, const char *name) {
     for (int m = 0; m < evaluation->metric_count; m++) {
         if (!strcmp(evaluation->metrics[m].name, name))

@@ -1,4 +1,4 @@
-/* A language model to plan, as eitp_fit.create_task creates it: for tests of the planner. */
+/* A language model to plan, in the form created by eitp_fit.create_task, for tests of the planner. */
 #ifndef EITP_TEST_LANGUAGE_FIT_H
 #define EITP_TEST_LANGUAGE_FIT_H
 

@@ -1,4 +1,5 @@
-/* A small model with a latent variable, its task over made-up texts in the tokens of two tokenizers, its trainer. */
+/* A small model with a latent variable, its task over synthetic text in the tokens of two tokenizers, and its trainer.
+   */
 #ifndef EITP_TEST_LATENT_H
 #define EITP_TEST_LATENT_H
 
@@ -6,7 +7,7 @@
 
 enum { TEXTS = 60, LONGEST_TEXT = 9, LONGEST_ENCODED = 12, UNITS = 4, DECODER_WORDS = 50, ENCODER_WORDS = 70, END = 0 };
 
-static const char *offload_path_; /* of variants that offload */
+static const char *offload_path_; /* for variants that offload */
 
 typedef struct latent_run {
     run r; /* only its context, model, task, configuration and trainer are used */
@@ -19,7 +20,7 @@ static unsigned made_up_number(uint64_t number, int64_t place) {
     return (unsigned)(state >> 40);
 }
 
-/* 1 to LONGEST_TEXT tokens, and others for the encoder, sometimes more and sometimes fewer. */
+/* Reads 1 to LONGEST_TEXT tokens, and sometimes more and sometimes fewer others for the encoder. */
 static RUN_UNUSED eitp_status read_two_tokenizers(void *user, uint64_t number, eitp_labelled_sample *sample,
                                                   eitp_error *error) {
     (void)user, (void)error;
@@ -62,7 +63,7 @@ static RUN_UNUSED eitp_status make_latent_model(eitp_context *context, eitp_late
     return status ? status : eitp_model_initialize(*model, 3, error);
 }
 
-/* Everything of a run; end it after a failure, too. */
+/* Creates all objects of a run. End it after a failure, too. */
 static RUN_UNUSED eitp_status make_latent_run(latent_run *l, const eitp_host *host, const variant *v,
                                               const eitp_vae_objective *objective, eitp_latent_input input,
                                               eitp_error *error) {

@@ -1,4 +1,4 @@
-/* The weights of a model without a latent variable, to and from one file. */
+/* Writes and reads the weights of a model without a latent variable in one file. */
 #ifndef TESTS_MODEL_FILES_H
 #define TESTS_MODEL_FILES_H
 

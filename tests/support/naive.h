@@ -1,4 +1,4 @@
-/* Array functions in double, each by its definition, regardless of speed: the reference for ops. */
+/* Array functions in double, each written from its definition without regard to speed: the reference for ops. */
 #ifndef EITP_TEST_NAIVE_H
 #define EITP_TEST_NAIVE_H
 
@@ -11,7 +11,7 @@ static GRAPHS_UNUSED array *naive_map(build *b, const array *x, double (*f)(doub
     return y;
 }
 
-/* f of two operands that broadcast. */
+/* Applies f to two operands that broadcast. */
 static GRAPHS_UNUSED array *naive_zip(build *b, const array *p, const array *q, double (*f)(double, double)) {
     int rank = p->rank > q->rank ? p->rank : q->rank;
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
@@ -60,7 +60,7 @@ static GRAPHS_UNUSED array *naive_permute(build *b, const array *x, const int *o
     return y;
 }
 
-/* `extent` elements of dimension `axis` from `begin` on, with zeros outside: a slice or a padding. */
+/* `extent` elements of dimension `axis` starting at `begin`, with zeros outside: a slice or a padding. */
 static GRAPHS_UNUSED array *naive_window(build *b, const array *x, int axis, int64_t begin, int64_t extent) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
     array *y;
@@ -76,7 +76,7 @@ static GRAPHS_UNUSED array *naive_window(build *b, const array *x, int axis, int
     return y;
 }
 
-/* `extent` elements of dimension `axis` from `begin` on, each `step` after the one before. */
+/* `extent` elements of dimension `axis` starting at `begin`, `step` apart. */
 static GRAPHS_UNUSED array *naive_steps(build *b, const array *x, int axis, int64_t begin, int64_t extent,
                                         int64_t step) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
@@ -141,7 +141,7 @@ static GRAPHS_UNUSED array *naive_scatter_add(build *b, const array *x, const ar
     return y;
 }
 
-/* Over the dimensions in `mask`, which are kept with extent 1. */
+/* Reduces the dimensions in `mask`, which are kept with extent 1. */
 static GRAPHS_UNUSED array *naive_reduce(build *b, const array *x, unsigned mask, int is_max) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
     array *y;
@@ -159,7 +159,7 @@ static GRAPHS_UNUSED array *naive_reduce(build *b, const array *x, unsigned mask
     return y;
 }
 
-/* The index of the largest element axis a dimension, which is kept with extent 1. */
+/* The index of the largest element along a dimension, which is kept with extent 1. */
 static GRAPHS_UNUSED array *naive_argmax(build *b, const array *x, int axis) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
     array *y;
@@ -179,7 +179,7 @@ static GRAPHS_UNUSED array *naive_argmax(build *b, const array *x, int axis) {
     return y;
 }
 
-/* Without the dimensions in `mask`; [1] if none is left. */
+/* Removes the dimensions in `mask`; [1] if none remains. */
 static GRAPHS_UNUSED array *naive_squeeze(build *b, const array *x, unsigned mask) {
     int64_t shape[EITP_MAX_RANK];
     int rank = 0;

@@ -1,4 +1,4 @@
-/* A file system in memory with the same file under every name, for reading. Include it after eitp's declarations. */
+/* An in-memory file system for reading, with the same file under every name. Include it after eitp's declarations. */
 #ifndef EITP_TEST_ONE_FILE_H
 #define EITP_TEST_ONE_FILE_H
 
@@ -47,7 +47,7 @@ static ONE_FILE_UNUSED int one_file_info(void *user, const char *path, eitp_path
     return 0;
 }
 
-/* A host that reads it. It must not move. */
+/* Returns a host that reads the file. It must not move. */
 static ONE_FILE_UNUSED eitp_host one_file_host(one_file *one) {
     eitp_host host = eitp_host_default();
     host.files.user = one;

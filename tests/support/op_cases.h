@@ -1,4 +1,4 @@
-/* A case for every computing op: a graph, and the expected values by tests/support/naive.h if it can compute them. */
+/* A case for every computing op: a graph, and the expected values computed by tests/support/naive.h where it can. */
 #ifndef EITP_TEST_OP_CASES_H
 #define EITP_TEST_OP_CASES_H
 
@@ -6,7 +6,7 @@
 
 enum {
     HAS_GRADIENT = 1, /* with respect to every floating-point leaf */
-    HAS_SECOND = 2    /* a fused gradient, or an op whose second derivative needs its own test */
+    HAS_SECOND = 2    /* a fused gradient, or an op whose second derivative needs a separate test */
 };
 
 typedef struct op_case {
@@ -263,7 +263,7 @@ static void case_slice(build *b) {
     put_like(b, eitp_slice(large, 1, 7, 150), naive_window(b, values_of(b, large), 1, 7, 143));
 }
 
-/* Every begin, end and step of a dimension of 5 and of one of 6; other dimensions; rank 6. */
+/* Every start, end and step of a dimension of 5 and of one of 6; other dimensions; rank 6. */
 static void case_slice_step(build *b) {
     static const int64_t shape[6] = {3, 2, 5, 2, 6, 2};
     eitp_tensor *x = real(b, 6, shape), *row = real1(b, b->small ? 5 : 6);
@@ -372,7 +372,7 @@ static void case_max(build *b) {
     reduction_case(b, eitp_max, 1, 0);
 }
 
-/* Few different values, so that many are equal; and the values at the resulting indices. */
+/* Few different values, so that many are equal. Also checks the values at the resulting indices. */
 static void case_argmax(build *b) {
     static const int64_t small[4] = {3, 2, 4, 5}, large[4] = {7, 65, 1, 130};
     eitp_tensor *x = integers(b, 4, b->small ? small : large, -3, 3), *y = eitp_cast(x, b->dtype);
@@ -598,13 +598,13 @@ static void case_dropout(build *b) {
     static const double key[3] = {77, 5, 1000};
     eitp_tensor *x = b->small ? real2(b, 4, 5) : real3(b, 30, 7, 111), *k = given(b, EITP_I64, 3, key);
     put(b, eitp_dropout(x, k, 0.25));
-    put(b, eitp_dropout(x, k, 0.9)); /* an rng stream of its own */
+    put(b, eitp_dropout(x, k, 0.9)); /* a separate rng stream */
     put_like(b, eitp_dropout(x, k, 0), values_of(b, x));
 }
 
 /*
- * Packed sequences: one empty, one of a single row; rows before the first and after the last are in no sequence. With
- * padding: of no row, of a whole sequence, and lengths beyond the sequence.
+ * Packed sequences. One is empty, one has a single row, and rows before the first and after the last are in no
+ * sequence. With padding: of no rows, of a whole sequence, and with lengths beyond the sequence.
  */
 static void attention_case(build *b, int heads, double scale, double probability, int bidirectional, int padded) {
     static const double small[5] = {1, 4, 4, 5, 9}, large[6] = {2, 67, 67, 68, 150, 190};
@@ -699,8 +699,8 @@ static eitp_tensor *random_mask(build *b, int rank, const int64_t *shape, int is
 }
 
 /*
- * Packed rows: queries attend to the valid keys of their sequence, and, if causal, to none after themselves. With
- * `logsumexps` it returns these instead, [n, heads].
+ * Packed rows: queries attend to the valid keys of their sequence and, if causal, to none after themselves. With
+ * `logsumexps` it returns [n, heads] log-sum-exps instead.
  */
 static array *naive_separate(build *b, const array *q, const array *k, const array *v, const double *offsets,
                              const double *lengths, int sequences, const eitp_attention_config *config,
@@ -736,8 +736,8 @@ static array *naive_separate(build *b, const array *q, const array *k, const arr
 enum { APART, JOINED, LOGSUMEXPS };
 
 /*
- * Puts attention of q, k and v, apart or side by side, with the sequences' ends, the lengths of those with padding, and
- * a mask or bias; or the log-sum-exps that it saves.
+ * Adds attention of q, k and v, in separate tensors or joined in one, with the ends of the sequences, the lengths of
+ * padded ones, and a mask or bias; or the log-sum-exps that it saves.
  */
 static void put_separate(build *b, eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, int sequences, const double *ends,
                          const double *lengths, eitp_tensor *mask, const eitp_attention_config *config, int form) {
@@ -760,7 +760,7 @@ static void put_separate(build *b, eitp_tensor *q, eitp_tensor *k, eitp_tensor *
     put_like(b, y && form == LOGSUMEXPS ? y->node->outputs[1] : y, expected);
 }
 
-/* A batch of two sequences of the same length, values of another width; with `groups` of heads that share keys. */
+/* A batch of two sequences of the same length, with values of another width and `groups` of heads that share keys. */
 static void batch_case(build *b, int heads, int groups, int causal, eitp_tensor *mask, int form) {
     const int64_t t = b->small ? 3 : 37;
     eitp_tensor *q = real2(b, 2 * t, heads * 3), *k = real2(b, 2 * t, groups * 3);
@@ -825,8 +825,8 @@ static void case_batch_of_one_tensor(build *b) {
     put_separate(b, x, x, x, 2, ends, NULL, NULL, &config, APART);
 }
 
-/* As attention_case, with `groups` of four heads that share keys; with a bias by head and position, or with a mask by
- * sequence, where query 1 of each attends to no key. */
+/* Like attention_case, with `groups` of four heads that share keys. Has a bias by head and position, or a mask by
+   sequence in which query 1 of each attends to no key. */
 static void separate_case(build *b, int groups, int bidirectional, int padded, int biased, int masked) {
     static const double small[5] = {1, 4, 4, 5, 9}, large[6] = {2, 19, 19, 20, 43, 50};
     static const double small_lengths[4] = {2, 1, 0, 9}, large_lengths[5] = {16, 3, 0, 21, -1};
@@ -854,7 +854,7 @@ static void case_separate(build *b) {
     separate_case(b, 2, 0, 0, 0, 0);
 }
 
-/* x [n, heads width] with pairs of elements half a head apart turned by position * theta^(-2 i / width). */
+/* Rotates pairs of elements of x [n, heads width] that are half a head apart by position * theta^(-2 i / width). */
 static array *naive_rotated(build *b, const array *x, int64_t width, const double *positions, double theta) {
     array *y = new_array(b, 2, x->shape);
     for (int64_t i = 0; i < x->count; i++) {
@@ -869,9 +869,9 @@ static array *naive_rotated(build *b, const array *x, int64_t width, const doubl
 }
 
 /*
- * Causal attention as decoders have it, over packed sequences, one of which is padded: `group` heads of queries share
- * one of keys, a row attends to the last `window` rows, and heads are rotated by the row's position in its sequence
- * plus 3. Side by side, or apart.
+ * Causal attention of decoders over packed sequences, one of which is padded. `group` query heads share one key head, a
+ * row attends to the last `window` rows, and heads are rotated by the row's position in its sequence plus 3. Inputs are
+ * joined in one tensor or separate.
  */
 static void decoder_case(build *b, int key_heads, int group, int64_t width, int64_t window, int rotates, double drops,
                          int is_joined) {
@@ -961,7 +961,7 @@ static void case_separate_padded(build *b) {
     separate_case(b, 2, 1, 1, 0, 0);
 }
 
-/* Bounds of the four sequences of offsets. */
+/* Bounds of the four sequences in `offsets`. */
 static eitp_tensor *pool_bounds(build *b, const double *ends) {
     const int64_t shape[2] = {4, 2};
     double bounds[8];
@@ -1047,7 +1047,7 @@ static array *naive_smoothed_loss(build *b, const array *logits, const array *ta
     return y;
 }
 
-/* Smoothing, class weights, and both; also of an output head. */
+/* Smoothing, class weights, and both, for cross entropy and for an output head. */
 static void case_smoothed_cross_entropy(build *b) {
     int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237, c = b->small ? 3 : 40;
     eitp_tensor *logits = real2(b, n, v), *targets = integers(b, 1, &n, 0, (int)v - 1), *weights, *x, *table;
@@ -1073,7 +1073,7 @@ static void case_smoothed_cross_entropy(build *b) {
     }
 }
 
-/* Without the dimension of the classes; [1] of a vector. */
+/* Removes the dimension of the classes; [1] for a vector. */
 static array *naive_entropy(build *b, const array *logits) {
     const array *logs = naive_softmax(b, logits, 1);
     array *y = naive_squeeze(b, naive_reduce(b, logits, 1u << (logits->rank - 1), 1), 1u << (logits->rank - 1));
@@ -1118,7 +1118,7 @@ static void case_masked_entropy(build *b) {
 
 /* ---- Matrices ---- */
 
-/* Matrices whose symmetric part is positive definite, since its diagonal dominates; they are not symmetric. */
+/* Matrices that are not symmetric, but whose symmetric part is positive definite because its diagonal dominates. */
 static eitp_tensor *definite(build *b, int rank, const int64_t *shape) {
     const int64_t m = shape[rank - 1];
     eitp_tensor *a = real(b, rank, shape);
@@ -1128,8 +1128,8 @@ static eitp_tensor *definite(build *b, int rank, const int64_t *shape) {
     return a;
 }
 
-/* Elimination of the symmetric part of matrix `item`, with the unit matrix beside it: returns the determinant's
-   logarithm, and replaces `inverse` if it is not NULL. */
+/* Eliminates the symmetric part of matrix `item`, augmented by the unit matrix. Returns the logarithm of the
+   determinant, and sets `inverse` if it is not NULL. */
 static double naive_eliminate(const array *a, int64_t item, double *inverse) {
     const int64_t m = a->shape[a->rank - 1], width = 2 * m;
     const double *from = a->data + item * m * m;
@@ -1181,7 +1181,7 @@ static void case_inverse_spd(build *b) {
 
 /* ---- Path products ---- */
 
-/* Of a matrix with a zero, whose slope is a choice that differences do not see, only for power 2. */
+/* Uses a matrix with a zero, where the slope is a convention that differences do not see, for power 2 only. */
 static void path_case(build *b, int power) {
     static const int64_t sizes[3][2] = {{3, 4}, {1, 5}, {257, 203}};
     for (int i = 0; i < (b->small ? 2 : 3) * 4; i++) {
@@ -1220,8 +1220,8 @@ static void case_square_path_product(build *b) {
     { #name, case_##name, tolerance, flags }
 
 /*
- * F32 rounds with a relative error of 6e-8, so the NMSE is 4e-15 at best. Sums of terms of both signs lose what
- * cancels.
+ * F32 rounds with a relative error of 6e-8, so the NMSE is 4e-15 at best. Sums of terms of both signs lose precision by
+ * cancellation.
  */
 static const op_case op_cases[] = {
     OP_CASE(negate, 0, HAS_GRADIENT),

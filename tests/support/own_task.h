@@ -1,4 +1,4 @@
-/* A task built from ops, with every kind of input and loss terms selected by the test; its loss and gradient in
+/* A task built from ops, with every kind of input and the loss terms selected by the test, and its loss and gradient in
    double. */
 #ifndef EITP_TEST_OWN_TASK_H
 #define EITP_TEST_OWN_TASK_H
@@ -7,10 +7,10 @@
 
 enum { OWN_WIDTH = 5, OWN_SAMPLES = 23, OWN_VALIDATION = 7, OWN_ROWS = 5 };
 
-/* The parts that `build` adds, in this order. */
+/* The parts added by `build`, in this order. */
 enum {
     OWN_ROW = 1,     /* term "row": one value for each row */
-    OWN_SAMPLE = 2,  /* term "sample": one for each sample, of those that have a label */
+    OWN_SAMPLE = 2,  /* term "sample": one value for each labelled sample */
     OWN_NUMBER = 4,  /* term "number": the sum of "row" */
     OWN_SQUARES = 8, /* term "squares": predictions squared, for each row */
     OWN_SUMMED = 16, /* term "summed": "row" and 0.3 "squares" in one */
@@ -29,14 +29,14 @@ typedef struct own {
     eitp_schedule weight;            /* of "sample" and "squares" */
     eitp_metric_direction direction; /* of "row size" and "sample size" */
     int64_t nan_sample;              /* the sample whose target is NaN; -1: none */
-    int64_t unlabelled_before;       /* samples below have no label, and of the others every third one */
+    int64_t unlabelled_before;       /* samples below this have no label, and of the others every third has one */
     eitp_status build_fails, read_fails, identify_fails, save_fails;
-    int is_silent; /* a failing read leaves the error as it is */
+    int is_silent; /* a failing read does not set the error */
     int reads;
     eitp_task_identity identity;
 } own;
 
-/* Synthetic data: a value in [-1, 1) for each place of each sample. */
+/* Synthetic data: a value in [-1, 1) for each position of each sample. */
 static RUN_UNUSED float own_value(eitp_split split, uint64_t number, int64_t place) {
     uint64_t state = (number * 1000 + (uint64_t)place) * 2 + (uint64_t)split + 12345;
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -82,12 +82,12 @@ static RUN_UNUSED eitp_status own_read(void *user, eitp_split split, uint64_t nu
         sample->items[q] = sample->rows;
     if (o->parts & OWN_SAMPLE)
         sample->items[o->parts & OWN_ROW ? 1 : 0] = own_label(o, number) >= 0;
-    if (o->parts & OWN_METRICS) /* there are two terms before them */
+    if (o->parts & OWN_METRICS) /* two terms precede them */
         sample->items[3] = 1;
     return EITP_OK;
 }
 
-/* 1 for -1, the value of `empty`; 0 for values of 0 or more. */
+/* 1 for -1, the value of `empty`, and 0 for values of 0 or more. */
 static RUN_UNUSED eitp_tensor *own_is_below_zero(eitp_tensor *x) {
     return eitp_affine(eitp_clamp(eitp_affine(eitp_cast(x, EITP_F32), 1, 1), 0, 1), -1, 1);
 }
@@ -149,7 +149,7 @@ static RUN_UNUSED eitp_status own_save(void *user, const char *directory, eitp_e
     return o->save_fails ? eitp__fail(why, o->save_fails, "labels cannot be written") : EITP_OK;
 }
 
-/* Creates a context and the task in it; own_train creates the trainer. */
+/* Creates a context and its task. own_train creates the trainer. */
 static RUN_UNUSED eitp_status own_begin(own *o, const eitp_host *host, const char *precision, int parts,
                                         eitp_error *why) {
     eitp_context_config context = eitp_context_config_default();
@@ -202,7 +202,7 @@ static RUN_UNUSED void own_end(own *o) {
     o->context = NULL;
 }
 
-/* ---- The same in double, with the initial weights ---- */
+/* ---- The same values in double, with the initial weights ---- */
 
 static RUN_UNUSED double own_dot(const double *w, const float *x) {
     double sum = 0;

@@ -1,5 +1,5 @@
 /*
- * The implementation in eitp.h, or the part of it that EITP_PART says, compiled once for all tests of it: its private
+ * The implementation in eitp.h, or the part selected by EITP_PART, compiled once for all tests of it. Its private
  * functions can be called from outside.
  */
 #define EITP__PRIVATE extern

@@ -1,4 +1,4 @@
-/* Made-up files that stand for the machine. */
+/* Prepared files in place of the machine's. */
 #ifndef EITP_TEST_PREPARED_FILES_H
 #define EITP_TEST_PREPARED_FILES_H
 
@@ -8,7 +8,7 @@
 
 #define PREPARED_UNUSED __attribute__((unused))
 
-/* A read-only file system in memory; ends with a NULL path. As in /proc, every size is 0. */
+/* A read-only in-memory file system that ends with a NULL path. As in /proc, every size is 0. */
 typedef struct prepared {
     const char *path, *text;
 } prepared;
@@ -50,7 +50,7 @@ static int prepared_read(void *user, void *file, uint64_t offset, void *data, si
     return 0;
 }
 
-/* Lists what is directly in a directory; a name may come again. */
+/* Lists the direct entries of a directory. A name may be repeated. */
 static int prepared_list(void *user, const char *path, int (*entry)(void *entry_user, const char *name),
                          void *entry_user) {
     const size_t size = strlen(path);

@@ -1,6 +1,6 @@
 /*
  * MATMUL and HEAD of kernel sets compared with sums in double: the tests of test_matmul.c and test_matmul_emulated.c,
- * each on its own sets. The including file fills in `sets` before it runs the tests.
+ * each with its own sets. The including file fills in `sets` before it runs the tests.
  */
 #ifndef EITP_TEST_PRODUCTS_H
 #define EITP_TEST_PRODUCTS_H
@@ -19,7 +19,7 @@ enum { MOST_SETS = EITP__ISA_COUNT + 1, GUARD = 64, LIMIT = 1 << 17, INPUTS = 4 
 typedef struct product_set {
     const char *name;
     eitp__kernel_table table;
-    int step; /* multiples of k at which accumulated products have the bits of one; 0: none */
+    int step; /* multiples of k at which accumulated products have the bits of a single one; 0: none */
 } product_set;
 
 static product_set sets[MOST_SETS];
@@ -37,7 +37,7 @@ static const eitp__kernel *kernel_of(const product_set *set, eitp__slot slot, ei
     return kernel->run && strcmp(kernel->set, set->name) == 0 ? kernel : NULL;
 }
 
-/* In [-0.5, 0.5), a multiple of 2^-16. */
+/* Returns a random number in [-0.5, 0.5), a multiple of 2^-16. */
 static double draw(void) {
     random_state = random_state * 1664525u + 1013904223u;
     return (double)(random_state >> 16) / 65536.0 - 0.5;
@@ -73,7 +73,7 @@ static void put(void *array, eitp_dtype dtype, int64_t index, double value) {
     }
 }
 
-/* The largest relative error of rounding. */
+/* Returns the largest relative rounding error. */
 static double rounding(eitp_dtype dtype) {
     return dtype == EITP_BF16 ? 0x1p-8 : dtype == EITP_F16 ? 0x1p-11 : dtype == EITP_F32 ? 0x1p-23 : 0x1p-52;
 }
@@ -91,7 +91,7 @@ static eitp__operand operand(void *data, eitp_dtype dtype, int rank, const int64
     return x;
 }
 
-/* Memory for input `which` that ends at a page that must not be read. */
+/* Returns memory for input `which` that ends at an unreadable page. */
 static void *guarded(int which, int64_t elements, eitp_dtype dtype) {
     static char *regions[INPUTS];
     const size_t page = 65536, room = LIMIT * sizeof(double);
@@ -140,7 +140,7 @@ static void set_input(eitp__call *call, int index, eitp_dtype dtype, int rank, c
 typedef struct product_case {
     eitp_dtype dtype, y; /* of a and b, and of y */
     int rank;
-    const int64_t *batch_a, *batch_b; /* the batch dimensions, which broadcast */
+    const int64_t *batch_a, *batch_b; /* batch dimensions, which broadcast */
     int64_t m, n, k;
     int transpose_a, transpose_b, has_bias, has_before;
     int carry; /* 0: does not accumulate; 1: carry NULL; 2, 3, 4: carry 0, 1, 0.5 */
@@ -184,7 +184,7 @@ static void widen(const eitp__operand *x, double *to) {
         to[i] = get(x->data, x->dtype, i);
 }
 
-/* The product in double, starting from carry * `carried`. */
+/* Computes the product in double, starting from carry * `carried`. */
 static void multiply_exactly(const eitp__call *call, double carry) {
     static double a[LIMIT], b[LIMIT], bias[LIMIT];
     const eitp__operand *x = call->inputs, *y = &call->outputs[0];
@@ -232,7 +232,7 @@ static double sigmoid(double x) {
     return 1 / (1 + exp(-x));
 }
 
-/* The result of an epilogue for p. */
+/* Returns the result of an epilogue for p. */
 static double finish_exactly(const eitp__call *call, int64_t index, double p) {
     const eitp__operand *x = &call->inputs[3];
     double other = x->data ? get(x->data, x->dtype, index) : 0;
@@ -271,7 +271,7 @@ static void check_guards(const char *set, const eitp__operand *x, const unsigned
     CHECK_THAT(!is_written, "%s wrote outside an output or its workspace", set);
 }
 
-/* Compares output `index` with `exact`: each element, and the mean. */
+/* Compares output `index` with `exact`, both each element and the mean. */
 static void check_values(const eitp__kernel *kernel, const eitp__call *call, int index, int64_t k) {
     const eitp__operand *y = &call->outputs[index];
     double error = 0, norm = 0, unit = rounding(y->dtype), sum_unit = rounding(eitp__wide(call->dtype));
@@ -289,7 +289,7 @@ static void check_values(const eitp__kernel *kernel, const eitp__call *call, int
                kernel->set, eitp_dtype_name(call->dtype), index, error / norm);
 }
 
-/* Runs a call item by item, in reverse order, into other memory: the bits are the same. */
+/* Checks that a call run item by item, in reverse order, into other memory, gives the same bits. */
 static void check_items(const eitp__kernel *kernel, eitp__call *call) {
     eitp__call other = *call;
     for (int i = 0; i < call->output_count; i++)
@@ -303,7 +303,7 @@ static void check_items(const eitp__kernel *kernel, eitp__call *call) {
     }
 }
 
-/* Runs a call, whose exact product is in `sums`, with one kernel. */
+/* Runs a call with one kernel. Its exact product is in `sums`. */
 static void check_call(const eitp__kernel *kernel, eitp__call *call, const double *sums, int64_t k) {
     eitp__operand *y = &call->outputs[0], *before = call->output_count > 1 ? &call->outputs[1] : NULL;
     size_t needed = kernel->workspace ? kernel->workspace(call) : 0;
@@ -329,7 +329,7 @@ static void check_call(const eitp__kernel *kernel, eitp__call *call, const doubl
     check_items(kernel, call);
 }
 
-/* One case on every set that has its own kernels for the dtype. */
+/* Runs one case on every set that has its own kernels for the dtype. */
 static void every_set(const product_case *at) {
     static const float carries[] = {0.0f, 1.0f, 0.5f};
     static double sums[LIMIT];
@@ -352,7 +352,7 @@ static void every_set(const product_case *at) {
     }
 }
 
-/* Every form, bias and carry with a WIDE y, or every `step`-th of these. */
+/* Runs every form, bias and carry with a WIDE y, or every `step`-th of these. */
 static void every_form(product_case at, int step) {
     step = is_quick ? 7 : step;
     for (int choice = 0; choice < 40; choice += step) {
@@ -453,7 +453,7 @@ static void test_empty(void) {
     }
 }
 
-/* One product over 256 steps has the bits of accumulated products, if k is cut at multiples that the set allows. */
+/* One product over 256 steps has the same bits as accumulated products if k is cut at multiples allowed by the set. */
 static void test_accumulation(void) {
     static const int64_t cuts[][3] = {{128, 128, 0}, {64, 64, 128},  {32, 192, 32},
                                       {2, 252, 2},   {100, 56, 100}, {1, 254, 1}};

@@ -106,7 +106,7 @@ typedef struct zip_writer {
     byte_buffer *archive;
     byte_buffer directory;
     uint64_t count;
-    int is_zip64; /* numbers are in zip64 records, whatever their size */
+    int is_zip64; /* numbers are in zip64 records, regardless of their size */
 } zip_writer;
 
 static PYTORCH_FILE_UNUSED void zip_begin(zip_writer *zip, byte_buffer *archive) {

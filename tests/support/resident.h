@@ -1,17 +1,18 @@
-/* The memory that a test's process has. */
+/* The resident memory of a test's process. */
 #ifndef EITP_TEST_RESIDENT_H
 #define EITP_TEST_RESIDENT_H
 
 #include "tests/support/trainer_run.h"
 
-/* The records of a sanitizer grow, and it keeps released memory. */
+/* A sanitizer's records grow, and it keeps released memory. */
 #ifdef __SANITIZE_ADDRESS__
 #define SHADOW_MEMORY 1
 #else
 #define SHADOW_MEMORY 0
 #endif
 
-/* Resident kB that no file backs (the kernel may drop pages of code at any time), or 0 if /proc does not tell. */
+/* Returns the resident kB not backed by a file (the kernel may drop pages of code at any time), or 0 if /proc does not
+   report it. */
 static RUN_UNUSED long resident_kilobytes(void) {
     FILE *file = fopen("/proc/self/status", "r");
     char line[256];

@@ -1,10 +1,10 @@
-/* Configurations to shrink from, and one shrink that is checked: for tests of trainers that shrink. */
+/* Configurations to shrink from, and a checked shrink, for tests of trainers that shrink. */
 #ifndef EITP_TEST_SHRINKING_H
 #define EITP_TEST_SHRINKING_H
 
 #include "tests/support/trainer_run.h"
 
-/* Shrinks once, and checks that memory fell and samples per step stayed. Returns 0 if nothing was shrunk. */
+/* Shrinks once, and checks that memory fell and samples per step are unchanged. Returns 0 if nothing was shrunk. */
 static RUN_UNUSED int shrink(run *r) {
     eitp_shrink_report report;
     eitp_step_shape before = eitp_trainer_shape(r->trainer), after;

@@ -1,9 +1,9 @@
 /*
- * A file system in memory that models what a disk keeps when power is lost.
+ * An in-memory file system that models the state of a disk after a power loss.
  *
- * Processes see the cache: what was written last. `sync` makes the content of a file durable, `sync_directory` the
- * names in a directory; until then a disk may have stored any part of either, in any order. disk_crash makes the disk
- * that a machine may find when it starts again.
+ * Processes see the cache, which holds the latest writes. `sync` makes the content of a file durable, `sync_directory`
+ * the names in a directory. Before that, a disk may have stored any part of either, in any order. disk_crash creates a
+ * disk that a machine may find when it restarts.
  */
 #ifndef EITP_TEST_SIMULATED_DISK_H
 #define EITP_TEST_SIMULATED_DISK_H
@@ -22,19 +22,19 @@
 
 enum { DISK_PAGE = 4096, DISK_NAME = 96, DISK_ROOT = 0 };
 
-/* A file or directory. Its names are entries of directories. */
+/* A file or directory. Its names are directory entries. */
 typedef struct disk_node {
     int is_directory, is_locked;
-    char target[DISK_NAME];       /* of a symbolic link: a name in its directory; else empty */
-    unsigned char *data, *stored; /* of a file: in the cache, and durable; both of `capacity` bytes */
-    unsigned char *dirty;         /* for each page: it was written since the last sync */
+    char target[DISK_NAME];       /* of a symbolic link: a name in its directory; otherwise empty */
+    unsigned char *data, *stored; /* of a file: cached and durable content, both of `capacity` bytes */
+    unsigned char *dirty;         /* for each page: written since the last sync */
     uint64_t size, stored_size, capacity;
-    uint64_t kept; /* bytes of `stored` that were not cut off since: others were given new room on the disk */
+    uint64_t kept; /* bytes of `stored` that were never truncated since; beyond them the disk allocated new space */
     int64_t modified;
 } disk_node;
 
 typedef struct disk_entry {
-    int directory, node; /* numbers of nodes */
+    int directory, node; /* indices of nodes */
     char name[DISK_NAME];
 } disk_entry;
 
@@ -48,8 +48,8 @@ typedef enum disk_change_kind { DISK_ADD, DISK_REMOVE, DISK_RENAME, DISK_EXCHANG
 /* A change of names that is not durable yet. */
 typedef struct disk_change {
     disk_change_kind kind;
-    disk_entry entry;  /* what is added or removed, or the entry before it is renamed; or one of two exchanged */
-    disk_entry target; /* the entry after it is renamed; or the other one, each with its node after the exchange */
+    disk_entry entry;  /* the entry added, removed or to be renamed, or one of two exchanged */
+    disk_entry target; /* the entry after a rename; or the other one exchanged, each with its node after the exchange */
 } disk_change;
 
 typedef struct disk_handle {
@@ -60,11 +60,11 @@ typedef struct disk {
     disk_node *nodes;
     size_t node_count, node_capacity;
     disk_entries cache, stored;
-    disk_change *changes; /* in the order in which they were made */
+    disk_change *changes; /* in order */
     size_t change_count, change_capacity;
     int open_files, locks;
     int64_t clock;
-    int ignores_sync, ignores_sync_directory; /* defects to find: calls that do nothing */
+    int ignores_sync, ignores_sync_directory; /* simulated defects: calls that do nothing */
     /* Called before each change of the cache, and in the middle of writes of several pages. */
     void (*before_change)(void *user, const struct disk *d);
     void *user;
@@ -73,17 +73,17 @@ typedef struct disk {
 #endif
 } disk;
 
-/* What a crash leaves of what was not synced. */
+/* The unsynced data that survive a crash. */
 typedef enum disk_loss {
     DISK_LOSE_ALL,    /* nothing */
-    DISK_LOSE_NONE,   /* everything, as if only the process was killed */
+    DISK_LOSE_NONE,   /* everything, as if only the process had been killed */
     DISK_LOSE_DATA,   /* all names and sizes, but no data: pages are zero */
-    DISK_LOSE_TAIL,   /* names as they were at an earlier moment; any sizes; pages are new or zero */
+    DISK_LOSE_TAIL,   /* names of an earlier moment; any sizes; pages are new or zero */
     DISK_LOSE_RANDOM, /* any names, any sizes, pages that are new, old or zero */
     DISK_LOSSES
 } disk_loss;
 
-/* ---- Memory of the test itself: it must not fail ---- */
+/* ---- Memory of the test itself, which must not fail ---- */
 
 static DISK_UNUSED void *disk_grow(void *array, size_t *capacity, size_t needed, size_t size) {
     size_t grown = *capacity ? *capacity : 16;
@@ -126,7 +126,7 @@ static DISK_UNUSED int disk_add_node(disk *d, int is_directory) {
     return (int)d->node_count++;
 }
 
-/* The entry's index; -1 if there is none. */
+/* Returns the entry's index, or -1 if there is none. */
 static DISK_UNUSED int disk_find(const disk_entries *entries, int directory, const char *name) {
     for (size_t i = 0; i < entries->count; i++) {
         if (entries->list[i].directory == directory && !strcmp(entries->list[i].name, name))
@@ -141,7 +141,7 @@ static DISK_UNUSED void disk_forget(disk_entries *entries, int directory, const 
         entries->list[at] = entries->list[--entries->count];
 }
 
-/* Replaces an entry of that name. */
+/* Adds an entry, replacing one with the same name. */
 static DISK_UNUSED void disk_enter(disk_entries *entries, const disk_entry *entry) {
     disk_forget(entries, entry->directory, entry->name);
     entries->list =
@@ -173,7 +173,7 @@ static DISK_UNUSED void disk_change_names(disk *d, disk_change_kind kind, const 
     d->changes[d->change_count++] = change;
 }
 
-/* The node that an entry of that name leads to, through links; -1: none. */
+/* Returns the node of an entry with that name, following links, or -1 if there is none. */
 static DISK_UNUSED int disk_follow(const disk *d, int directory, const char *name) {
     for (int links = 0; links < 8; links++) {
         const int at = disk_find(&d->cache, directory, name);
@@ -186,8 +186,8 @@ static DISK_UNUSED int disk_follow(const disk *d, int directory, const char *nam
     return -1;
 }
 
-/* Finds the directory of a path and the last name. Sets entry->node to -1 if it does not exist. `follows`: if it is a
-   link, to what it leads to. */
+/* Finds the directory of a path and the last name. Sets entry->node to -1 if it does not exist. If `follows`, resolves
+   a link in the last name. */
 static DISK_UNUSED int disk_walk(const disk *d, const char *path, int follows, disk_entry *entry) {
     memset(entry, 0, sizeof *entry);
     entry->node = DISK_ROOT;
@@ -434,7 +434,7 @@ static DISK_UNUSED int disk_make_directory(void *user, const char *path) {
 
 static DISK_UNUSED int disk_link(void *user, const char *target, const char *path) {
     if (strlen(target) >= DISK_NAME || strchr(target, '/'))
-        return EINVAL; /* the model has no others */
+        return EINVAL; /* the model supports no others */
     return disk_add_path((disk *)user, path, target);
 }
 
@@ -468,7 +468,7 @@ static DISK_UNUSED int disk_sync_directory(void *user, const char *path) {
     return code;
 }
 
-/* The rules of rename() for what is at the target. */
+/* Checks the rules of rename() for an existing target. */
 static DISK_UNUSED int disk_check_target(const disk *d, int from, int to) {
     if (to < 0 || to == from)
         return 0;
@@ -519,7 +519,7 @@ static DISK_UNUSED int disk_exchange(void *user, const char *a, const char *b) {
     return code;
 }
 
-/* The content of a removed file stays for those who have it open. */
+/* The content of a removed file stays available through open handles. */
 static DISK_UNUSED int disk_remove(void *user, const char *path) {
     disk *d = (disk *)user;
     disk_entry entry;
@@ -615,7 +615,7 @@ static DISK_UNUSED eitp_files disk_files(disk *d) {
 
 enum { DISK_TRIED = 1 << 16 };
 
-/* Adds the hash of a state to those in the table; 1 if it was there. */
+/* Adds the hash of a state to the table. Returns 1 if it was already there. */
 static DISK_UNUSED int disk_was_tried(uint64_t tried[DISK_TRIED], uint64_t hash) {
     size_t at = (size_t)(hash % DISK_TRIED);
     hash = hash ? hash : 1;
@@ -629,7 +629,7 @@ static DISK_UNUSED int disk_was_tried(uint64_t tried[DISK_TRIED], uint64_t hash)
 
 /* ---- Creating, copying, crashing ---- */
 
-/* An empty disk. It must not move. */
+/* Creates an empty disk. It must not move. */
 static DISK_UNUSED void disk_begin(disk *d) {
     memset(d, 0, sizeof *d);
 #if EITP__WITH_WORKER
@@ -660,7 +660,7 @@ static DISK_UNUSED uint32_t disk_random(uint64_t *state) {
     return (uint32_t)(*state >> 33);
 }
 
-/* What a crash leaves of a page that was written since the last sync. */
+/* The state, after a crash, of a page that was written since the last sync. */
 typedef enum disk_page_state { DISK_PAGE_OLD, DISK_PAGE_NEW, DISK_PAGE_ZERO } disk_page_state;
 
 static DISK_UNUSED disk_page_state disk_choose_page(disk_loss loss, uint64_t *state) {
@@ -672,7 +672,8 @@ static DISK_UNUSED disk_page_state disk_choose_page(disk_loss loss, uint64_t *st
     return loss == DISK_LOSE_ALL ? DISK_PAGE_OLD : DISK_PAGE_ZERO;
 }
 
-/* Chooses what is left of a file. New room on the disk is zero until it is written; earlier bytes are still there. */
+/* Chooses the remaining content of a file. New space on the disk is zero until it is written. Earlier bytes are still
+   there. */
 static DISK_UNUSED void disk_crash_node(disk *d, int number, const disk_node *node, disk_loss loss, uint64_t *state) {
     disk_node *left = &d->nodes[number];
     const int has_new_size =
@@ -730,7 +731,7 @@ static DISK_UNUSED void disk_keep_reachable(disk *d, const disk *from, disk_loss
     free(numbers);
 }
 
-/* Begins a disk with what a crash of `from` may leave. The seed selects one of the possible states. */
+/* Creates a disk in a state that a crash of `from` may leave. The seed selects one of the possible states. */
 static DISK_UNUSED void disk_crash(disk *d, const disk *from, disk_loss loss, uint64_t seed) {
     uint64_t state = seed * 0x9e3779b97f4a7c15u + (uint64_t)loss;
     const size_t kept = from->change_count ? disk_random(&state) % (from->change_count + 1) : 0;
@@ -756,7 +757,7 @@ static DISK_UNUSED uint64_t disk_hash(const disk *d) {
         const disk_entry *entry = &d->cache.list[i];
         const disk_node *node = &d->nodes[entry->node];
         uint64_t one = eitp__crc32c(0, entry->name, strlen(entry->name));
-        /* The name of the directory tells apart files of the same name. */
+        /* The name of the directory distinguishes files of the same name. */
         for (size_t k = 0; k < d->cache.count; k++) {
             if (d->cache.list[k].node == entry->directory)
                 one = one * 31 + eitp__crc32c(1, d->cache.list[k].name, strlen(d->cache.list[k].name));
@@ -768,7 +769,7 @@ static DISK_UNUSED uint64_t disk_hash(const disk *d) {
     return hash;
 }
 
-/* A file that appears at once and durable, such as one of a kernel. Its directories are created. */
+/* Adds a file that is durable at once, such as a kernel's file. Creates its directories. */
 static DISK_UNUSED void disk_install(disk *d, const char *path, const void *data, size_t size) {
     char part[256];
     void *file = NULL;
@@ -789,7 +790,7 @@ static DISK_UNUSED void disk_install(disk *d, const char *path, const void *data
     d->change_count = 0;
 }
 
-/* Replaces the content of a file that exists, as a kernel does with its own. */
+/* Replaces the content of an existing file, as a kernel does with its own files. */
 static DISK_UNUSED void disk_set_content(disk *d, const char *path, const void *data, size_t size) {
     disk_entry entry;
     disk_lock(d);

@@ -1,4 +1,4 @@
-/* The whole text of a summary, for tests: a run writes it in parts. */
+/* The complete text of a summary, for tests. A run writes it in parts. */
 #ifndef EITP_SUPPORT_SUMMARY_TEXT_H
 #define EITP_SUPPORT_SUMMARY_TEXT_H
 

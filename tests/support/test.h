@@ -1,9 +1,9 @@
 /*
- * The test framework. A test is a function. A test program runs the tests whose names contain argv[1], or all without
- * it, prints a line for each failed test, and at the end "N passed, N failed". In the environment:
- *   EITP_TEST_QUICK   fewer cases in sweeps and lists of variants, for builds that another one repeats in full
- *   EITP_TEST_COARSE  sweeps with strides that are so many times as long, but not longer than those of EITP_TEST_QUICK
- *   EITP_TEST_TIMES   prints the processor seconds of each test, without those of its child processes
+ * The test framework. A test is a function. A test program runs the tests whose names contain argv[1], or all tests,
+ * prints a line for each failed test, and at the end "N passed, N failed". Environment:
+ *   EITP_TEST_QUICK   fewer cases in sweeps and lists of variants, for builds whose tests another build runs in full
+ *   EITP_TEST_COARSE  multiplies the strides of sweeps by this number, up to the strides of EITP_TEST_QUICK
+ *   EITP_TEST_TIMES   prints the processor seconds of each test, excluding its child processes
  */
 #ifndef EITP_TEST_H
 #define EITP_TEST_H
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* A file without main that is linked into a test program defines TEST_PART before the include. */
+/* A file without main that is linked into a test program defines TEST_PART before including this file. */
 #ifdef TEST_PART
 extern int test_failures_;
 #else
@@ -66,7 +66,7 @@ static TEST_UNUSED int test_is_quick(void) {
     return getenv("EITP_TEST_QUICK") != NULL;
 }
 
-/* From one case of a sweep to the next: `usual`, or `quick` if few cases suffice, or between them. */
+/* Returns the stride of a sweep: `usual`, or `quick` if few cases suffice, or a value between them. */
 static TEST_UNUSED long test_stride(long usual, long quick) {
     const char *coarse = getenv("EITP_TEST_COARSE");
     const long longer = coarse ? usual * atol(coarse) : usual;

@@ -1,4 +1,4 @@
-/* A small training run on made-up text, its variants, and a fingerprint of its result: for tests of bits. */
+/* A small training run on synthetic text, its variants, and a fingerprint of its result, for tests of bits. */
 #ifndef EITP_TEST_TRAINER_RUN_H
 #define EITP_TEST_TRAINER_RUN_H
 
@@ -10,7 +10,7 @@
 
 static eitp_error error_;
 
-/* Removes the lines of events from the text of a metrics.jsonl, but those of memory; and those of performance. */
+/* Removes the events, except those about memory, and the performance records from the text of a metrics.jsonl. */
 static __attribute__((unused)) void drop_events(char *text) {
     char *to = text;
     for (char *line = text, *end; *line; line = end) {
@@ -26,7 +26,7 @@ static __attribute__((unused)) void drop_events(char *text) {
     *to = 0;
 }
 
-/* A small run on made-up text: everything a trainer needs, in a scratch directory. */
+/* A small run on synthetic text: everything a trainer needs, in a scratch directory. */
 typedef struct run {
     eitp_context *context;
     eitp_model *model;
@@ -148,7 +148,7 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     memset(r, 0, sizeof *r);
     snprintf(r->directory, sizeof r->directory, "%s", directory);
     context.host = *host;
-    context.device = v->offload ? "cpu" : "auto"; /* where the host reads memory, files can take its place */
+    context.device = v->offload ? "cpu" : "auto"; /* files can replace memory only if the host can read it */
     context.threads = v->threads;
     context.isa = v->isa;
     context.products = v->products;
@@ -267,7 +267,7 @@ static RUN_UNUSED uint32_t weights_of(eitp_context *context) {
     return crc;
 }
 
-/* The same of the model in a directory. */
+/* The same checksum for the model in a directory. */
 static RUN_UNUSED eitp_status read_checkpoint_weights(const eitp_host *host, const char *directory, uint32_t *weights) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
@@ -285,7 +285,7 @@ static RUN_UNUSED eitp_status read_checkpoint_weights(const eitp_host *host, con
     return status;
 }
 
-/* The fingerprint after `steps` steps of a variant; 0 after a failure. */
+/* Returns the fingerprint after `steps` steps of a variant, or 0 after a failure. */
 static RUN_UNUSED uint32_t train_variant(const variant *v, const char *directory, int64_t steps) {
     const eitp_host host = eitp_host_default();
     run r;
@@ -336,7 +336,7 @@ static RUN_UNUSED int has_run_set(const run_set *set) {
     return 1;
 }
 
-/* True if a later combination differs from that at `index` in its kernel set alone, and this machine has it. */
+/* True if a later combination that this machine supports differs from the one at `index` only in its kernel set. */
 static RUN_UNUSED int has_better_set(size_t index) {
     const run_set *set = &run_sets_[index];
     for (size_t i = index + 1; i < EITP__COUNT(run_sets_); i++) {
@@ -349,8 +349,9 @@ static RUN_UNUSED int has_better_set(size_t index) {
 }
 
 /*
- * Sets *v to the next combination of kernel set, products, precision and optimizer that this machine has; 0: none. With
- * EITP_TEST_QUICK, the first combination, and of the others those with the best kernel set.
+ * Sets *v to the next combination of kernel set, products, precision and optimizer that this machine supports. Returns
+ * 0 if there is none. With EITP_TEST_QUICK, selects the first combination, and from the others those with the best
+ * kernel set.
  */
 static RUN_UNUSED int next_set(size_t *index, variant *v) {
     while (*index < EITP__COUNT(run_sets_)) {

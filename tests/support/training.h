@@ -1,10 +1,10 @@
-/* Steps that train the small transformer with AdamW, for tests of plans and of their execution. */
+/* Training steps of the small transformer with AdamW, for tests of plans and their execution. */
 #ifndef EITP_TEST_TRAINING_H
 #define EITP_TEST_TRAINING_H
 
 #include "tests/support/transformer.h"
 
-/* A training step's graph and plan. The context is the caller's. */
+/* The graph and plan of a training step. The caller owns the context. */
 typedef struct training {
     eitp_context *context;
     eitp_graph *graph;
@@ -13,7 +13,7 @@ typedef struct training {
     eitp_plan *plan;
 } training;
 
-/* optimizer NULL: AdamW's defaults. Call training_end after a failure too. Sets no parameter. */
+/* Uses AdamW's defaults if optimizer is NULL. Call training_end after a failure too. Sets no parameter. */
 static GRAPHS_UNUSED eitp_status training_begin(training *s, eitp_context *context, const transformer_config *config,
                                                 const eitp_optimizer_config *optimizer, eitp_error *error) {
     const eitp_optimizer_config defaults = eitp_optimizer_config_default();
@@ -31,7 +31,7 @@ static GRAPHS_UNUSED eitp_status training_begin(training *s, eitp_context *conte
     return status ? status : eitp_plan_create(s->graph, &s->plan, error);
 }
 
-/* Begins with AdamW's defaults and initialized parameters; 0 after a failure. */
+/* Starts with AdamW's defaults and initialized parameters. Returns 0 after a failure. */
 static GRAPHS_UNUSED int training_begin_initialized(training *s, eitp_context *context,
                                                     const transformer_config *config) {
     eitp_error error = EITP__ZERO;

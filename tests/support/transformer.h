@@ -6,7 +6,7 @@
 
 typedef struct transformer_config {
     int64_t rows, words, width, heads, layers, max_length, sequences;
-    int capacity; /* 1: rows are a capacity */
+    int capacity; /* 1: the number of rows is a capacity */
     double dropout;
 } transformer_config;
 
@@ -104,7 +104,7 @@ static GRAPHS_UNUSED transformer transformer_make(eitp_graph *graph, const trans
     return t;
 }
 
-/* The same values in any graph. */
+/* Initializes the same values in any graph. */
 static GRAPHS_UNUSED void transformer_initialize(eitp_context *context) {
     eitp_error error = EITP__ZERO;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {

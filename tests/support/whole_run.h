@@ -1,6 +1,6 @@
 /*
- * A whole run, small enough to be made thousands of times: evaluation, best checkpoint, saving, pruning, records,
- * offloaded variables, shrinking, and a resume. For tests that disturb it and compare what it ends with.
+ * A whole run, small enough to be repeated thousands of times: evaluation, best checkpoint, saving, pruning, records,
+ * offloaded variables, shrinking, and a resume. For tests that disturb it and compare the result.
  */
 #ifndef EITP_TEST_WHOLE_RUN_H
 #define EITP_TEST_WHOLE_RUN_H
@@ -14,25 +14,25 @@
 
 #define WHOLE_UNUSED __attribute__((unused))
 
-/* The directory of the run, in that of the data; it and its parent are created. */
+/* The run's directory, inside the data directory. It and its parent are created. */
 #define WHOLE_OUT "runs/out"
 
-/* The steps of both parts, those between evaluations, the samples of a step, and the newest checkpoints that stay. */
+/* Steps of both parts, steps between evaluations, samples per step, and number of newest checkpoints kept. */
 enum { WHOLE_STEPS = 5, WHOLE_EVAL_STEPS = 2, WHOLE_BATCH = 4, WHOLE_LIMIT = 2 };
 
-/* When a run saves, and what happens to it. save_total_limit does not count a checkpoint that is written because the
+/* When a run saves, and how it is interrupted. save_total_limit does not count a checkpoint that is written because the
    run is stopped, or memory is short, after a step without a scheduled save. */
 typedef struct whole_variant {
     const char *name;
     int64_t save_steps;
     int64_t first;       /* steps of the first part */
-    int is_stopped;      /* after them; otherwise they are all it is to do, and their checkpoint is written twice */
-    int64_t short_after; /* the step of the second part after which memory is short */
-    int uncounted;       /* checkpoints that do not count */
-    int saves_beside;    /* the steps, from a copy */
-    int exchanges;       /* the system exchanges two names in one step */
-    int spacing;         /* calls are disturbed this many times more rarely, unless a test is told how often */
-    /* What the metric that decides about the best checkpoint is after each step; lower is better. */
+    int is_stopped;      /* stopped after them; otherwise the part ends there, and its checkpoint is written twice */
+    int64_t short_after; /* the step of the second part after which memory runs short */
+    int uncounted;       /* checkpoints that save_total_limit does not count */
+    int saves_beside;    /* saves copies in the background */
+    int exchanges;       /* the system can exchange two names atomically */
+    int spacing;         /* calls are disturbed this many times more rarely, unless EITP_TEST_STRIDE is set */
+    /* The metric that selects the best checkpoint, after each step; lower is better. */
     double values[WHOLE_STEPS + 1];
 } whole_variant;
 
@@ -44,12 +44,12 @@ static const whole_variant whole_variants_[] = {
 
 enum { WHOLE_VARIANTS = sizeof whole_variants_ / sizeof *whole_variants_ };
 
-/* True if every run evaluates after a step: those that end there, or with the first part, are others. */
+/* True if every run evaluates after a step. Extra evaluations occur at the end of a run or of its first part. */
 static WHOLE_UNUSED int whole_evaluates(int64_t step) {
     return step % WHOLE_EVAL_STEPS == 0 || step == WHOLE_STEPS;
 }
 
-/* Calls `test` with each variant, or with the one whose index EITP_TEST_VARIANT gives. */
+/* Calls `test` with each variant, or with the one whose index is in EITP_TEST_VARIANT. */
 static void whole_each_variant(void (*test)(const whole_variant *variant)) {
     const char *only = getenv("EITP_TEST_VARIANT");
     for (size_t i = 0; i < WHOLE_VARIANTS; i++) {
@@ -58,37 +58,37 @@ static void whole_each_variant(void (*test)(const whole_variant *variant)) {
     }
 }
 
-/* The weights and optimizer state of each step; and at the end of the run, the evaluations that its last checkpoint
-   knows, and the names in its directory. */
+/* The weights and optimizer state of each step, and at the end of the run the evaluations in its last checkpoint and
+   the names in its directory. */
 typedef struct whole_bits {
     uint32_t model[WHOLE_STEPS + 1], optimizer[WHOLE_STEPS + 1];
     char evaluated[80];
     char names[1024];
 } whole_bits;
 
-/* What a run said that it cannot keep: then it may be missing or old. */
+/* Objects that a run reported it could not keep. They may be missing or outdated. */
 typedef struct whole_said {
     int best;           /* the checkpoint of a best evaluation */
     int best_json;      /* best.json */
-    int links, pruning; /* the links; old checkpoints stay */
+    int links, pruning; /* the links; removal of old checkpoints */
 } whole_said;
 
-/* Where a run is, and what it said. */
+/* A run's directory, progress and reports. */
 typedef struct whole {
     const whole_variant *variant;
     eitp_host host;
     eitp_run *run;
-    const char *directory;           /* of the data; the run's is WHOLE_OUT in it */
-    int64_t committed;               /* newest step that was said to be saved; -1: none. Not reset. */
-    int64_t *shared;                 /* the same for another process; NULL: none */
-    whole_bits *bits;                /* are filled in; NULL: not */
+    const char *directory;           /* of the data; the run's directory is WHOLE_OUT in it */
+    int64_t committed;               /* newest step reported as saved; -1: none. Not reset. */
+    int64_t *shared;                 /* the same, shared with another process; NULL: none */
+    whole_bits *bits;                /* filled in unless NULL */
     int64_t resumed;                 /* step that the run resumed from; -1: none */
-    int64_t stop_after;              /* the run is asked to stop after this step; 0: it is not */
-    int shrinks;                     /* memory is short once */
+    int64_t stop_after;              /* a stop is requested after this step; 0: never */
+    int shrinks;                     /* memory runs short once */
     int64_t lost_records;            /* number of records that could not be stored, as the runs reported. Not reset. */
-    whole_said said;                 /* what cannot be kept, and the run continues. Not reset. */
-    int uncounted;                   /* checkpoints that did not count */
-    int was_short, shrunk, offloads; /* memory was found short; a part ended with a smaller pass; a file is used */
+    whole_said said;                 /* objects not kept although the run continued. Not reset. */
+    int uncounted;                   /* checkpoints that save_total_limit did not count */
+    int was_short, shrunk, offloads; /* memory ran short; a part ended with a smaller pass; a file is used */
     void (*set_memory)(void *user, int is_short);
     void *user;
     eitp_run_report report;
@@ -99,8 +99,8 @@ static const char whole_text_[] =
     "The quick brown fox jumps over the lazy dog, and the dog looks at the fox. Then both "
     "of them sleep in the shadow of the tree, while the leaves of it fall on the grass.\n";
 
-/* The files of the kernel that say how much memory there is. What is left is short by little, so that it does not seem
-   to run out before the run could shrink, however long that takes. */
+/* The kernel files that report the available memory. It is only slightly too low, so that it does not seem to run out
+   before the run has shrunk, however long that takes. */
 static const char whole_status_[] = "VmRSS: 400000000 kB\n";
 static const char whole_plenty_[] = "MemTotal: 800000000 kB\nMemAvailable: 10300000 kB\n";
 static const char whole_short_[] = "MemTotal: 800000000 kB\nMemAvailable: 10200000 kB\n";
@@ -128,7 +128,8 @@ static WHOLE_UNUSED void whole_read_step(const whole *w, int64_t step, uint32_t 
     *optimizer = whole_checksum(w, name);
 }
 
-/* The steps of the best evaluation, and of those that every run makes: not of one at the end of the first part. */
+/* Reads the steps of the best evaluation and of those made by every run, without an extra one at the end of the first
+   part. */
 static WHOLE_UNUSED void whole_read_evaluated(const whole *w, char *steps, size_t size) {
     static const char member[] = "{\"step\": ";
     char name[80];
@@ -187,7 +188,7 @@ static WHOLE_UNUSED void whole_notice(void *user, const eitp_run_event *event) {
         w->was_short++;
 }
 
-/* Memory is short until the run has shrunk: what it gives back before that does not suffice. */
+/* Memory stays short until the run has shrunk. Memory released before that does not suffice. */
 static WHOLE_UNUSED eitp_status whole_record(void *user, const eitp_record *record, eitp_error *error) {
     whole *w = (whole *)user;
     (void)error;
@@ -222,7 +223,7 @@ static WHOLE_UNUSED eitp_status whole_make_model(whole_parts *p, eitp_error *err
     return status ? status : eitp_model_initialize(p->model, 3, error);
 }
 
-/* Of the thread that trains: a simulated power loss resumes runs on the thread that was writing. */
+/* Set per training thread: a simulated power loss resumes runs on the thread that was writing. */
 static __thread const whole_variant *whole_variant_;
 static const eitp_task_metric whole_metric_ = {"wave", EITP_LOWER_IS_BETTER};
 
@@ -241,7 +242,7 @@ static WHOLE_UNUSED size_t whole_observation_bytes(void *user, uint64_t samples)
     return 1;
 }
 
-/* Losses only fall, so the run follows another metric. */
+/* Adds a metric to follow, since losses only fall. */
 static WHOLE_UNUSED void whole_add_metric(eitp_task *task) {
     task->metrics = &whole_metric_;
     task->metric_count = 1;
@@ -362,7 +363,7 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int is_first) {
         w->offloads = whole_offloads(&parts);
         status = eitp_run_train(w->run, parts.trainer, &w->report, &error);
     }
-    /* A checkpoint is replaced by another one of the same step. */
+    /* Replaces a checkpoint by another one of the same step. */
     if (!status && is_short)
         status = eitp__run_save(w->run, &error);
     if (parts.trainer)
@@ -392,14 +393,15 @@ static WHOLE_UNUSED long whole_setting(const char *name, long usual) {
     return text && atol(text) > 0 ? atol(text) : usual;
 }
 
-/* Every how many calls a test disturbs one: of the first variant `usual`, or `quick` in fewer cases. */
+/* Returns the distance between disturbed calls: for the first variant `usual`, or `quick` with fewer cases. */
 static WHOLE_UNUSED long whole_stride(const whole_variant *variant, long usual, long quick) {
     return whole_setting("EITP_TEST_STRIDE", (test_is_quick() ? quick : usual) * variant->spacing);
 }
 
-/* ---- What it ended with ---- */
+/* ---- The result ---- */
 
-/* Adds the names in a directory, in order, with a space after each. Damaged checkpoints stay there on purpose. */
+/* Appends the sorted names in a directory, with a space after each. Damaged checkpoints are skipped, because they are
+   kept on purpose. */
 static WHOLE_UNUSED void whole_list(const whole *w, const char *directory, char *text, size_t size) {
     eitp__buffer names;
     size_t count = 0, at = 0, used = strlen(text);
@@ -414,17 +416,17 @@ static WHOLE_UNUSED void whole_list(const whole *w, const char *directory, char 
     eitp__buffer_release(&names);
 }
 
-/* What is in the directory of the data, and in that of the run. */
+/* Lists the data directory and the run's directory. */
 static WHOLE_UNUSED void whole_list_both(const whole *w, char *text, size_t size) {
     text[0] = 0;
     whole_list(w, w->directory, text, size);
     whole_list(w, whole_path(w, WHOLE_OUT), text, size);
 }
 
-/* What metrics.jsonl has: the number of records of each step, evaluation and spot evaluation. */
+/* The content of metrics.jsonl: the number of records of each step, evaluation and spot evaluation. */
 typedef struct whole_records {
     int steps[WHOLE_STEPS + 1], evaluations[WHOLE_STEPS + 1], spots[WHOLE_STEPS + 1];
-    int are_whole; /* all lines are records */
+    int are_whole; /* all lines are complete records */
 } whole_records;
 
 static WHOLE_UNUSED void whole_count_record(whole_records *records, const char *line, const char *end) {
@@ -459,8 +461,8 @@ static WHOLE_UNUSED void whole_read_records(const whole *w, whole_records *recor
     eitp__buffer_release(&text);
 }
 
-/* Checks that metrics.jsonl has whole lines, each step, evaluation and spot evaluation once, and lacks no more than was
-   reported. */
+/* Checks that metrics.jsonl has complete lines, has each step, evaluation and spot evaluation once, and lacks no more
+   than was reported. */
 static WHOLE_UNUSED void whole_check_records(const whole *w, const char *what) {
     whole_records records;
     int64_t missing = 0;
@@ -477,7 +479,7 @@ static WHOLE_UNUSED void whole_check_records(const whole *w, const char *what) {
                (int)missing, (int)w->lost_records);
 }
 
-/* Checks that every directory with the name of a checkpoint is a whole one, with the bits of its step. */
+/* Checks that every directory with the name of a checkpoint is a complete one, with the bits of its step. */
 static WHOLE_UNUSED void whole_check_checkpoints(const whole *w, const whole_bits *bits, const char *what) {
     for (int64_t step = 0; step <= WHOLE_STEPS; step++) {
         char name[60];
@@ -494,7 +496,7 @@ static WHOLE_UNUSED void whole_check_checkpoints(const whole *w, const whole_bit
     }
 }
 
-/* ---- What a run promises at any instant ---- */
+/* ---- Guarantees of a run at any instant ---- */
 
 /* The checkpoints in the directory of a run. */
 typedef struct whole_present {
@@ -525,7 +527,7 @@ static WHOLE_UNUSED void whole_find_checkpoints(const whole *w, whole_present *p
     }
 }
 
-/* The number after `member` in a file; -1 if there is none. */
+/* Returns the number after `member` in a file, or -1 if there is none. */
 static WHOLE_UNUSED int64_t whole_read_number(const whole *w, const char *name, const char *member) {
     int64_t number = -1;
     const char *at;
@@ -539,14 +541,14 @@ static WHOLE_UNUSED int64_t whole_read_number(const whole *w, const char *name, 
     return number;
 }
 
-/* The step whose checkpoint is the best, as the newest checkpoint has it. */
+/* Returns the step of the best checkpoint according to the newest one. */
 static WHOLE_UNUSED int64_t whole_best_of_newest(const whole *w, const whole_present *present) {
     char name[80];
     snprintf(name, sizeof name, WHOLE_OUT "/checkpoint-%d/run_state.json", (int)present->newest);
     return whole_read_number(w, name, "\"best\": {\"step\": ");
 }
 
-/* Checks that a link leads to a checkpoint, at the end to that of `step`; -1: there must be none. */
+/* Checks that a link points to a checkpoint, at the end to the one of `step`, or that there is none if `step` is -1. */
 static WHOLE_UNUSED void whole_check_link(const whole *w, const char *link, int64_t step, int is_end,
                                           const char *what) {
     char names[1024] = " ", name[80], manifest[100];
@@ -558,7 +560,7 @@ static WHOLE_UNUSED void whole_check_link(const whole *w, const char *link, int6
                    link, (int)step);
         return;
     }
-    /* Without an exchange, the name of a checkpoint that is being replaced comes back when the run is created again. */
+    /* Without an exchange, the name of a checkpoint being replaced comes back when the run is created again. */
     if (!is_end && !w->variant->exchanges && strstr(names, ".replaced "))
         return;
     snprintf(name, sizeof name, WHOLE_OUT "/%s", link);
@@ -570,8 +572,8 @@ static WHOLE_UNUSED void whole_check_link(const whole *w, const char *link, int6
 }
 
 /*
- * Checks that the best checkpoint is there, wherever it is named, that links lead to checkpoints, and that there are no
- * more checkpoints than the limit and one in progress; at the end of a run, that all of them agree.
+ * Checks that the best checkpoint exists wherever it is named, that links point to checkpoints, and that there is at
+ * most one checkpoint in progress above the limit. At the end of a run, checks that all of them agree.
  */
 static WHOLE_UNUSED void whole_check_promises(const whole *w, int is_end, const char *what) {
     const int more = !is_end && !w->said.pruning;
@@ -598,7 +600,7 @@ static WHOLE_UNUSED void whole_check_promises(const whole *w, int is_end, const 
     whole_check_link(w, "best_model", best, is_end, what);
 }
 
-/* Runs undisturbed on a host, and notes what each step's checkpoint and the end look like. */
+/* Runs undisturbed on a host, and records the checkpoint of each step and the final state. */
 static WHOLE_UNUSED int whole_reference(whole *w, whole_bits *bits) {
     memset(bits, 0, sizeof *bits);
     w->bits = bits;
@@ -618,7 +620,7 @@ static WHOLE_UNUSED int whole_reference(whole *w, whole_bits *bits) {
 
 /*
  * Resumes a disturbed run without further faults, and checks that nothing committed is lost, that it ends with the bits
- * of the undisturbed run, and that nothing is left over. Returns 1 if so; otherwise prints why, after `what`.
+ * of the undisturbed run, and that nothing is left over. Returns 1 if so; otherwise prints the reason after `what`.
  */
 static WHOLE_UNUSED int whole_recovers(whole *w, const whole_bits *bits, const char *what) {
     const int64_t committed = w->committed;
@@ -654,7 +656,7 @@ static WHOLE_UNUSED void whole_set_disk_memory(void *user, int is_short) {
     disk_set_content((disk *)user, "/proc/meminfo", text, strlen(text));
 }
 
-/* Prepares a whole run on a disk: without faults if `host` is NULL, otherwise through that host's functions. */
+/* Prepares a whole run on a disk, without faults if `host` is NULL, otherwise through that host's functions. */
 static WHOLE_UNUSED void whole_begin(whole *w, const whole_variant *variant, disk *d, const eitp_host *host) {
     memset(w, 0, sizeof *w);
     w->variant = variant;
@@ -669,7 +671,7 @@ static WHOLE_UNUSED void whole_begin(whole *w, const whole_variant *variant, dis
     w->user = d;
 }
 
-/* A disk with the data of the run, and what the kernel says about memory. */
+/* Creates a disk with the data of the run and the kernel's memory files. */
 static WHOLE_UNUSED int whole_begin_disk(disk *d) {
     const char *path = "/disk/text.txt";
     eitp_host host = eitp_host_default();

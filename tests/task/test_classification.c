@@ -1,5 +1,5 @@
-/* Classification tasks: losses against formulas in double, one sample at a time; judging, runs, refusals, and learning
-   rates by layer. */
+/* Classification tasks: losses compared with formulas in double, one sample at a time; metrics, runs, refusals, and
+   learning rates by layer. */
 #include "tests/support/labelled.h"
 
 static int is_refused(eitp_status status, eitp_status wanted, const char *words) {
@@ -12,7 +12,7 @@ static int is_refused(eitp_status status, eitp_status wanted, const char *words)
 
 /* ---- Losses ---- */
 
-/* The scores of a sample of the validation data, computed by itself. */
+/* Computes the scores of one validation sample separately. */
 static void scores_of(encoder *e, uint64_t number, float *scores, eitp_labelled_sample *sample) {
     const eitp_labelled_source *source = &e->classification.validation;
     int32_t positions[LONGEST], offsets[2] = {0, 0};
@@ -42,7 +42,7 @@ static void scores_of(encoder *e, uint64_t number, float *scores, eitp_labelled_
     eitp_graph_destroy(graph);
 }
 
-/* The loss of a sample as transformers defines it, and its weight in the mean. */
+/* Returns the loss of a sample as defined by transformers, and its weight in the mean. */
 static double loss_of(const encoder *e, const float *scores, const eitp_labelled_sample *sample, double *weight) {
     const double s = e->classification.label_smoothing;
     const float *weights = e->classification.class_weights;
@@ -75,7 +75,7 @@ static double loss_of(const encoder *e, const float *scores, const eitp_labelled
     return loss;
 }
 
-/* The loss of all validation samples. */
+/* Returns the loss over all validation samples. */
 static double expected_loss(encoder *e) {
     double sum = 0, weights = 0;
     for (uint64_t i = 0; i < VALIDATION; i++) {
@@ -96,7 +96,8 @@ static double expected_loss(encoder *e) {
 
 static const float uneven[CLASSES] = {0.25f, 3, 1.5f};
 
-/* The losses of a trainer's step, of its evaluation and of the formulas; samples are packed, or one at a time. */
+/* Compares the losses of a training step, an evaluation and the formulas. Samples are packed, or processed one at a
+   time. */
 static void check_loss_weighted(const char *name, eitp_problem problem, double smoothing, const float *weights,
                                 int unlabelled, int has_weights) {
     double norms[2];
@@ -115,7 +116,7 @@ static void check_loss_weighted(const char *name, eitp_problem problem, double s
         e.classification.class_weights = weights;
         e.training.unlabelled_below = e.validation.unlabelled_below = unlabelled;
         e.training.padding = e.validation.padding = (int32_t)e.config.first_position - 1;
-        e.r.model->config.initializer_range = 0.3; /* so that positions matter to the first token */
+        e.r.model->config.initializer_range = 0.3; /* makes positions matter to the first token */
         CHECK(!eitp_model_initialize(e.r.model, 3, &error_));
         CHECK(!eitp_model_set_dropout(e.r.model, 0, 0, 0, &error_));
         e.r.model->config.classifier_dropout = 0;
@@ -143,7 +144,7 @@ static void check_loss(const char *name, eitp_problem problem, double smoothing,
     check_loss_weighted(name, problem, smoothing, weights, unlabelled, 0);
 }
 
-/* The sum of weight times loss over the sum of weights, in a step as in an evaluation. */
+/* In steps and evaluations, the loss is the sum of weight times loss over the sum of weights. */
 static void samples_have_weights(void) {
     check_loss_weighted("bert-base", EITP_PROBLEM_SINGLE_LABEL, 0, NULL, 3, 1);
     check_loss_weighted("bert-base", EITP_PROBLEM_SINGLE_LABEL, 0.1, uneven, 0, 1);
@@ -151,7 +152,7 @@ static void samples_have_weights(void) {
     check_loss_weighted("distilbert-base", EITP_PROBLEM_REGRESSION, 0, NULL, 0, 1);
 }
 
-/* The loss after a few steps on labels of tokens or texts, with weights or without. */
+/* Returns the loss after a few steps on token or text labels, with or without weights. */
 static double trained_loss(eitp_problem problem, int has_weights, int has_ones, int pass, int threads) {
     variant v = default_variant();
     eitp_evaluation evaluation = EITP__ZERO;
@@ -176,7 +177,7 @@ static int same_bits(double a, double b) {
     return !memcmp(&a, &b, sizeof a);
 }
 
-/* Neither passes nor threads change a bit, and weights of 1 none either. */
+/* Passes and threads do not change bits. Neither do weights of 1. */
 static void weights_change_no_other_bit(void) {
     static const eitp_problem problems[] = {EITP_PROBLEM_SINGLE_LABEL, EITP_PROBLEM_MULTI_LABEL, EITP_PROBLEM_TOKENS};
     for (size_t i = 0; i < EITP__COUNT(problems); i++) {
@@ -223,7 +224,7 @@ static eitp_evaluation evaluate_conversations(encoder *e) {
     return evaluation;
 }
 
-/* The loss of each token by itself, the others having no weight, and what follows of all of them. */
+/* Computes the loss of each token separately, with no weight on the others, and derives the total from these. */
 static void tokens_of_conversations_have_weights(void) {
     const variant v = default_variant();
     double sum = 0, plain = 0, weights = 0;
@@ -241,7 +242,7 @@ static void tokens_of_conversations_have_weights(void) {
             const double weight = (double)made_up_weight(&e.validation, (uint64_t)number, i);
             double loss;
             if (i % 3 == 2)
-                continue; /* it is not trained on */
+                continue; /* not trained on */
             e.validation.only = 1 + number * LONGEST + i;
             loss = evaluate_conversations(&e).loss;
             e.validation.only = 0;
@@ -260,7 +261,7 @@ static void tokens_of_conversations_have_weights(void) {
     end_run(&e.r);
 }
 
-/* The loss after a few steps on conversations. */
+/* Returns the loss after a few steps on conversations. */
 static double conversed_loss(int has_weights, int has_ones, int pass, int grad_accum, int threads) {
     variant v = default_variant();
     double loss = NAN;
@@ -279,7 +280,7 @@ static double conversed_loss(int has_weights, int has_ones, int pass, int grad_a
     return loss;
 }
 
-/* Accumulation counts weights, not tokens; passes and threads change no bit. */
+/* Accumulation counts weights, not tokens. Passes and threads do not change bits. */
 static void weighted_conversations_train_alike(void) {
     const double loss = conversed_loss(1, 0, 1, 4, 1);
     CHECK(same_bits(conversed_loss(1, 0, 4, 4, 1), loss));
@@ -301,7 +302,7 @@ static void losses_are_those_of_transformers(void) {
     check_loss("distilbert-base", EITP_PROBLEM_REGRESSION, 0, NULL, 0);
 }
 
-/* Names of labels and problem belong to the model as soon as it is trained for them, also if nothing is saved in
+/* A model has the label names and the problem as soon as it is trained for them, even if nothing is saved in
    between. */
 static void a_saved_model_has_the_labels_it_was_trained_for(void) {
     for (int tokens = 0; tokens < 2; tokens++) {
@@ -337,14 +338,14 @@ typedef struct tuning {
     const char *directory;
     eitp_problem problem;
     int is_weighted;
-    double losses[TUNING_STEPS]; /* of transformers */
+    double losses[TUNING_STEPS]; /* expected losses from transformers */
 } tuning;
 
 static const tuning tunings[] = {
 #include "tests/golden/classification/losses.txt"
 };
 
-/* The formulas of tools/golden/make_classification.py. `user` is the number of labels. */
+/* Formulas from tools/golden/make_classification.py. `user` is the number of labels. */
 static eitp_status read_tuning(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error) {
     const int64_t labels = *(const int64_t *)user;
     const int i = (int)number;
@@ -363,7 +364,7 @@ static eitp_status read_tuning(void *user, uint64_t number, eitp_labelled_sample
     return EITP_OK;
 }
 
-/* The trainer's steps, batch for batch; each is two micro-batches of two. */
+/* Compares the trainer's steps with the batches of transformers. Each step is two micro-batches of two. */
 static void check_tuning(const tuning *t, const char *precision, double tolerance) {
     eitp_context_config context = eitp_context_config_default();
     eitp_trainer_config config = eitp_trainer_config_default();
@@ -410,7 +411,7 @@ static void fifty_steps_match_transformers(void) {
     }
 }
 
-/* ---- Judging ---- */
+/* ---- Metrics ---- */
 
 static void evaluations_are_judged(void) {
     static const char *const of_numbers[] = {"mse", "mae", "r2", "pearson", "spearman"};
@@ -465,7 +466,7 @@ static void read_text(const char *path, char *text, size_t size) {
         fclose(file);
 }
 
-/* A run records the metrics, knows by itself that a higher one is better, and saves the names of the labels. */
+/* A run records the metrics, maximizes the metric by default, and saves the label names. */
 static void runs_follow_a_metric(void) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();
@@ -520,7 +521,7 @@ static void what_does_not_fit_is_refused(void) {
     CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT, "config.model"));
     c = good, c.training.label_count = 2, c.training.labels = NULL;
     CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT,
-                     "2 labels, and the model 3: without names, and low, middle, high"));
+                     "2 labels, but the model has 3: without names, and low, middle, high"));
     c = good, c.validation.problem = EITP_PROBLEM_REGRESSION;
     CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT, "have numbers"));
     c = good, c.training.problem = c.validation.problem = EITP_PROBLEM_UNKNOWN;
@@ -539,7 +540,8 @@ static void what_does_not_fit_is_refused(void) {
     CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT, "above 0"));
     c = good, c.class_weights = uneven;
     c.training.problem = c.validation.problem = EITP_PROBLEM_MULTI_LABEL;
-    CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT, "these have several labels"));
+    CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT,
+                     "the samples have several labels"));
     REQUIRE_OK(eitp_model_set_labels(e.r.model, other_names, CLASSES, &error_), error_);
     CHECK(is_refused(eitp_classification_task(&good, &task, &error_), EITP_ERROR_ARGUMENT,
                      "label 'middle' of the data is not one of the model's (low, average, high)"));
@@ -554,13 +556,13 @@ static void what_does_not_fit_is_refused(void) {
     end_run(&e.r);
 }
 
-/* ---- Names of labels ---- */
+/* ---- Label names ---- */
 
-/* Made-up samples whose labels have other numbers. */
+/* Generated samples whose labels have other numbers. */
 typedef struct renumbered {
     made_up samples;
-    int64_t count;           /* labels */
-    int32_t number[CLASSES]; /* of each class; -1: its samples have no label */
+    int64_t count;           /* number of labels */
+    int32_t number[CLASSES]; /* number of each class; -1: its samples have no label */
 } renumbered;
 
 static eitp_status read_renumbered(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error) {
@@ -581,13 +583,13 @@ static eitp_status read_renumbered(void *user, uint64_t number, eitp_labelled_sa
     return status;
 }
 
-/* The same labels with numbers of their own, and those of which some do not occur. */
+/* The same labels with other numbers, some of which may not occur. */
 typedef struct naming {
-    const char *model[CLASSES];  /* NULL: the model's are without names */
-    const char *source[CLASSES]; /* NULL: the samples' are */
-    int64_t count;               /* of the source */
-    int32_t number[CLASSES];     /* there, of each of the model; -1: it does not occur */
-    const char *last;            /* the name of the model's last label then */
+    const char *model[CLASSES];  /* NULL: the model has no label names */
+    const char *source[CLASSES]; /* NULL: the samples have no label names */
+    int64_t count;               /* number of labels of the source */
+    int32_t number[CLASSES];     /* number in the source of each of the model's labels; -1: does not occur */
+    const char *last;            /* resulting name of the model's last label */
 } naming;
 
 static const naming namings[] = {
@@ -603,7 +605,7 @@ static const naming namings[] = {
     {{"x", "y", "z"}, {"z"}, 1, {-1, -1, 0}, "z"},
 };
 
-/* The evaluation of the validation samples, with the names and numbers of `n`, or those of the model if it is NULL. */
+/* Evaluates the validation samples with the names and numbers of `n`, or with the model's if it is NULL. */
 static void evaluate_named(const naming *n, const int32_t occurs[CLASSES], eitp_problem problem,
                            eitp_evaluation *evaluation) {
     variant v = default_variant();
@@ -639,7 +641,7 @@ static void evaluate_named(const naming *n, const int32_t occurs[CLASSES], eitp_
     end_run(&e.r);
 }
 
-/* Labels are those of the model by their names, whatever their numbers in the data. */
+/* Labels are matched to the model's by name, regardless of their numbers in the data. */
 static void labels_are_found_by_name(void) {
     static const eitp_problem problems[] = {EITP_PROBLEM_SINGLE_LABEL, EITP_PROBLEM_MULTI_LABEL, EITP_PROBLEM_TOKENS};
     for (size_t i = 0; i < EITP__COUNT(namings); i++) {
@@ -654,12 +656,12 @@ static void labels_are_found_by_name(void) {
     }
 }
 
-/* What eitp_model_match_labels finds for names of samples and of a model. */
+/* The expected result of eitp_model_match_labels for the names of samples and of a model. */
 typedef struct matching {
     const char *model[CLASSES]; /* NULL: without names */
     const char *source[4];
     eitp_problem problem;
-    int match; /* -1: refused, because of */
+    int match; /* -1: refused with the message `why` */
     const char *why;
 } matching;
 
@@ -671,10 +673,10 @@ static const matching matchings[] = {
     {{NULL}, {"a", "b", "c"}, EITP_PROBLEM_TOKENS, EITP_LABELS_IN_ORDER, NULL},
     {{NULL}, {"a", "b", "c"}, EITP_PROBLEM_REGRESSION, EITP_LABELS_IN_ORDER, NULL},
     {{"x", "y", "z"}, {"z", "x", "y"}, EITP_PROBLEM_REGRESSION, EITP_LABELS_BY_NAME, NULL},
-    {{"x", "y", "z"}, {"z", "x"}, EITP_PROBLEM_REGRESSION, -1, "have 2 labels, and the model 3: z, x, and x, y, z"},
-    {{NULL}, {"0", "1"}, EITP_PROBLEM_REGRESSION, -1, "have 2 labels, and the model 3"},
-    {{NULL}, {"a", "b"}, EITP_PROBLEM_SINGLE_LABEL, -1, "and the model 3: a, b, and LABEL_0, LABEL_1, LABEL_2"},
-    {{NULL}, {"0", "3"}, EITP_PROBLEM_SINGLE_LABEL, -1, "the data have 2 labels, and the model 3"},
+    {{"x", "y", "z"}, {"z", "x"}, EITP_PROBLEM_REGRESSION, -1, "have 2 labels, but the model has 3: z, x, and x, y, z"},
+    {{NULL}, {"0", "1"}, EITP_PROBLEM_REGRESSION, -1, "have 2 labels, but the model has 3"},
+    {{NULL}, {"a", "b"}, EITP_PROBLEM_SINGLE_LABEL, -1, "but the model has 3: a, b, and LABEL_0, LABEL_1, LABEL_2"},
+    {{NULL}, {"0", "3"}, EITP_PROBLEM_SINGLE_LABEL, -1, "the data have 2 labels, but the model has 3"},
     {{NULL}, {"LABEL_0", "b", "LABEL_1"}, EITP_PROBLEM_SINGLE_LABEL, -1, "label 'b' of the data is not one of"},
     {{"x", "y", "z"}, {"0", "1", "2"}, EITP_PROBLEM_SINGLE_LABEL, -1, "label '0' of the data is not one of"},
     {{"x", "y", "z"}, {"x", "y", "x"}, EITP_PROBLEM_SINGLE_LABEL, -1, "two labels are named 'x'"},
@@ -782,7 +784,7 @@ static void every_failed_allocation_is_an_error(void) {
     }
 }
 
-/* A sample that does not fit is told by its number. */
+/* A sample that does not fit the model is reported by number. */
 static void wrong_samples_are_told(void) {
     const variant v = default_variant();
     eitp_evaluation evaluation;
@@ -790,7 +792,7 @@ static void wrong_samples_are_told(void) {
     REQUIRE_OK(begin_problem(&e, &v, "bert-base", EITP_PROBLEM_SINGLE_LABEL), error_);
     e.validation.wrong_id = VOCABULARY;
     CHECK(is_refused(eitp_trainer_evaluate(e.r.trainer, 0, &evaluation, &error_), EITP_ERROR_FORMAT,
-                     "sample 5 has token id 37; the model's are 0 to 36: use the model's tokenizer"));
+                     "sample 5 has token id 37; expected 0 to 36: use the model's tokenizer"));
     e.validation.wrong_id = 0;
     e.validation.wrong_label = CLASSES;
     CHECK(is_refused(eitp_trainer_evaluate(e.r.trainer, 0, &evaluation, &error_), EITP_ERROR_FORMAT,
@@ -803,7 +805,7 @@ static void wrong_samples_are_told(void) {
     end_run(&e.r);
 }
 
-/* A task's own metrics must be complete, and have names of their own. */
+/* A task's own metrics must be complete and have unique names. */
 static void incomplete_judges_are_refused(void) {
     static const eitp_task_metric taken[] = {{"loss", EITP_HIGHER_IS_BETTER}};
     static const eitp_task_metric astray[] = {{"astray", (eitp_metric_direction)-2}};
@@ -829,7 +831,7 @@ static void incomplete_judges_are_refused(void) {
     end_run(&e.r);
 }
 
-/* The message names the split without samples, and the one that has some. */
+/* The message names both the split without samples and a split that has some. */
 static void a_split_without_samples_is_named(void) {
     const variant v = default_variant();
     eitp_evaluation evaluation;
@@ -840,7 +842,7 @@ static void a_split_without_samples_is_named(void) {
     task.samples[EITP_TRAINING] = 5;
     task.samples[EITP_VALIDATION] = 0;
     CHECK(is_refused(eitp_evaluate(&task, EITP_VALIDATION, 4, 0, &evaluation, &error_), EITP_ERROR_ARGUMENT,
-                     "the task has no validation samples, but 5 training samples"));
+                     "the task has no validation samples, but it has 5 training samples"));
     CHECK(is_refused(eitp_evaluate(&task, (eitp_split)2, 4, 0, &evaluation, &error_), EITP_ERROR_ARGUMENT,
                      "unknown split 2"));
     end_run(&e.r);
@@ -850,7 +852,7 @@ static void a_split_without_samples_is_named(void) {
 
 enum { MOST_PARAMETERS = 64, PROBE = 8 };
 
-/* The first elements of each trained parameter, before and after a step of plain SGD. */
+/* The first elements of each trained parameter, before and after a plain SGD step. */
 typedef struct probes {
     char names[MOST_PARAMETERS][80];
     float before[MOST_PARAMETERS][PROBE], after[MOST_PARAMETERS][PROBE];
@@ -892,7 +894,7 @@ static void step_with_decay(double decay, int64_t lora_rank, probes *p) {
     end_run(&e.r);
 }
 
-/* The largest change of a parameter. */
+/* Largest change of a parameter. */
 static double change(const probes *p, size_t parameter) {
     double largest = 0;
     for (int i = 0; i < PROBE; i++)
@@ -900,7 +902,7 @@ static double change(const probes *p, size_t parameter) {
     return largest;
 }
 
-/* A half for each layer above: of two blocks and embeddings. */
+/* The rate is halved for each layer above: two blocks, then embeddings. */
 static double expected_factor(const char *name) {
     return strstr(name, "embeddings") ? 0.125 : strstr(name, "layer.0.") ? 0.25 : strstr(name, "layer.1.") ? 0.5 : 1;
 }

@@ -1,11 +1,11 @@
-/* Evaluations in detail: the worst mistakes, the confusion matrix of bounded size, and evaluations.jsonl of a run. */
+/* Detailed evaluations: the worst mistakes, a confusion matrix of bounded size, and a run's evaluations.jsonl. */
 #include "tests/support/labelled.h"
 
 /* ---- Mistakes ---- */
 
 enum { OBSERVED = 400, MOST_ROWS = 5 };
 
-/* A made-up sample, whose scores may be equal to others'. */
+/* A generated sample, whose scores may equal those in other samples. */
 typedef struct observed {
     eitp__judged_sample sample;
     int32_t ids[MOST_ROWS], labels[MOST_ROWS];
@@ -39,10 +39,10 @@ typedef struct found_mistake {
     uint64_t sample;
     int64_t row;
     int label, predicted;
-    double confidence; /* the probability, or the error */
+    double confidence; /* probability or error */
 } found_mistake;
 
-/* The softmax of the largest score. */
+/* Softmax of the largest score. */
 static double softmax_of(const float *scores, int at) {
     double sum = 0;
     for (int k = 0; k < CLASSES; k++)
@@ -54,7 +54,7 @@ static int is_any_nan(const float *scores) {
     return isnan(scores[0]) || isnan(scores[1]) || isnan(scores[2]);
 }
 
-/* All mistakes, by the definition. */
+/* Finds all mistakes by definition. */
 static size_t find_mistakes(eitp_problem problem, found_mistake *all) {
     size_t count = 0;
     for (uint64_t n = 0; n < OBSERVED; n++) {
@@ -94,7 +94,7 @@ static size_t find_mistakes(eitp_problem problem, found_mistake *all) {
     return count;
 }
 
-/* The worst first, and of equal ones the first. */
+/* Sorts the worst mistakes first, and equal ones by row. */
 static int compare_found(const void *left, const void *right) {
     const found_mistake *a = (const found_mistake *)left, *b = (const found_mistake *)right;
     if (fabs(a->confidence - b->confidence) > 1e-12)
@@ -149,7 +149,7 @@ static int32_t guessed_label(int64_t i, int64_t labels) {
     return i % 4 ? frequent_label(i, labels) : (int32_t)(noise((uint64_t)i, 2) % (unsigned)labels);
 }
 
-/* A matrix of so many labels against counts of its own. */
+/* Compares a matrix of `labels` labels with separate counts. */
 static void check_confusion(int64_t labels) {
     static eitp__confusion shown;
     static int64_t support[MANY];
@@ -200,9 +200,9 @@ static void the_matrix_is_bounded(void) {
     check_confusion(MANY);
 }
 
-/* ---- Texts ---- */
+/* ---- Text ---- */
 
-/* Texts that a limit would cut within a character, and what is left of them. */
+/* Text truncated at a limit ends with a whole character. */
 static void texts_end_with_a_whole_character(void) {
     const eitp_host host = eitp_host_default();
     static const unsigned char text[] = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z";
@@ -223,7 +223,7 @@ static void texts_end_with_a_whole_character(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* A mistake whose text the limit cuts, and an id that the tokenizer does not have. */
+/* A mistake whose text exceeds the limit, and an id that the tokenizer does not have. */
 static void long_and_unknown_texts(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
@@ -260,10 +260,10 @@ typedef struct described {
     eitp_run_report report;
     eitp_status status;
     uint32_t bits;
-    const char *says; /* what the program adds, if it does */
+    const char *says; /* text that the program adds; NULL: none */
     eitp_status fails;
     eitp_run *loop;
-    int stops_at; /* the call in which the program stops the run; 0: none */
+    int stops_at; /* the call in which the program stops the run; 0: never */
     int calls, warnings, lost;
 } described;
 
@@ -314,7 +314,7 @@ static void train_described(described *d, const char *name, eitp_problem problem
     eitp_run_close(d->loop);
 }
 
-/* The lines of evaluations.jsonl, parsed; their steps must be these. */
+/* Parses evaluations.jsonl. Its records must have these steps. */
 static size_t parse_lines(const described *d, const int64_t *steps, size_t count, eitp_json_document **documents) {
     static char text[1 << 18];
     const eitp_host host = eitp_host_default();
@@ -343,7 +343,7 @@ static double number_of(const eitp_json *object, const char *name) {
     return value && value->kind == EITP_JSON_NUMBER ? value->number : (double)NAN;
 }
 
-/* The mean of F1 over the labels that occur or are predicted, from a matrix. */
+/* Returns the mean F1 over the labels that occur or are predicted, computed from a matrix. */
 static double f1_of(double counts[CLASSES][CLASSES]) {
     double sum = 0, labels = 0;
     for (int k = 0; k < CLASSES; k++) {
@@ -356,7 +356,7 @@ static double f1_of(double counts[CLASSES][CLASSES]) {
     return sum / labels;
 }
 
-/* The matrix of a record must be that of its metrics, and its mistakes sorted and mistakes. */
+/* The matrix in a record must agree with the record's metrics. Its mistakes must be mistakes, and sorted. */
 static void check_record(const eitp_json *record) {
     const eitp_json *confusion = eitp_json_member(record, "confusion");
     const eitp_json *row = eitp_json_member(confusion, "counts")->first_child;
@@ -387,7 +387,7 @@ static void check_record(const eitp_json *record) {
     CHECK(mistakes == (sum - diagonal < EITP_MAX_MISTAKES ? (int)(sum - diagonal + 0.5) : EITP_MAX_MISTAKES));
 }
 
-/* The mistakes of the last evaluation are what the model says of these samples now. */
+/* The mistakes of the last evaluation agree with the model's current predictions for these samples. */
 static void check_last(described *d) {
     eitp_classification_report report;
     eitp_evaluation evaluation;
@@ -435,8 +435,8 @@ static void a_run_writes_them(void) {
     scratch_remove(d.directory);
 }
 
-/* A resume goes on after the step of its checkpoint, whatever a killed run has left behind that, and also if another
-   file of records lacks the evaluation of that step. */
+/* A resume continues after the step of its checkpoint, regardless of records that a killed run wrote after that
+   step, and even if another record file lacks the evaluation of that step. */
 static void a_resume_repeats_nothing(void) {
     char path[600];
     static const int64_t steps[] = {0, 2, 4, 6, 8, 10, 12};
@@ -496,7 +496,8 @@ static void other_problems_have_mistakes(void) {
     }
 }
 
-/* What a program cannot say does not end its run, and what is no object is not written. */
+/* A failure of the program's description does not stop the run. A description that is not a JSON object is not
+   written. */
 static void a_program_may_fail(void) {
     static const int64_t steps[] = {0, 2, 4, 6, 8};
     static const char *const wrong[] = {"[1]", "{\"a\": 1", "{\"a\":\n1}", "{\"step\": 3}"};
@@ -524,7 +525,8 @@ static void a_program_may_fail(void) {
     }
 }
 
-/* A run that is stopped while the program describes an evaluation drops it, and has it once after a resume. */
+/* If a run is stopped while the program describes an evaluation, the evaluation is dropped. After a resume it is
+   recorded once. */
 static void a_description_is_interrupted(void) {
     static const int64_t first[] = {0, 2}, all[] = {0, 2, 4, 6, 8};
     eitp_json_document *documents[EITP__COUNT(all)] = {NULL};

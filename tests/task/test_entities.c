@@ -1,4 +1,4 @@
-/* Entities in labels of words, and the metrics of them, against seqeval (tools/golden/make_entity.py). */
+/* Entities in word labels and their metrics, compared with seqeval (tools/golden/make_entity.py). */
 #include "tests/support/faults.h"
 #include "tests/support/labelled.h"
 
@@ -18,7 +18,7 @@ static const sentence sentences[] = {
 #undef METRIC
 #undef TYPE
 
-/* The words of a text of at most MOST_WORDS. */
+/* Splits a string into at most MOST_WORDS words. Returns their number. */
 static int split(const char *text, char *copy, const char **words) {
     int count = 0;
     strcpy(copy, text);
@@ -50,7 +50,7 @@ static void entities_are_those_of_seqeval(void) {
     }
 }
 
-/* Words without a label, and labels of another form, are outside. */
+/* Words without a label, and labels in another format, are outside entities. */
 static void other_labels_are_outside(void) {
     const char *const labels[] = {"B-X", NULL, "I-X", "I", "I-X", "B-", "NN", "I-X"};
     char text[200];
@@ -92,7 +92,7 @@ static const eitp_label_result types[] = {
 #include "tests/golden/entities/expected.txt"
 };
 
-/* The number of a label, which is new if `names` lacks it. */
+/* Returns the number of a label, which is added to `names` if missing. */
 static int32_t number_of(const char *label, const char **names, int64_t *count) {
     int32_t i = 0;
     while (i < *count && strcmp(names[i], label))
@@ -122,7 +122,7 @@ static void read_sentences(judged *j) {
     }
 }
 
-/* Adds a sentence, each word of which is followed by a token without a label. */
+/* Adds a sentence in which each word is followed by a token without a label. */
 static void add_sentence(const judged *j, size_t i, eitp__outcomes *outcomes) {
     float scores[2 * MOST_WORDS * MOST_NAMES];
     int32_t labels[2 * MOST_WORDS];
@@ -183,7 +183,7 @@ static void metrics_are_those_of_seqeval(void) {
 
 /* ---- In a trainer ---- */
 
-/* Labels that mark entities are judged as such; their table and the confusion matrix agree with the metrics. */
+/* Labels that mark entities are evaluated as entities. Their table and the confusion matrix agree with the metrics. */
 static void evaluations_have_entities(void) {
     static const char *const names[] = {"O", "B-X", "I-X"};
     for (int marks = 0; marks < 2; marks++) {
@@ -244,7 +244,7 @@ static void what_does_not_fit_is_refused(void) {
     end_run(&e.r);
 }
 
-/* What a checkpoint says of its model is what transformers reads. */
+/* A checkpoint describes its model as transformers expects. */
 static void checkpoints_have_names(void) {
     variant v = default_variant();
     const eitp_host host = eitp_host_default();

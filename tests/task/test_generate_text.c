@@ -1,10 +1,10 @@
-/* Generation from text to text, compared with a loop of feeding and sampling. */
+/* Text generation compared with a loop of feeding and sampling. */
 #include "tests/support/faults.h"
 #include "tests/support/trainer_run.h"
 
 enum { MOST = 4096 };
 
-/* What a program gets of a text. */
+/* Pieces of text that a program has received. */
 typedef struct received {
     char text[4 * MOST];
     size_t size;
@@ -27,7 +27,7 @@ static int receive(void *user, const char *text, size_t size) {
     return ++r->pieces == r->stop_after;
 }
 
-/* A small model with random weights over the tokens of the tokenizer, which the setting owns, and 5 more. */
+/* A small model with random weights over the tokens of the tokenizer, which the setting owns, and 5 more tokens. */
 static eitp_status setting_begin_on(const eitp_host *host, eitp_tokenizer *tokenizer, int64_t capacity, setting *s) {
     eitp_context_config config = eitp_context_config_default();
     eitp_transformer_config shape = small_model(0);
@@ -38,7 +38,7 @@ static eitp_status setting_begin_on(const eitp_host *host, eitp_tokenizer *token
     config.threads = 1;
     shape.vocabulary = eitp_tokenizer_size(tokenizer) + 5;
     shape.positions = 64;
-    shape.initializer_range = 0.2; /* so that tokens depend on those before them */
+    shape.initializer_range = 0.2; /* makes tokens depend on the preceding ones */
     status = eitp_context_create(&config, &s->context, &error_);
     if (!status)
         status = eitp_model_create(s->context, &shape, &s->model, &error_);
@@ -71,7 +71,8 @@ static eitp_generate_config config_of(received *r, uint64_t seed, int64_t max_to
     return config;
 }
 
-/* The tokens that follow a prompt, by feeding and sampling; their number. All must fit in the cache. */
+/* Draws the tokens that follow a prompt by feeding and sampling. Returns their number. All tokens must fit in the
+   cache. */
 static int draw(setting *s, const int32_t *ids, size_t count, const eitp_generate_config *config, int32_t *tokens) {
     eitp_sampling sampling = config->sampling;
     int drawn = 0;
@@ -89,7 +90,7 @@ static int draw(setting *s, const int32_t *ids, size_t count, const eitp_generat
     return drawn;
 }
 
-/* The text of tokens of bytes, with U+FFFD for what is invalid. */
+/* The text of byte tokens, with U+FFFD for invalid bytes. */
 static eitp_status append(void *user, const char *text, size_t size, eitp_error *error) {
     (void)error;
     receive(user, text, size);
@@ -113,7 +114,8 @@ static int is_same(const received *a, const received *b) {
     return a->size == b->size && !memcmp(a->text, b->text, a->size);
 }
 
-/* The text is that of the tokens that a loop draws, in whole characters, whatever bytes the model draws. */
+/* The generated text consists of the tokens drawn in a loop, in whole characters, regardless of the bytes that the
+   model draws. */
 static void text_is_that_of_the_tokens(void) {
     static received got, wanted;
     const eitp_host host = eitp_host_default();
@@ -142,7 +144,7 @@ static void text_is_that_of_the_tokens(void) {
     setting_end(&s);
 }
 
-/* A byte for each token of a byte, a space for U+2581, and U+FFFD for what is invalid. */
+/* Appends a byte for each byte token, a space for U+2581, and U+FFFD for invalid bytes. */
 static void repair_fallback(const int32_t *tokens, int count, received *r) {
     static const char *const texts[] = {" ", "a", "\xE6", "\xBC", "\xA2"};
     eitp__utf8_repair repair;
@@ -153,7 +155,7 @@ static void repair_fallback(const int32_t *tokens, int count, received *r) {
     CHECK(!eitp__utf8_repair_finish(&repair, &error_));
 }
 
-/* Tokens of bytes come one by one, and become a character when they are complete. */
+/* Byte tokens are drawn one by one and become a character when it is complete. */
 static void bytes_become_characters(void) {
     static const char json[] =
         "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\" "
@@ -187,7 +189,7 @@ static void bytes_become_characters(void) {
     setting_end(&s);
 }
 
-/* End-of-text ends a text and is not part of it; without a limit of probability it comes at some time. */
+/* End-of-text ends the output and is not part of it. Without limits on probabilities it is drawn eventually. */
 static void end_of_text_ends_it(void) {
     static received got;
     const eitp_host host = eitp_host_default();
@@ -207,7 +209,7 @@ static void end_of_text_ends_it(void) {
     setting_end(&s);
 }
 
-/* A full cache begins again with the last half of its tokens, and other draws. */
+/* A full cache is refilled with the last half of its tokens, and sampling continues with another seed. */
 static void a_full_cache_begins_again(void) {
     static received got, wanted;
     const eitp_host host = eitp_host_default();
@@ -220,7 +222,7 @@ static void a_full_cache_begins_again(void) {
         eitp_sampling sampling;
         int32_t ids[ALL + 1] = {5};
         setting s;
-        config.sampling.vocabulary = 256; /* never end-of-text */
+        config.sampling.vocabulary = 256; /* excludes end-of-text */
         sampling = config.sampling;
         REQUIRE_OK(setting_begin(&host, capacity, &s), error_);
         REQUIRE_OK(eitp_generator_feed(s.generator, ids, 1, &error_), error_);
@@ -242,7 +244,7 @@ static void a_full_cache_begins_again(void) {
     }
 }
 
-/* The model sees the end of a prompt that is longer than its cache, as if that were all. */
+/* If a prompt is longer than the cache, the model sees only its end, as if it were the whole prompt. */
 static void a_long_prompt_is_cut(void) {
     static received whole, end;
     const eitp_host host = eitp_host_default();
@@ -261,7 +263,7 @@ static void a_long_prompt_is_cut(void) {
     setting_end(&s);
 }
 
-/* An empty prompt is end-of-text. A program ends a text by the result of `piece`. */
+/* An empty prompt is end-of-text. A program stops generation with the result of `piece`. */
 static void empty_prompts_and_stopping(void) {
     static received got, of_end;
     const eitp_host host = eitp_host_default();
@@ -283,7 +285,7 @@ static void empty_prompts_and_stopping(void) {
     setting_end(&s);
 }
 
-/* WordPiece: spaces between words, none before what goes on with one, also right after the prompt. */
+/* WordPiece: spaces between words, but not before continuations, also directly after the prompt. */
 static void words_have_spaces(void) {
     static received got;
     const eitp_host host = eitp_host_default();
@@ -378,7 +380,7 @@ static void allocations_fail(void) {
     }
 }
 
-/* Each of the tokens that end a text ends it: those of the model's configuration, and those that the caller names. */
+/* Generation ends with any of the end tokens: the model's configured ones, and those named by the caller. */
 static void texts_end_with_further_tokens(void) {
     static received got;
     const eitp_host host = eitp_host_default();
@@ -410,7 +412,7 @@ static void texts_end_with_further_tokens(void) {
     setting_end(&s);
 }
 
-/* A prompt that begins with what is in the cache gives the text of one that is fed anew. */
+/* A prompt that starts with the contents of the cache gives the same text as without a cache. */
 static void a_cache_may_be_kept(void) {
     static received kept, anew;
     const eitp_host host = eitp_host_default();

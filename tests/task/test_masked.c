@@ -1,14 +1,14 @@
-/* Masked language modelling: which tokens are chosen, windows of text, learning, and runs with the same bits. */
+/* Masked language modelling: the choice of tokens, windows of text, learning, and runs with the same bits. */
 #include "tests/support/labelled.h"
 
-/* ---- Which tokens are chosen ---- */
+/* ---- Chosen tokens ---- */
 
 /* Counts over many samples. */
 typedef struct choices {
     int tokens, chosen, masked, random, kept, wrong;
 } choices;
 
-/* Reads a sample as a pass would, and compares it with the source's own tokens. */
+/* Reads a sample like a pass and compares it with the source's tokens. */
 static void count_choices(const encoder *e, eitp_split split, uint64_t number, uint64_t seed, uint64_t epoch,
                           choices *c, int32_t *tokens) {
     int32_t segments[LONGEST], targets[LONGEST], plain[LONGEST];
@@ -80,7 +80,7 @@ static void tokens_are_chosen_as_in_bert(void) {
 
 enum { SPECIAL_TOKENS = 5, FIRST_CONTINUING = 20 };
 
-/* Tokens as many as the model's; those from FIRST_CONTINUING on go on with a word. */
+/* A tokenizer with as many tokens as the model. Tokens from FIRST_CONTINUING on continue a word. */
 static eitp_tokenizer *make_words(void) {
     static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     const eitp_host host = eitp_host_default();
@@ -101,7 +101,7 @@ static eitp_tokenizer *make_words(void) {
     return tokenizer;
 }
 
-/* Words, those chosen, and tokens that are chosen although their word is not, or the other way round. */
+/* Counts words, chosen words, and tokens that are chosen although their word is not, or vice versa. */
 static void count_words(const encoder *e, uint64_t number, int *words, int *chosen, int *torn) {
     int32_t tokens[LONGEST], segments[LONGEST], targets[LONGEST], plain[LONGEST];
     void *values[3] = {tokens, segments, targets};
@@ -146,7 +146,7 @@ static void whole_words_are_chosen(void) {
 
 /* ---- Training ---- */
 
-/* A sample repeats one word, so that a masked one can be told from the others. */
+/* Each sample repeats one word, so a masked token can be inferred from the others. */
 static eitp_status read_repeated(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error) {
     (void)user;
     (void)error;
@@ -183,7 +183,7 @@ static void masked_models_learn(void) {
     }
 }
 
-/* A step without a chosen token changes nothing by its loss, and is no error. */
+/* A step without chosen tokens has no loss and no gradient, and is not an error. */
 static void nothing_chosen_is_no_loss(void) {
     const variant v = default_variant();
     eitp_step_report report;
@@ -201,7 +201,7 @@ static void nothing_chosen_is_no_loss(void) {
 }
 
 static eitp_status (*task_read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
-static int wrong_epochs, epochs_seen[2][3]; /* in each split */
+static int wrong_epochs, epochs_seen[2][3]; /* for each split */
 
 static eitp_status watch_epochs(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error) {
     wrong_epochs += sample->epoch > 2 || sample->seed != (split == EITP_TRAINING ? 11u : 0u);
@@ -209,7 +209,7 @@ static eitp_status watch_epochs(void *user, eitp_split split, uint64_t number, e
     return task_read(user, split, number, sample, error);
 }
 
-/* Samples get the trainer's seed and their epoch, but in evaluations 0. */
+/* Samples receive the trainer's seed and their epoch. In evaluations both are 0. */
 static void samples_know_their_epoch(void) {
     variant v = default_variant();
     eitp_evaluation evaluation;
@@ -221,14 +221,14 @@ static void samples_know_their_epoch(void) {
     task_read = e.r.task.read;
     e.r.task.read = watch_epochs;
     REQUIRE_OK(eitp_trainer_create(&e.r.task, &e.r.config, &e.r.trainer, &error_), error_);
-    CHECK(step_many(&e.r, 9, NULL)); /* 90 of 40 samples */
+    CHECK(step_many(&e.r, 9, NULL)); /* 90 samples, with 40 in an epoch */
     REQUIRE_OK(eitp_trainer_evaluate(e.r.trainer, 0, &evaluation, &error_), error_);
     CHECK(!wrong_epochs && epochs_seen[0][0] == SAMPLES && epochs_seen[0][1] == SAMPLES && epochs_seen[0][2] == 10);
     CHECK(epochs_seen[1][0] == VALIDATION && !epochs_seen[1][1]);
     end_run(&e.r);
 }
 
-/* A resumed run reads the same masks, with data workers too. */
+/* A resumed run reads the same masks, also with data workers. */
 static void resumed_runs_have_the_same_masks(void) {
     variant v = default_variant();
     uint32_t straight;
@@ -236,7 +236,7 @@ static void resumed_runs_have_the_same_masks(void) {
     char directory[512], checkpoint[600];
     REQUIRE(scratch_make(directory));
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-12", directory);
-    v.grad_accum = 3; /* an epoch is less than seven steps */
+    v.grad_accum = 3; /* an epoch has less than seven steps */
     REQUIRE_OK(begin_problem(&e, &v, "roberta-base", EITP_PROBLEM_UNKNOWN), error_);
     CHECK(step_many(&e.r, 12, NULL));
     REQUIRE_OK(eitp_trainer_save(e.r.trainer, directory, &error_), error_);

@@ -1,4 +1,5 @@
-/* Metrics of whole evaluations against scikit-learn (tools/golden/make_metrics.py), and their standard errors. */
+/* Metrics over whole evaluations, compared with scikit-learn (tools/golden/make_metrics.py), and their standard
+   errors. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
@@ -15,7 +16,7 @@ static const expected golden[] = {
 #include "tests/golden/metrics/expected.txt"
 };
 
-/* The formulas of tools/golden/make_metrics.py. */
+/* Formulas from tools/golden/make_metrics.py. */
 static float score(int64_t i, int64_t k) {
     return (float)((i * 37 + k * 91 + i * i * (k + 3) * 13) % 64) / 16 - 2;
 }
@@ -33,7 +34,7 @@ static float target(eitp_problem problem, int64_t i, int64_t k, int64_t labels) 
     return k < labels - 1 && (score(i, k) > 0) != ((i + k) % 4 == 0);
 }
 
-/* Judges `samples` samples, each `times` times, in memory of exactly the size that was asked for. */
+/* Evaluates `samples` samples, each `times` times, in a block of exactly the required size. */
 static void judge(eitp_problem problem, int64_t labels, int64_t samples, int times, eitp_metric *results) {
     const size_t bytes = eitp__outcomes_bytes(problem, labels, (uint64_t)(samples * times));
     void *memory = malloc(bytes);
@@ -86,7 +87,8 @@ static void metrics_are_those_of_scikit_learn(void) {
     CHECK(!found);
 }
 
-/* That of accuracy is exact; the jackknife of a mean is its standard error, and that of four times the data half. */
+/* The standard error of accuracy is exact. The jackknife error of a mean is its standard error, and halves with four
+   times the data. */
 static void standard_errors_are_those_of_the_sample(void) {
     eitp_metric results[EITP_MAX_TASK_METRICS], more[EITP_MAX_TASK_METRICS];
     const int mse = find_metric(EITP_PROBLEM_REGRESSION, "mse");
@@ -110,7 +112,7 @@ static void standard_errors_are_those_of_the_sample(void) {
     }
     CHECK(fabs(results[mse].mean - mean) < 1e-12);
     CHECK_THAT(fabs(results[mse].error / sqrt((squares - mean * mean) / SAMPLES) - 1) < 0.35, "%g", results[mse].error);
-    /* With one sample in each group the jackknife of a mean is its standard error. */
+    /* With one sample in each group, the jackknife error of a mean is exactly its standard error. */
     mean = squares = 0;
     judge(EITP_PROBLEM_REGRESSION, 1, 40, 1, results);
     for (int64_t i = 0; i < 40; i++) {
@@ -121,7 +123,7 @@ static void standard_errors_are_those_of_the_sample(void) {
     CHECK(fabs(results[mse].error - sqrt((squares - mean * mean) / 39)) < 1e-9);
 }
 
-/* What is undefined, and scores that are not finite, are NaN: such an evaluation is never the best. */
+/* Undefined metrics and non-finite scores give NaN. Such an evaluation is never the best. */
 static void undefined_metrics_are_nan(void) {
     const float certain[2] = {9000, -9000}, nan[2] = {NAN, 1};
     const int auroc = find_metric(EITP_PROBLEM_SINGLE_LABEL, "auroc");

@@ -1,4 +1,4 @@
-/* Predictors: the values of texts, in order, alone as in a batch; pooling; cutting; memory. */
+/* Predictors: values in the order of the input, alone and in a batch, pooling, truncation, and memory. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -18,7 +18,7 @@ static void put(const char *name, const char *text) {
     CHECK_THAT(!eitp__write_file(&host, at(name), text, strlen(text), &error_), "%s", error_.message);
 }
 
-/* ---- Models and texts ---- */
+/* ---- Models and input ---- */
 
 static const char *const words[] = {"one", "two", "three", "four", "five", "six", "seven"};
 
@@ -41,7 +41,7 @@ typedef struct subject {
     eitp_predictor_config config;
 } subject;
 
-/* The kind: 0 GPT-2, 1 BERT, 2 RoBERTa, whose padding is [PAD] too. */
+/* Returns the shape of kind 0, GPT-2, 1, BERT, or 2, RoBERTa, whose padding is also [PAD]. */
 static eitp_transformer_config shape(int kind, eitp_head head) {
     static const char *const named[] = {"tiny", "minilm", "roberta-base"};
     eitp_transformer_config config;
@@ -117,7 +117,7 @@ static eitp_text compose(int number, int most) {
     return composed;
 }
 
-/* Texts of 0 to 30 words, every third with a second one. */
+/* Makes text pairs of 0 to 30 words. Every third has a second text if `with_pairs` is set. */
 static void make_texts(int with_pairs) {
     for (int i = 0; i < TEXTS; i++) {
         texts[i].first = compose(i, 31);
@@ -127,7 +127,7 @@ static void make_texts(int with_pairs) {
     }
 }
 
-/* The values of texts; NULL after a failure. The caller frees them. */
+/* Predicts the values of text pairs, or returns NULL on failure. The caller frees the result. */
 static float *predict(const subject *s, const eitp_text_pair *given, int64_t count, eitp_prediction_report *report) {
     eitp_predictor *predictor = NULL;
     float *values = NULL;
@@ -144,7 +144,7 @@ static float *predict(const subject *s, const eitp_text_pair *given, int64_t cou
     return values;
 }
 
-/* ---- Order, and alone as in a batch ---- */
+/* ---- Order, alone and in a batch ---- */
 
 static void check_alone(subject *s, const char *what) {
     eitp_prediction_report report;
@@ -197,7 +197,7 @@ static void passes_of_any_size(void) {
     close_subject(&s);
 }
 
-/* Several calls of one predictor, and none at all. Messages number the texts of all calls. */
+/* Several calls of one predictor, also without input. Messages number the input of all calls. */
 static void given_in_parts(void) {
     eitp_text_pair nothing = EITP__ZERO;
     subject s;
@@ -222,7 +222,7 @@ static void given_in_parts(void) {
 
 /* ---- Pooling ---- */
 
-/* The hidden states of one sequence, in a graph of their own. */
+/* Computes the hidden states of one sequence in a separate graph. */
 static void compute_hidden(const subject *s, const int32_t *ids, int64_t count, float *hidden) {
     const int32_t offsets[] = {0, (int32_t)count};
     int32_t positions[POSITIONS];
@@ -277,7 +277,7 @@ static void check_pooling(const subject *s, const float *hidden, int64_t count) 
     free(values);
 }
 
-/* Of RoBERTa a text with padding tokens, which have no positions of their own. */
+/* RoBERTa also gets padding tokens, which have no position. */
 static void poolings(void) {
     static const char padded[] = "one two [PAD] three [PAD] [PAD] four";
     for (int kind = 0; kind < 3; kind++) {
@@ -319,7 +319,7 @@ static eitp_text_pair text_of(const char *first, const char *second) {
     return pair;
 }
 
-/* True if two texts have the same values. */
+/* True if two text pairs have the same values. */
 static int alike(const subject *s, const eitp_text_pair *two, eitp_prediction_report *report) {
     const size_t width = s->config.prediction == EITP_PREDICT_SCORES ? LABELS : WIDTH;
     float *values = predict(s, two, 2, report);
@@ -335,7 +335,7 @@ static void long_texts_are_cut(void) {
     subject s;
     if (!make_subject(&s, 1, EITP_HEAD_CLASSIFIER, "fp32"))
         return;
-    CHECK(s.config.max_length == 32); /* the tokenizer's, not the model's */
+    CHECK(s.config.max_length == 32); /* the tokenizer's limit, not the model's */
     s.config.max_length = 6;
     two[0] = text_of("one two three four five six seven", NULL);
     two[1] = text_of("one two three four", NULL);
@@ -390,7 +390,7 @@ static void texts_without_tokens(void) {
 
 enum { MOST_WORDS = 40 };
 
-/* The scores of one text's words, from its hidden states and the classifier's matrix. */
+/* Checks the scores of the words of one text pair, computed from its hidden states and the classifier's matrix. */
 static void check_words(const subject *s, const eitp_text_pair *text, const float *scores) {
     float hidden[POSITIONS * WIDTH], matrix[WIDTH * LABELS], bias[LABELS];
     int32_t ids[POSITIONS], word_of[POSITIONS];
@@ -420,7 +420,7 @@ static void check_words(const subject *s, const eitp_text_pair *text, const floa
         CHECK(seen[w] || (isinf(scores[w * LABELS]) && scores[w * LABELS] < 0));
 }
 
-/* Each word has the scores of its first token, alone as among others; words without one have -INFINITY. */
+/* Each word has the scores of its first token, alone and among others. Words without a token have -INFINITY. */
 static void words_have_scores(void) {
     enum { COUNT = 60 };
     static eitp_text all[COUNT * MOST_WORDS];
@@ -470,7 +470,7 @@ static void words_have_scores(void) {
         free(alone);
         s.config.prediction = EITP_PREDICT_SCORES;
         CHECK(eitp_predictor_create(s.model, s.tokenizer, &s.config, &predictor, &error_) == EITP_ERROR_UNSUPPORTED &&
-              strstr(error_.message, "scores need a classifier, and the model has a classifier of tokens"));
+              strstr(error_.message, "scores require a classifier, but the model has a token classifier"));
         close_subject(&s);
     }
 }
@@ -513,11 +513,11 @@ static void probabilities(void) {
     }
 }
 
-/* ---- The likeliest label ---- */
+/* ---- The most likely label ---- */
 
 enum { MANY_LABELS = 70 };
 
-/* Compares the label of each text with the scores of a predictor for all of them. */
+/* Compares the label of each text pair with the scores that a predictor gives for all labels. */
 static void check_likeliest(const subject *s) {
     const int64_t labels = eitp_model_config(s->model).labels;
     eitp_predictor *predictor = NULL;
@@ -560,7 +560,7 @@ static void likeliest_labels(void) {
     }
 }
 
-/* Models that give a text no single label: the message names what does. */
+/* Some models give no single label. The message names the function to use instead. */
 static void no_likeliest_label(void) {
     static const struct {
         eitp_head head;
@@ -569,7 +569,7 @@ static void no_likeliest_label(void) {
         const char *words;
     } cases[] = {
         {EITP_HEAD_TOKEN_CLASSIFIER, EITP_PROBLEM_UNKNOWN, LABELS, "eitp_predict with EITP_PREDICT_WORD_SCORES"},
-        {EITP_HEAD_LANGUAGE, EITP_PROBLEM_UNKNOWN, LABELS, "no classifier of texts"},
+        {EITP_HEAD_LANGUAGE, EITP_PROBLEM_UNKNOWN, LABELS, "no text classifier"},
         {EITP_HEAD_NONE, EITP_PROBLEM_UNKNOWN, LABELS, "eitp_predict with EITP_PREDICT_EMBEDDINGS"},
         {EITP_HEAD_CLASSIFIER, EITP_PROBLEM_REGRESSION, LABELS, "numbers, not labels; eitp_predict"},
         {EITP_HEAD_CLASSIFIER, EITP_PROBLEM_MULTI_LABEL, LABELS, "eitp_predict and eitp_predictor_probabilities"},
@@ -631,7 +631,7 @@ static void labels_without_memory(void) {
 
 /* ---- Memory and failures ---- */
 
-/* The allocations of encoding alone, and the largest amount of memory meanwhile. */
+/* Returns the number of allocations for encoding alone, and its peak memory. */
 static long encode_all(const subject *s, faults *f, size_t *peak) {
     const long before = f->allocations;
     const size_t live = f->live_bytes;
@@ -666,7 +666,7 @@ static void memory_as_said(void) {
         live = f.live_bytes;
         REQUIRE_OK(eitp_predictor_create(s.model, s.tokenizer, &s.config, &predictor, &error_), error_);
         CHECK(eitp__predictor_bytes(predictor) == estimated);
-        /* The rest describes the graph and its plan. */
+        /* The rest is the description of the graph and its plan. */
         CHECK_THAT(f.live_bytes - live >= estimated && f.live_bytes - live < estimated + 300000, "%zu, estimated %zu",
                    f.live_bytes - live, estimated);
         allocations = encode_all(&s, &f, &peak);
@@ -681,9 +681,9 @@ static void memory_as_said(void) {
     }
 }
 
-/* Passes are halved until they fit, down to one sequence. What is refused names bytes that suffice. */
+/* Passes are halved until they fit, down to one sequence. An error names a sufficient number of bytes. */
 static void passes_fit_a_budget(void) {
-    static const int64_t lengths[] = {0, 24, 7}; /* 0: all POSITIONS */
+    static const int64_t lengths[] = {0, 24, 7}; /* 0: up to POSITIONS */
     size_t bytes, largest, smallest;
     subject s;
     if (!make_subject(&s, 1, EITP_HEAD_CLASSIFIER, "fp32"))
@@ -700,7 +700,7 @@ static void passes_fit_a_budget(void) {
         CHECK(!eitp_fit_predictor(s.model, largest - 1, &config, &bytes, &error_) && bytes < largest);
         CHECK(config.pass_tokens == EITP_PASS_TOKENS / 2);
         CHECK(!eitp_predictor_estimate(s.model, &config, &smallest, &error_) && smallest == bytes);
-        /* A given size stays. */
+        /* A size that is set is kept. */
         CHECK(eitp_fit_predictor(s.model, bytes - 1, &config, &bytes, &error_) == EITP_ERROR_MEMORY);
         CHECK(config.pass_tokens == EITP_PASS_TOKENS / 2 && bytes == smallest);
         config.pass_tokens = 0;
@@ -717,7 +717,7 @@ static void passes_fit_a_budget(void) {
     close_subject(&s);
 }
 
-/* Any allocation fails once. A predictor that failed predicts again. */
+/* Any allocation fails once. The predictor works again after a failure. */
 static void allocations_fail(void) {
     const eitp_transformer_config config = shape(1, EITP_HEAD_CLASSIFIER);
     float expected[4 * LABELS], values[4 * LABELS];
@@ -820,7 +820,7 @@ static void vocabularies_must_match(void) {
 
 /* ---- Files of sentence-transformers ---- */
 
-/* Replaces the files; NULL: there is none. */
+/* Replaces the files. NULL removes a file. */
 static void put_files(const char *modules, const char *pooling, const char *lengths) {
     const char *const names[] = {"model/modules.json", "model/1_Pooling/config.json",
                                  "model/sentence_bert_config.json"};
@@ -880,7 +880,7 @@ static void refused_embedding_files(void) {
          "modules.json: line 1: unsupported module Dense"},
         {MODULES, NULL, NULL, "1_Pooling/config.json: the file that modules.json needs is missing"},
         {MODULES, "{\"pooling_mode_cls_token\": true, \"pooling_mode_max_tokens\": true}", NULL,
-         "config.json: pooling_mode_cls_token and pooling_mode_max_tokens together are not supported"},
+         "config.json: pooling_mode_cls_token and pooling_mode_max_tokens cannot be combined"},
         {MODULES, "{\"pooling_mode_weightedmean_tokens\": true}", NULL,
          "pooling_mode_weightedmean_tokens is not supported"},
         {MODULES, "{\"pooling_mode\": \"sums\"}", NULL, "config.json: sums is not supported"},

@@ -1,11 +1,12 @@
-/* A language model trained on tokens from a file, memory and a callback: the same bits and checkpoints. */
+/* A language model trained on tokens from a file, from memory and from a callback gives the same bits and
+   checkpoints. */
 #include "tests/support/trainer_run.h"
 
 typedef enum place { FROM_FILE, FROM_MEMORY, FROM_CALLBACK, PLACES } place;
 
 static char directory[512];
 
-/* A program's own source: tokens read in pieces, and the requests it received. */
+/* A custom source: tokens read in pieces, and counts of the requests it receives. */
 typedef struct pieces {
     int32_t *ids;
     uint64_t count;
@@ -40,7 +41,7 @@ static eitp_token_source source_of(const run *r, place from, pieces *p, eitp_tok
     return source;
 }
 
-/* A trainer on all tokens of the text from one kind of source. Release it with end. */
+/* Creates a trainer on all tokens of the text from one kind of source. Release it with `end`. */
 static int begin(run *r, pieces *p, place from, const char *precision) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();
@@ -73,7 +74,7 @@ static void end(run *r, pieces *p) {
 
 /* ---- Tests ---- */
 
-/* Each source starts a run, and the next one resumes it. */
+/* Each source starts a run that the next source resumes. */
 static void check_places(const char *precision) {
     uint32_t halves[PLACES], wholes[PLACES];
     double losses[PLACES];
@@ -117,7 +118,7 @@ static void other_tokens_are_refused(void) {
     end(&r, &p);
     REQUIRE(begin(&r, &p, FROM_MEMORY, "fp32"));
     checkpoint = scratch_path(directory, "checkpoint-1");
-    p.ids[p.count - 1] ^= 1; /* even though it is not trained on */
+    p.ids[p.count - 1] ^= 1; /* although it is not trained on */
     eitp_task_release(&r.task);
     eitp_trainer_destroy(r.trainer);
     r.trainer = NULL;
@@ -126,7 +127,7 @@ static void other_tokens_are_refused(void) {
     REQUIRE_OK(eitp_trainer_create(&r.task, &r.config, &r.trainer, &error_), error_);
     before = fingerprint(&r);
     CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error_.message, "the training data differ from those of") && strstr(error_.message, "content"),
+    CHECK_THAT(strstr(error_.message, "the training data differ from the data of") && strstr(error_.message, "content"),
                "%s", error_.message);
     CHECK(!eitp_trainer_is_torn(r.trainer) && fingerprint(&r) == before && eitp_trainer_steps_done(r.trainer) == 0);
     end(&r, &p);

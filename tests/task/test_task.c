@@ -1,4 +1,4 @@
-/* A program's own tasks: loss terms, inputs, values of unused rows and samples, errors. */
+/* Custom tasks: loss terms, inputs, values of unused rows and samples, errors. */
 #include "tests/support/own_task.h"
 
 static eitp_error error;
@@ -15,7 +15,7 @@ static int begin(own *o, int parts) {
     return begin_in(o, "fp32", parts);
 }
 
-/* Trains a task from own_begin for `steps` steps, reads "w" and "u", and ends it. Returns 0 if something fails. */
+/* Trains a task from own_begin for `steps` steps, reads "w" and "u", and releases it. Returns 0 on failure. */
 static int end_after(own *o, int steps, float weights[2 * OWN_WIDTH], eitp_step_report *report) {
     eitp_status status = own_train(o, &error);
     for (int i = 0; i < steps && !status; i++)
@@ -35,7 +35,7 @@ static int same_bits(const float *a, const float *b) {
 
 /* ---- Loss terms ---- */
 
-/* The expected step over samples [first, last) with the initial weights. */
+/* The expected step over samples [first, last) with initial weights. */
 typedef struct naive_step {
     double row, sample; /* sums */
     int64_t rows, labelled;
@@ -64,7 +64,7 @@ static naive_step naive(const own *o, int64_t first, int64_t last) {
     return step;
 }
 
-/* Checks a step over samples [first, last) with terms "row" and "sample", the latter with weight `weight`. */
+/* Checks a step over samples [first, last) with terms "row" and "sample". The latter has weight `weight`. */
 static void check_step(const own *o, int64_t first, int64_t last, double weight, const eitp_step_report *report,
                        double tolerance) {
     const naive_step step = naive(o, first, last);
@@ -90,7 +90,7 @@ static double stand_still(void *user, int64_t step) {
     return 0;
 }
 
-/* Each term is divided by its own items of the whole step, and weights follow their schedules. */
+/* Each term is divided by its own items in the whole step. Weights follow their schedules. */
 static void loss_and_gradient_match_the_weighted_sum(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     for (int i = 0; i < 3 * 2 * 3; i++) {
@@ -186,7 +186,7 @@ static void check_empty(const own *o, int64_t pass, int64_t first, int64_t last,
     }
 }
 
-/* Micro-batches of 10 rows that begin at multiples of 32: two in the first pass, one in the second. */
+/* Micro-batches of 10 rows that start at multiples of 32: two in the first pass, one in the second. */
 static void gaps_and_unused_samples_hold_empty(void) {
     eitp_step_report report;
     own o;
@@ -198,7 +198,7 @@ static void gaps_and_unused_samples_hold_empty(void) {
     CHECK(report.items == 30 && o.trainer->plans.batches.passes[0].rows == 42 &&
           o.trainer->plans.batches.passes[1].rows == 10);
     CHECK_THAT(own_near(report.terms[1].mean * 30, 22, 1e-6), "%g empty rows", report.terms[1].mean * 30);
-    /* Each pass has 34 places. Four and two of them have samples, two of these without a label. */
+    /* Each pass has room for 34 samples. The first has four samples and the second two, two of them without a label. */
     CHECK_THAT(own_near(report.terms[2].mean * 30, 30 + 32 + 2, 1e-6), "%g empty samples", report.terms[2].mean * 30);
     check_empty(&o, 0, 10, 32, 1);
     check_empty(&o, 0, 2, 32, 0);
@@ -206,7 +206,7 @@ static void gaps_and_unused_samples_hold_empty(void) {
     own_end(&o);
 }
 
-/* The number of micro-batches in a pass changes no bit, with gaps, varying rows, and a last step. */
+/* The number of micro-batches in a pass does not change bits, also with gaps, varying rows, and a short last step. */
 static void micro_batches_per_pass_change_no_bit(void) {
     for (int i = 0; i < 8; i++) {
         float weights[4][2 * OWN_WIDTH];
@@ -261,7 +261,7 @@ static void remember(void *user, eitp_log_level level, const char *message) {
     snprintf((char *)user, 1000, "%s", message);
 }
 
-/* Begins a task with passes so large that half a micro-batch needs less memory. */
+/* Starts a task whose passes are so large that half a micro-batch needs less memory. */
 static int begin_large(own *o, char log[1000], int64_t batch_size, int64_t rows) {
     eitp_host host = eitp_host_default();
     host.log.user = log;
@@ -442,7 +442,7 @@ static void invalid_builds_are_refused(void) {
         "'wide'",
         "matmul",
         "row input",
-        "one call in a task",
+        "one call per task",
         "duplicate input 'x'",
     };
     for (int i = 0; i < BAD_BUILDS; i++) {
@@ -485,7 +485,7 @@ static void functions_of_passes_accept_null(void) {
 static void invalid_tasks_are_refused(void) {
     own o;
     REQUIRE(begin(&o, OWN_ROW));
-    check_refused(&o, "context, build and read"); /* it has no context yet */
+    check_refused(&o, "context, build and read"); /* the task has no context yet */
     o.task.context = o.context;
     o.task.build = NULL;
     check_refused(&o, "context, build and read");
@@ -503,7 +503,7 @@ static void invalid_tasks_are_refused(void) {
     own_end(&o);
 }
 
-/* Invalid rows and items of a sample, in turn. */
+/* Sets invalid rows and items of a sample, one after the other. */
 static eitp_status read_badly(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *why) {
     own *o = (own *)user;
     const eitp_status status = own_read(user, split, number, sample, why);
@@ -571,7 +571,7 @@ static void a_failing_read_changes_nothing(void) {
     own_end(&o);
 }
 
-/* A read that fails without a message: the message names the sample, and nothing of an earlier error is repeated. */
+/* If a read fails without a message, the error names the sample and contains nothing of an earlier error. */
 static void a_silent_read_is_named(void) {
     eitp_step_report report;
     own o;
@@ -579,7 +579,7 @@ static void a_silent_read_is_named(void) {
     REQUIRE_OK(own_train(&o, &error), error);
     o.read_fails = EITP_ERROR_IO;
     o.is_silent = 1;
-    memset(error.message, 'x', sizeof error.message); /* not even terminated, like a variable on the stack */
+    memset(error.message, 'x', sizeof error.message); /* not even terminated, like an uninitialized variable */
     CHECK(eitp_trainer_step(o.trainer, &report, &error) == EITP_ERROR_IO && error.status == EITP_ERROR_IO);
     CHECK(!strcmp(error.message, "step 1 failed, and nothing was changed: the task's read failed on sample 2 without a "
                                  "message"));
@@ -616,10 +616,10 @@ static void a_failing_resume_changes_nothing(void) {
     scratch_remove(directory);
 }
 
-/* The identity of the data is the task's. */
+/* The task determines the identity of the data. */
 static void a_checkpoint_of_other_data_is_refused(void) {
     static const char *const words[] = {"which had 23 items, and this run has 22",
-                                        "started after 0 items; those of this run start after 1",
+                                        "started after 0 items; this run's data start after 1",
                                         "the same number of items, but different content"};
     char directory[512];
     eitp_step_report report;

@@ -1,9 +1,9 @@
-/* A program's own task with two terms in eitp_run: its records, and the best checkpoint by a metric. */
+/* A custom task with two terms in eitp_run: its records, and the best checkpoint by a metric. */
 #include "tests/support/own_task.h"
 
 static eitp_error error;
 
-/* A run in a scratch directory, and its evaluations. */
+/* A run in a scratch directory, with its evaluations. */
 typedef struct fixture {
     own o;
     char directory[512];
@@ -65,7 +65,7 @@ static void read_text(const fixture *f, const char *name, char *text, size_t siz
         fclose(file);
 }
 
-/* The line of metrics.jsonl with this start. */
+/* Returns the line of metrics.jsonl that starts with `start`. */
 static void read_line(const fixture *f, const char *start, char *line, size_t size) {
     char text[16384], *found;
     read_text(f, "metrics.jsonl", text, sizeof text);
@@ -74,7 +74,7 @@ static void read_line(const fixture *f, const char *start, char *line, size_t si
     snprintf(line, size, "%.*s", found ? (int)strcspn(found, "\n") : 0, found ? found : "");
 }
 
-/* The number of a key; NaN and a failed check if it is missing. */
+/* Returns the value of a key; NaN and a failed check if it is missing. */
 static double number_of(const char *line, const char *key) {
     char quoted[80];
     const char *found;
@@ -135,7 +135,7 @@ static void records_contain_the_unit_of_the_task(void) {
     end(&f);
 }
 
-/* The best of the evaluations after step 0 by a quantity. */
+/* Returns the step of the best evaluation after step 0 by a quantity. */
 static int64_t best_of(const fixture *f, int quantity, int higher) {
     int best = -1;
     for (int i = 0; i < f->count; i++) {
@@ -183,7 +183,7 @@ static void keep_best_rejects_an_unknown_metric(void) {
     end(&f);
 }
 
-/* A metric without a direction is evaluated and recorded, but the best of it is unknown. */
+/* A metric without a direction is evaluated and recorded, but has no best value. */
 static void keep_best_rejects_a_metric_without_a_direction(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -194,8 +194,8 @@ static void keep_best_rejects_a_metric_without_a_direction(void) {
     end(&f);
 }
 
-/* A run that ends between steps that are not applied, and is resumed from what it kept, stops where it would have
-   stopped. Whatever is due, none of its models is saved as a checkpoint. */
+/* A run that ends during a series of unapplied steps and is resumed from the saved state stops where the
+   uninterrupted run would stop. None of its models is saved as a checkpoint. */
 static void the_count_of_steps_not_applied_survives(void) {
     for (int killed = 0; killed < 2; killed++) {
         fixture f;
@@ -203,7 +203,7 @@ static void the_count_of_steps_not_applied_survives(void) {
         REQUIRE(begin(&f));
         snprintf(kept, sizeof kept, "%s/checkpoint-2.diverged", f.directory);
         f.o.nan_sample = 3;
-        f.o.task.samples[EITP_TRAINING] = 6; /* all are in every step */
+        f.o.task.samples[EITP_TRAINING] = 6; /* every step contains all samples */
         f.config.max_nonfinite = 3;
         f.config.eval_steps = 0;
         f.config.steps = 12;

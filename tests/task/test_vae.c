@@ -1,9 +1,9 @@
-/* Models with a latent variable, and the task that trains them: bits, metrics, checkpoints, generation. */
+/* Models with a latent variable and the task that trains them: bits, metrics, checkpoints, generation. */
 #include "tests/support/latent.h"
 
 static const eitp_latent_input inputs_[] = {EITP_LATENT_PREFIX, EITP_LATENT_ADDED};
 
-/* Everything that an objective can have. */
+/* An objective that uses every option. */
 static eitp_vae_objective full_objective(void) {
     eitp_vae_objective objective = eitp_vae_objective_default();
     objective.kl_weight = 0.7;
@@ -93,7 +93,7 @@ static void a_resumed_run_has_the_same_bits(void) {
     scratch_remove(directory);
 }
 
-/* A checkpoint whose encoder was changed is refused. */
+/* A checkpoint with a changed encoder is refused. */
 static void each_file_of_a_checkpoint_is_checked(void) {
     static const char *const files[] = {"model.safetensors", "encoder/model.safetensors", "decoder/model.safetensors"};
     const eitp_host host = eitp_host_default();
@@ -219,7 +219,7 @@ static void encoders_that_do_not_fit_are_refused(void) {
     eitp_context_destroy(context);
 }
 
-/* A generator feeds one token after another, and has the logits of a pass over all of them. */
+/* A generator that is fed one token at a time gives the same logits as a pass over all tokens. */
 static void check_generator(eitp_latent_input input) {
     static const int32_t tokens[] = {END, 3, 14, 15, 9};
     static const float z[UNITS] = {0.5f, -1, 2, 0.25f};
@@ -257,7 +257,7 @@ static void check_generator(eitp_latent_input input) {
             !eitp_plan_read(plan, output, logits, sizeof logits, &error_));
     REQUIRE_OK(eitp_generator_create(model, 0, &generator, &error_), error_);
     REQUIRE_OK(eitp_generator_feed(generator, tokens, 1, &error_), error_);
-    memcpy(plain, eitp_generator_logits(generator), sizeof plain); /* of a latent variable of 0 */
+    memcpy(plain, eitp_generator_logits(generator), sizeof plain); /* for a latent variable of 0 */
     REQUIRE_OK(eitp_generator_set_latent(generator, z, &error_), error_);
     for (int i = 0; i < COUNT; i++) {
         double worst = 0;
@@ -340,7 +340,8 @@ static void evaluations_have_the_bound_and_its_parts(void) {
     end_run(&l.r);
 }
 
-/* Posteriors whose means and deviations are known: means of deviation `spread` over texts, deviations of `own`. */
+/* Generates posteriors with known means and deviations: over samples the means have deviation `spread`, and each
+   posterior has deviation `own`. */
 static eitp__vae_outcomes *made_up_posteriors(double spread, double own, uint64_t texts, void **memory) {
     const size_t bytes = eitp__vae_outcomes_bytes(UNITS, texts);
     eitp__vae_outcomes *outcomes;
@@ -352,7 +353,7 @@ static eitp__vae_outcomes *made_up_posteriors(double spread, double own, uint64_
         for (int u = 0; u < UNITS; u++) {
             double pair[2];
             eitp__random_normal(1, 2, 3, i * UNITS + (uint64_t)u, pair);
-            mean[u] = (float)(u < 2 ? spread * pair[0] : 0); /* the other units are the prior */
+            mean[u] = (float)(u < 2 ? spread * pair[0] : 0); /* the other units equal the prior */
             log_deviation[u] = (float)(u < 2 ? log(own) : 0);
             noise[u] = (float)pair[1];
         }
@@ -364,7 +365,7 @@ static eitp__vae_outcomes *made_up_posteriors(double spread, double own, uint64_
     return outcomes;
 }
 
-/* A channel of signal `spread` and noise `own` carries ln(1 + spread^2 / own^2) / 2 nats. */
+/* A channel with signal `spread` and noise `own` carries ln(1 + spread^2 / own^2) / 2 nats. */
 static void metrics_of_known_posteriors(void) {
     void *memory;
     eitp_metric active, information, variance;
@@ -402,7 +403,7 @@ static void weights_of_the_divergence_follow_their_schedule(void) {
     }
 }
 
-/* The terms of the first step with an objective. */
+/* Returns the KL term of the first step with an objective, and the term's weight at step 2. */
 static void first_terms(const eitp_vae_objective *objective, double *kl, double *weight) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();
@@ -423,7 +424,7 @@ static void free_bits_and_target_rates_change_the_term(void) {
     double plain, kl, weight;
     first_terms(&objective, &plain, &weight);
     CHECK_THAT(plain > 0 && weight == 1, "%g, weight %g", plain, weight);
-    objective.free_bits = 5; /* more than any unit has */
+    objective.free_bits = 5; /* more than the value of any unit */
     first_terms(&objective, &kl, &weight);
     CHECK_THAT(fabs(kl - 5 * UNITS) < 1e-4, "%g", kl);
     objective.free_bits = 0, objective.target_rate = 40;
@@ -431,7 +432,8 @@ static void free_bits_and_target_rates_change_the_term(void) {
     CHECK_THAT(fabs(kl - (40 - plain)) < 1e-3, "%g, %g", kl, plain);
     objective.target_rate = 0, objective.kl_anneal = EITP_KL_LINEAR, objective.kl_weight = 0.5;
     first_terms(&objective, &kl, &weight);
-    CHECK_THAT(fabs(kl - plain) < 1e-6 && fabs(weight - 0.25) < 1e-12, "%g", weight); /* step 2 of 4, half of 8 */
+    CHECK_THAT(fabs(kl - plain) < 1e-6 && fabs(weight - 0.25) < 1e-12, "%g", weight); /* step 2 of a warmup of 4,
+                                                                                         half of the 8 steps */
 }
 
 static void numbers_out_of_range_are_refused(void) {

@@ -1,9 +1,9 @@
-/* Tasks with their own models and samples of varying length: attention, a tied table, labels; passes of any size. */
+/* Tasks with custom models and samples of varying length: attention, a tied table, labels; passes of any size. */
 #include "tests/support/trainer_run.h"
 
 enum { VOCABULARY = 40, WIDTH = 16, LONGEST = 9, CLASSES = 4, SAMPLES = 50 };
 
-/* What the task builds in addition to a loss for each token. */
+/* Parts that the task builds in addition to a loss for each token. */
 enum { WITH_LABELS = 1, WITHOUT_UNIQUE = 2, WITH_TWO_TABLES = 4, WITH_STATES = 8 };
 
 typedef struct model {
@@ -45,14 +45,14 @@ static eitp_status read_sample(void *user, eitp_split split, uint64_t number, ei
     return EITP_OK;
 }
 
-/* A parameter in the precision of the context. */
+/* A parameter with the precision of the context. */
 static eitp_tensor *matrix(const model *m, eitp_pass *pass, const char *name, int64_t rows, int64_t columns) {
     const int64_t shape[] = {rows, columns};
     return eitp_variable_tensor(eitp_pass_graph(pass), name, EITP_PARAMETER, eitp_context_precision(m->r.context), 2,
                                 shape);
 }
 
-/* A classifier of samples, from features of each sample. */
+/* Builds a classifier of samples from features of each sample. */
 static void build_labels(const model *m, eitp_pass *pass) {
     static const int64_t width[] = {WIDTH};
     const eitp_schedule half = {EITP_SCHEDULE_CONSTANT, 0.5, 0, 0, 0, 0, 0};
@@ -86,7 +86,7 @@ static eitp_tensor *build_attention(const model *m, eitp_pass *pass, eitp_tensor
     return eitp_add(x, key ? eitp_dropout(qkv, key, 0.1) : qkv);
 }
 
-/* A state of each sample, which is added to all its rows. */
+/* Builds a state of each sample and adds it to all of the sample's rows. */
 static eitp_tensor *build_states(const model *m, eitp_pass *pass, eitp_tensor *x) {
     eitp_tensor *state = eitp_pool(x, eitp_pass_bounds(pass), LONGEST, EITP_POOLING_MEAN);
     state = eitp_cast(state, eitp_context_precision(m->r.context));
@@ -94,7 +94,7 @@ static eitp_tensor *build_states(const model *m, eitp_pass *pass, eitp_tensor *x
     return eitp_add(x, eitp_pass_by_row(pass, state));
 }
 
-/* Counts rows that have not the number of their sample, which each row has, too. */
+/* Builds metrics of the differences between the number of each row's sample and the copy in the row. */
 static void build_numbers(eitp_pass *pass) {
     static const int64_t one[] = {1};
     eitp_tensor *numbers = eitp_pass_sample_input(pass, "number", EITP_F32, 1, one, -1);
@@ -123,7 +123,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     return eitp_graph_status(eitp_pass_graph(pass), error);
 }
 
-/* Fills all parameters from the same noise. */
+/* Fills all parameters with the same noise. */
 static eitp_status fill(eitp_context *context) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
@@ -167,7 +167,7 @@ static eitp_status begin(model *m, const variant *v, int parts) {
     return status ? status : fill(m->r.context);
 }
 
-/* A checksum after a few steps; 0 if one fails. */
+/* Returns a checksum after a few steps, or 0 on failure. */
 static uint32_t train(const variant *v, int parts) {
     model m;
     uint32_t crc = 0;
@@ -181,7 +181,7 @@ static uint32_t train(const variant *v, int parts) {
 
 /* ---- Tests ---- */
 
-/* Batches with an odd number of samples, whose rows do not fill the groups of a sum. */
+/* Batches with an odd number of samples, whose rows do not fill the groups of sums. */
 static void check_merging(variant v, int parts) {
     uint32_t reference = 0;
     v.batch_size = 3;
@@ -210,7 +210,7 @@ static void micro_batches_per_pass_change_no_bit(void) {
     }
 }
 
-/* The head and the lookup contribute to one gradient. Each contribution is summed over the step first. */
+/* The head and the lookup contribute to one gradient. Each contribution is first summed over the step. */
 static void a_table_looked_up_by_eitp_embedding_is_exact_too(void) {
     uint32_t crcs[2];
     variant v = default_variant();
@@ -227,7 +227,7 @@ static void a_table_looked_up_by_eitp_embedding_is_exact_too(void) {
 static void two_lookups_are_refused(void) {
     const variant v = default_variant();
     model m;
-    CHECK(begin(&m, &v, WITH_TWO_TABLES) == EITP_ERROR_ARGUMENT && strstr(error_.message, "one call in a task"));
+    CHECK(begin(&m, &v, WITH_TWO_TABLES) == EITP_ERROR_ARGUMENT && strstr(error_.message, "one call per task"));
     end_run(&m.r);
 }
 
@@ -252,7 +252,7 @@ static void ids_outside_the_table_change_nothing(void) {
     end_run(&m.r);
 }
 
-/* A metric may have any dtype: here bytes, 0 or 1. */
+/* A metric may have any dtype. Here it is bytes with values 0 or 1. */
 static void accuracy_is_a_metric(void) {
     variant v = default_variant();
     model m;

@@ -1,7 +1,6 @@
 /*
- * Renders chat templates, for tools/peers/chat_templates.py. Each file of the command line has the members `template`,
- * `context` and, for strftime_now, `now`. For each it prints a line of JSON: `text` and `spans`, or `error` with
- * `status`.
+ * Renders chat templates for tools/peers/chat_templates.py. Each file on the command line has the members `template`,
+ * `context` and, for strftime_now, `now`. Prints a line of JSON for each: `text` and `spans`, or `error` with `status`.
  */
 #include "tests/support/everything.h"
 

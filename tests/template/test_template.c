@@ -1,4 +1,4 @@
-/* Chat templates, compared with jinja2 as transformers sets it up; their spans, errors and bounds. */
+/* Chat templates compared with jinja2 as configured by transformers; their spans, errors and bounds. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -9,9 +9,9 @@
 #define GOLDEN "tests/golden/chat_templates/cases.json"
 
 static eitp_error error_;
-static eitp_host host_; /* buffers point to it */
+static eitp_host host_; /* buffers keep its address */
 
-/* A rendering. */
+/* The result of a rendering. */
 typedef struct rendering {
     eitp_status status;
     eitp__buffer text;
@@ -35,7 +35,7 @@ static void release(const eitp_host *host, rendering *result) {
     eitp__chat_spans_release(host, &result->spans);
 }
 
-/* Whether a rendering printed this text. */
+/* True if the rendering printed exactly this text. */
 static int has_text(const rendering *result, const char *text, size_t size) {
     return result->status == EITP_OK && result->text.size == size && (!size || !memcmp(result->text.data, text, size));
 }
@@ -66,7 +66,7 @@ static void agrees_with_jinja2(void) {
     eitp_json_release(document);
 }
 
-/* Renders with a context in JSON. */
+/* Renders a template with a JSON context. */
 static rendering render(const char *text, const char *json) {
     eitp_json_document *document = NULL;
     eitp__chat_context context = EITP__ZERO;
@@ -136,7 +136,7 @@ static void errors_have_positions(void) {
     "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"user\",\"content\":\"U\xc3\xa9\"},"            \
     "{\"role\":\"assistant\",\"content\":\"A\",\"parts\":[\"p\",\"q\"]},{\"role\":\"user\",\"content\":\"V\"}]}"
 
-/* Spans as text, such as "m1:0-2 g1:1-2". */
+/* Compares the spans, formatted as in "m1:0-2 g1:1-2". */
 static void check_spans(const char *text, const char *output, const char *expected, size_t hidden) {
     rendering result = render(text, CONVERSATION);
     char found[512] = "";
@@ -155,10 +155,10 @@ static void check_spans(const char *text, const char *output, const char *expect
 }
 
 static void spans_follow_messages(void) {
-    /* Every message, and nothing for what is around them. */
+    /* Every message has a span. Text around messages has none. */
     check_spans("<{% for m in messages %}{{ m.content }};{% endfor %}>", "<S;U\xc3\xa9;A;V;>",
                 "m0:1-3 m1:3-7 m2:7-9 m3:9-11", 0);
-    /* Lists made from the conversation have the same messages. */
+    /* Lists derived from the conversation contain the same messages. */
     check_spans("{% set l = messages[1:] %}{% for m in l %}{{ m.role[0] }}{% endfor %}", "uau", "m1:0-1 m2:1-2 m3:2-3",
                 0);
     check_spans("{% for m in messages|list %}{{ m.role[0] }}{% endfor %}", "suau", "m0:0-1 m1:1-2 m2:2-3 m3:3-4", 0);
@@ -171,13 +171,13 @@ static void spans_follow_messages(void) {
     check_spans("{% for i, m in [[7, messages[2]]] %}{{ i }}{% endfor %}", "7", "m2:0-1", 0);
     check_spans("{% set ns = namespace(l=[messages[3], messages[1]]) %}{% for m in ns.l %}x{% endfor %}", "xx",
                 "m3:0-1 m1:1-2", 0);
-    /* A copy is another dict, and so is an equal one. */
+    /* A copy is a different dict, even if it is equal. */
     check_spans("{% for m in [dict(messages[0], role='x')] %}{{ m.role }}{% endfor %}", "x", "", 0);
-    /* Nothing is printed for some, and one is printed in pieces. */
+    /* Some messages print nothing, and one is printed in pieces. */
     check_spans("{% for m in messages %}{% if loop.index0 == 2 %}{{ m.content }}{% endif %}{% endfor %}"
                 "-{% for m in messages[2:3] %}{{ m.role }}{% endfor %}",
                 "A-assistant", "m2:0-1 m2:2-11", 0);
-    /* Loops over parts belong to the message around them; loops over messages take their part of the output. */
+    /* Loops over parts belong to the enclosing message. Loops over messages have their own spans. */
     check_spans("{% for m in messages %}{% for p in m.parts %}{{ p }}{% endfor %}{% endfor %}", "pq", "m2:0-2", 0);
     check_spans("{% for m in messages[:1] %}a{% for n in messages[2:] %}b{% endfor %}c{% endfor %}", "abbc",
                 "m0:0-1 m2:1-2 m3:2-3 m0:3-4", 0);
@@ -188,7 +188,7 @@ static void spans_follow_messages(void) {
 }
 
 static void spans_in_macros_and_blocks(void) {
-    /* A macro that is printed as it is has a place in the output. */
+    /* A macro's output has a position if it is printed unchanged. */
     check_spans("{% macro f(l) %}{% for m in l %}{{ m.content }}{% endfor %}{% endmacro %}<{{ f(messages[:2]) }}>",
                 "<SU\xc3\xa9>", "m0:1-2 m1:2-5", 0);
     check_spans("{% macro f(l) %}{% for m in l %}{{ m.role[0] }}{% endfor %}{% endmacro %}{{ f(messages)|upper }}",
@@ -227,7 +227,7 @@ static void spans_begin_at_what_is_appended(void) {
     used[0].json = eitp_json_root(document);
     context.variables = used;
     context.variable_count = 4;
-    /* A boolean cannot be added to a string: what was printed is removed. */
+    /* A boolean cannot be added to a string. Text that was already printed is removed. */
     CHECK(eitp__chat_template_render(chat_template, &context, &text, &spans, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!strcmp(text.data, "before") && text.size == 6 && spans.count == 0);
     used[2].kind = EITP__CHAT_TEXT;
@@ -286,7 +286,7 @@ static void what_a_template_takes_is_bounded(void) {
         check_failure(cases[i].text, "{}", EITP_ERROR_ARGUMENT, cases[i].message);
 }
 
-/* A template of `count` times `open`, then `middle`, then `count` times `close`. */
+/* Builds a template of `count` times `open`, then `middle`, then `count` times `close`. */
 static char *nest(const char *open, const char *middle, const char *close, size_t count) {
     const size_t begin = strlen(open), end = strlen(close), length = strlen(middle);
     char *text = (char *)malloc(count * (begin + end) + length + 1), *at = text;
@@ -335,7 +335,7 @@ static void nesting_is_bounded(void) {
     }
 }
 
-/* Chains do not nest. */
+/* Chains do not nest, so they are not bounded. */
 static void chains_are_not_bounded(void) {
     static const struct {
         const char *link, *before, *after, *output;
@@ -358,7 +358,7 @@ static void chains_are_not_bounded(void) {
     }
 }
 
-/* What needs the deepest stack, with the stack that programs may have. */
+/* Renders the templates that need the deepest stack, with the stack size allowed for programs. */
 static void *use_stack(void *unused) {
     static const char *const texts[] = {
         "{% macro f(x) %}{{ f(x) ~ 1 }}{% endmacro %}{{ f(1) }}",
@@ -382,7 +382,7 @@ static void *use_stack(void *unused) {
 
 static void fits_a_small_stack(void) {
 #if defined(__SANITIZE_ADDRESS__)
-    use_stack(NULL); /* the sanitizers need more */
+    use_stack(NULL); /* sanitizers need a larger stack */
 #else
     pthread_attr_t attributes;
     pthread_t thread;

@@ -1,18 +1,18 @@
 /*
- * Gradients against central differences in double, also of gradients, and those of F32's fused ops against F64's
- * expansions.
+ * Gradients and second derivatives compared with central differences in double, and gradients of fused F32 ops compared
+ * with their F64 expansions.
  */
 #include "tests/support/op_cases.h"
 
 /*
- * A case with the gradients of its outputs ys, weighted by seeds, with respect to its leaves xs; and optionally the
+ * A case and the gradients of its outputs ys, weighted by seeds, with respect to its leaves xs. Optionally the
  * gradients of those, weighted by second seeds, with respect to the leaves and the first seeds.
  */
 typedef struct derivatives {
     build b;
     eitp_plan *plan;
     int x_count, y_count;
-    int xs[BUILD_LEAVES]; /* indices of leaves: those of the case, then the seeds */
+    int xs[BUILD_LEAVES]; /* indices of leaves: the case's leaves, then the seeds */
     eitp_tensor *ys[BUILD_OUTPUTS];
     int seeds[BUILD_OUTPUTS];
     eitp_tensor *first[BUILD_LEAVES];
@@ -29,7 +29,7 @@ static int add_seed(build *b, const eitp_tensor *x) {
     return b->leaf_count - 1;
 }
 
-/* sums[i] += the gradient of y by xs[i]. */
+/* Adds the gradient of y with respect to each xs[i] to sums[i]. */
 static void add_gradients(derivatives *d, eitp_tensor *y, int seed, int count, eitp_tensor **sums) {
     eitp_tensor *xs[BUILD_LEAVES], *gradients[BUILD_LEAVES];
     eitp_error error = EITP__ZERO;
@@ -83,7 +83,7 @@ static void derivatives_end(derivatives *d) {
     build_end(&d->b);
 }
 
-/* All values of some tensors, one after the other. */
+/* Reads all values of `count` tensors, one tensor after the other. */
 static double *read_all(const derivatives *d, int count, eitp_tensor *const *tensors, int64_t *total) {
     double *values;
     *total = 0;
@@ -98,7 +98,7 @@ static double *read_all(const derivatives *d, int count, eitp_tensor *const *ten
     return values;
 }
 
-/* The weights of those tensors. */
+/* Returns the weights of the tensors, in the order of read_all. */
 static double *seed_values(const derivatives *d, int count, const int *seeds, int64_t total) {
     double *values = (double *)calloc((size_t)total, sizeof *values);
     int64_t at = 0;
@@ -110,7 +110,7 @@ static double *seed_values(const derivatives *d, int count, const int *seeds, in
     return values;
 }
 
-/* The values of the tensors with leaf `leaf` moved by `step` along `direction`. */
+/* Reads the tensors with leaf `leaf` moved by `step` along `direction`. */
 static double *read_moved(derivatives *d, int leaf, const double *direction, double step, int count,
                           eitp_tensor *const *tensors) {
     const array *x = d->b.values[leaf];
@@ -126,7 +126,7 @@ static double *read_moved(derivatives *d, int leaf, const double *direction, dou
     return values;
 }
 
-/* Direction number `index` to test: each element, or `random` random directions. Returns 0 if there are no more. */
+/* Sets direction number `index`: each element, or `random` random directions. Returns 0 if there are no more. */
 static int next_direction(derivatives *d, int64_t index, int random, int64_t elements, double *direction) {
     if (index >= (random ? random : elements))
         return 0;
@@ -135,7 +135,7 @@ static int next_direction(derivatives *d, int64_t index, int random, int64_t ele
     return 1;
 }
 
-/* Checks that `gradients` are those of sum(weights * tensors) with respect to the first `x_count` xs. */
+/* Checks that `gradients` are the gradients of sum(weights * tensors) with respect to the first `x_count` xs. */
 static void check_differences(derivatives *d, const char *what, int count, eitp_tensor *const *tensors,
                               const int *seeds, int x_count, eitp_tensor *const *gradients, int random) {
     const double step = 1e-5;
@@ -158,8 +158,8 @@ static void check_differences(derivatives *d, const char *what, int count, eitp_
             for (int64_t j = 0; j < elements; j++)
                 gradient_of += direction[j] * gradient[j];
             CHECK_THAT(fabs(differences - gradient_of) <= 2e-7 * (1 + fabs(differences)),
-                       "%s by leaf %d, direction %d: %.12g, differences give %.12g", what, d->xs[i], (int)n,
-                       gradient_of, differences);
+                       "%s with respect to leaf %d, direction %d: %.12g, differences give %.12g", what, d->xs[i],
+                       (int)n, gradient_of, differences);
             free(after);
             free(before);
         }
@@ -194,7 +194,7 @@ static void second_derivatives_against_differences(void) {
             check_case(&op_cases[i], 2);
 }
 
-/* ---- F32 with fused ops against F64 with expansions ---- */
+/* ---- Fused F32 ops against F64 expansions ---- */
 
 static void compare_gradients(const derivatives *d, const derivatives *exact, int count, eitp_tensor *const *gradients,
                               eitp_tensor *const *exact_gradients, double tolerance, const char *what) {
@@ -203,7 +203,8 @@ static void compare_gradients(const derivatives *d, const derivatives *exact, in
         double *values = read_all(d, 1, &gradients[i], &total), error;
         double *wanted = read_all(exact, 1, &exact_gradients[i], &total);
         error = nmse(values, wanted, total);
-        CHECK_THAT(error <= tolerance, "%s by leaf %d: NMSE %.3g, at most %.3g", what, d->xs[i], error, tolerance);
+        CHECK_THAT(error <= tolerance, "%s with respect to leaf %d: NMSE %.3g, at most %.3g", what, d->xs[i], error,
+                   tolerance);
         free(values);
         free(wanted);
     }
@@ -238,7 +239,7 @@ static void compare_case(const op_case *c, int small, int order, double toleranc
     eitp_context_destroy(reference);
 }
 
-/* Sums over many elements, and differences that cancel, have lost more bits than single values. */
+/* Sums over many elements and cancelling differences lose more bits than single values. */
 static void f32_gradients_against_f64(void) {
     print_kernel_sets();
     for (int small = test_is_quick(); small < 2; small++)

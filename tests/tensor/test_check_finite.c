@@ -1,9 +1,9 @@
-/* Finding the op that made the first value that is not finite. */
+/* Finding the op that produced the first value that is not finite. */
 #include "tests/support/trainer_run.h"
 
 enum { ELEMENTS = 4 };
 
-/* Executes the graph of a function of x [4] with the search on. Returns the finding in words. */
+/* Executes the graph of a function of x [4] with the search enabled. Returns the message of the finding. */
 static const char *finding_of(eitp_tensor *(*build)(eitp_tensor *x), const float *x, eitp_nonfinite *found) {
     static char text[500];
     const int64_t four = ELEMENTS;
@@ -45,7 +45,7 @@ static eitp_tensor *build_softmax(eitp_tensor *x) {
     return eitp_sum(eitp_softmax(eitp_affine(x, 2, 0)), EITP_ALL_DIMENSIONS, 0);
 }
 
-/* A mask of constants: -inf where x is below 0. */
+/* A mask computed from constants: -inf where x is below 0. */
 static eitp_tensor *build_mask(eitp_tensor *x) {
     const int64_t four = ELEMENTS;
     eitp_graph *graph = x->graph;
@@ -64,7 +64,7 @@ static void a_logarithm_of_zero_is_named(void) {
     CHECK_THAT(!*text && !found.op, "%s", text);
 }
 
-/* A mask of -inf is meant. That it hides everything, or a NaN, is not. */
+/* A mask of -inf is intended. A mask that hides everything, or a NaN, is an error. */
 static void masks_are_accepted(void) {
     const float negative = -(float)HUGE_VAL, nan = (float)NAN;
     const float mask[ELEMENTS] = {1, negative, 2, negative}, all[ELEMENTS] = {negative, negative, negative, negative};
@@ -97,7 +97,7 @@ static void null_is_fine(void) {
 
 static const char weight_name[] = "transformer.h.1.mlp.c_fc.weight";
 
-/* One step of a run in which a weight of layer 1 has a value; returns the finding in words. */
+/* Makes one step with an element of a layer 1 weight set to `value`. Returns the message of the finding. */
 static const char *step_with(const variant *v, const char *name, float value, eitp_step_report *report) {
     static char text[500];
     const eitp_host host = eitp_host_default();
@@ -125,7 +125,7 @@ static const char *step_with(const variant *v, const char *name, float value, ei
     return text;
 }
 
-/* Nothing is found where nothing is wrong, padding and partial passes included; and the results are the same. */
+/* A sound step has no finding, also with padding and partial passes, and its results are unchanged. */
 static void sound_steps_have_none(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
@@ -136,7 +136,7 @@ static void sound_steps_have_none(void) {
             v.precision = precisions[p];
             v.micro_batches_per_pass = way ? 1 : 2;
             v.grad_accum = 3;
-            v.last_sample = way == 2 ? 15 : 0; /* the third step is a part of one */
+            v.last_sample = way == 2 ? 15 : 0; /* the third step has fewer samples */
             v.block_size = way == 2 ? 31 : 32;
             text = step_with(&v, NULL, 0, &report);
             if (p == 2 && !report.applied) /* an overflow of the scaled gradient */
@@ -160,7 +160,8 @@ static void a_weight_that_is_infinite_is_named(void) {
                "%s", text);
 }
 
-/* A weight that fp16 can hold, and whose products it cannot. With the activation in the product it may be NaN. */
+/* A weight that fits in fp16 although its products do not. If the activation is fused into the product, the result
+   may be NaN. */
 static void an_overflow_of_fp16_is_named(void) {
     variant v = default_variant();
     eitp_step_report report;
@@ -192,7 +193,7 @@ static eitp_status read_root(void *user, eitp_split split, uint64_t number, eitp
     return EITP_OK;
 }
 
-/* The root of a parameter that is 0: the loss is finite, its gradient is not. */
+/* The square root of a parameter that is 0: the loss is finite, its gradient is not. */
 static void the_backward_pass_is_searched(void) {
     eitp_context_config config = eitp_context_config_default();
     eitp_trainer_config training = eitp_trainer_config_default();

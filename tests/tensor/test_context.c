@@ -1,4 +1,4 @@
-/* Contexts: the choice of device and kernels, and variables. */
+/* Contexts: choosing the device and kernels, and variables. */
 #define _DEFAULT_SOURCE 1 /* setenv */
 
 #include "tests/support/graphs.h"
@@ -74,7 +74,7 @@ static int set_available(const char *set) {
     return context != NULL;
 }
 
-/* Bits of what every set computes differently: exponentials, sums along rows, products in F32 and BF16. */
+/* Hashes bits that each set computes differently: exponentials, sums along rows, products in F32 and BF16. */
 static uint64_t fingerprint(const char *isa) {
     eitp_context *context = NULL;
     eitp_plan *plan = NULL;
@@ -107,7 +107,7 @@ static uint64_t fingerprint(const char *isa) {
     return hash;
 }
 
-/* A forced kernel set is in the description, and gives bits of its own. */
+/* A forced kernel set is named in the description and gives its own bits. */
 static void kernel_sets_can_be_forced(void) {
     uint64_t bits[KERNEL_SETS] = {0};
     int best = 0;
@@ -117,7 +117,7 @@ static void kernel_sets_can_be_forced(void) {
         eitp_context *context = NULL;
         eitp_error error;
         if (!set_available(kernel_sets[i])) {
-            printf("    skipped: %s is not on this machine\n", kernel_sets[i]);
+            printf("    skipped: %s is unavailable on this machine\n", kernel_sets[i]);
             check_refused("cpu", kernel_sets[i], 1, EITP_ERROR_UNSUPPORTED, kernel_sets[i]);
             set_environment("EITP_ISA", kernel_sets[i]);
             check_refused("cpu", NULL, 1, EITP_ERROR_UNSUPPORTED, "EITP_ISA");
@@ -138,7 +138,7 @@ static void kernel_sets_can_be_forced(void) {
         CHECK(!strchr(eitp_context_numerics(context), ' '));
         eitp_context_destroy(context);
         for (int j = 0; j < i; j++)
-            CHECK_THAT(bits[i] != bits[j], "%s computes what %s does", kernel_sets[i], kernel_sets[j]);
+            CHECK_THAT(bits[i] != bits[j], "%s gives the same bits as %s", kernel_sets[i], kernel_sets[j]);
     }
     if (best == EITP__ISA_AVX512BF16 && eitp__has_slow_pairs())
         best = EITP__ISA_AVX512;
@@ -265,11 +265,12 @@ static void variables_are_read_and_written_in_ranges(void) {
     owner_end(&o);
 }
 
-/* Values of 16-bit parameters with each form of remainder, written and read in several pieces and from the middle. */
+/* Writes and reads values of 16-bit parameters with each form of remainder, in several pieces and starting in the
+   middle. */
 static void remainders_hold_what_16_bits_lack(void) {
     static const struct {
         eitp_dtype dtype, remainder;
-        double error; /* relative, of a value */
+        double error; /* relative error of a value */
     } forms[] = {{EITP_BF16, EITP_I16, 0},
                  {EITP_BF16, EITP_I8, 130.0 / 8388608},
                  {EITP_F16, EITP_F32, 1.0 / 8388608},
@@ -382,7 +383,7 @@ static void normal_values_are_normal(void) {
     free(values);
 }
 
-/* Random values depend on seed, name and index alone. */
+/* Random values depend only on seed, name and index. */
 static void normal_values_depend_on_seed_and_name_only(void) {
     static const char *const some[2] = {"a", "b"}, *const reversed[3] = {"c", "b", "a"};
     float *first = normal_values(some, 2, "a", 0, 1, 1), *again = normal_values(reversed, 3, "a", 0, 1, 1);
@@ -445,7 +446,7 @@ static void every_allocation_may_fail(void) {
     }
 }
 
-/* Stacks larger than all addresses: OpenMP would end the program. */
+/* Stack sizes larger than the address space, with which OpenMP would end the program. */
 static void threads_that_cannot_start_are_left_out(void) {
     CHECK(eitp__team_start(1) == 1 && eitp__team_start(4) == 4);
 #if EITP__WITH_OPENMP

@@ -1,6 +1,6 @@
 /*
- * Execution of plans: varying rows, order of updates, fused updates, no allocation, the same bits on any number of
- * threads.
+ * Execution of plans: varying rows, order of updates, fused updates, no allocations, and the same bits with any number
+ * of threads.
  */
 #include "tests/support/training.h"
 
@@ -15,7 +15,7 @@ typedef struct outcome {
     double *values; /* loss, logits, gradients */
 } outcome;
 
-/* Loss, logits of the rows in use and all gradients, with `count` rows, in a graph of `config`. */
+/* Returns the loss, the logits of the rows in use and all gradients, with `count` rows, in a graph of `config`. */
 static outcome execute_rows(eitp_context *context, const transformer_config *config, int64_t count) {
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -59,7 +59,7 @@ static outcome execute_rows(eitp_context *context, const transformer_config *con
     return result;
 }
 
-/* With some rows of a capacity, results have the bits of a graph that has just these rows. */
+/* With some rows of a capacity in use, results have the same bits as in a graph with exactly these rows. */
 static void rows_equal_those_of_a_smaller_graph(void) {
     static const int64_t counts[] = {1, 2, 7, 16, 23, 24};
     for (int set = 0; set < KERNEL_SETS; set++) {
@@ -81,7 +81,7 @@ static void rows_equal_those_of_a_smaller_graph(void) {
     }
 }
 
-/* Without rows in use, sums over rows are 0. */
+/* With no rows in use, sums over rows are 0. */
 static void zero_rows(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 2);
@@ -99,8 +99,8 @@ static void zero_rows(void) {
 }
 
 /*
- * Other ops that keep rows apart: three dimensions, where, concat, gather, softmax, matrices, reductions of other
- * dimensions.
+ * More ops that keep rows separate: three dimensions, where, concat, gather, softmax, batches of matrices, reductions
+ * over other dimensions.
  */
 static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, eitp_tensor **x, eitp_tensor **weight,
                                  eitp_tensor **gradients) {
@@ -141,7 +141,7 @@ static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, 
     return eitp_output(eitp_sum(z, 1, 0));
 }
 
-/* A matrix times each of a batch of the capacity: the same outputs as above. */
+/* Products of one matrix with each matrix of a batch of the capacity. Same outputs as make_row_ops. */
 static eitp_tensor *make_products_of_a_matrix(eitp_graph *graph, int64_t rows, int capacity, eitp_tensor **x,
                                               eitp_tensor **weight, eitp_tensor **gradients) {
     const int64_t cube[3] = {rows, 2, 6}, matrix[2] = {6, 5}, flat[2] = {rows, 15};
@@ -202,8 +202,8 @@ static void check_rows_of(make_graph *make) {
         }
         CHECK(!memcmp(dx[0], dx[1], sizeof dx[0]));
         /*
-         * A batch of matrices whose number varies is one product each, not one product of all rows: the order of
-         * summation differs.
+         * A batch whose size varies is computed as one product per matrix, not as one product of all rows, so the order
+         * of summation differs.
          */
         for (int i = 0; i < 15; i++)
             CHECK(fabs((double)(sums[0][i] - sums[1][i])) < 1e-4 && sums[0][i] != 0);
@@ -220,12 +220,12 @@ static void row_ops_equal_those_of_a_smaller_graph(void) {
 
 enum { SELECTED = 7, SELECTED_CAPACITY = 20 };
 
-/* Outputs of selected rows: the rows, their gradients by x and weight, and the gradients of those by x and weight. */
+/* Outputs of selected rows: the rows, their gradients with respect to x and weight, and the gradients of those. */
 typedef struct selected_rows {
     eitp_tensor *x, *weight, *ids, *at, *outputs[6];
 } selected_rows;
 
-/* Hidden rows are computed, some are selected by embedding and by gather, and something is computed from these. */
+/* Computes hidden rows, selects some by embedding and by gather, and computes outputs from these. */
 static selected_rows make_selected_rows(eitp_graph *graph, eitp_dtype dtype, int64_t rows, int capacity) {
     int64_t hidden[2] = {0, 6}, matrix[2] = {6, 5}, selected[1] = {SELECTED}, indices[2] = {SELECTED, 5};
     eitp_tensor *y, *xs[2], *gradients[2] = {NULL, NULL}, *sum;
@@ -257,7 +257,8 @@ static selected_rows make_selected_rows(eitp_graph *graph, eitp_dtype dtype, int
     return c;
 }
 
-/* All outputs one after the other as doubles, with `rows` rows, in a graph of just these or with a capacity. */
+/* Executes with `rows` rows, in a graph of exactly these or with a capacity. Returns all outputs as doubles, one
+   after the other. */
 static outcome execute_selected_rows(eitp_context *context, eitp_dtype dtype, int64_t rows, int capacity) {
     static const double ids[SELECTED] = {0, 3, 3, 8, -1, 19, 20}, zero[SELECTED_CAPACITY * 6] = EITP__ZERO;
     double x[SELECTED_CAPACITY * 6], weight[30], at[SELECTED * 5], bytes[SELECTED_CAPACITY * 6];
@@ -301,8 +302,8 @@ static outcome execute_selected_rows(eitp_context *context, eitp_dtype dtype, in
 }
 
 /*
- * Rows selected from those in use, with repeated ids and ids of unused rows, and their derivatives, have the bits of a
- * graph of just these rows, on any number of threads.
+ * Rows selected from those in use, with repeated ids and ids of unused rows, have the same bits as in a graph with
+ * exactly these rows, on any number of threads. So do their derivatives.
  */
 static void selected_rows_equal_those_of_a_smaller_graph(void) {
     static const int64_t counts[] = {0, 1, 4, 9, SELECTED_CAPACITY};
@@ -330,7 +331,7 @@ static void selected_rows_equal_those_of_a_smaller_graph(void) {
     }
 }
 
-/* The gradient of a row is the sum of the seeds where it was selected; 0 for a row that was not. */
+/* The gradient of a row is the sum of the seeds where the row was selected, and 0 if it was not. */
 static void gradients_of_selected_rows_are_sums(void) {
     static const double ids[5] = {2, 0, 2, 5, 2}, seeds[10] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
     static const double expected[8] = {4, 8, 0, 0, 273, 546, 0, 0}; /* row 5 is not in use */
@@ -369,7 +370,7 @@ enum { COMPOSED_ROWS = 11, COMPOSED_CAPACITY = 24, COMPOSED_INPUTS = 8, COMPOSED
 
 /*
  * Attention with separate projections, and smoothed losses. Outputs: attention, losses, and the gradients of their sum
- * by x, the projections and the table.
+ * with respect to x, the projections and the table.
  */
 static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs, eitp_tensor **outputs) {
     const int64_t rows = capacity ? COMPOSED_CAPACITY : COMPOSED_ROWS, four[1] = {4}, key[1] = {3}, bias[3] = {2, 7, 7};
@@ -418,7 +419,7 @@ static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs,
         eitp_output(outputs[i]);
 }
 
-/* All outputs, one after the other. */
+/* Returns all outputs, one after the other. */
 static outcome execute_composed(eitp_context *context, int capacity) {
     static const double offsets[4] = {1, 4, 4, 11}, key[3] = {5, 6, 7};
     eitp_tensor *inputs[COMPOSED_INPUTS], *outputs[COMPOSED_OUTPUTS] = {NULL, NULL, NULL, NULL, NULL};
@@ -461,7 +462,7 @@ static outcome execute_composed(eitp_context *context, int capacity) {
     return result;
 }
 
-/* Composed ops have the bits of a smaller graph too, on any number of threads. */
+/* Composed ops too have the same bits as in a smaller graph, on any number of threads. */
 static void composed_rows_equal_those_of_a_smaller_graph(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 1), *threads = open_context(kernel_sets[set], 3);
@@ -537,7 +538,7 @@ static void check_variable_four(updating *u, double a, double b, double c, doubl
                (double)v[0], (double)v[1], (double)v[2], (double)v[3]);
 }
 
-/* Readers of the old value get it, whether created early or late; readers of the result get the result. */
+/* Readers of the old value get it, no matter when they were created. Readers of the result get the result. */
 static void readers_see_the_version_they_name(void) {
     updating u;
     eitp_tensor *early, *after, *late, *again, *other;
@@ -557,7 +558,7 @@ static void readers_see_the_version_they_name(void) {
     updating_end(&u);
 }
 
-/* The old value cannot be read after it was overwritten. */
+/* The old value cannot be read after it is overwritten. */
 static void impossible_orders_are_refused(void) {
     updating u;
     eitp_error error = EITP__ZERO;
@@ -573,7 +574,8 @@ static void impossible_orders_are_refused(void) {
     updating_end(&u);
 }
 
-/* Sums that accumulate into the target: v += sum of rows; the same if the sum is an output, or is used twice. */
+/* Sums accumulate into the target: v += sum of rows. The result is the same if the sum is an output or is used
+   twice. */
 static void sums_accumulate_in_place(void) {
     const int64_t wide[2] = {1, 4}, tall[2] = {3, 4}, flat[1] = {4};
     for (int kind = 0; kind < 4; kind++) {
@@ -606,7 +608,8 @@ static void sums_accumulate_in_place(void) {
     }
 }
 
-/* A product that reads the variable it is added to must not write while it reads: v = v + v v, with v = [1 2; 3 4]. */
+/* A product that reads the variable to which it is added must not overwrite it while reading: v = v + v v, with v =
+   [1 2; 3 4]. */
 static void products_that_read_their_target(void) {
     const int64_t square[2] = {2, 2}, flat[1] = {4};
     for (int set = 0; set < KERNEL_SETS; set++) {
@@ -639,7 +642,7 @@ static void products_that_read_their_target(void) {
 
 enum { STEPS = 3 };
 
-/* The state after training: losses, then all variables. */
+/* The result of training: losses, then all variables. */
 typedef struct trained {
     float losses[STEPS];
     size_t size;
@@ -696,7 +699,7 @@ static void check_threads(const char *precision, const char *set) {
     trained_release(&one);
 }
 
-/* Forward, backward and AdamW give the same bits on 1, 2 and 3 threads. */
+/* Forward, backward and AdamW give the same bits with 1, 2 and 3 threads. */
 static void threads_do_not_change_bits(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         check_threads("fp32", kernel_sets[set]);
@@ -738,7 +741,7 @@ static void contexts_are_independent(void) {
     }
 }
 
-/* An update in the graph of its gradient sees the gradient at the old parameters, for all of them. */
+/* Updates in the same graph as the gradient use the gradient at the old values of all parameters. */
 static void updates_follow_all_readers(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 2);
@@ -814,7 +817,7 @@ typedef struct two_plans {
     eitp_tensor *x[2], *y[2], *spare[2];
 } two_plans;
 
-/* Two graphs of a context, y = exp(x), and an input that nothing reads. The second needs the same memory. */
+/* Creates two graphs in one context: y = exp(x), and an input that nothing reads. The second needs the same memory. */
 static void two_plans_begin(two_plans *t) {
     const int64_t shape[1] = {1024};
     eitp_error error = EITP__ZERO;
@@ -920,8 +923,8 @@ static void inputs_must_be_written_for_all_rows(void) {
 enum { CACHED_ROWS = 16, CACHED_WIDTH = 32 };
 
 /*
- * Executes twice a plan that stores into a kept input, and returns the second result: it depends on values that were
- * computed from the input before each execution stored into it, and are needed after that.
+ * Executes a plan twice that stores into a kept input, and returns the second result. The result depends on values that
+ * are computed from the input before each execution stores into it and are needed afterwards.
  */
 static void read_stored_inputs(eitp_recompute recompute, double *result) {
     const int64_t cache[2] = {CACHED_ROWS, CACHED_WIDTH}, packed[2] = {CACHED_ROWS, 3 * CACHED_WIDTH}, one = 1;
@@ -959,7 +962,7 @@ static void read_stored_inputs(eitp_recompute recompute, double *result) {
     eitp_context_destroy(context);
 }
 
-/* A kept input that an op stores into begins as zeros, and what was computed from its old value is not recomputed. */
+/* A kept input that an op stores into starts as zeros. Values computed from its old contents are not recomputed. */
 static void kept_inputs_can_be_stored_into(void) {
     static double kept[CACHED_ROWS * CACHED_WIDTH], recomputed[CACHED_ROWS * CACHED_WIDTH];
     read_stored_inputs(EITP_RECOMPUTE_NONE, kept);
@@ -967,7 +970,7 @@ static void kept_inputs_can_be_stored_into(void) {
     CHECK(kept[0] > 0 && !memcmp(kept, recomputed, sizeof kept));
 }
 
-/* A kept input keeps its value whatever happens to the arena, with minimum memory too. */
+/* A kept input keeps its value when the arena is reused or moved, also with minimum memory. */
 static void kept_inputs_keep_their_value(void) {
     const int64_t shape[2] = {16, 16}, large[1] = {1 << 20};
     for (int way = 0; way < 4; way++) {
@@ -1059,7 +1062,7 @@ static void outputs_can_be_read_until_the_arena_is_reused(void) {
 /* ---- Polls ---- */
 
 typedef struct stopper {
-    int asked, stop_at; /* numbers of questions; 0: never stop */
+    int asked, stop_at; /* number of polls so far; the poll that stops, 0: none */
 } stopper;
 
 static int ask_stopper(void *user) {
@@ -1085,8 +1088,8 @@ static uint64_t hash_of_state(eitp_context *context) {
     return hash;
 }
 
-/* An execution that is stopped at any question changes no state, and gives the same bits when it is repeated. With
-   clipping no parameter changes before the whole gradient is known; without, some change early. */
+/* Stopping an execution at any poll changes no state, and repeating it gives the same bits. With clipping,
+   parameters change only when the whole gradient is known. Without it, some change earlier. */
 static void polls_stop_executions(int threads, float limit, const char *device) {
     uint64_t before, after = 0;
     int questions = 0, stopped = 0;
@@ -1111,12 +1114,12 @@ static void polls_stop_executions(int threads, float limit, const char *device) 
             questions = asked.asked;
             after = hash_of_state(context);
         }
-        /* Threads that are ahead of the one that asks may have begun what must not stop. */
-        CHECK_THAT(!status == !stop_at || (!status && threads > 1), "%s at question %d of %d", error.message, stop_at,
+        /* Other threads may already have started work that must not be interrupted. */
+        CHECK_THAT(!status == !stop_at || (!status && threads > 1), "%s at poll %d of %d", error.message, stop_at,
                    questions);
         if (status) {
             CHECK(status == EITP_ERROR_INTERRUPTED);
-            CHECK_THAT(hash_of_state(context) == before, "state changed at question %d of %d", stop_at, questions);
+            CHECK_THAT(hash_of_state(context) == before, "state changed at poll %d of %d", stop_at, questions);
             CHECK(asked.asked == stop_at);
             CHECK(!eitp__plan_changed_state(s.plan));
             eitp_context_set_poll(context, NULL, NULL);
@@ -1124,11 +1127,11 @@ static void polls_stop_executions(int threads, float limit, const char *device) 
             stopped++;
         }
         CHECK(eitp__plan_changed_state(s.plan));
-        CHECK_THAT(hash_of_state(context) == after, "other bits after question %d of %d", stop_at, questions);
+        CHECK_THAT(hash_of_state(context) == after, "other bits after poll %d of %d", stop_at, questions);
         training_end(&s);
         eitp_context_destroy(context);
     }
-    CHECK_THAT(questions > 50 && (stopped > 50 || threads > 1), "%d questions, %d stops", questions, stopped);
+    CHECK_THAT(questions > 50 && (stopped > 50 || threads > 1), "%d polls, %d stops", questions, stopped);
 }
 
 static void polls_stop_executions_on_one_thread(void) {
@@ -1147,7 +1150,7 @@ static void count_step(void *user, const eitp_profile *profile) {
     ++*(int *)user;
 }
 
-/* Profiled executions ask too, and report no step that was dropped. */
+/* Profiled executions poll too, and do not report steps that were abandoned. */
 static void polls_stop_profiled_executions(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_error error = EITP__ZERO;
@@ -1167,7 +1170,7 @@ static void polls_stop_profiled_executions(void) {
     eitp_context_destroy(context);
 }
 
-/* A large call asks while it is executed; but not a device, which asks between executions. */
+/* A large call polls while it executes on the host. A device polls only between executions. */
 static void polls_stop_within_a_call(void) {
     const int64_t shape[] = {1 << 20};
     eitp_context *context = open_context("ref", 1);
@@ -1185,7 +1188,7 @@ static void polls_stop_within_a_call(void) {
     eitp_context_set_poll(context, ask_stopper, &asked);
     REQUIRE_OK(eitp_plan_write(plan, x, values, (size_t)shape[0] * sizeof *values, &error), error);
     REQUIRE_OK(eitp_plan_execute(plan, &error), error);
-    CHECK_THAT(asked.asked > (context->backend->interface->is_host_memory ? 4 : 0), "%d questions", asked.asked);
+    CHECK_THAT(asked.asked > (context->backend->interface->is_host_memory ? 4 : 0), "%d polls", asked.asked);
     REQUIRE_OK(eitp_plan_read(plan, y, values, (size_t)shape[0] * sizeof *values, &error), error);
     CHECK(values[shape[0] - 1] == 1);
     free(values);

@@ -1,12 +1,12 @@
 /*
- * The entropy of softmax, path products, and functions of matrices in graphs: golden values, edges, the same bits in
- * any batch and with any number of threads, and gradients in pieces of rows.
+ * Entropy of softmax, path products, and matrix functions in graphs: golden values, edge cases, the same bits in any
+ * batch and with any number of threads, and gradients in pieces of rows.
  */
 #include "tests/support/graphs.h"
 
 enum { MOST = 4096 };
 
-/* A finished build's plan, executed; NULL if there is none. */
+/* Plans and executes a finished build. Returns NULL on failure. */
 static eitp_plan *executed(build *b) {
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
@@ -82,12 +82,13 @@ static void check_entropies(eitp_context *context, eitp_dtype dtype, double tole
 
 #define MASKED (-(double)INFINITY)
 
-/* Sharp logits, masked ones, a row of masked ones, and equal ones; their gradients, and the gradients of those. */
+/* Logits that are sharp, masked, all masked, or equal; their gradients and second derivatives. */
 static void check_entropy_edges(eitp_context *context, eitp_dtype dtype, double tolerance) {
     static const double logits[4][5] = {
         {-1e4, 1e4, -1e4, 0, MASKED}, {3, MASKED, 3, 3, 3}, {MASKED, MASKED, MASKED, MASKED, MASKED}, {7, 7, 7, 7, 7}};
     static const double entropies[4] = {0, 1.3862943611198906, 0, 1.6094379124341003}, zeros[20] = {0};
-    static const double sums[4] = {1e4, 4.3862943611198906, 0, 8.6094379124341003}; /* the log-sum-exps that it saves */
+    static const double sums[4] = {1e4, 4.3862943611198906, 0, 8.6094379124341003}; /* the log-sum-exps that the op
+                                                                                       saves */
     const int64_t count = 4;
     build b;
     eitp_tensor *x, *y, *first;
@@ -99,7 +100,7 @@ static void check_entropy_edges(eitp_context *context, eitp_dtype dtype, double 
     expect(&b, y->node->outputs[1], 4, sums);
     first = gradient_of(eitp_multiply(y, real(&b, 1, &count)), x);
     expect(&b, first, 20, zeros);
-    /* The slopes of a row add to 0 wherever they are, and no slope of slopes is NaN. */
+    /* The gradient of each row sums to 0, and no second derivative is NaN. */
     expect(&b, eitp_sum(gradient_of(eitp_sum(first, 2u, 0), x), EITP_ALL_DIMENSIONS, 0), 1, zeros);
     check_build(&b, tolerance, "edges of entropy");
 }
@@ -109,7 +110,7 @@ static void entropy_has_golden_values(void) {
     in_every_set(check_entropy_edges);
 }
 
-/* The entropy of 16-bit logits is that of the same values in F32, and F32; the gradient has 16 bits. */
+/* The entropy of 16-bit logits is F32 and equals the entropy of the same values in F32. The gradient has 16 bits. */
 static void entropy_of_16_bit_logits(void) {
     for (int i = 0; i < 2 * KERNEL_SETS; i++) {
         eitp_context *context = open_context(kernel_sets[i / 2], 2);
@@ -146,7 +147,7 @@ static void entropy_of_16_bit_logits(void) {
 
 /* ---- Path products ---- */
 
-/* Two layers, weights stored [out, in] or [in, out]: the sum over the paths, and its gradient. */
+/* Two layers with weights stored [out, in] or [in, out]: the sum over paths, and its gradient. */
 static void check_paths(eitp_context *context, eitp_dtype dtype, double tolerance) {
     static const double first[2][4] = {{1, 3, -2, 4}, {1, -2, 3, 4}}, second[2] = {1, -1};
     static const double norms[2] = {10, 30}, by_second[2][2] = {{3, -7}, {10, -50}};
@@ -168,7 +169,7 @@ static void check_paths(eitp_context *context, eitp_dtype dtype, double toleranc
     }
 }
 
-/* The slope of |0| is 0. */
+/* The derivative of |x| at 0 is 0. */
 static void check_zero_weights(eitp_context *context, eitp_dtype dtype, double tolerance) {
     static const double weights[4] = {0, -2, 3, 0}, slopes[4] = {0, -1, 1, 0};
     const int64_t two = 2;
@@ -187,7 +188,7 @@ static void path_products_have_golden_values(void) {
 
 enum { WEIGHT_ROWS = 150, WEIGHT_COLUMNS = 70 };
 
-/* A parameter of random values, and its path product with a constant vector; the parameter's use. */
+/* Creates a parameter with random values and returns its path product with a constant vector. */
 static eitp_tensor *path_of_parameter(eitp_graph *graph, eitp_dtype dtype, int transposed, int is_row, int power,
                                       eitp_tensor **weight) {
     static const int64_t shape[2] = {WEIGHT_ROWS, WEIGHT_COLUMNS};
@@ -199,7 +200,7 @@ static eitp_tensor *path_of_parameter(eitp_graph *graph, eitp_dtype dtype, int t
     return eitp__path_product(eitp_reshape(x, 1 + is_row, vector), *weight, power, transposed);
 }
 
-/* Rows of the gradient of a weight have the bits of the whole gradient, which is then not stored. */
+/* Rows of a weight's gradient have the same bits as the whole gradient, which is then not stored. */
 static void gradients_of_rows_have_the_bits_of_the_whole(void) {
     static const int64_t bounds[5] = {0, 1, 64, 100, WEIGHT_ROWS};
     for (int i = 0; i < 16 * KERNEL_SETS; i++) {
@@ -235,7 +236,7 @@ static void gradients_of_rows_have_the_bits_of_the_whole(void) {
     }
 }
 
-/* A gradient is added to its variable in place: half of it and one, of a gradient of 4 bytes for each weight. */
+/* A gradient with 4 bytes for each weight is added in place: half the variable plus one gradient. */
 static void gradients_of_paths_accumulate(void) {
     for (int i = 0; i < 2 * KERNEL_SETS; i++) {
         eitp_context *context = open_context(kernel_sets[i / 2], 2);
@@ -291,7 +292,7 @@ static void matrices_have_golden_values(void) {
     in_every_set(check_small_matrices);
 }
 
-/* Matrices [batch, SIZE, SIZE], each matrix the same in any batch; with `fault`, matrix 1 is not positive definite. */
+/* Matrices [batch, SIZE, SIZE]. Matrix i is the same in any batch. With `fault`, matrix 1 is not positive definite. */
 enum { SIZE = 70, BATCH = 5 };
 
 static void batch_of_matrices(eitp_context *context, int64_t first, int64_t count, int fault, float *logdets,
@@ -344,7 +345,7 @@ static void bits_do_not_depend_on_the_batch(void) {
 
 /* ---- Threads ---- */
 
-/* Entropies, path products and their gradients of matrices that are cut into many pieces. */
+/* Entropies, path products and their gradients, for matrices large enough to be divided into many pieces. */
 static void execute_large(int set, int threads, double *values) {
     eitp_context *context = open_context(kernel_sets[set], threads);
     eitp_tensor *x, *w, *y[3];

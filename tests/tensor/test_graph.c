@@ -1,4 +1,4 @@
-/* Graph building: errors and their messages, and running out of memory at any allocation. */
+/* Graph building: errors and their messages, and allocations that fail. */
 #include "tests/support/transformer.h"
 
 #include "tests/support/faults.h"
@@ -180,7 +180,7 @@ static eitp_tensor *refused_attention_config(const leaves *l) {
     return eitp_attention(&inputs, NULL);
 }
 
-/* Attention of two heads with queries, keys and values apart, and a mask. */
+/* Attention of two heads with separate queries, keys and values, and a mask. */
 static eitp_tensor *separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask, int64_t max_length,
                              double dropout, eitp_tensor *offsets) {
     eitp_attention_config config = eitp_attention_config_default();
@@ -424,7 +424,7 @@ static const struct {
     {refused_variable_huge, {"'p'", "dimension 0", "4611686018427387903"}},
 };
 
-/* Each failing op returns NULL; the graph keeps its error, and plan creation reports it. */
+/* Each failing op returns NULL. The graph keeps the error, and creating a plan returns it. */
 static void refusals_name_op_and_shapes(void) {
     eitp_context *context = open_context("ref", 1);
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
@@ -436,7 +436,7 @@ static void refusals_name_op_and_shapes(void) {
         l = make_leaves(graph);
         CHECK(eitp_graph_status(graph, &error) == EITP_OK);
         CHECK_THAT(refusals[i].make(&l) == NULL, "refusal %d gave a tensor", (int)i);
-        CHECK_THAT(eitp_graph_status(graph, &error) == EITP_ERROR_ARGUMENT, "refusal %d was no error", (int)i);
+        CHECK_THAT(eitp_graph_status(graph, &error) == EITP_ERROR_ARGUMENT, "refusal %d was not an error", (int)i);
         for (int j = 0; j < 3; j++)
             CHECK_THAT(strstr(error.message, refusals[i].words[j]), "no '%s' in: %s", refusals[i].words[j],
                        error.message);
@@ -471,7 +471,7 @@ static void ops_without_a_kernel_are_refused(void) {
     eitp_context_destroy(context);
 }
 
-/* Ops on NULL return NULL. */
+/* Ops return NULL if an argument is NULL. */
 static void ops_on_null_return_null(void) {
     const int64_t shape[1] = {4};
     const int order[1] = {0};
@@ -502,7 +502,7 @@ static void ops_on_null_return_null(void) {
     eitp_context_destroy(NULL);
 }
 
-/* Composed ops on tensors of a graph that has failed. */
+/* Composed ops on tensors of a failed graph. */
 static void composed_ops_pass_errors_on(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
@@ -561,7 +561,7 @@ static void tensors_of_other_graphs_are_refused(void) {
 /* ---- Running out of memory ---- */
 
 /*
- * Creates a context, the graph of a transformer's training step and a plan, and executes it. Returns the first failure.
+ * Creates a context, a graph of a transformer's training step and a plan, and executes it. Returns the first failure.
  */
 static eitp_status train_once(const eitp_host *host, const char *set) {
     eitp_context_config config = eitp_context_config_default();
@@ -625,7 +625,8 @@ static void every_allocation_may_fail(void) {
     }
 }
 
-/* Attention of x [4, 6]; `composed`: of x as queries, keys and values, with a loss. */
+/* Attention of x [4, 6]. If `composed`, x is also the queries, keys and values of separate inputs, followed by a
+   loss. */
 static eitp_tensor *make_attention(eitp_tensor *x, int composed) {
     const int64_t bounds = 2, four = 4, six = 6;
     eitp_graph *graph = eitp_tensor_graph(x);
@@ -640,7 +641,7 @@ static eitp_tensor *make_attention(eitp_tensor *x, int composed) {
     return eitp_cross_entropy_with(x, eitp_input(graph, "targets", EITP_I32, 1, &four), &loss);
 }
 
-/* The same with expanded or composed ops: the second derivative of attention in F32. */
+/* Plans the second derivative of attention in F32, with expanded or composed ops. */
 static eitp_status plan_second_derivative(const eitp_host *host, int composed) {
     eitp_context_config config = eitp_context_config_default();
     const int64_t shape[2] = {4, 6};
@@ -689,7 +690,7 @@ static void every_allocation_of_expansions_may_fail(void) {
     }
 }
 
-/* ---- The table of ops ---- */
+/* ---- The op table ---- */
 
 /* True if the backend has a kernel of the op for any dtype. */
 static int has_kernel(const eitp_context *context, eitp__op_code op) {
@@ -737,7 +738,7 @@ static void entries_of_ops_agree(void) {
     eitp_context_destroy(context);
 }
 
-/* The gradient of attention has an output for each of q, k, v and a floating-point mask that is there. */
+/* The gradient of attention has an output for each of q, k and v, and for the mask if it is floating-point. */
 static void attention_has_the_gradients_of_its_inputs(void) {
     eitp_context *context = open_context("ref", 1);
     for (int i = 0; i < 6; i++) {
@@ -767,9 +768,10 @@ static void attention_has_the_gradients_of_its_inputs(void) {
     eitp_context_destroy(context);
 }
 
-/* ---- What a backend is asked ---- */
+/* ---- Support and limits of a backend ---- */
 
-/* True for what is small: rows of at most 4 in a softmax, at most 4 rows in exp and in the sum of a product. */
+/* Supports only small calls: softmax rows of at most 4, F32 sin of at most 4 rows, at most 4 rows added to a
+   product, and clamp to a maximum below 4. */
 static int supports_small(const eitp__backend *backend, const eitp__call *call) {
     const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0], *sum = &call->inputs[3];
     (void)backend;
@@ -792,7 +794,7 @@ static int supports_small(const eitp__backend *backend, const eitp__call *call) 
     }
 }
 
-/* The number of steps that compute y. */
+/* Returns the number of steps that compute y. */
 static int steps_of(eitp_tensor *y) {
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
@@ -825,7 +827,8 @@ static void backends_are_asked_about_calls(void) {
                 : op == 3 ? eitp_add(eitp_input(graph, "sum", EITP_F32, 2, shape),
                                      eitp_matmul_transposed(x, eitp_input(graph, "b", EITP_F32, 2, shape), 0, 1))
                           : eitp_clamp(x, 0, (double)rows - 1);
-            /* a softmax is expanded, BF16 computed between casts, a sum not fused; without a kernel it is an error */
+            /* otherwise: softmax is expanded, BF16 computed between casts, a sum not fused; without a kernel it is
+               an error */
             if (op == 0)
                 CHECK((steps_of(y) == 1) == is_small);
             else if (op == 3)
@@ -841,7 +844,7 @@ static void backends_are_asked_about_calls(void) {
     eitp_context_destroy(context);
 }
 
-/* The backend says how wide the blocks of a fused head are. */
+/* The backend sets the width of a fused head's blocks. */
 static void heads_have_the_blocks_of_the_backend(void) {
     const int64_t x_shape[2] = {4, 8}, table_shape[2] = {100, 8}, rows = 4;
     eitp_context *context = open_context("ref", 1);

@@ -1,11 +1,11 @@
-/* Names of tensors, and listings of graphs as text and for Graphviz. */
+/* Tensor names, and graph listings as text and for Graphviz. */
 #include "tests/support/transformer.h"
 
 #include "tests/support/faults.h"
 
 static eitp_error error_;
 
-/* The listing, which the caller frees; NULL if there is no memory. */
+/* Returns the listing, which the caller frees, or NULL if memory runs out. */
 static char *listing_of(const eitp_graph *graph, const eitp_plan *plan, eitp_graph_listing listing) {
     size_t size = 0, again = 1;
     char *text;
@@ -23,7 +23,7 @@ static void check_listing(const eitp_graph *graph, const eitp_plan *plan, eitp_g
     free(text);
 }
 
-/* A hidden layer, the mean of its rows as a column, and an op that nothing needs. */
+/* A hidden layer, the mean of its rows as a column, and an unused op. */
 typedef struct small_graph {
     eitp_context *context;
     eitp_graph *graph;
@@ -127,7 +127,7 @@ static void leaves_and_updates(void) {
     eitp_context_destroy(context);
 }
 
-/* An op without a kernel in F64 is computed by others, which are listed after it. */
+/* An op without an F64 kernel is computed by other ops, which are listed after it. */
 static void expanded_ops(void) {
     const int64_t d23[2] = {2, 3};
     eitp_context *context = open_context("ref", 1);
@@ -162,7 +162,7 @@ static void names_are_kept(void) {
     CHECK(eitp_tensor_set_name(s.mean, NULL) == s.mean && !strcmp(eitp_tensor_name(s.mean), ""));
     CHECK(eitp_tensor_set_name(s.x, "y") == s.x && !strcmp(eitp_tensor_name(s.x), "x"));
     CHECK(!eitp_tensor_set_name(NULL, "y"));
-    /* 254 letters and a character of two bytes, which is not cut in two */
+    /* 254 letters and a two-byte character, which must not be split */
     memset(name, 'a', sizeof name - 1);
     name[sizeof name - 1] = 0;
     CHECK(strlen(eitp_tensor_name(eitp_tensor_set_name(s.mean, name))) == 255);
@@ -171,7 +171,7 @@ static void names_are_kept(void) {
     small_end(&s);
 }
 
-/* Variables have names of any length. */
+/* Variable names can have any length. */
 static void long_names_of_variables(void) {
     const int64_t three = 3;
     char name[300];
@@ -236,7 +236,7 @@ static void wrong_arguments_are_refused(void) {
     small_end(&s);
 }
 
-/* Lists a graph that refused an op: the op is not listed, and the error is. */
+/* Checks the listing of a graph that refused an op: the op is not listed, the error is. */
 static void check_refused(const eitp_graph *graph, const char *line, const char *error) {
     char *text = listing_of(graph, NULL, EITP_GRAPH_TEXT), expected[400];
     snprintf(expected, sizeof expected, "%s\nerror: %s: ", line, error);
@@ -256,7 +256,7 @@ static void a_failed_graph_ends_with_its_error(void) {
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     check_listing(graph, NULL, EITP_GRAPH_TEXT, "");
     eitp_tensor *ids = eitp_input(graph, "ids", EITP_I32, 1, &three);
-    CHECK(!eitp_add(ids, ids)); /* its result was created before no kernel was found */
+    CHECK(!eitp_add(ids, ids)); /* the op had created its result before it missed a kernel */
     check_refused(graph, "%0 = input  i32 [3]  ids", "add");
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);
@@ -292,7 +292,7 @@ static void allocations_of_a_listing_may_fail(void) {
 
 /* ---- Whole models ---- */
 
-/* The number after a percent sign at `*at`, which is moved behind it. */
+/* Returns the number after a percent sign at `*at`, and advances `*at` past it. */
 static int take_number(const char **at) {
     char *end;
     long number = strtol(*at + 1, &end, 10);
@@ -300,7 +300,7 @@ static int take_number(const char **at) {
     return (int)number;
 }
 
-/* Checks that a line's inputs are among the tensors that were defined, and adds those that it defines. */
+/* Checks that a line's inputs are already defined, and adds the tensors that the line defines. */
 static void check_line(const char *line, char *defined, size_t count) {
     const char *equals = strstr(line, " = "), *end = strchr(line, '\n'), *at = line;
     const char *close = equals ? strchr(equals, ')') : NULL;
@@ -316,7 +316,7 @@ static void check_line(const char *line, char *defined, size_t count) {
     CHECK(equals && equals < end);
 }
 
-/* Every op of the graph has a line, and its inputs have earlier ones. */
+/* Every op of the graph has a line, after the lines of its inputs. */
 static void check_lines(const eitp_graph *graph, const eitp_plan *plan) {
     char *text = listing_of(graph, plan, EITP_GRAPH_TEXT), *defined = (char *)calloc(graph->tensor_count, 1), word[80];
     size_t lines = 0, leaves = 0;
@@ -335,7 +335,7 @@ static void check_lines(const eitp_graph *graph, const eitp_plan *plan) {
     free(text);
 }
 
-/* Every edge leads from one declared node to another, and quotes come in pairs. */
+/* Every edge connects two declared nodes, and quotes are balanced. */
 static void check_dot(const eitp_graph *graph, const eitp_plan *plan) {
     char *text = listing_of(graph, plan, EITP_GRAPH_DOT), *defined = (char *)calloc(graph->tensor_count, 1);
     int from, to, quotes = 0;
@@ -386,7 +386,7 @@ static void every_op_of_gpt2_is_listed(void) {
     eitp_context_destroy(context);
 }
 
-/* Each step of the plan is where a node is computed, or where one is recomputed. */
+/* Each step of the plan either computes or recomputes a node. */
 static void steps_add_up(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
@@ -417,7 +417,7 @@ static void steps_add_up(void) {
     eitp_context_destroy(context);
 }
 
-/* The loss of a training step, and the statistics of its plan. */
+/* Returns the loss of a training step and its plan's statistics. */
 static float loss_of(int is_named, eitp_plan_stats *stats) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;

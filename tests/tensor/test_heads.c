@@ -1,6 +1,6 @@
 /*
- * Output heads that a plan computes in parts of rows (src/tensor/plan_head.c): losses, gradients, accumulated gradients
- * and updates have the bits of a whole head, and agree with F64; and what a plan must not divide stays whole.
+ * Output heads that a plan computes in parts of rows (src/tensor/plan_head.c). Losses, gradients, accumulated gradients
+ * and updates have the same bits as with a whole head and agree with F64. Heads that cannot be divided stay whole.
  */
 #include "tests/support/graphs.h"
 
@@ -10,11 +10,11 @@ static eitp_error error;
 static const int64_t x_shape[2] = {ROWS, WIDTH}, table_shape[2] = {CLASSES, WIDTH}, rows_shape[1] = {ROWS},
                      one[1] = {1};
 
-/* What a graph computes from the losses. */
+/* Outputs that a graph computes from the losses. */
 typedef enum aim {
     LOSSES,     /* nothing */
     GRADIENTS,  /* the gradients of x and the table */
-    INPUT,      /* that of x: the table is frozen */
+    INPUT,      /* the gradient of x; the table is frozen */
     TWO_LOSSES, /* the gradients of two sums of the losses */
     ACCUMULATE, /* adds the gradient of the table to its variable */
     UPDATE,     /* updates the table in one piece */
@@ -26,7 +26,7 @@ typedef struct way {
     const char *set;
     eitp_dtype dtype;
     aim aim;
-    int varies; /* the number of rows */
+    int varies; /* the number of rows varies */
     int threads;
     size_t head_bytes; /* 0: whole */
 } way;
@@ -39,7 +39,7 @@ typedef struct head {
     eitp__node *node;
     eitp_update update;
     int output_count;
-    size_t bytes; /* of the results */
+    size_t bytes; /* size of the results */
     unsigned char *results;
 } head;
 
@@ -92,7 +92,7 @@ static eitp_tensor *input(head *h, const way *w, const char *name, eitp_dtype dt
                      : eitp_input(h->graph, name, dtype, rank, shape);
 }
 
-/* The graph of a way, without a plan; 0: this machine lacks the kernel set. */
+/* Builds the graph of a way, without a plan. Returns 0 if this machine lacks the kernel set. */
 static int build_head(head *h, const way *w) {
     const eitp_dtype wide = eitp__wide(w->dtype);
     eitp_tensor *losses, *loss;
@@ -133,7 +133,7 @@ static int stores_logits(const head *h, eitp_dtype dtype) {
     return largest >= rows_of_logits(dtype, ROWS);
 }
 
-/* To what every dtype has. */
+/* Rounds to a value that every dtype can represent. */
 static double rounded(double x) {
     return (double)eitp__bf16_to_f32(eitp__f32_to_bf16((float)x));
 }
@@ -206,7 +206,7 @@ static void append_variables(head *h) {
     }
 }
 
-/* Executes a way with several numbers of rows, and keeps all results. */
+/* Executes a way with several numbers of rows and keeps all results. Returns 0 if the machine lacks the kernel set. */
 static int run_head(head *h, const way *w) {
     static const int64_t used[EXECUTIONS] = {ROWS, 65, 128};
     if (!build_head(h, w))
@@ -230,9 +230,9 @@ static int run_head(head *h, const way *w) {
     return 1;
 }
 
-/* Runs the way divided and whole, and compares. */
+/* Runs the way with a divided and a whole head, and compares the results. */
 static void compare_with_whole(const way *w) {
-    /* The sum of a 16-bit gradient of the table, which is F32, takes most of what is saved. */
+    /* A 16-bit gradient of the table is summed in F32, which uses up most of the saving. */
     const size_t saved = w->aim == GRADIENTS ? 0 : rows_of_logits(w->dtype, ROWS / 5);
     head divided, whole_head;
     way other = *w;
@@ -271,7 +271,7 @@ static void parts_have_the_bits_of_the_whole(void) {
         w.threads = 1 + i % 3;
         w.head_bytes = rows_of_logits(w.dtype, 65);
         if (w.dtype == EITP_F64 && (w.aim > ACCUMULATE || i / (8 * AIMS)))
-            continue; /* updates of F64 need no test here, and every set computes it with the same kernels */
+            continue; /* F64 updates use the same kernels in every set and need no test here */
         compare_with_whole(&w);
     }
 }
@@ -315,7 +315,7 @@ static void parts_agree_with_f64(void) {
     }
 }
 
-/* What keeps a head whole. */
+/* Reasons to keep a head whole. */
 typedef enum obstacle {
     NO_OBSTACLE,
     LOGITS_READ,       /* something else reads the logits */
@@ -378,7 +378,7 @@ static void what_parts_cannot_compute_stays_whole(void) {
     }
 }
 
-/* A head of 1024 rows and a large vocabulary, planned with limits of memory one after the other. */
+/* Plans a head of 1024 rows and a large vocabulary with several memory limits in succession. */
 static void parts_are_as_large_as_memory_allows(void) {
     const int64_t wide_x[2] = {1024, 8}, wide_table[2] = {262144, 8}, targets[1] = {1024};
     for (int i = 0; i < 4; i++) {
@@ -407,7 +407,7 @@ static void parts_are_as_large_as_memory_allows(void) {
         REQUIRE_OK(eitp_plan_create_with(graph, &limit, &plan, &error), error);
         CHECK(eitp__head_rows(losses->node) == (i / 2 ? 4 : 1) * (i % 2 ? 128 : 64));
         eitp_plan_destroy(plan);
-        /* A further plan of the graph shares its tensors. */
+        /* Another plan of the graph shares its tensors. */
         REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
         CHECK(eitp__head_rows(losses->node) == (i / 2 ? 4 : 1) * (i % 2 ? 128 : 64));
         eitp_plan_destroy(plan);
@@ -416,7 +416,8 @@ static void parts_are_as_large_as_memory_allows(void) {
     }
 }
 
-/* The loss and the gradient of x, of a head large enough for plan.c to divide; `head_bytes` as in eitp_graph. */
+/* Returns the loss and the gradient of x for a head large enough for plan.c to divide. `head_bytes` is as in
+   eitp_graph. */
 static void run_large(size_t head_bytes, size_t memory, double *loss, double *gradient) {
     enum { LARGE_ROWS = 1000, LARGE_WIDTH = 4, LARGE_CLASSES = 70001 };
     const int64_t shapes[2][2] = {{LARGE_ROWS, LARGE_WIDTH}, {LARGE_CLASSES, LARGE_WIDTH}}, rows = LARGE_ROWS;
@@ -453,7 +454,7 @@ static void run_large(size_t head_bytes, size_t memory, double *loss, double *gr
     eitp_context_destroy(context);
 }
 
-/* The plan that was tried last is not the one that is chosen. */
+/* The planner chooses a size other than the last one that it tried. */
 static void the_chosen_size_is_executed(void) {
     double losses[2], gradients[2][4000];
     if (test_is_quick())

@@ -1,11 +1,12 @@
-/* Derivatives in a direction against central differences, for every op; random signs, and what they estimate. */
+/* Directional derivatives of every op compared with central differences; random signs and the estimates made with
+   them. */
 #include "tests/support/op_cases.h"
 
 static eitp_error error_;
 
 /* ---- Every op ---- */
 
-/* A case, a direction for each of its leaves, and for each output its derivative when all leaves move. */
+/* A case, a direction for each leaf, and for each output its derivative along all of them. */
 typedef struct moved_case {
     build b;
     eitp_plan *plan;
@@ -48,7 +49,7 @@ static void moved_case_end(moved_case *m) {
     build_end(&m->b);
 }
 
-/* The values of all `tensors`, one for each output. */
+/* Reads the values of all `tensors`, one for each output. */
 static void read_outputs(const moved_case *m, eitp_tensor *const *tensors, double **values) {
     for (int j = 0; j < m->y_count; j++) {
         values[j] = (double *)calloc((size_t)eitp_tensor_elements(tensors[j]), sizeof *values[j]);
@@ -119,7 +120,7 @@ static void compare_products(const moved_case *m, const moved_case *exact, const
     free_outputs(exact, wanted);
 }
 
-/* Fused ops of every kernel set against expansions in F64. */
+/* Fused ops of every kernel set compared with F64 expansions. */
 static void f32_products_against_f64(void) {
     eitp_context *reference = open_context("ref", 1);
     for (int n = 0; n < OP_CASES; n++) {
@@ -143,7 +144,7 @@ static void f32_products_against_f64(void) {
     eitp_context_destroy(reference);
 }
 
-/* ---- Products of chosen functions ---- */
+/* ---- Jacobian products of chosen functions ---- */
 
 /* The values of an output of the build. */
 static void evaluate(build *b, eitp_tensor *output, double *values) {
@@ -157,7 +158,7 @@ static void evaluate(build *b, eitp_tensor *output, double *values) {
     eitp_plan_destroy(plan);
 }
 
-/* A Hessian, a derivative of a product, a tensor that y does not depend on, one that is computed, and another dtype. */
+/* A Hessian, the derivative of a product, a tensor that y does not depend on, a computed tensor, and another dtype. */
 static void products_of_products(void) {
     static const double x_values[3] = {1, -2, 0.5}, v_values[3] = {2, 1, -4};
     eitp_context *context = open_context("ref", 1);
@@ -218,7 +219,7 @@ static void rows_may_be_a_capacity(void) {
 
 enum { ROWS = 24, COLUMNS = 33, SIGNS = ROWS * COLUMNS };
 
-/* Two tensors of signs for `rows` rows from row `first` on. */
+/* Draws two tensors of signs for `rows` rows starting at row `first`. */
 static void draw_signs(eitp_dtype dtype, int64_t rows, int64_t first, double *signs, double *others) {
     const double key[3] = {7, 3, (double)first};
     eitp_context *context = open_context("ref", 2);
@@ -259,7 +260,7 @@ static void signs_do_not_depend_on_passes(void) {
     }
 }
 
-/* The means over all vectors of four signs are exact: the trace of A and the sum of its squares. */
+/* The means over all 16 vectors of four signs are exact: the trace of A and the sum of its squares. */
 static void signs_estimate_trace_and_norm(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_plan *plan = NULL;
@@ -299,7 +300,7 @@ static void signs_estimate_trace_and_norm(void) {
     eitp_context_destroy(context);
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused arguments ---- */
 
 static void check_refused(eitp_graph *graph, const eitp_tensor *result, eitp_status status, const char *word) {
     CHECK(!result);

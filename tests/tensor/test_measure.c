@@ -1,6 +1,6 @@
 /*
- * Limits and profiles: that they agree with what is known, and that measuring changes no result. Never how long it
- * took.
+ * Limits and profiles: results agree with known values, and measuring does not change results. Durations are never
+ * checked.
  */
 #include "tests/support/transformer.h"
 
@@ -9,9 +9,9 @@
 /* ---- Limits ---- */
 
 static void loops_compute_what_they_count(void) {
-    /* What each sum grows by in a round: 0.5 * 0.5, twice in pairs, 32 times in a tile. */
+    /* Growth of each sum in a round: 0.5 * 0.5, twice in pairs, 32 times in a tile. */
     static const double steps[EITP__ISA_COUNT] = {0, 0.25, 0.25, 0.5, 8};
-    static const int sixth[EITP__ISA_COUNT] = {20, 40, 80, 80, 0}; /* where the sixth sum begins and ends */
+    static const int sixth[EITP__ISA_COUNT] = {20, 40, 80, 80, 0}; /* scratch offset of the sixth sum; 0: not checked */
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
         eitp__peak peak = eitp__peak_of((eitp__isa)isa, EITP_BF16);
         const uint32_t halves = isa >= EITP__ISA_AVX512BF16 ? 0x3f003f00u : 0x3f000000u;
@@ -184,10 +184,11 @@ static void products_have_roles(void) {
             CHECK(!strncmp(p.variable, "gradient.", 9));
         CHECK(i < 5 || (inputs == 2 && weights == 2));
     }
-    /* Four rows of the table are read, however large it is. */
+    /* Four rows of the table are read, regardless of its size. */
     CHECK(is(nth(&r, "embedding", 0).bytes_read, 4.0 * (4 * 6 + 4)));
     CHECK(nth(&r, "embedding", 0).product == EITP_PRODUCT_NONE);
-    /* The head's gradient comes first, so that of the embedding adds to it: ids, its own rows, those of the table. */
+    /* The head's gradient comes first, so the embedding's gradient adds to it and reads the ids, its own rows, and
+       the table's. */
     CHECK(is(nth(&r, "embedding_backward", 0).bytes_read, 4.0 * (4 + 4 * 6 + 4 * 6)));
     CHECK(is(nth(&r, "embedding_backward", 0).bytes_written, 4.0 * 4 * 6));
     CHECK(!strcmp(nth(&r, "embedding_backward", 0).variable, "gradient.table"));
@@ -266,8 +267,8 @@ static void accumulated_gradients_are_read(void) {
 }
 
 /*
- * Two layers and a head over at most 8 rows, whose weight gradients are not kept in variables. The first layer and the
- * head have the same width.
+ * Two layers and a head over at most 8 rows. Weight gradients are not kept in variables. The first layer and the head
+ * have the same width.
  */
 typedef struct layers {
     eitp_graph *graph;

@@ -1,4 +1,4 @@
-/* Misuse of the interface, as by a beginner: each is one clear error, never a crash or a wrong result. */
+/* Misuse of the interface as by a beginner. Each mistake gives one clear error, never a crash or a wrong result. */
 #include "tests/support/graphs.h"
 
 static eitp_error error_;
@@ -92,7 +92,7 @@ static void invalid_update_inputs_are_refused(void) {
     fitting_end(&f);
 }
 
-/* Names and aliases are those of one optimizer; a trained model is trained further in smaller steps. */
+/* Optimizers are described by names and aliases. A trained model can be trained further in smaller steps. */
 static void optimizers_are_described(void) {
     char names[400] = " ", name[40];
     for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
@@ -121,7 +121,7 @@ static void unknown_optimizers_are_refused(void) {
     fitting_end(&f);
 }
 
-/* Names of states contain the parameter's name: if that does not fit, two parameters could share a state. */
+/* State names contain the parameter's name. If the name were truncated, two parameters could share a state. */
 static void long_names_do_not_share_a_state(void) {
     static const struct {
         eitp_optimizer optimizer;
@@ -156,7 +156,7 @@ static void long_names_do_not_share_a_remainder(void) {
         names[i][260] = 0;
         eitp_variable_tensor(graph, names[i], EITP_PARAMETER, EITP_BF16, 1, shape);
     }
-    /* the name that both would be truncated to */
+    /* the name to which both would be truncated */
     memset(remainder + strlen(remainder), 'n', sizeof remainder - 1 - strlen(remainder));
     eitp_variable_tensor(graph, remainder, EITP_REMAINDER, EITP_I16, 1, shape);
     REQUIRE_OK(eitp_graph_status(graph, &error), error);
@@ -218,7 +218,7 @@ typedef struct classifying {
 } classifying;
 
 /*
- * Losses of ROWS rows with a separate head or with eitp_linear_cross_entropy; the targets an input, reshaped, or
+ * Losses of ROWS rows with a separate head or with eitp_linear_cross_entropy. The targets are an input, reshaped, or
  * computed.
  */
 static void classifying_begin(classifying *c, const char *set, eitp_dtype dtype, int is_linear, int way) {
@@ -268,7 +268,7 @@ static void targets_out_of_range_are_refused(void) {
     }
 }
 
-/* Computed targets cannot be checked when they are written: their losses and gradients are NaN. */
+/* Computed targets cannot be checked when they are written, so their losses and gradients are NaN. */
 static void computed_targets_out_of_range_give_nan(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16, EITP_F64};
     for (int i = 0; i < KERNEL_SETS * 4 * 2; i++) {
@@ -697,7 +697,7 @@ static void getters_of_null(void) {
     eitp_generator_destroy(NULL);
 }
 
-/* The extent of a dimension that does not exist is 0; a step before the first has the first rate. */
+/* The extent of a nonexistent dimension is 0. Steps before the first use the first learning rate. */
 static void values_out_of_range(void) {
     const int64_t shape[2] = {2, 3};
     eitp_schedule schedule = EITP__ZERO;

@@ -1,4 +1,4 @@
-/* Offloaded variables: the worker thread, the order of reads and writes of staging areas, and disks that fail. */
+/* Offloaded variables: the worker thread, the order of reads and writes of staging areas, and failing disks. */
 #include "tests/support/faults.h"
 #include "tests/support/training.h"
 
@@ -8,7 +8,7 @@ static eitp_error error_;
 
 typedef struct job {
     int number;
-    int *next; /* the number that the job must have */
+    int *next; /* the expected number of the next job */
     int fails;
 } job;
 
@@ -23,7 +23,7 @@ static eitp_status run_job(void *argument, eitp_error *error) {
 
 enum { JOBS = 500 };
 
-/* More jobs than the queue holds run in order; waiting for one is waiting for all before it. */
+/* More jobs than fit in the queue run in order. Waiting for one job waits for all before it. */
 static void jobs_run_in_order(void) {
     const eitp_host host = eitp_host_default();
     eitp__worker *worker = NULL;
@@ -43,7 +43,7 @@ static void jobs_run_in_order(void) {
         }
     }
     CHECK(!eitp__worker_finish(worker, &error_) && next == JOBS);
-    /* A submitted job that nobody waits for is done before the end. */
+    /* A submitted job is finished before the worker ends even if nothing waits for it. */
     next = 0;
     for (int i = 0; i < 40; i++)
         eitp__worker_submit(worker, run_job, &jobs[i]);
@@ -73,7 +73,7 @@ static void failed_job_cancels_later_jobs(void) {
 
 /* ---- Training steps with offloaded variables ---- */
 
-/* Where offloaded variables are: in a file; if the device has its own memory, also in the host's, pinned or not. */
+/* Location of offloaded variables: a file, or host memory, pinned or pageable, if the device has its own memory. */
 typedef struct place {
     const char *name;
     int has_file, pageable;
@@ -128,7 +128,7 @@ static uint32_t state_of(const training *s) {
     return crc;
 }
 
-/* Bytes that are read after a step changed them have been written by then, or are being written. */
+/* Bytes that a step has changed are written, or being written, before they are read again. */
 static void check_windows(const eitp_plan *plan) {
     int changed = 0, before = 0, step = 0;
     for (size_t i = 0; i < plan->staging_count; i++) {
@@ -181,7 +181,7 @@ static void offloaded_steps_have_the_same_bits(void) {
             CHECK_THAT((double)resident < (offload == EITP_OFFLOAD_ALL ? 0.4 : 0.6) * (double)whole, "%zu of %zu",
                        resident, whole);
             check_windows(s.plan);
-            /* The file has no name any more, so nothing remains, however the process ends. */
+            /* The file is already unlinked, so nothing remains however the process ends. */
             CHECK(access(path, F_OK) != 0);
         }
         end_offloaded(&s);
@@ -189,7 +189,7 @@ static void offloaded_steps_have_the_same_bits(void) {
     scratch_remove(directory);
 }
 
-/* A profiler receives every step, and the bits are those of a plan that is not profiled. */
+/* A profiler receives every step, and profiling does not change the bits. */
 static void count_step(void *user, const eitp_profile *profile) {
     (void)profile;
     ++*(int *)user;
@@ -219,7 +219,7 @@ static void an_offloaded_plan_can_be_profiled(void) {
     scratch_remove(directory);
 }
 
-/* Rows that were just changed, and all of it long after, have the new values. */
+/* Rows have their new values just after they change, and so does the whole variable much later. */
 static void changed_variables_are_read_back(void) {
     const eitp_host host = eitp_host_default();
     const int64_t shape[2] = {100, 100};
@@ -330,7 +330,7 @@ static void unsupported_offloads_are_refused(void) {
     snprintf(path, sizeof path, "%s/nowhere/offload", directory);
     CHECK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT && !context);
     CHECK(strstr(error_.message, "nowhere"));
-    /* A plan cannot read the value of an offloaded variable: it is only in the file. */
+    /* A plan cannot read the value of an offloaded variable, which is only in the file. */
     snprintf(path, sizeof path, "%s/offload", directory);
     REQUIRE_OK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_), error_);
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
@@ -348,7 +348,7 @@ static void unsupported_offloads_are_refused(void) {
     scratch_remove(directory);
 }
 
-/* What has the path of the file of offloaded variables: contents of `size` bytes, and whether they are replaced. */
+/* Existing contents at the path of the file of offloaded variables, with their size, and whether they are replaced. */
 static void existing_files_of_others_are_refused(void) {
     static const struct {
         const char *contents;
@@ -358,8 +358,8 @@ static void existing_files_of_others_are_refused(void) {
         {"chapter 1", 9, 0},
         {"eitp offload?", 13, 0},
         {"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 18, 0},
-        {"eitp offloaded\n\0and variables", 30, 1}, /* what a process left that could not remove its file */
-        {"eitp\0\0\0\0\0\0\0\0\0\0\0\0", 16, 1},    /* and lost power */
+        {"eitp offloaded\n\0and variables", 30, 1}, /* left by a process that could not remove its file */
+        {"eitp\0\0\0\0\0\0\0\0\0\0\0\0", 16, 1},    /* left after a power loss */
         {"", 0, 1},
     };
     const eitp_host host = eitp_host_default();
@@ -378,7 +378,7 @@ static void existing_files_of_others_are_refused(void) {
             CHECK(open_offloaded(&host, link, EITP_OFFLOAD_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT);
             CHECK(!context && !lstat(link, &info));
             CHECK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT);
-            CHECK_THAT(strstr(error_.message, "thesis.txt' exists and has other data"), "%s", error_.message);
+            CHECK_THAT(strstr(error_.message, "thesis.txt' exists and is not a file of"), "%s", error_.message);
             file = fopen(path, "rb");
             REQUIRE(file);
             size = fread(found, 1, sizeof found, file);
@@ -390,7 +390,7 @@ static void existing_files_of_others_are_refused(void) {
         }
         eitp_context_destroy(context);
     }
-    /* A device or a pipe, even one that root may remove. */
+    /* A pipe at the path is kept, even if root may remove it. */
     remove(path);
     REQUIRE(!mkfifo(path, 0600));
     {
@@ -425,7 +425,8 @@ static void every_failed_file_call_is_an_error(void) {
             status = training_step(&s, 1, 0.5f, NULL, &error_);
         if (!status)
             status = eitp__context_wait(s.context, &error_);
-        /* A disk whose room is unknown is not refused. A GPU's cache of kernels is files too, which may fail. */
+        /* A disk whose free space is unknown is accepted. A GPU's kernel cache also uses files, whose failures are
+           tolerated. */
         if (f.failed_call && strcmp(f.failed_call, "close") && strcmp(f.failed_call, "remove") &&
             strcmp(f.failed_call, "space") && (status || !has_cache)) {
             CHECK_THAT(status == EITP_ERROR_IO && strstr(error_.message, "offload"), "call %ld (%s): %s", n,
@@ -434,7 +435,7 @@ static void every_failed_file_call_is_an_error(void) {
         } else {
             CHECK_THAT(!status, "call %ld: %s", n, error_.message);
         }
-        /* The failure is not remembered: the next call succeeds. */
+        /* The failure is not sticky: the next call succeeds. */
         if (status && n > calls)
             CHECK_THAT(!training_step(&s, 1, 0.5f, NULL, &error_), "call %ld: %s", n, error_.message);
         end_offloaded(&s);

@@ -1,5 +1,6 @@
 /*
- * Every op in every kernel set, against naive functions in double, PyTorch's values, and the expansions of fused ops.
+ * Every op in every kernel set, compared with naive functions in double, PyTorch's values, and the expansions of fused
+ * ops.
  */
 #include "tests/support/op_cases.h"
 
@@ -15,7 +16,7 @@ static void results_release(results *r) {
     r->count = 0;
 }
 
-/* Executes the finished build, and stores the values of its outputs in `r`. Returns 0 if there is no plan. */
+/* Executes the finished build and stores the values of its outputs in `r`. Returns 0 if there is no plan. */
 static int execute_build(build *b, const char *what, results *r) {
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
@@ -35,7 +36,8 @@ static int execute_build(build *b, const char *what, results *r) {
     return 1;
 }
 
-/* Compares the results of build `b` with its expectations; outputs without any, with `exact` (NULL: not at all). */
+/* Compares the results of build `b` with its expectations. Outputs without expectations are compared with `exact`,
+   or not at all if it is NULL. */
 static void compare(const build *b, const results *r, const results *exact, double tolerance, const char *what) {
     for (int i = 0; i < r->count; i++) {
         const double *expected = b->expected[i] ? b->expected[i]->data : exact ? exact->values[i] : NULL;
@@ -48,7 +50,7 @@ static void compare(const build *b, const results *r, const results *exact, doub
     }
 }
 
-/* In F64 on ref, then in F32 with every set, small and large. `exact` is the tolerance of F64. */
+/* Runs a case in F64 on ref, then in F32 with every set, small and large. `exact` is the tolerance of F64. */
 static void run_case(const op_case *c, double exact) {
     for (int small = 0; small < 2; small++) {
         eitp_context *reference = open_context("ref", 2);
@@ -98,7 +100,7 @@ static void open_golden_file(void) {
                error.message);
 }
 
-/* The values of "<op>.<name>". */
+/* Returns the values of "<op>.<name>". */
 static array *golden(build *b, const char *op, const char *name) {
     char full[100];
     const eitp__safetensors_entry *entry;
@@ -131,7 +133,7 @@ static double golden_number(build *b, const char *op, const char *name) {
     return golden(b, op, name)->data[0];
 }
 
-/* Puts y, and the gradients of the xs weighted by golden "<op>.<seed>". */
+/* Puts y and the gradients with respect to the xs, weighted by golden "<op>.<seed>". */
 static void put_golden(build *b, const char *op, const char *seed, eitp_tensor *y, const char *y_name, int count,
                        eitp_tensor *const *xs, const char *const *gradient_names) {
     eitp_tensor *gradients[4] = {NULL, NULL, NULL, NULL};
@@ -143,7 +145,7 @@ static void put_golden(build *b, const char *op, const char *seed, eitp_tensor *
         put_like(b, gradients[i], golden(b, op, gradient_names[i]));
 }
 
-/* Puts an output that the op of y saves for its gradient. */
+/* Puts an output that y's op saves for its gradient. */
 static void put_saved(build *b, eitp_tensor *y, int output, const array *expected) {
     if (y)
         put_like(b, y->node->outputs[output], expected);
@@ -219,7 +221,7 @@ static void golden_attention(build *b, const char *op) {
     put_saved(b, y, 1, golden(b, op, "logsumexp"));
 }
 
-/* [b, h, t, d] as rows of b sequences with their heads side by side, [b rows, h d]; rows after t are zeros. */
+/* Reshapes [b, h, t, d] to rows of b sequences with their heads side by side, [b rows, h d]. Rows after t are zeros. */
 static eitp_tensor *golden_rows(eitp_tensor *x, int64_t rows) {
     static const int order[4] = {0, 2, 1, 3};
     int64_t shape[2] = {-1, 0};
@@ -228,7 +230,7 @@ static eitp_tensor *golden_rows(eitp_tensor *x, int64_t rows) {
     return eitp_reshape(eitp_permute(x, order), 2, shape);
 }
 
-/* Fewer queries than keys are queries followed by others, of which nothing is read. */
+/* If there are fewer queries than keys, unused queries are appended. */
 static void golden_dot_product(build *b, const char *op) {
     static const char *const names[] = {"grad_q", "grad_k", "grad_v"};
     static const int order[4] = {0, 2, 1, 3};
@@ -272,7 +274,7 @@ static void golden_embedding(build *b, const char *op) {
     put_golden(b, op, "grad_y", eitp_embedding(table, golden_ids(b, op, "ids")), "y", 1, &table, names);
 }
 
-/* The common norm of two gradients, and the gradients scaled by it. */
+/* The common norm of two gradients, and both gradients scaled by it. */
 static void golden_clip(build *b, const char *op) {
     eitp_tensor *p = golden_leaf(b, op, "gradient_a"), *q = golden_leaf(b, op, "gradient_b"), *inputs[2], *scale;
     eitp__node *commit;
@@ -290,13 +292,13 @@ static void golden_clip(build *b, const char *op) {
 typedef struct golden_case {
     const char *op;
     void (*make)(build *b, const char *op);
-    double tolerance, exact; /* NMSE of f32, of f64 */
+    double tolerance, exact; /* NMSE in f32 and in f64 */
 } golden_case;
 
 /*
- * Subtracting a mean of 1000 costs F32 ten bits of the difference. Logits in the thousands leave the log-sum-exp, from
- * which the gradient of cross-entropy is computed, few bits below 1; sharp attention does the same on a smaller scale.
- * Factor and norm of clipping are F32 even if the gradients are not.
+ * Subtracting a mean of 1000 costs F32 ten bits of the difference. Logits in the thousands leave few bits below 1 in
+ * the log-sum-exp, from which the gradient of cross-entropy is computed. Sharp attention has the same effect on a
+ * smaller scale. The factor and norm of clipping are F32 even if the gradients are not.
  */
 static const golden_case golden_cases[] = {
     {"layer_norm", golden_layer_norm, 1e-12, 1e-26},
@@ -354,7 +356,7 @@ static void ops_against_pytorch(void) {
 
 /* ---- Separate attention ---- */
 
-/* Attention of q, k and v side by side, or apart, and its gradient, in F32. */
+/* Attention of q, k and v, side by side or separate, and its gradient, as F32 outputs. */
 static void put_attention(build *b, eitp_dtype dtype, int separate, int bidirectional, int padded, double dropout) {
     static const double ends[6] = {2, 67, 67, 68, 150, 190}, lengths[5] = {65, 3, 0, 47, -1}, key[3] = {9, 2, 40};
     enum { ROWS = 197, WIDTH = 24 };
@@ -380,7 +382,7 @@ static void put_attention(build *b, eitp_dtype dtype, int separate, int bidirect
     put(b, eitp_cast(gradient, EITP_F32));
 }
 
-/* The kernel of q, k and v side by side computes what the expansion does, with the same dropout. */
+/* The kernel for q, k and v side by side gives the same results as the expansion, with the same dropout. */
 static void separate_attention_equals_attention(void) {
     for (int i = 0; i < 16 * KERNEL_SETS; i++) {
         eitp_context *context = open_context(kernel_sets[i / 16], 2);
@@ -405,7 +407,7 @@ static void separate_attention_equals_attention(void) {
     }
 }
 
-/* With scale 0 all probabilities are equal; values of 0 and 1 show which are kept, and how they are scaled. */
+/* With scale 0 all probabilities are equal. Values of 0 and 1 show which are kept and how they are scaled. */
 static void dropout_of_separate_attention(void) {
     enum { ROWS = 50 };
     static const double key[3] = {3, 14, 0}, ends[2] = {0, ROWS};
@@ -443,7 +445,7 @@ static void dropout_of_separate_attention(void) {
 
 /* ---- Losses in 16 bits ---- */
 
-/* Smoothed losses of 16-bit operands, and their gradients, equal those of the same values in F32. */
+/* Smoothed losses of 16-bit operands and their gradients equal those of the same values in F32. */
 static void smoothed_losses_in_16_bits(void) {
     enum { ROWS = 33, WIDTH = 48, CLASSES = 500 };
     static const double tolerances[4] = {1e-13, 1e-7, 3e-5, 3e-5}; /* no logits; logits in 16 bits; gradients */
@@ -509,7 +511,7 @@ static void check_variable(eitp_context *context, const char *name, eitp_dtype d
     CHECK_THAT(error_size <= tolerance, "%s, %s: NMSE %.3g, at most %.3g", what, name, error_size, tolerance);
 }
 
-/* One update; with `apply` 0 nothing may change. */
+/* Makes one update. With `apply` 0 nothing may change. */
 static void run_adamw(const char *op, const char *set, eitp_dtype dtype, int apply) {
     static const char *const names[] = {"parameter", "m", "v"}, *const new_names[] = {"new_parameter", "new_m",
                                                                                       "new_v"};
@@ -557,8 +559,8 @@ static void run_adamw(const char *op, const char *set, eitp_dtype dtype, int app
 }
 
 /*
- * Types of a parameter, its gradient, moments and remainder; which optional inputs are present (remainder, scale of m,
- * scale of v, key); and a word of the error message, NULL: none.
+ * Dtypes of a parameter, its gradient, moments and remainder; which optional inputs are present (remainder, scale of m,
+ * scale of v, key); and a word of the expected error message, or NULL.
  */
 typedef struct adamw_form {
     eitp_dtype parameter, gradient, m, v, remainder;
@@ -569,13 +571,13 @@ typedef struct adamw_form {
 
 enum { FORM_ROWS = 3, FORM_COLUMNS = 25, FORM_GROUPS = 3 };
 
-/* A variable of an update, of the parameter's shape. */
+/* A variable of an update with the parameter's shape. */
 static eitp_tensor *form_variable(eitp_graph *graph, const char *name, eitp_dtype dtype) {
     const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS};
     return eitp_variable_tensor(graph, name, EITP_OPTIMIZER, dtype, 2, shape);
 }
 
-/* The inputs of an update but its states. */
+/* Creates the inputs of an update except its states. */
 static void form_inputs(eitp_graph *graph, eitp_dtype parameter, eitp_dtype gradient, const eitp_dtype *remainder,
                         int has_key, eitp_tensor **inputs) {
     const int64_t two = 2, three = 3;
@@ -588,7 +590,7 @@ static void form_inputs(eitp_graph *graph, eitp_dtype parameter, eitp_dtype grad
     inputs[EITP__UPDATE_KEY] = has_key ? eitp_input(graph, "key", EITP_I64, 1, &three) : NULL;
 }
 
-/* Creates an update's inputs and its node; NULL if it is refused. */
+/* Creates an update's inputs and its node. Returns NULL if it is refused. */
 static eitp__node *adamw_node(eitp_graph *graph, const adamw_form *f, eitp_tensor **inputs) {
     static const char *const names[] = {"m.scale", "v.scale"};
     int64_t groups = f->groups;
@@ -606,8 +608,10 @@ static eitp__node *adamw_node(eitp_graph *graph, const adamw_form *f, eitp_tenso
     return eitp__node_create(graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_INPUTS, &attributes);
 }
 
-/* The parameter, the remainder and the states that are present are changed in place, in this order. The sums, which
- * come second, are not. */
+/*
+ * The parameter, the remainder and the present states are changed in place, in this order. The second output, the sums,
+ * is not in place.
+ */
 static void check_update_outputs(const eitp__node *node, eitp_tensor *const *inputs) {
     int present = 2;
     CHECK(node->outputs[0]->storage == inputs[EITP__UPDATE_PARAMETER]);
@@ -620,7 +624,7 @@ static void check_update_outputs(const eitp__node *node, eitp_tensor *const *inp
     CHECK(node->output_count == present);
 }
 
-/* The outputs share the memory of the inputs; a step from zeros moves each parameter by the learning rate. */
+/* The outputs share the inputs' memory. A step from zeros moves each parameter by the learning rate. */
 static void check_adamw_form(eitp_context *context, eitp_graph *graph, const adamw_form *f) {
     static const float hyper[2] = {0.25f, 1}, commit[2] = {1, 1};
     static const int64_t key[3] = {1, 2, 3};
@@ -670,7 +674,7 @@ static void adamw_forms(void) {
          {1, 0, 0, 0},
          3,
          "state 0 of a bf16 parameter must be f32 [3, 25] (got i8 [3, 25])"},
-        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 1, 0, 0}, 3, "does not take these states"},
+        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 1, 0, 0}, 3, "does not accept these states"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 1, 1, 0}, 3, "state 0 of a bf16 parameter must be i8"},
         {EITP_BF16, EITP_F32, EITP_I8, EITP_F32, EITP_I8, {1, 1, 1, 0}, 3, "state 1 of a bf16 parameter must be u8"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_BF16, EITP_F32, {0}, 3, "state 1 of a f32 parameter must be f32 [3, 25]"},
@@ -710,8 +714,8 @@ static void adamw_forms(void) {
 /* ---- SGD ---- */
 
 /*
- * Types of an update, which inputs are present (a second state; hyper, 2: of another shape; remainder; key), and a word
- * of the error message, NULL: none.
+ * Dtypes of an update; which inputs are present (a second state; hyper, 2: with another shape; remainder; key); and a
+ * word of the expected error message, or NULL.
  */
 typedef struct sgd_form {
     eitp_dtype parameter, gradient, velocity, remainder;
@@ -732,7 +736,7 @@ static eitp__node *sgd_node(eitp_graph *graph, const sgd_form *f, eitp_tensor **
     return eitp__node_create(graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_INPUTS, &attributes);
 }
 
-/* Two steps with learning rate 1/4 and momentum 1/2: gradients of 8 give velocities of 8 and 12. */
+/* Makes two steps with learning rate 1/4 and momentum 1/2. Gradients of 8 give velocities of 8 and 12. */
 static void check_sgd_form(eitp_context *context, eitp_graph *graph, const sgd_form *f) {
     static const float hyper[2] = {0.25f, 1}, commit[2] = {1, 1};
     static const int64_t key[3] = {1, 2, 3};
@@ -772,7 +776,7 @@ static void sgd_forms(void) {
         {EITP_F16, EITP_F32, EITP_F32, EITP_F32, {0, 1, 1, 0}, NULL},
         {EITP_F32, EITP_BF16, EITP_F32, EITP_F32, {0, 1, 0, 0}, "gradient"},
         {EITP_BF16, EITP_F32, EITP_BF16, EITP_I16, {0, 1, 1, 0}, "state 0 of a bf16 parameter must be f32"},
-        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 1, 0, 0}, "does not take these states"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 1, 0, 0}, "does not accept these states"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 0}, "input 2 of update is NULL"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 2, 0, 0}, "rate_and_step"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_I16, {0, 1, 0, 0}, "or a key"},
@@ -797,7 +801,8 @@ static void sgd_forms(void) {
     }
 }
 
-/* An update by a rule with states of these dimensions, [0]: none, that are variables or not. */
+/* Checks an update by a rule with states of these shapes (extent 0: no state), which are variables or inputs. With a
+   NULL `refusal` it is accepted. */
 static void check_refused_update(int rule, const int64_t (*shapes)[2], int is_variable, const char *refusal) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
@@ -825,7 +830,8 @@ static void check_refused_update(int rule, const int64_t (*shapes)[2], int is_va
     eitp_context_destroy(context);
 }
 
-/* A rule takes its own states alone, and changes only variables; what a factored update reads may be computed. */
+/* A rule accepts only its own states. States that it changes must be variables, while a factored update may read
+   computed ones. */
 static void states_of_other_rules_are_refused(void) {
     static const int64_t sgd[4][2] = {{FORM_ROWS, FORM_COLUMNS}};
     static const int64_t roots[4][2] = {{FORM_ROWS, 0}, {FORM_COLUMNS, 0}};
@@ -838,8 +844,8 @@ static void states_of_other_rules_are_refused(void) {
         {FORM_ROWS, 0}, {FORM_COLUMNS, 0}, {FORM_ROWS, EITP__DIRECTIONS}, {FORM_COLUMNS, EITP__DIRECTIONS}};
     check_refused_update(EITP__UPDATE_RULE_SGD, sgd, 1, NULL);
     check_refused_update(EITP__UPDATE_RULE_SGD, sgd, 0, "must be variables");
-    check_refused_update(EITP__UPDATE_RULE_ADAMW, sgd, 1, "rule 0 does not take these states");
-    check_refused_update(EITP__UPDATE_RULE_COUNT, sgd, 1, "or is unknown");
+    check_refused_update(EITP__UPDATE_RULE_ADAMW, sgd, 1, "rule 0 is unknown or does not accept these states");
+    check_refused_update(EITP__UPDATE_RULE_COUNT, sgd, 1, "is unknown or does not accept");
     check_refused_update(-1, sgd, 1, "rule -1");
     check_refused_update(EITP__UPDATE_RULE_FACTORED, roots, 0, NULL);
     check_refused_update(EITP__UPDATE_RULE_FACTORED, whole, 0, NULL);
@@ -848,7 +854,7 @@ static void states_of_other_rules_are_refused(void) {
     check_refused_update(EITP__UPDATE_RULE_FACTORED, turned, 0, "state 3 of a f32 parameter must be f32 [4, 25]");
 }
 
-/* A stochastically rounded parameter needs a key. Steps of x^2 from 1 with learning rate 1/4. */
+/* A stochastically rounded parameter needs a key. The steps minimize x^2 from 1 with learning rate 1/4. */
 static void sgd_of_a_stochastically_rounded_parameter(void) {
     static const float hyper[2] = {0.25f, 1}, limit = 0;
     static const int64_t key[3] = {1, 1, 0};
@@ -887,7 +893,7 @@ static void sgd_of_a_stochastically_rounded_parameter(void) {
     eitp_context_destroy(context);
 }
 
-/* Two stochastically rounded parameters, declared in either order; their bits after some steps. */
+/* Returns the bits of two stochastically rounded parameters, declared in either order, after some steps. */
 static void round_two(eitp_optimizer optimizer, int is_reversed, float values[2][FORM_ROWS * FORM_COLUMNS]) {
     static const char *const names[2] = {"a", "b"};
     static const float limit = 0;
@@ -931,7 +937,7 @@ static void round_two(eitp_optimizer optimizer, int is_reversed, float values[2]
     eitp_context_destroy(context);
 }
 
-/* The random bits that round a parameter depend on its name, not on the order of declaration. */
+/* The random bits that round a parameter depend on its name, not on the declaration order. */
 static void rounding_depends_on_names(void) {
     for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
         const char *name = eitp_optimizer_get((eitp_optimizer)i)->name;
@@ -939,7 +945,7 @@ static void rounding_depends_on_names(void) {
         round_two((eitp_optimizer)i, 0, one);
         round_two((eitp_optimizer)i, 1, other);
         CHECK_THAT(!memcmp(one, other, sizeof one), "%s depends on the order of declaration", name);
-        CHECK_THAT(memcmp(one[0], one[1], sizeof one[0]), "%s: both are rounded alike", name);
+        CHECK_THAT(memcmp(one[0], one[1], sizeof one[0]), "%s: both are rounded in the same way", name);
     }
 }
 
@@ -950,7 +956,7 @@ enum {
     PIECE_ELEMENTS = PIECE_ROWS * PIECE_MATRICES * PIECE_COLUMNS
 };
 
-/* Three steps with a parameter of three dimensions, updated in pieces of about this size. */
+/* Makes three steps with a parameter of three dimensions, updated in pieces of about `piece_bytes`. */
 static void update_in_pieces(eitp_optimizer optimizer, size_t piece_bytes, float *values) {
     static const float limit = 1;
     const int64_t shape[3] = {PIECE_ROWS, PIECE_MATRICES, PIECE_COLUMNS};
@@ -986,7 +992,7 @@ static void update_in_pieces(eitp_optimizer optimizer, size_t piece_bytes, float
     eitp_context_destroy(context);
 }
 
-/* Each piece has its part of every state, whatever the form. */
+/* Each piece has its part of every state, in every format. */
 static void pieces_change_no_bit(void) {
     static float whole[PIECE_ELEMENTS], pieces[PIECE_ELEMENTS];
     for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
@@ -1010,7 +1016,7 @@ static void adamw_against_pytorch(void) {
     eitp__safetensors_close(golden_file);
 }
 
-/* A sum that is not finite gives scale and apply 0; no limit, or a norm below it, gives scale 1. */
+/* If the sum is not finite, scale and apply are 0. With no limit, or a norm below the limit, scale is 1. */
 static void commit_of_special_norms(void) {
     static const double cases[][5] = {/* sum, limit, scale, apply, norm */
                                       {4, 0, 1, 1, 2},
@@ -1044,7 +1050,7 @@ static void commit_of_special_norms(void) {
     }
 }
 
-/* Totals of rows, of items and of everything, over two executions, added one by one in F64. */
+/* Totals of rows, of items and overall, over two executions, are added one value at a time in F64. */
 static void totals_add_in_order(void) {
     static const float x[] = {1e8f, 0.3f, NAN, -1e8f, 0.7f, 0.1f}, carries[] = {0, 1};
     static const int32_t rows[] = {-1, -1, 0, 2, 3, 6}, items[] = {0, 1, 1, 2, -1, -1, 3, 4, 4, 5, 5, 6};
@@ -1089,7 +1095,7 @@ static void totals_add_in_order(void) {
 
 /* ---- Types ---- */
 
-/* Values that every type represents, and the conversion of others between each pair of types. */
+/* Converts values that every type can represent, and other values between each pair of types. */
 static void casts_between_all_types(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16, EITP_I64, EITP_I32, EITP_I8, EITP_U8};
     static const double values[] = {0, 1, 2, 3, 17, 100, 126, 127};
@@ -1112,7 +1118,7 @@ static void casts_between_all_types(void) {
     }
 }
 
-/* Floating-point types round to nearest, ties to even; integers round towards zero. */
+/* Floating-point types round to nearest, ties to even. Integers round towards zero. */
 static void casts_round(void) {
     static const double values[] = {1.0 / 3, -2.75, 100.6, 1 + 1.0 / 256, 1 + 3.0 / 256, -0.99};
     static const double bf16[] = {0.333984375, -2.75, 100.5, 1, 1.015625, -0.98828125};
@@ -1140,7 +1146,7 @@ static void casts_round(void) {
     }
 }
 
-/* Ops that move elements do so for all element sizes. */
+/* Ops that move elements support all element sizes. */
 static void movement_of_all_types(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16, EITP_I64, EITP_I32, EITP_I8, EITP_U8};
     static const int64_t shape[3] = {3, 4, 5}, wide[4] = {2, 3, 4, 5}, more[3] = {3, 9, 5};
@@ -1181,8 +1187,8 @@ static void movement_of_all_types(void) {
 
 /* ---- Generation ---- */
 
-/* Rows fed through the cache in pieces have the attention of one sequence. */
-/* Attention as decoders have it, of rows with these parts, q, k and v, each a head's width times their heads. */
+/* Rows fed through the cache in pieces have the same attention as in one sequence. */
+/* Attention of a decoder: rows with the parts q, k and v, each with the width of a head times its number of heads. */
 typedef struct cached_case {
     int heads, key_heads;
     int64_t window;
@@ -1191,7 +1197,7 @@ typedef struct cached_case {
 
 enum { CACHED_ROWS = 23, CACHED_LONGEST = 29, CACHED_WIDTH = 6 };
 
-/* The inputs for rows [begin, end) of q, k and v. */
+/* Returns the inputs for rows [begin, end) of q, k and v. */
 static eitp_attention_inputs cached_inputs(build *b, const cached_case *c, array *const *parts, int64_t begin,
                                            int64_t end) {
     eitp_attention_inputs inputs = eitp_attention_inputs_default();
@@ -1218,7 +1224,7 @@ static eitp_attention_inputs cached_inputs(build *b, const cached_case *c, array
     return inputs;
 }
 
-/* Attention with a cache, a few rows at a time, gives what attention of all rows gives. */
+/* Attention with a cache, a few rows at a time, equals attention over all rows. */
 static void check_cached_attention(eitp_context *context, const cached_case *c) {
     static const int64_t pieces[] = {7, 1, 5, 1, 9};
     static const double bounds[2] = {0, CACHED_ROWS};
@@ -1283,14 +1289,15 @@ static void cached_attention_equals_attention(void) {
 /* ---- Dropout ---- */
 
 /*
- * Every set draws the same values; the dropped fraction matches the probability; a step in two parts draws as a whole.
+ * Every set draws the same values. The dropped fraction matches the probability. A step in two parts draws the same
+ * values as a whole step.
  */
 static void dropout_depends_on_the_row_within_the_step(void) {
     enum { ROWS = 600, COLUMNS = 37, CUT = 211 };
     static double first[ROWS * COLUMNS];
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 2);
-        for (int part = 0; part < 3 && context; part++) { /* all rows; those before the cut; those after it */
+        for (int part = 0; part < 3 && context; part++) { /* all rows; the rows before the cut; the rows after it */
             double key[3] = {3, 14, 0};
             int64_t begin = part == 2 ? CUT : 0, rows = part == 0 ? ROWS : part == 1 ? CUT : ROWS - CUT, dropped = 0;
             build b;

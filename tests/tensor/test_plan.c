@@ -1,4 +1,4 @@
-/* Plans: reading and writing, the layout of the arena, and several plans in one context. */
+/* Plans: reading and writing, the arena layout, and several plans in one context. */
 #include "tests/support/training.h"
 
 /* ---- Reading and writing ---- */
@@ -18,7 +18,7 @@ static void graphs_without_outputs(void) {
     x = eitp_input(graph, "x", EITP_F32, 1, shape);
     eitp_exp(x);
     CHECK(eitp_plan_create(graph, &plan, &error) == EITP_ERROR_ARGUMENT && !plan);
-    /* nothing to compute, but an output to read */
+    /* nothing to compute except an output to read */
     view = eitp_output(eitp_reshape(x, 2, two));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
     CHECK(eitp_plan_statistics(plan).nodes == 0);
@@ -62,7 +62,7 @@ static void reads_and_writes_are_checked(void) {
     CHECK(strstr(error.message, "eitp_output"));
     CHECK(eitp_plan_read(plan, far, values, 16, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_plan_read(plan, NULL, values, 16, &error) == EITP_ERROR_ARGUMENT);
-    /* Marked as output, or created, after the plan. */
+    /* Marked as output, or created, after the plan was created. */
     CHECK(eitp_plan_read(plan, eitp_output(hidden), values, 16, &error) == EITP_ERROR_ARGUMENT);
     late = eitp_output(eitp_exp(y));
     CHECK(eitp_plan_read(plan, late, values, 16, &error) == EITP_ERROR_ARGUMENT);
@@ -109,7 +109,7 @@ static void null_backend_counts_calls(void) {
 
 /* ---- The arena ---- */
 
-/* The loss of step `step`. */
+/* Returns the loss of step `step`. */
 static float loss_of(training *s, int64_t step) {
     eitp_error error = EITP__ZERO;
     float loss = 0;
@@ -117,7 +117,7 @@ static float loss_of(training *s, int64_t step) {
     return loss;
 }
 
-/* Blocks in use at the same time do not overlap, and every operand is in use at the steps that need it. */
+/* Blocks in use at the same time do not overlap. Every operand is in use at the steps that need it. */
 static void check_layout(const eitp_plan *plan) {
     for (size_t i = 0; i < plan->block_count; i++) {
         const eitp__arena_block *a = &plan->blocks[i];
@@ -165,7 +165,7 @@ static void arena_is_compact_and_blocks_do_not_overlap(void) {
     eitp_context_destroy(context);
 }
 
-/* Values of the loss and all gradients. `keep_all` makes every tensor an output, so that none shares memory. */
+/* Returns the loss and all gradients. `keep_all` makes every tensor an output, so none shares memory. */
 static double *transformer_gradients(eitp_context *context, int keep_all, unsigned char filling, int64_t *total,
                                      eitp_plan_stats *stats) {
     eitp_graph *graph = NULL;
@@ -206,7 +206,7 @@ static double *transformer_gradients(eitp_context *context, int keep_all, unsign
     return values;
 }
 
-/* Neither in-place reuse nor the earlier contents of the arena change a result. */
+/* Results depend neither on in-place reuse nor on the previous contents of the arena. */
 static void in_place_reuse_changes_no_bit(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 2);
@@ -258,7 +258,7 @@ static void results_are_computed_in_place(void) {
     eitp_context_destroy(context);
 }
 
-/* A plan that needs a larger arena moves it; earlier plans keep working. */
+/* A plan that needs a larger arena moves it. Earlier plans keep working. */
 static void plans_share_the_arena(void) {
     eitp_context *context = open_context("ref", 2);
     training small, large;
@@ -286,7 +286,7 @@ static void plans_share_the_arena(void) {
     eitp_context_destroy(context);
 }
 
-/* Allocates as the C library does, but fails for `limit` bytes and more. */
+/* Allocates like the C library, but fails for `limit` bytes and more. */
 static void *limited_allocate(void *user, size_t size, size_t alignment) {
     eitp_host host = eitp_host_default();
     return size < *(const size_t *)user ? host.allocator.allocate(host.allocator.user, size, alignment) : NULL;
@@ -304,7 +304,8 @@ static eitp_tensor *make_doubling(eitp_graph *graph, int64_t count, eitp_tensor 
 }
 
 /*
- * If the arena cannot grow, earlier plans keep working. If the former arena cannot be allocated again, they report it.
+ * If the arena cannot grow, earlier plans keep working. If the former arena cannot be allocated again either, they
+ * return an error.
  */
 static void failure_to_grow_the_arena(void) {
     enum { COUNT = 50000 };
@@ -324,7 +325,7 @@ static void failure_to_grow_the_arena(void) {
         config.threads = 1;
         REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
         if (!strncmp(eitp_context_description(context), "cuda", 4)) {
-            printf("SKIPPED failure_to_grow_the_arena: the arena of a GPU is not memory of the host\n");
+            printf("SKIPPED failure_to_grow_the_arena: a GPU's arena is not host memory\n");
             eitp_context_destroy(context);
             return;
         }
@@ -349,7 +350,7 @@ static void failure_to_grow_the_arena(void) {
             REQUIRE_OK(eitp_plan_read(plan, y, read, sizeof read, &error), error);
             CHECK(read[7] == 3 && read[8] == 0);
         }
-        /* With memory available again, the larger plan can be created, and the first works. */
+        /* When memory is available again, the larger plan can be created and the first one works. */
         limit = SIZE_MAX;
         REQUIRE_OK(eitp_plan_create(larger, &refused, &error), error);
         REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
@@ -364,7 +365,7 @@ static void failure_to_grow_the_arena(void) {
     }
 }
 
-/* A second plan of a graph, created after the first has expanded ops. In F64 all fused ops are expanded. */
+/* Creates plans of a graph after the first plan has expanded ops. In F64 all fused ops are expanded. */
 static void several_plans_of_one_graph(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_plan *first = NULL, *second = NULL, *third = NULL;
@@ -379,7 +380,7 @@ static void several_plans_of_one_graph(void) {
     REQUIRE_OK(eitp_plan_create(b.graph, &first, &error), error);
     run_leaves(&b, first);
     read_values(first, y, once);
-    /* It reads an expanded tensor, by a node from before the expansion and by new nodes. */
+    /* z reads an expanded tensor, through a node created before the expansion and through new nodes. */
     z = eitp_output(eitp_softmax(eitp_exp(y)));
     REQUIRE_OK(eitp_plan_create(b.graph, &second, &error), error);
     run_leaves(&b, second);
@@ -405,7 +406,8 @@ static void several_plans_of_one_graph(void) {
     eitp_context_destroy(context);
 }
 
-/* A product computes what follows it. In F32 a fused residual has the bits of a product and a sum. */
+/* A product computes the ops that follow it. In F32 a fused residual has the same bits as a separate product and
+   sum. */
 static void products_fuse_epilogues(void) {
     for (size_t i = 0; i < EITP__COUNT(kernel_sets); i++) {
         eitp_context *context = open_context(kernel_sets[i], 2);
@@ -437,7 +439,8 @@ static void products_fuse_epilogues(void) {
         eitp_plan_destroy(fused);
         eitp_plan_destroy(apart);
         build_end(&b);
-        /* A linear layer and its gradient by x: two products that also compute the activation and its derivative. */
+        /* A linear layer and its gradient with respect to x: two products that also compute the activation and its
+           derivative. */
         for (int a = 0; a < 3; a++) {
             static const eitp_activation activations[] = {EITP_GELU_TANH, EITP_GELU_ERF, EITP_SILU};
             build_begin(&b, context, EITP_F32, 1);
@@ -458,7 +461,8 @@ static void products_fuse_epilogues(void) {
 /* ---- Rows ---- */
 
 /*
- * Adds rows of a tensor to its graph in two ways, which must have the same bits: sliced from the whole, and without it.
+ * Adds rows of a tensor to its graph in two ways, which must have the same bits: sliced from the whole tensor, and
+ * computed without it.
  */
 static void add_rows(eitp_tensor *whole, int64_t begin, int64_t end, eitp_tensor **first, eitp_tensor **second) {
     *first = eitp_output(eitp_slice(whole, 0, begin, end));
@@ -482,7 +486,8 @@ static void rows_equal_those_of_the_whole(void) {
     parameters[1] = weight = eitp_parameter(graph, "weight", 2, weight_shape);
     REQUIRE_OK(eitp_variable_fill_normal(context, "table", 0, 1, 1, &error), error);
     REQUIRE_OK(eitp_variable_fill_normal(context, "weight", 0, 1, 2, &error), error);
-    /* The table is used as an embedding and as a factor: the gradient is a sum of a product and of scattered rows. */
+    /* The table is used as an embedding and as a factor, so its gradient is the sum of a product and of scattered
+       rows. */
     loss = eitp_sum(eitp_tanh(eitp_matmul(eitp_embedding(table, in), weight)), EITP_ALL_DIMENSIONS, 0);
     loss = eitp_add(loss, eitp_sum(eitp_tanh(eitp_matmul(table, weight)), EITP_ALL_DIMENSIONS, 0));
     REQUIRE_OK(eitp_gradients(loss, NULL, 2, parameters, gradients, &error), error);
@@ -504,7 +509,7 @@ static void rows_equal_those_of_the_whole(void) {
     eitp_context_destroy(context);
 }
 
-/* A view of rows reads and writes the variable's memory. Its gradient contributes to those rows alone. */
+/* A view of rows reads and writes the variable's memory. Its gradient contributes only to those rows. */
 static void updates_through_views_of_rows(void) {
     const int64_t shape[2] = {6, 3};
     eitp_context *context = open_context("ref", 1);
@@ -524,7 +529,7 @@ static void updates_through_views_of_rows(void) {
         eitp_gradients(eitp_sum(eitp_multiply(rows, rows), EITP_ALL_DIMENSIONS, 0), NULL, 1, &p, &gradient, &error),
         error);
     eitp_output(gradient);
-    /* Two updates of different rows do not wait for each other. */
+    /* Two updates of different rows do not depend on each other. */
     eitp_accumulate(eitp__rows(p, 0, 1), eitp__rows(p, 5, 6), NULL);
     eitp_accumulate(eitp__rows(p, 1, 2), eitp_affine(eitp__rows(p, 0, 1), 0, 1), NULL);
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
@@ -546,7 +551,7 @@ static void updates_through_views_of_rows(void) {
 
 typedef enum part_kind { PART_ROWS, PART_SLICE, PART_COLUMNS, PART_GATHER, PART_KINDS } part_kind;
 
-/* Part `i` of a matrix: `extent` rows, by a view or a slice, or columns, or single elements by their indices. */
+/* Returns part `i` of a matrix: `extent` rows as a view or a slice, `extent` columns, or single elements by index. */
 static eitp_tensor *take_part(eitp_tensor *x, part_kind kind, int64_t i, int64_t extent) {
     const int64_t shape[2] = {1, x->shape[1]};
     switch (kind) {
@@ -561,7 +566,7 @@ static eitp_tensor *take_part(eitp_tensor *x, part_kind kind, int64_t i, int64_t
     }
 }
 
-/* The sum of tanh over parts of a matrix. */
+/* Returns the sum of tanh over parts of a matrix. */
 static eitp_tensor *sum_of_parts(eitp_tensor *x, part_kind kind, int64_t parts, int64_t extent) {
     eitp_tensor *loss = NULL;
     for (int64_t i = 0; i < parts; i++) {
@@ -572,14 +577,15 @@ static eitp_tensor *sum_of_parts(eitp_tensor *x, part_kind kind, int64_t parts, 
 }
 
 /*
- * The gradient of each part is added in place to that of the earlier parts: one buffer, however many parts there are.
+ * The gradient of each part is added in place to the sum of the earlier ones, so one buffer suffices for any number of
+ * parts.
  */
 static void gradients_of_parts_accumulate_in_place(void) {
     static const char *const kinds[] = {"rows", "slices", "columns", "gathers"};
     enum { PARTS = 256 };
     for (int i = 0; i < 2 * PART_KINDS; i++) {
         part_kind kind = (part_kind)(i / 2);
-        /* 16-bit scatters are summed in F32 between casts, and the casts are not in one buffer. */
+        /* 16-bit scatters are summed in F32 between casts, and the casts do not share a buffer. */
         eitp_dtype dtype = i % 2 && kind != PART_GATHER ? EITP_BF16 : EITP_F32;
         const int64_t shape[2] = {kind == PART_COLUMNS ? 3072 : PARTS, kind == PART_COLUMNS ? PARTS : 3072};
         eitp_context *context = open_context("ref", 1);
@@ -602,7 +608,7 @@ static void gradients_of_parts_accumulate_in_place(void) {
     }
 }
 
-/* Gradients and second derivatives through overlapping parts equal those through a sum of the same terms. */
+/* Gradients and second derivatives through overlapping parts equal those of a sum of the same terms. */
 static void gradients_of_parts_are_correct(void) {
     enum { ROWS = 6, COLUMNS = 5, COUNT = ROWS * COLUMNS };
     const int64_t shape[2] = {ROWS, COLUMNS};
@@ -646,7 +652,8 @@ static void gradients_of_parts_are_correct(void) {
 }
 
 /*
- * A plan meets its limit, or fails with an error that names the memory it needs. A plan of minimum memory never fails.
+ * A plan respects its limit or fails with an error that names the memory it needs. A plan with minimum memory never
+ * fails.
  */
 static void plans_respect_the_memory_limit(void) {
     eitp_context *context = open_context("ref", 1);

@@ -1,4 +1,4 @@
-/* Variables that belong to others: they are found by what they are, never by how they are called. */
+/* Variables that belong to others are identified by their relation, never by their name. */
 #include "tests/support/graphs.h"
 
 static eitp_error error_;
@@ -52,11 +52,11 @@ static void only_a_parameter_has_a_gradient(void) {
     fixture f = begin("fp32");
     CHECK(!eitp_gradient_variable(NULL));
     CHECK(!eitp_gradient_variable(eitp_input(f.graph, "x", EITP_F32, 2, matrix)));
-    CHECK(eitp_graph_status(f.graph, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "only a parameter"));
+    CHECK(eitp_graph_status(f.graph, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "only parameters"));
     end(&f);
 }
 
-/* A variable of the program's own that is called like a remainder is none. */
+/* A program's variable that has the name of a remainder is not a remainder. */
 static void a_namesake_is_no_remainder(void) {
     fixture f = begin("bf16");
     float values[ELEMENTS], read[ELEMENTS];
@@ -67,14 +67,14 @@ static void a_namesake_is_no_remainder(void) {
     REQUIRE_OK(eitp_variable_write_f32(f.context, "w", 0, values, ELEMENTS, &error_), error_);
     REQUIRE_OK(eitp_variable_read_f32(f.context, "w", 0, read, ELEMENTS, &error_), error_);
     CHECK_THAT(read[0] == 1.0f, "%.9g", (double)read[0]);
-    /* Nor can there be another one then. */
+    /* Nor can the remainder be created under this name. */
     CHECK(!remainder_variable(w, EITP_I16));
     CHECK(eitp_graph_status(f.graph, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error_.message, "'remainder.w'"), "%s", error_.message);
     end(&f);
 }
 
-/* One step of SGD from gradients of 1, with a parameter that is called like the rows of the other's gradient. */
+/* Makes one step of SGD from gradients of 1. One parameter has the name of rows of the other's gradient. */
 static void a_namesake_is_no_gradient(void) {
     fixture f = begin("fp32");
     eitp_optimizer_config config = eitp_optimizer_config_default();
@@ -104,7 +104,7 @@ static void a_namesake_is_no_gradient(void) {
     end(&f);
 }
 
-/* Freezing removes a remainder in the middle of the list: those of other parameters are still theirs. */
+/* Freezing removes a remainder in the middle of the list. Other parameters keep theirs. */
 static void removing_a_child_keeps_the_others(void) {
     enum { COUNT = 4 };
     fixture f = begin("bf16");
@@ -138,7 +138,7 @@ static void a_child_whose_name_is_too_long_is_refused(void) {
     name[sizeof name - 1] = 0;
     CHECK(!eitp_gradient_variable(parameter(&f, name)));
     CHECK(eitp_graph_status(f.graph, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error_.message, "too long: that of its gradient"), "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "too long: the name of its gradient"), "%s", error_.message);
     end(&f);
 }
 

@@ -1,4 +1,4 @@
-/* BPE with byte fallback as Gemma, Llama 2 and Mistral have it, compared with the library `tokenizers`. */
+/* BPE with byte fallback, as used by Gemma, Llama 2 and Mistral, compared with the library `tokenizers`. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -37,7 +37,7 @@ static const eitp_json *cases_of(const eitp_json_document *document, const char 
     return eitp_json_member(eitp_json_root(document), name)->first_child;
 }
 
-/* The bytes of a text in hexadecimal. */
+/* Reads the bytes of a string in hexadecimal. */
 static size_t bytes_of(const eitp_json *hex, char *bytes) {
     const size_t size = hex->text_size / 2;
     CHECK(size <= MOST_BYTES);
@@ -74,13 +74,13 @@ static int same_ids(const eitp_json *expected, const int32_t *ids, size_t count)
     return 1;
 }
 
-/* Encodes a text in parts of so many bytes, and compares the ids. */
+/* Encodes a string in parts of `part` bytes and compares the ids. */
 static void check_ids(const eitp_tokenizer *tokenizer, const char *name, const eitp_json *expected, const char *text,
                       size_t size, size_t part) {
     eitp_encoder *encoder;
     id_list list;
     REQUIRE_OK(eitp_encoder_create(tokenizer, id_list_add, &list, &encoder, &error_), error_);
-    for (int again = 0; again < 2; again++) { /* an encoder begins anew after a text */
+    for (int again = 0; again < 2; again++) { /* an encoder can be reused after a document */
         list.count = 0;
         for (size_t i = 0; i < size; i += part)
             CHECK(!eitp_encoder_add(encoder, text + i, part < size - i ? part : size - i, &error_));
@@ -130,7 +130,7 @@ static void texts_are_those_of_the_library(void) {
     eitp_json_release(document);
 }
 
-/* Any ids, bytes of incomplete characters among them. */
+/* Decodes arbitrary ids, including bytes of incomplete characters. */
 static void sequences_are_decoded_as_by_the_library(void) {
     eitp_json_document *document = open_cases();
     REQUIRE(document);
@@ -174,7 +174,8 @@ static void words_are_those_of_the_library(void) {
     eitp_json_release(document);
 }
 
-/* What is saved is the same tokenizer, and there are no lists, which would be another one. */
+/* A saved tokenizer is the same after loading. No vocab.json is written, since it would be read as a different
+   tokenizer. */
 static void saved_tokenizers_are_the_same(void) {
     const eitp_host host = eitp_host_default();
     eitp_json_document *document = open_cases();
@@ -198,7 +199,7 @@ static void saved_tokenizers_are_the_same(void) {
     eitp_json_release(document);
 }
 
-/* Fingerprints tell apart what encodes or decodes differently. */
+/* Changes that affect encoding or decoding change the fingerprint. */
 static void fingerprints_differ(void) {
     const eitp_host host = eitp_host_default();
     static const struct {
@@ -257,7 +258,7 @@ static void special_tokens_are_found(void) {
     }
 }
 
-/* Counts ids, and checks that they repeat. */
+/* Counts ids and checks that they repeat. */
 typedef struct repeated {
     int32_t ids[64];
     size_t period, count, wrong;
@@ -271,7 +272,8 @@ static eitp_status repeated_add(void *user, const int32_t *ids, size_t count, ei
     return EITP_OK;
 }
 
-/* A text beyond the largest piece, without a space, is cut where no merge reaches across, and takes little memory. */
+/* A string longer than the largest piece, without spaces, is divided where no merge is possible and needs little
+   memory. */
 static void long_texts_are_cut(void) {
     static const char unit[] = "\xE6\xBC\xA2\xE5\xAD\x97\xE1\x83\x90";
     enum { SIZE = sizeof unit - 1, TIMES = 150000 };
@@ -294,7 +296,7 @@ static void long_texts_are_cut(void) {
     faults_end(&f);
 }
 
-/* Merges of a piece with many tokens: the text is one piece where merges reach across every place. */
+/* Merges a piece with many tokens. If merges are possible across every position, the whole string is one piece. */
 static void whole_pieces_are_merged(void) {
     eitp_tokenizer *tokenizer = load_golden("crossing");
     enum { TIMES = 20000 };
@@ -325,7 +327,7 @@ static void whole_pieces_are_merged(void) {
 #define STRIP(start) "{\"type\": \"Strip\", \"content\": \" \", \"start\": " start ", \"stop\": 0}"
 #define FUSE "{\"type\": \"Fuse\"}"
 
-/* A tokenizer.json with these parts and this vocabulary. */
+/* Parses a tokenizer.json with these parts and this vocabulary. */
 static eitp_status parse_with(const char *normalizer, const char *pre_tokenizer, const char *decoder, const char *model,
                               const char *tokens) {
     const eitp_host host = eitp_host_default();
@@ -400,7 +402,7 @@ static void other_models_are_refused(void) {
     }
 }
 
-/* A directory with the model of SentencePiece alone. */
+/* A directory that contains only a SentencePiece model is refused. */
 static void a_directory_without_json_is_refused(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], path[600];
@@ -414,7 +416,7 @@ static void a_directory_without_json_is_refused(void) {
     scratch_remove(directory);
 }
 
-/* Members of tokenizer_config.json that do not override this tokenizer.json are kept. */
+/* Members of tokenizer_config.json that do not override tokenizer.json are kept. */
 static void the_configuration_is_kept(void) {
     static const char config[] = "{\"tokenizer_class\": \"LlamaTokenizer\", \"add_prefix_space\": true, \"legacy\": "
                                  "false, \"eos_token\": \"<unk>\", \"pad_token\": \"</s>\"}";

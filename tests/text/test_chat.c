@@ -1,4 +1,4 @@
-/* Conversations: their text, tokens and answers, compared with transformers; the forms of rows; and what is refused. */
+/* Conversations: text, tokens and answers compared with transformers, row formats, and refused input. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -23,7 +23,7 @@ static const char *text_of(const eitp_json *object, const char *name) {
     return eitp_json_member(object, name)->text;
 }
 
-/* A tokenizer of tests/golden, and its chat template. */
+/* Loads a tokenizer of tests/golden and its chat template. */
 static eitp_tokenizer *load_tokenizer(const eitp_host *host, const char *name, const char *text) {
     char path[128];
     eitp_tokenizer *tokenizer = NULL;
@@ -71,7 +71,7 @@ static void check_tokens(const eitp_chat *chat, const eitp_json *entry, const ch
                (int)ids[same], (int)trained[same]);
 }
 
-/* With the blocks that mark answers and without them. */
+/* Tests templates with and without the blocks that mark answers. */
 static void conversations_are_those_of_transformers(void) {
     static const char *const variants[] = {"marked", "plain"};
     const eitp_host host = eitp_host_default();
@@ -102,7 +102,7 @@ static void conversations_are_those_of_transformers(void) {
     eitp_json_release(document);
 }
 
-/* ---- With the template that eitp knows ---- */
+/* ---- With a template that eitp knows ---- */
 
 typedef struct fixture {
     eitp_tokenizer *tokenizer;
@@ -122,7 +122,7 @@ static void close_fixture(fixture *f) {
     eitp_tokenizer_destroy(f->tokenizer);
 }
 
-/* Renders a conversation; the text is valid until the next call. NULL: it is refused. */
+/* Renders a conversation. The result is valid until the next call, and NULL if the conversation is refused. */
 static const char *render(const fixture *f, const char *conversation) {
     static char text[MOST_BYTES];
     size_t length = 0;
@@ -198,22 +198,22 @@ static void bad_rows_are_refused(void) {
         {"{\"a\\nb\": 1, \"prompt\": \"q\"}", "the row has the members a b, prompt; "},
         {"{\"prompt\": \"q\"}", "; the nearest is prompt and response"},
         {"{\"questions\": \"q\", \"answers\": \"a\"}", "; the nearest is question and answer"},
-        {"{\"question\": [\"q\"], \"answer\": [\"a\"]}", "'question' must be a text"},
+        {"{\"question\": [\"q\"], \"answer\": [\"a\"]}", "'question' must be a string"},
         {"{\"prompt\": \"q\", \"chosen\": \"a\", \"rejected\": \"b\"}",
-         "rows with chosen and rejected are for preference training (DPO), which eitp does not have"},
+         "rows with chosen and rejected are for preference training (DPO), which eitp does not support"},
         {"{\"prompt\": \"q\", \"completion\": \"a\", \"label\": false}",
-         "rows with completion and a label true or false are for training on judged answers (KTO)"},
-        {"{\"prompt\": \"q\", \"completion\": \"a\", \"label\": \"True\"}", "(KTO), which eitp does not have"},
+         "rows with completion and a label true or false are for training on rated answers (KTO)"},
+        {"{\"prompt\": \"q\", \"completion\": \"a\", \"label\": \"True\"}", "(KTO), which eitp does not support"},
         {"{\"prompt\": \"q\", \"completions\": [\"a\"], \"labels\": [true]}",
          "are for training reward models on steps"},
         {"{\"image\": \"a.png\", \"conversations\": []}", "rows with image are for training on images"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
-         "message 1: its content has a part of type 'image', and eitp trains on text alone"},
+         "message 1: its content has a part of type 'image', and eitp trains only on text"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}]}",
          "message 1: a part of its content has no 'text'; a part is {"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": 5}]}",
-         "message 2: its content must be a text, or a list of its parts (got a number)"},
-        {"{\"messages\": [{\"role\": \"user\", \"content\": null}]}", "message 1: its content must be a text, or"},
+         "message 2: its content must be a string or a list of parts (got a number)"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": null}]}", "message 1: its content must be a string or"},
         {"{\"messages\": \"q\"}", "'messages': "},
         {"{\"messages\": {}}", "'messages' must be a list, or its JSON text"},
         {"{\"messages\": []}", "at least one message"},
@@ -223,8 +223,8 @@ static void bad_rows_are_refused(void) {
         {"{\"conversations\": [{\"from\": \"nobody\", \"value\": \"q\"}]}",
          "is from 'nobody' (expected human, gpt, system or tool)"},
         {"{\"conversations\": {}}", "'conversations' must be a list"},
-        {"{\"prompt\": 1, \"completion\": \"a\"}", "'prompt' must be a text, or a list of messages"},
-        {"{\"instruction\": \"q\", \"output\": 2}", "'output' must be a text"},
+        {"{\"prompt\": 1, \"completion\": \"a\"}", "'prompt' must be a string or a list of messages"},
+        {"{\"instruction\": \"q\", \"output\": 2}", "'output' must be a string"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}], \"tools\": \"[\"}", "'tools'"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}], \"tools\": {}}", "'tools' must be a list"},
     };
@@ -239,7 +239,7 @@ static void bad_rows_are_refused(void) {
     close_fixture(&f);
 }
 
-/* The marks of the tokens of two turns, "0" and "1". */
+/* Sets `marks` to the tokens' marks for two turns, as "0" and "1". */
 static void encode_turns(const fixture *f, const eitp_chat_config *config, char *marks, eitp_chat_report *report) {
     static const char row[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
                               "\"content\": \"a\"}, {\"role\": \"user\", \"content\": \"q\"}, {\"role\": "
@@ -290,7 +290,7 @@ static void targets_and_length_are_the_callers(void) {
     "{\"messages\": [" TURN("user", "q", other) ", " TURN("assistant", "a", weight) ", " TURN(                         \
         "user", "q", "") ", " TURN("assistant", "b", "") "]" row "}"
 
-/* The sum of the weights of the tokens, and how many of them have one; -1: refused. */
+/* Returns the sum of the token weights and checks the number of weighted tokens; -1 if the row is refused. */
 static double weigh(const fixture *f, const eitp_chat_config *config, const char *row, eitp_chat_report *report) {
     static float weights[MOST_IDS];
     double sum = 0;
@@ -335,7 +335,7 @@ static void messages_and_rows_have_weights(void) {
         {TURNS("", "", ", \"weight\": -2"), "'weight' must be a number of at least 0 (got -2)"},
         {TURNS("", "", ", \"weight\": \"much\""), "'weight' must be a number of at least 0"},
         {TURNS("", "", ", \"weight\": 1e39"), "'weight' must be a number of at least 0 (got 1e39)"},
-        {TURNS(", \"weight\": 1e30", "", ", \"weight\": 1e30"), "message 2: the weight 1e+30 times that of the row"},
+        {TURNS(", \"weight\": 1e30", "", ", \"weight\": 1e30"), "message 2: weight 1e+30 times the row's weight"},
     };
     eitp_chat_config config = eitp_chat_config_default();
     eitp_chat_report report;
@@ -400,7 +400,7 @@ static void templates_that_hide_answers_are_refused(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* Trains on a question and its answer, of which the marks are 1 for the last `trained` tokens; or fails. */
+/* Encodes a question and its answer. Counts the tokens at the end that are marked for training. */
 static eitp_status train_on(const char *text, const char *row, size_t *trained) {
     unsigned char marks[MOST_IDS];
     eitp_chat_report report = EITP__ZERO;
@@ -417,7 +417,7 @@ static eitp_status train_on(const char *text, const char *row, size_t *trained) 
     return status;
 }
 
-/* What a template writes before an answer is its generation prompt, or found by rendering other answers. */
+/* The text before an answer is the template's generation prompt, or it is found by rendering other answers. */
 static void headers_that_depend_on_answers_are_refused(void) {
 #define ROW(answer) "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", " answer "}]}"
 #define PROMPT "{% if add_generation_prompt %}>{% endif %}"
@@ -451,7 +451,7 @@ static void headers_that_depend_on_answers_are_refused(void) {
     }
 }
 
-/* A weight needs the place of its message. */
+/* A weight can only be used if the position of its message is known. */
 static void weights_need_the_place_of_a_message(void) {
     static const char row[] =
         "{\"messages\": [" TURN("user", "q", "") ", " TURN("assistant", "a", ", \"weight\": 2") "]}";
@@ -487,7 +487,7 @@ static void tools_that_a_template_ignores_are_refused(void) {
     static const char dumped[] = LOOP("{{ message | tojson }}");
     static const struct {
         const char *text, *row;
-        const char *message; /* NULL: it is read */
+        const char *message; /* NULL: the row is accepted */
         int unread_tools;
     } cases[] = {
         {plain, ASKED(TURN("assistant", "a", ""), ""), NULL, 0},
@@ -555,7 +555,7 @@ static void templates_are_saved_with_tokenizers(void) {
     CHECK(!eitp__chat_template_named("unknown") && !eitp__chat_template_named(NULL));
 }
 
-/* The template named "default" of several in tokenizer_config.json. */
+/* If tokenizer_config.json has several templates, the one named "default" is used. */
 static void templates_are_found_in_configurations(void) {
     static const char config[] = "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"chat_template\": [{\"name\": "
                                  "\"tool_use\", \"template\": \"t\"}, {\"name\": \"default\", \"template\": \"d\"}]}";
@@ -582,7 +582,7 @@ static void templates_are_found_in_configurations(void) {
     scratch_remove(directory);
 }
 
-/* With a template whose headers are the generation prompt, and one in which they have to be found. */
+/* Uses a template whose headers are the generation prompt, and one whose headers have to be found. */
 static void check_failures(const char *text, const char *row) {
     faults f;
     for (long n = 1;; n++) {

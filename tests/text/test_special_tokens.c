@@ -1,4 +1,4 @@
-/* Special tokens in checkpoints: from the tokenizer, or from the token file if there is no tokenizer. */
+/* Special tokens in checkpoints come from the tokenizer, or else from the token file. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -29,7 +29,7 @@ static int says(const char *name, const char *members) {
     return found;
 }
 
-/* The byte tokenizer with a tokenizer_config.json that names "~" (126) as end and "^" (94) as beginning of a text. */
+/* Creates a byte tokenizer whose tokenizer_config.json names "~" (126) as end and "^" (94) as start of a text. */
 static eitp_tokenizer *make_tokenizer(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer;
@@ -140,7 +140,8 @@ static void checkpoints_have_the_tokenizers_special_tokens(void) {
     scratch_remove(directory);
 }
 
-/* A token file has the end-of-text id even without its tokenizer; GPT-2's 50256 is outside this vocabulary. */
+/* The end-of-text id is known from a token file even without its tokenizer. GPT-2's 50256 is outside this
+   vocabulary. */
 static void checkpoints_have_the_token_files_end_of_text(void) {
     eitp_tokenizer *tokenizer;
     eitp_sample_file *file;
@@ -159,7 +160,7 @@ static void checkpoints_have_the_token_files_end_of_text(void) {
     scratch_remove(directory);
 }
 
-/* Settings of generation_config.json survive training from a model directory, and a resume. */
+/* Settings in generation_config.json survive training from a model directory, and resuming. */
 static void generation_settings_survive_training_and_resume(void) {
     static const char expected[] = "{\n  \"top_k\": 7,\n  \"bos_token_id\": 94,\n  \"eos_token_id\": [126, 10],\n";
     eitp_tokenizer *tokenizer;
@@ -178,7 +179,7 @@ static void generation_settings_survive_training_and_resume(void) {
     REQUIRE_OK(step_and_save(&r, at("out")), error_);
     end(&r);
     CHECK(says("out/checkpoint-1/generation_config.json", expected));
-    /* As the command resumes: the weights come with the state. */
+    /* Resume like the command, which loads the weights with the state. */
     from.config = at("out/checkpoint-1");
     from.weights = NULL;
     REQUIRE_OK(begin(&r, from, file, tokenizer), error_);

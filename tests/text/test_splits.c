@@ -1,4 +1,4 @@
-/* Byte-level BPE as SmolLM, Qwen2 and Llama 3 have it, and Normalization Form C, compared with the library
+/* Byte-level BPE, as used by SmolLM, Qwen2 and Llama 3, and Normalization Form C, compared with the library
    `tokenizers`. */
 #include "tests/support/everything.h"
 
@@ -28,7 +28,7 @@ static eitp_json_document *open_cases(void) {
     return document;
 }
 
-/* The bytes of a member in hexadecimal. */
+/* Reads the bytes of a member in hexadecimal. */
 static size_t bytes_of(const eitp_json *entry, const char *name, char *bytes) {
     const eitp_json *hex = eitp_json_member(entry, name);
     const size_t size = hex->text_size / 2;
@@ -55,7 +55,7 @@ static eitp_status id_list_add(void *user, const int32_t *ids, size_t count, eit
     return EITP_OK;
 }
 
-/* Encodes a text in parts of so many bytes, and compares the ids. */
+/* Encodes a string in parts of `part` bytes and compares the ids. */
 static void check_text(const eitp_tokenizer *tokenizer, const char *name, const eitp_json *entry, const char *text,
                        size_t size, size_t part) {
     const eitp_json *expected = eitp_json_member(entry, name), *id = expected->first_child;
@@ -111,7 +111,7 @@ static eitp_status next_piece(void *user, const unsigned char *bytes, size_t siz
     return EITP_OK;
 }
 
-/* Cuts a text in parts of so many bytes, and compares the pieces. */
+/* Splits a string, passed in parts of `part` bytes, and compares the pieces. */
 static void check_pieces(eitp__split split, const eitp_json *entry, const char *text, size_t size, size_t part) {
     const eitp_json *expected =
         eitp_json_member(eitp_json_member(entry, "pieces"), names[split - EITP__SPLIT_DIGITS])->first_child;
@@ -147,7 +147,7 @@ static void pieces_are_those_of_the_library(void) {
     eitp_json_release(document);
 }
 
-/* What is saved gives the same ids. */
+/* A saved tokenizer gives the same ids. */
 static void saved_tokenizers_are_the_same(void) {
     eitp_json_document *document = open_cases();
     REQUIRE(document);
@@ -163,7 +163,7 @@ static void saved_tokenizers_are_the_same(void) {
         again = load(directory);
         REQUIRE(again);
         CHECK_THAT(eitp_tokenizer_fingerprint(tokenizer) == eitp_tokenizer_fingerprint(again), "%s", names[i]);
-        snprintf(path, sizeof path, "%s/vocab.json", directory); /* which would be cut by GPT-2's pattern */
+        snprintf(path, sizeof path, "%s/vocab.json", directory); /* would be split with GPT-2's pattern */
         CHECK(!eitp__path_info(&tokenizer->host, path, &info, &error_) && info.kind == EITP_PATH_MISSING);
         snprintf(path, sizeof path, "%s/tokenizer.json", directory);
         check_tokenizer(path, names[i], eitp_json_member(eitp_json_root(document), "texts"));
@@ -227,7 +227,7 @@ static void characters_are_composed_as_by_the_library(void) {
     eitp_json_release(document);
 }
 
-/* A tokenizer.json of 256 bytes with these parts. */
+/* Parses a tokenizer.json of 256 bytes with these parts. */
 static eitp_status parse_with(const char *normalizer, const char *pre_tokenizer) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;

@@ -1,5 +1,5 @@
-/* Byte-level BPE: compared with the library `tokenizers`, in chunks, trained, saved, loaded, refused, and with failing
-   calls. */
+/* Byte-level BPE compared with the library `tokenizers`: in chunks, trained, saved, loaded, refused, and with
+   failing calls. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -12,7 +12,7 @@ typedef struct id_list {
     int32_t *ids;
     size_t count, capacity;
     size_t calls;
-    size_t fail_call; /* number of the sink's call that fails, from 1; 0: none */
+    size_t fail_call; /* number of the sink call that fails, from 1; 0: none */
 } id_list;
 
 static eitp_status id_list_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
@@ -37,7 +37,7 @@ static int id_list_equal(const id_list *a, const id_list *b) {
     return a->count == b->count && (!a->count || !memcmp(a->ids, b->ids, a->count * sizeof *a->ids));
 }
 
-/* Encodes a text in chunks of `chunk` bytes. */
+/* Encodes a string in chunks of `chunk` bytes. */
 static eitp_status encode_chunks(const eitp_tokenizer *tokenizer, const char *text, size_t size, size_t chunk,
                                  id_list *list) {
     eitp_encoder *encoder;
@@ -99,7 +99,7 @@ static void test_utf8_code_points(void) {
     CHECK_THAT(!wrong, "%d wrong answers", wrong);
 }
 
-/* All pairs of bytes: valid characters, one U+FFFD for a maximal subpart, or one for each byte. */
+/* All pairs of bytes: valid characters, one U+FFFD for each maximal subpart, or one for each byte. */
 static void test_utf8_pairs(void) {
     for (unsigned pair = 0; pair < 65536; pair++) {
         const unsigned char bytes[2] = {(unsigned char)(pair >> 8), (unsigned char)pair};
@@ -213,7 +213,7 @@ static void test_golden_ids(void) {
     id_list_release(&list);
 }
 
-/* Valid text is restored, invalid bytes become U+FFFD. */
+/* Valid text is restored. Invalid bytes become U+FFFD. */
 static void test_golden_decode(void) {
     golden_cases golden;
     id_list list = EITP__ZERO;
@@ -273,7 +273,7 @@ static void test_bytes(void) {
     eitp_tokenizer_destroy(NULL);
 }
 
-/* A repeated piece gives the same ids, whether it is short enough for the cache or not. */
+/* A repeated piece gives the same ids whether or not it is short enough for the cache. */
 static void test_repeated_pieces(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer;
@@ -312,7 +312,7 @@ static void test_ids_outside(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* Collects pieces in one text: the bytes of each, followed by its id. */
+/* Appends pieces to one buffer: the bytes of each, followed by its id. */
 static eitp_status piece_list_add(void *user, const unsigned char *bytes, size_t size, int32_t id, eitp_error *error) {
     (void)error;
     eitp__buffer_add((eitp__buffer *)user, bytes, size);
@@ -320,7 +320,7 @@ static eitp_status piece_list_add(void *user, const unsigned char *bytes, size_t
     return EITP_OK;
 }
 
-/* Text with all kinds of pieces, in random chunks, and with a window that is cut from 16 bytes on. */
+/* Text with all kinds of pieces, in random chunks, with a window that is divided if longer than 16 bytes. */
 static void test_random_chunks(void) {
     static const char *const atoms[] = {" ",
                                         "  ",
@@ -406,11 +406,11 @@ static void append_ids(const eitp_tokenizer *tokenizer, const char *text, size_t
     id_list_release(&part);
 }
 
-/* A match is cut after the last character within its first 1,048,576 bytes, given whole or in chunks. */
+/* A match is divided after the last character within its first 1,048,576 bytes, whether passed whole or in chunks. */
 static void test_long_matches(void) {
     static const struct {
         const char *unit, *after;
-        size_t first; /* bytes of the first piece */
+        size_t first; /* size of the first piece in bytes */
     } runs[] = {
         {"a", " b", 1048576},           {" ", "b", 1048576}, {"=", "", 1048576}, {"\xE6\x97\xA5", "!", 1048575},
         {"\xE3\x80\x80", "x", 1048575}, {"7", "", 1048576},
@@ -443,7 +443,7 @@ static void test_long_matches(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* By definition: merges the first adjacent pair of the lowest rank, as long as there is one. */
+/* Merges by definition: the first adjacent pair of the lowest rank, as long as there is one. */
 static size_t merge_by_definition(const eitp__bpe *bpe, const unsigned char *text, size_t size, int32_t *ids) {
     for (size_t i = 0; i < size; i++)
         ids[i] = bpe->byte_ids[text[i]];
@@ -465,7 +465,7 @@ static size_t merge_by_definition(const eitp__bpe *bpe, const unsigned char *tex
     }
 }
 
-/* Short and long pieces are merged by different algorithms. */
+/* Short and long pieces are merged with different algorithms. */
 static void test_merges(void) {
     eitp_tokenizer *tokenizer = load_golden();
     eitp__bpe_workspace space = EITP__ZERO;
@@ -560,7 +560,7 @@ static int same_token(const eitp_tokenizer *a, int32_t a_id, const eitp_tokenize
            !memcmp(one, other, one_size);
 }
 
-/* The library `tokenizers` learns the same merges from the same text; its <|endoftext|> is first, ours is last. */
+/* The library `tokenizers` learns the same merges from the same text. Its <|endoftext|> is first, eitp's is last. */
 static void test_train_matches_library(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
@@ -603,7 +603,7 @@ static void test_train_same_in_pieces(void) {
     eitp__buffer_release(&text);
 }
 
-/* Of another family the merges are the same; special tokens come first, and are put around texts. */
+/* Another family learns the same merges. Its special tokens come first and are added around sequences. */
 static void test_train_roberta(void) {
     static const char *const names[] = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
     static const eitp_special_token roles[] = {EITP_CLASSIFIER, EITP_PADDING, EITP_SEPARATOR, EITP_UNKNOWN, EITP_MASK};
@@ -659,7 +659,7 @@ static void test_train_roberta(void) {
     scratch_remove(directory);
 }
 
-/* Small cases worked out by hand: ties, overlaps, a minimum frequency, documents, <|endoftext|> in the text. */
+/* Small cases worked out by hand: ties, overlaps, a minimum frequency, documents, and <|endoftext|> in the text. */
 static void test_train_small(void) {
     static const struct {
         const char *text;
@@ -699,7 +699,7 @@ static void test_train_small(void) {
     }
 }
 
-/* A token for each 64 bytes, up to the limit. */
+/* The size grows by a token for every 64 bytes, up to the limit. */
 static void test_train_size(void) {
     CHECK(eitp_tokenizer_train_size(EITP_TOKENIZER_GPT2, 0) == 257);
     CHECK(eitp_tokenizer_train_size(EITP_TOKENIZER_GPT2, 63) == 257);
@@ -752,7 +752,7 @@ static void count_warnings(void *user, eitp_log_level level, const char *message
         ++*(int *)user;
 }
 
-/* Many distinct pieces and little memory: frequent pieces are trained on even if they appear early. */
+/* Many distinct pieces with little memory: frequent pieces are used for training even if they appear early. */
 static void test_train_bounded(void) {
     eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp_tokenizer *tokenizer;
@@ -878,7 +878,7 @@ static void test_load_vocab_and_merges(void) {
     scratch_remove(directory);
 }
 
-/* vocab.json and merges.txt do not say how text is cut into pieces: only classes that cut it as GPT-2 does are read. */
+/* vocab.json and merges.txt do not specify how text is split, so only classes that split it like GPT-2 are read. */
 static void test_classes_of_vocab_and_merges(void) {
     static const struct {
         const char *config, *model, *words;
@@ -918,7 +918,7 @@ static void test_classes_of_vocab_and_merges(void) {
     scratch_remove(directory);
 }
 
-/* A tokenizer.json with the bytes and "ab" (id 256), in which a case replaces one part. */
+/* Parts of a tokenizer.json with the bytes and "ab" (id 256). Each case replaces one part. */
 typedef struct json_parts {
     const char *top;      /* before the model */
     const char *splitter; /* the pre_tokenizer */
@@ -961,7 +961,7 @@ static eitp_status load_parts(const json_parts *parts, eitp_tokenizer **out, eit
     return status;
 }
 
-/* A post_processor with a template of such pieces. */
+/* A post_processor with a template of these pieces. */
 #define TEMPLATE(pieces)                                                                                               \
     "{\"type\":\"TemplateProcessing\",\"single\":[" pieces "],\"pair\":[" SEQUENCE("A") "," SEQUENCE(                  \
         "B") "],\"special_tokens\":{\"ab\":{\"id\":\"ab\",\"ids\":[256],\"tokens\":[\"ab\"]},"                         \
@@ -1129,7 +1129,7 @@ static void test_load_not_a_tokenizer(void) {
     }
 }
 
-/* Merges in an order that no text yields: many heap entries are outdated when they reach the top. */
+/* Merges in an order that no text produces: many heap entries are outdated when they reach the top. */
 static void test_random_merges(void) {
     uint32_t state = 3;
     eitp__bpe_workspace space = EITP__ZERO;
@@ -1184,7 +1184,7 @@ static void test_random_merges(void) {
     eitp__bpe_workspace_release(&space, &host);
 }
 
-/* The longest added token wins; a shorter one is found if the longer one does not match. */
+/* The longest added token wins. A shorter one is found if the longer one does not match. */
 static void test_added_tokens(void) {
     json_parts parts = usual_parts;
     eitp_tokenizer *tokenizer;
@@ -1217,7 +1217,7 @@ static void keep_warnings(void *user, eitp_log_level level, const char *message)
     snprintf(lines->last, sizeof lines->last, "%s", message);
 }
 
-/* Truncation and padding in tokenizer.json are not applied, but told. */
+/* Truncation and padding in tokenizer.json are not applied, but reported. */
 static void test_truncation_and_padding(void) {
     json_parts parts = usual_parts;
     eitp_tokenizer *tokenizer;
@@ -1243,8 +1243,8 @@ static void test_truncation_and_padding(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* A directory with "ab" 256, the special tokens "<s>" 257, "</s>" 258 and "<pad>" 259, and these files; NULL: no
-   file. */
+/* A directory with "ab" 256, the special tokens "<s>" 257, "</s>" 258 and "<pad>" 259, and these files (NULL: no
+   file). */
 typedef struct special_case {
     const char *config, *map, *generation, *model;
     int32_t ids[4]; /* end, begin, padding, unknown */
@@ -1288,7 +1288,7 @@ static int has_special_ids(const eitp_tokenizer *tokenizer, const int32_t ids[4]
     return same && eitp_tokenizer_end_of_text(tokenizer) == ids[0];
 }
 
-/* As in transformers 4 and 5: special_tokens_map.json overrides tokenizer_config.json if that has no
+/* As in transformers 4 and 5, special_tokens_map.json overrides tokenizer_config.json if the latter has no
    added_tokens_decoder. */
 static void test_special_tokens(void) {
     static const special_case cases[] = {
@@ -1320,7 +1320,7 @@ static void test_special_tokens(void) {
         {NULL, "{\"eos_token\":\"</s>\"}", NULL, NULL, {258, -1, -1, -1}, NULL},
         {NULL, NULL, NULL, "{\"eos_token_id\":258,\"bos_token_id\":257}", {258, 257, -1, -1}, NULL},
         {NULL, NULL, "{\"eos_token_id\":[258,257]}", "{\"eos_token_id\":257}", {258, -1, -1, -1}, NULL},
-        /* An id that is not of a special token is ignored. */
+        /* An id that does not belong to a special token is ignored. */
         {NULL, NULL, NULL, "{\"eos_token_id\":50256,\"bos_token_id\":3,\"pad_token_id\":-1}", {-1, -1, -1, -1}, NULL},
         {NULL, NULL, NULL, "{\"eos_token_id\":\"</s>\",\"bos_token_id\":[]}", {-1, -1, -1, -1}, NULL},
         {"{\"eos_token\":null}", NULL, NULL, "{\"eos_token_id\":258}", {-1, -1, -1, -1}, NULL},
@@ -1361,7 +1361,7 @@ static void test_special_tokens(void) {
     scratch_remove(directory);
 }
 
-/* GPT-2's defaults apply unless a file names a token; a named token that the tokenizer lacks gives a warning. */
+/* GPT-2's defaults apply unless a file names a token. A named token that the tokenizer lacks gives a warning. */
 static void test_special_tokens_by_default(void) {
     static const char added[] =
         TOKEN(257, "<|endoftext|>", ",\"special\":true") "," TOKEN(258, "</s>", ",\"special\":true");
@@ -1394,7 +1394,7 @@ static void test_special_tokens_by_default(void) {
     scratch_remove(directory);
 }
 
-/* As in transformers, tokenizer_config.json overrides add_prefix_space, and add_bos_token without tokenizer.json. */
+/* As in transformers, tokenizer_config.json overrides add_prefix_space and, without tokenizer.json, add_bos_token. */
 static void test_tokenizer_config(void) {
     static const struct {
         const char *config;
@@ -1479,7 +1479,7 @@ static void test_special_tokens_round_trip(void) {
     scratch_remove(directory);
 }
 
-/* Without a loaded tokenizer_config.json: one that fits any model, with the inputs for transformers 4. */
+/* If no tokenizer_config.json was loaded, one is written that fits any model, with the inputs for transformers 4. */
 static void test_new_tokenizer_config(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -1502,7 +1502,7 @@ static void test_new_tokenizer_config(void) {
     scratch_remove(directory);
 }
 
-/* Failures of memory and files */
+/* Memory and file failures */
 
 static eitp_status use_everything(const eitp_host *host, const char *directory, eitp_error *error) {
     static const char text[] = "the cat's hat  the cat <|endoftext|> the the 12 12\n";
@@ -1575,7 +1575,7 @@ static void test_failing_files(void) {
     scratch_remove(directory);
 }
 
-/* A tokenizer in whose directory not all files were written is the whole one, or none. */
+/* If only some files were written to the directory, the tokenizer loads completely or not at all. */
 static void test_interrupted_save(void) {
     static const char text[] = "the cat's hat  the cat the the 12 12\n";
     const eitp_host host = eitp_host_default();

@@ -1,4 +1,4 @@
-/* Tokenizers with what files of models have beside the usual, compared with the library `tokenizers`. */
+/* Tokenizers with unusual contents of model files, compared with the library `tokenizers`. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -25,7 +25,7 @@ static eitp_status id_list_add(void *user, const int32_t *ids, size_t count, eit
     return EITP_OK;
 }
 
-/* Encodes a text in parts of so many bytes, and compares the ids. */
+/* Encodes a string in parts of `part` bytes and compares the ids. */
 static void check_text(const eitp_tokenizer *tokenizer, const char *name, const eitp_json *entry, size_t part) {
     const eitp_json *text = eitp_json_member(entry, "text"), *expected = eitp_json_member(entry, "ids");
     const eitp_json *id = expected->first_child;
@@ -102,7 +102,7 @@ static void ids_are_those_of_the_library(void) {
     CHECK_THAT(texts == 232, "%zu", texts);
 }
 
-/* A line of vocab.txt is an id, so that a vocabulary with gaps is not written as one. */
+/* Each line of vocab.txt is an id, so a vocabulary with gaps is not written to vocab.txt. */
 static void gaps_are_not_lines(void) {
     static const char *const names[] = {"vocab.txt", "tokenizer.json"};
     static const char form[] =
@@ -139,7 +139,7 @@ static void check_hash(uint64_t hash, const eitp_json *expected) {
     CHECK_THAT(!strcmp(text, expected->text), "%s: %s, the library's is %s", expected->name, text, expected->text);
 }
 
-/* What a step makes of each character between a letter, and an accent and a letter. */
+/* Hashes the output of a step for each character between a letter, and an accent and a letter. */
 static uint64_t hash_form(unsigned char step) {
     const eitp_host host = eitp_host_default();
     uint64_t hash = 0xCBF29CE484222325u;
@@ -199,7 +199,7 @@ static void characters_of_words_are_those_of_the_library(void) {
 
 /* ---- Bytes without a token ---- */
 
-/* Bytes for "a" and a space, and what else the model has. */
+/* A model with the bytes of "a" and a space, and additional members. */
 #define SOME_BYTES(model)                                                                                              \
     "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\"," model        \
     "\"vocab\":{\"a\":0,\"\\u0120\":1,\"<u>\":2},\"merges\":[]}}"
@@ -222,7 +222,7 @@ static void unknown_bytes_are_counted(void) {
     REQUIRE(tokenizer);
     list.count = 0;
     REQUIRE_OK(eitp_encoder_create(tokenizer, id_list_add, &list, &encoder, &error_), error_);
-    for (int i = 0; i < 3; i++) { /* pieces are remembered, and counted each time */
+    for (int i = 0; i < 3; i++) { /* pieces are cached but counted each time */
         CHECK(!eitp_encoder_add(encoder, text, sizeof text - 1, &error_) && !eitp_encoder_finish(encoder, &error_));
         CHECK(eitp_encoder_unknown_bytes(encoder) == (uint64_t)(3 * (i + 1)) && list.count == (size_t)(5 * (i + 1)));
     }
@@ -233,7 +233,8 @@ static void unknown_bytes_are_counted(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* With byte fallback, of characters: one that has a token for each of two bytes, and one that lacks the second. */
+/* With byte fallback, characters are counted: one character has a token for each of its two bytes, the other lacks
+   the second. */
 static void unknown_characters_are_counted(void) {
     static const char text[] = "a \xC3\xA9 \xC3\xA8x";
     static const char json[] =
@@ -259,7 +260,7 @@ static void unknown_characters_are_counted(void) {
     }
 }
 
-/* A piece that is longer than a batch of ids, of which no byte is known. */
+/* A piece longer than a batch of ids, with no known byte. */
 static void long_unknown_pieces_have_no_ids(void) {
     eitp_tokenizer *tokenizer = parse_text(SOME_BYTES(""));
     char text[5000];
@@ -308,7 +309,7 @@ static eitp_status read_example(void *user, eitp_example *example, int *is_end, 
     return EITP_OK;
 }
 
-/* Packing warns once, with the number of all texts. */
+/* Packing warns once, with the total of all documents. */
 static void packing_warns_of_unknown_bytes(void) {
     eitp_host host = eitp_host_default();
     eitp_pack_config config = eitp_pack_config_default();

@@ -1,5 +1,5 @@
-/* WordPiece and RoBERTa's byte-level BPE: compared with the library `tokenizers`, in chunks, as sequences, saved and
-   loaded in every form, refused, and with failing calls. */
+/* WordPiece and RoBERTa's byte-level BPE compared with the library `tokenizers`: in chunks, as sequences, saved and
+   loaded in every format, refused, and with failing calls. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
@@ -40,7 +40,7 @@ static eitp_json_document *golden_open(void) {
     return document;
 }
 
-/* The bytes of a member in hexadecimal. */
+/* Reads the bytes of a member in hexadecimal. */
 static size_t bytes_of(const eitp_json *entry, const char *name, char *bytes, size_t capacity) {
     const eitp_json *hex = eitp_json_member(entry, name);
     const size_t size = hex->text_size / 2;
@@ -64,7 +64,7 @@ static int same_ids(const eitp_json *expected, const int32_t *ids, size_t count)
     return 1;
 }
 
-/* What the normalizer makes of every code point, in all settings of the golden values. */
+/* Checks the normalizer's output for every code point, with all settings of the golden values. */
 static void test_normalized_characters(void) {
     const eitp_host host = eitp_host_default();
     eitp_json_document *document = golden_open();
@@ -102,7 +102,7 @@ static void test_normalized_characters(void) {
     eitp_json_release(document);
 }
 
-/* Marks in canonical order, whole and character by character. */
+/* Puts marks in canonical order, whole and character by character. */
 static void test_order_of_marks(void) {
     eitp__normalization steps = EITP__ZERO;
     eitp_json_document *document = golden_open();
@@ -198,7 +198,7 @@ static void test_golden_texts(void) {
     }
 }
 
-/* A sequence of the golden values, in a buffer that is too short too. */
+/* Checks a golden sequence, also with a buffer that is too short. */
 static void check_sequence(const eitp_tokenizer *tokenizer, const char *name, const eitp_json *texts,
                            const eitp_json *entry) {
     static char bytes[2][8192];
@@ -258,7 +258,7 @@ static void test_golden_sequences(void) {
     eitp_json_release(document);
 }
 
-/* Texts of the golden values as the words of one, in a buffer that is too short too. */
+/* Checks golden strings as the words of one sequence, also with a buffer that is too short. */
 static void check_words(const eitp_tokenizer *tokenizer, const char *name, const eitp_json *texts,
                         const eitp_json *entry) {
     static char bytes[9][8192];
@@ -324,7 +324,7 @@ static void test_golden_words(void) {
     eitp_json_release(document);
 }
 
-/* Longest first: every pair of lengths and room, against the library's steps one by one. */
+/* The longest text is shortened first. Compares every pair of lengths and room with the library's individual steps. */
 static void test_shared_room(void) {
     for (size_t first = 0; first < 12; first++) {
         for (size_t second = 0; second < 12; second++) {
@@ -396,7 +396,7 @@ static void test_sequence_misuse(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* Roles, and what the files say of lengths. */
+/* Checks the roles, and the lengths in the files. */
 static void test_roles(void) {
     static const int32_t roles[NAMES][EITP_SPECIAL_TOKEN_COUNT] = {
         {-1, -1, 0, 1, 2, 3, 4}, {-1, -1, 0, 1, 2, 3, 4}, {-1, -1, 0, 1, 2, 3, 4}, {-1, -1, -1, -1, -1, -1, -1}};
@@ -424,8 +424,8 @@ static void drop(const char *directory, const char *name) {
     host->files.remove(host->files.user, scratch_path(directory, name));
 }
 
-/* Saved and loaded again it is the same: also from vocab.txt, or vocab.json and merges.txt, alone, where those say it
-   all. */
+/* A tokenizer is the same after saving and loading, also from only vocab.txt, or vocab.json and merges.txt, if these
+   are sufficient. */
 static void test_round_trip(void) {
     static const char *const configs[NAMES] = {"{}", NULL, "{\"do_lower_case\": false}",
                                                "{\"tokenizer_class\": \"RobertaTokenizer\", \"mask_token\": "
@@ -446,7 +446,7 @@ static void test_round_trip(void) {
         check_all(again, names[i]);
         eitp_tokenizer_destroy(again);
         drop(directory, "tokenizer.json");
-        if (configs[i] && strcmp(names[i], "roberta")) { /* its <mask> is not in vocab.json */
+        if (configs[i] && strcmp(names[i], "roberta")) { /* RoBERTa's <mask> is not in vocab.json */
             put(directory, "tokenizer_config.json", configs[i]);
             again = load(directory);
             check_all(again, names[i]);
@@ -462,7 +462,7 @@ static void test_round_trip(void) {
 
 #define VOCABULARY "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n"
 
-/* A directory with these files; NULL: no file. */
+/* A directory with these files (NULL: no file). */
 typedef struct directory_case {
     const char *vocabulary, *config, *model;
     eitp_status status;
@@ -524,7 +524,7 @@ static void test_vocab_txt_refused(void) {
     scratch_remove(directory);
 }
 
-/* Settings of tokenizer_config.json, and white space at the ends of lines, as the library takes it. */
+/* Settings in tokenizer_config.json, and white space at line ends, are treated as in the library. */
 static void test_vocab_txt(void) {
     static const directory_case given = {"[UNK]\n[CLS]\n[SEP]\n\xE2\x80\xA8\na \r\n##b\xE3\x80\x80\nA",
                                          "{\"do_lower_case\":false,\"strip_accents\":true,\"model_max_length\":512,"
@@ -549,7 +549,7 @@ static void test_vocab_txt(void) {
     scratch_remove(directory);
 }
 
-/* RoBERTa without a tokenizer.json: its class, or the type of the model, says which tokens are special. */
+/* RoBERTa without a tokenizer.json: the special tokens follow from its class or the model type. */
 static void test_roberta_lists(void) {
     static const int32_t roles[] = {2, 0, 1, 3, 0, 2, -1};
     char directory[512];
@@ -565,7 +565,7 @@ static void test_roberta_lists(void) {
     drop(directory, "tokenizer.json");
     drop(directory, "tokenizer_config.json");
     put(directory, "config.json", "{\"model_type\":\"roberta\"}");
-    put(directory, "vocab.txt", VOCABULARY); /* is another model's */
+    put(directory, "vocab.txt", VOCABULARY); /* belongs to another model */
     tokenizer = load(directory);
     REQUIRE(tokenizer);
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
@@ -643,7 +643,7 @@ static void test_parts_refused(void) {
     }
 }
 
-/* A prefix that is empty, or longer than what has it; a limit of characters; and a decoder that is missing. */
+/* An empty or overlong prefix, a character limit, and a missing decoder. */
 static void test_unusual_model(void) {
     static const char json[] =
         "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"decoder\":null,\"model\":{\"type\":"
@@ -664,7 +664,7 @@ static void test_unusual_model(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* A long text in one word, and in many: no more work than its size, and the same in chunks. */
+/* Long input as one word and as many words takes time proportional to its size. Chunks give the same result. */
 static void test_long_words(void) {
     eitp_tokenizer *tokenizer = load_named("uncased");
     const size_t size = 3000000;
@@ -678,10 +678,10 @@ static void test_long_words(void) {
     for (size_t i = 0; i < size; i += 1000)
         CHECK(!eitp_encoder_add(encoder, text + i, 1000, NULL));
     CHECK(!eitp_encoder_finish(encoder, NULL));
-    CHECK(list.count == 3 && list.ids[0] == 1 && list.ids[2] == 1); /* cut at 1 MiB */
+    CHECK(list.count == 3 && list.ids[0] == 1 && list.ids[2] == 1); /* split at 1 MiB */
     eitp_encoder_destroy(encoder);
     for (size_t i = 0; i + 3 <= size; i += 3)
-        memcpy(text + i, "\xE3\x80\xAE", 3); /* marks that have to be sorted */
+        memcpy(text + i, "\xE3\x80\xAE", 3); /* marks that must be sorted */
     CHECK(!eitp_encoder_create(tokenizer, id_list_add, &list, &encoder, NULL));
     list.count = 0;
     CHECK(!eitp_encoder_add(encoder, text, size, NULL));
@@ -692,7 +692,7 @@ static void test_long_words(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* ---- What is told in the log ---- */
+/* ---- Warnings ---- */
 
 static void keep_warnings(void *user, eitp_log_level level, const char *message) {
     char *last = (char *)user;
@@ -700,7 +700,7 @@ static void keep_warnings(void *user, eitp_log_level level, const char *message)
         snprintf(last, 512, "%s", message);
 }
 
-/* What files ask for and is not done, or is overridden by another file, is told. */
+/* Settings in files that are not applied, or that another file overrides, are reported. */
 static void test_warnings(void) {
     static const directory_case given = {"[UNK]\n[CLS]\n[SEP]\n[PAD]\na\n", NULL, NULL, EITP_OK, ""};
     eitp_host host = eitp_host_default();

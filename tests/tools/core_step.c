@@ -1,6 +1,6 @@
 /*
- * Trains a small GPT-2 with the graph alone, which no switch leaves out. It prints two losses, before and after a step;
- * the second must be lower. tests/tools/test_switches.sh links it with implementations that lack something.
+ * Trains a small GPT-2 using only the graph, which no switch leaves out. It prints the losses before and after a step;
+ * the second must be lower. tests/tools/test_switches.sh links it with reduced implementations.
  */
 #include "eitp.h"
 #include <stdio.h>

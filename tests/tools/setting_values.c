@@ -1,5 +1,5 @@
-/* Every setting of a recipe, at its bounds and beyond, from C, from JSON, from the command line and from a file of
-   options: all accept the same values, and refuse the others in the same words. */
+/* Sets every setting of a recipe, at its bounds and beyond, from C, from JSON, from the command line and from an
+   options file. All must accept the same values, and refuse the others with the same words. */
 #include "options/table.h"
 
 static int passed, failed;
@@ -11,7 +11,7 @@ static void check(int holds, const char *setting, const char *value, const char 
         printf("FAILED %s %s: %s\n", setting, value, what);
 }
 
-/* What a setting became of a value in one of the four ways. */
+/* The result of setting a value in one of the four ways. */
 typedef struct outcome {
     eitp_status status;
     char value[400], message[400];
@@ -37,7 +37,7 @@ static int is_whole(const char *value) {
     return *digits && !digits[strspn(digits, "0123456789")];
 }
 
-/* Numbers are set as numbers; what is not one has no type of C but text. */
+/* Sets numbers as numbers. Any other value can only be passed from C as a string. */
 static outcome set_in_c(const eitp_setting_group *group, const eitp_setting *setting, const char *value) {
     eitp_recipe recipe = eitp_recipe_default();
     void *config = (char *)&recipe + group->offset;
@@ -59,7 +59,8 @@ static outcome set_in_c(const eitp_setting_group *group, const eitp_setting *set
     return out;
 }
 
-/* Writes {"name": value} in the type of the setting. A value that no JSON number has is left to the other ways. */
+/* Writes {"name": value} with the type of the setting. Values that JSON numbers cannot express are only tested in the
+   other ways. */
 static int write_json(const eitp_setting *setting, const char *value) {
     const int is_plain = setting->kind < EITP_SETTING_CHOICE && !setting->choices;
     const int is_flag = !strcmp(value, "true") || !strcmp(value, "false");
@@ -84,7 +85,7 @@ static outcome set_by_recipe(const eitp_setting_group *group, const eitp_setting
     return out;
 }
 
-/* The value that an option gives the recipe of a run. */
+/* Sets a value of a run's recipe through an option. */
 static outcome set_by_option(const eitp_setting_group *group, const eitp_setting *setting, option_id id,
                              const char *value) {
     eitp_recipe recipe = eitp_recipe_default();
@@ -103,7 +104,8 @@ static outcome set_by_option(const eitp_setting_group *group, const eitp_setting
 
 /* ---- Comparing ---- */
 
-/* Compares an outcome with that of C, whose message begins with the name of the setting; this one with `begin`. */
+/* Compares an outcome with the one from C, whose message starts with the name of the setting. This outcome's message
+   starts with `begin`. */
 static void compare(const eitp_setting *setting, const char *value, const outcome *c, const outcome *other,
                     const char *begin, const char *way) {
     char text[1000];
@@ -142,7 +144,7 @@ static void try_number(const eitp_setting_group *group, const eitp_setting *sett
     try_value(group, setting, id, value);
 }
 
-/* The bounds, their neighbours within and beyond, and the default. */
+/* Tries the bounds, their neighbours within and beyond, and the default. */
 static void try_bounds(const eitp_setting_group *group, const eitp_setting *setting, option_id id) {
     const int is_number = setting->kind == EITP_SETTING_NUMBER;
     const double bounds[] = {setting->min, setting->max};
@@ -168,7 +170,7 @@ static void try_choices(const eitp_setting_group *group, const eitp_setting *set
     }
 }
 
-/* The command has more spellings of flags and choices, such as 1 for true. */
+/* The command accepts more spellings of flags and choices, such as 1 for true. */
 static void try_texts(const eitp_setting_group *group, const eitp_setting *setting, option_id id) {
     static const char *const texts[] = {"",
                                         "word",
@@ -214,7 +216,7 @@ static void try_setting(const eitp_setting_group *group, const eitp_setting *set
     }
 }
 
-/* Settings that are not options: a run determines them from others. */
+/* True for settings that are not options, because a run derives them from others. */
 static int is_derived(const char *name) {
     static const char *const names[] = {"schedule_steps",       "last_sample",  "least_memory", "save_every_epochs",
                                         "memory_check_seconds", "cpu_mem_acts", "gpu_mem_warn"};

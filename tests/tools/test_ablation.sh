@@ -24,7 +24,8 @@ has() { # what, text
     fi
 }
 
-# Differences 0.1, 0.2, 0.3: mean 0.2, deviation 0.1, half the interval 4.303 * 0.1 / sqrt(3). Those of entropy are equal.
+# Differences 0.1, 0.2, 0.3: mean 0.2, deviation 0.1, half the interval 4.303 * 0.1 / sqrt(3). The differences in
+# entropy are equal.
 for seed in 1 2 3; do
     result off $seed $seed >"$work/results/off-$seed.json"
     result brier $seed $seed.$seed >"$work/results/brier-$seed.json"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The amalgamator on a small tree of its own: what it makes, and that each breach of a rule is reported with its line and
-# leaves the old eitp.h unchanged.
+# The amalgamator on a small tree: its output, and that each violation of a rule is reported with its line and leaves
+# the old eitp.h unchanged.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -137,7 +137,7 @@ add() { # a module of the implementation, with its content
     echo "$1" >>"$tree/src/manifest"
 }
 
-# The index: types and functions of public headers in their order, each with the first sentence of its own comment.
+# The index: types and functions of public headers in order, each with the first sentence of its comment.
 fresh_tree
 sed 's|^EITP_API int eitp_count|/* ---- Things ---- */\n\n/*\n * Counts things, e.g. 3. Others\n * are not.\n */\n&|
     s|^#endif$|EITP_API void eitp_forget(void);\n/* A sentence that is longer than a line of the index has room for, and so it is cut at a word. */\nEITP_API char *eitp_name(int number);\n&|' \
@@ -164,7 +164,7 @@ if run && sed -n '/^ \* INDEX/,/^ \*\//p' "$tree/eitp.h" | diff - "$work/expecte
 fresh_tree
 
 
-# ---- what it makes ----
+# ---- output ----
 
 if run && run --check; then pass; else fail "a tree without findings: $(cat "$work/err")"; fi
 cp "$tree/eitp.h" "$work/first.h"
@@ -218,7 +218,7 @@ if [ "$(grep -c 'x \* 3' "$header")" = 1 ] && [ "$(grep -c 'x \* 5' "$header")" 
 fi
 if [ "$(grep -c '^#include EITP_FILE$' "$header")" = 2 ]; then pass; else fail "one inclusion for consecutive lines"; fi
 
-# The header under other names and in other places, included in every way.
+# The header under other names and in other directories, included in every way.
 cat >"$work/long.c" <<'END'
 #define EITP_IMPLEMENTATION
 #include HEADER
@@ -302,7 +302,7 @@ kernels/kernels.h" ]; then pass; else fail "--list private"; fi
 
 # ---- private functions ----
 
-# Modules with private functions of every kind. Those of last.c are called by nothing that comes before it.
+# Modules with private functions of every kind. Nothing before last.c calls its functions.
 private_tree() {
     sed '/^#endif$/d' "$tree/src/base/memory.h" >"$work/memory.h"
     cat >>"$work/memory.h" <<'END'
@@ -398,7 +398,7 @@ int eitp_sum(void) {
 END
 }
 
-# The prototypes that eitp.h has, and of each what must be there: its comment.
+# The prototypes expected in eitp.h, and for each the required text: its comment.
 cat >"$work/expected" <<'END'
 /* ---- Others ---- */
 
@@ -439,7 +439,7 @@ int main(void) {
 END
 finds "functions without prototypes" "$work/private.c" -std=c11 -Wmissing-prototypes -I"$tree"
 
-# A header of which nothing is left.
+# A header of which nothing remains.
 fresh_tree
 printf '/* Empty. */\n#ifndef EITP_ONE_H\n#define EITP_ONE_H\n#include "base/memory.h"\n/* One. */\nEITP__PRIVATE int eitp__one(void);\n#endif\n' \
     >"$tree/src/base/one.h"
@@ -450,7 +450,7 @@ fresh_tree
 
 # ---- parts ----
 
-# The tree in two parts: private.c, which calls itself alone, and last.c, which calls it.
+# The tree in two parts: private.c, which only calls itself, and last.c, which calls it.
 parts_tree() {
     private_tree
     sed -i.old 's|#define EITP_LIMIT 3|&\n#define EITP__VERSIONED(name) name##_1|
@@ -524,7 +524,7 @@ fresh_tree
 
 printf 'part 1:\nsrc/base/private.c\n' >>"$tree/src/manifest"
 cp src/base/json.c "$tree/src/base/private.c"
-refused "a module in no part" "src/manifest:9: src/base/memory.c is in no part"
+refused "a module in no part" "src/manifest:9: src/base/memory.c is not in a part"
 sed -i.old 's|^src/base/memory\.c|part 2:\n&|' "$tree/src/manifest" && rm "$tree/src/manifest.old"
 refused "a number that is left out" "src/manifest:1: no module is in part 1 of 2"
 sed -i.old 's|^src/base/memory\.c|part 10:\n&|' "$tree/src/manifest" && rm "$tree/src/manifest.old"
@@ -534,7 +534,7 @@ refused "a part without a number" "src/manifest:9: unknown section \`part one:\`
 
 # ---- switches ----
 
-# more.c can be left out, with its functions of more.h; and last.c with either of two switches.
+# more.c can be left out, with its functions in more.h, and last.c with either of two switches.
 switches_tree() {
     sed -i.old 's|^EITP_API int eitp_count.*|&\
 \
@@ -608,7 +608,7 @@ refuses "a call of what both leave out" 'eitp_last_is_left_out_by_EITP_WITHOUT_M
     leaves_out -DEITP_WITHOUT_LAST=1 -DEITP_WITHOUT_MORE=1 '-DCALL=eitp_last()'
 fresh_tree
 printf 'switches:\nEITP_WITHOUT_MORE src/base/more\n' >>"$tree/src/manifest"
-refused "a switch of no module" "EITP_WITHOUT_MORE: no module begins with src/base/more"
+refused "a switch of no module" "EITP_WITHOUT_MORE: the path of no module starts with src/base/more"
 printf 'switches:\nMORE src/base/memory\n' >>"$tree/src/manifest"
 refused "a switch with another name" "src/manifest:12: give a macro EITP_WITHOUT_..."
 printf 'switches:\nEITP_WITHOUT_MORE\n' >>"$tree/src/manifest"
@@ -647,9 +647,9 @@ refused "a file that nothing uses" "src/tensor/x.c:1: nothing uses this file"
 touch "$tree/kernels/spare.inc"
 refused "a template that nothing uses" "kernels/spare.inc:1: nothing uses this file"
 
-# ---- files that travel as text ----
+# ---- files embedded as text ----
 
-# A file in which every rule of what is left out matters, and what must be left of it.
+# A file that exercises every rule for removing text, and the expected remaining text.
 text_tree() {
     fresh_tree
     mkdir "$tree/kernels/cuda/base"
@@ -707,7 +707,7 @@ const char *two = "begin \
 for (int i = 9; i > a/b / *p; --i) f(i +1);
 int last = 0; int really = 1;
 END
-    # Far longer than a literal may be, with lines that are longer than a line of eitp.h has room for.
+    # Far longer than a literal may be, with lines that are too long for a line of eitp.h.
     awk 'BEGIN { for (i = 0; i < 600; i++) printf "\"%d\\\\%s\"\n", i, i % 7 ? "\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"" : "" }' \
         </dev/null >"$tree/kernels/cuda/long.cuh"
     awk 'BEGIN { for (i = 0; i < 9000; i++) printf "x"; printf ";\n%0116d\n", 1 }' </dev/null >>"$tree/kernels/cuda/long.cuh"
@@ -788,7 +788,7 @@ kernels/cuda/base/platform.h
 kernels/cuda/a.cu
 kernels/cuda/long.cuh" ]; then pass; else fail "--list texts"; fi
 echo 'int more;' >>"$tree/kernels/cuda/a.cu"
-if run --check || ! grep -q 'make eitp.h' "$work/err"; then fail "a text that eitp.h has as it was"; else pass; fi
+if run --check || ! grep -q 'make eitp.h' "$work/err"; then fail "a text that eitp.h contains unchanged"; else pass; fi
 if run && run --check; then pass; else fail "a changed text"; fi
 echo '/* a comment */' >>"$tree/kernels/cuda/a.cu"
 if run --check; then pass; else fail "a text whose comments changed: $(cat "$work/err")"; fi
@@ -818,7 +818,7 @@ refused "a text that is no header" "src/manifest:17: src/base/memory.c is not a 
 text_tree
 sed '/^texts:/,$d' "$tree/src/manifest" >"$work/manifest"
 (cat "$work/manifest" && echo texts:) >"$tree/src/manifest"
-refused "no texts, but a module that has them" "kernels/ref/texts.c:2: kernels/cuda/texts.inc is made from the files under"
+refused "no texts, but a module that has them" "kernels/ref/texts.c:2: kernels/cuda/texts.inc is generated from the files under"
 echo 'texts:' >>"$tree/src/manifest"
 accepted "no texts"
 text_tree
@@ -826,7 +826,7 @@ touch "$tree/kernels/cuda/b.cuh"
 refused "a file for kernels that is no text" "kernels/cuda/b.cuh:1: nothing uses this file"
 text_tree
 touch "$tree/kernels/cuda/texts.inc"
-refused "a file in the place of the template" "kernels/cuda/texts.inc:1: this template is made from"
+refused "a file in the place of the template" "kernels/cuda/texts.inc:1: this template is generated from"
 text_tree
 printf '\n/* \303\251 */\n' >"$tree/kernels/cuda/base/platform.h"
 refused "a text with a letter beyond ASCII" "kernels/cuda/base/platform.h:2: byte 0xc3"
@@ -857,13 +857,13 @@ echo '#include "eitp.h"' >"$tree/examples/a.c"
 accepted "an example sees eitp.h"
 mkdir -p "$tree/tools/command/base" "$tree/tools/command/data"
 echo '#include "base/memory.h"' >"$tree/tools/command/data/a.c"
-refused "the command sees the inside" 'tools/command/data/a.c:1: "base/memory.h" is not found beside the file, in tools/command/'
+refused "the command sees the inside" 'tools/command/data/a.c:1: "base/memory.h" is not found next to the file, in tools/command/'
 mkdir -p "$tree/tools/command/base" "$tree/tools/command/data"
 echo '#include "base/memory.h"' >"$tree/tools/command/data/a.c"
 touch "$tree/tools/command/base/memory.h"
 accepted "a room of the command sees another one, whatever src/ has of this name"
 echo '#include <immintrin.h>' >"$tree/kernels/cuda/a.cu"
-refused "CUDA and immintrin.h" "kernels/cuda/a.cu:1: kernels/cuda/ never includes immintrin.h"
+refused "CUDA and immintrin.h" "kernels/cuda/a.cu:1: kernels/cuda/ must not include immintrin.h"
 add src/base/a.c '#include "base/none.h"\n'
 refused "an include of nothing" 'src/base/a.c:1: "base/none.h" is not found'
 sed -i.old 's/#include "base\/base.h"/#include "base\/late.h"/' "$tree/src/base/memory.h" && rm "$tree/src/base/memory.h.old"
@@ -888,12 +888,12 @@ refused "a module that uses a later one" "src/base/a.c:3: \`eitp_b\` is defined 
 add src/base/a.c 'int eitp_a(void) {\n    return eitp_b();\n}\n'
 add src/base/b.c 'int eitp_b(void) {\n    return eitp_a();\n}\n'
 refused "two modules that need each other" \
-    "src/base/a.c:2: modules need each other: src/base/a.c -> src/base/b.c (eitp_b) -> src/base/a.c (eitp_a); move"
+    "src/base/a.c:2: modules depend on each other: src/base/a.c -> src/base/b.c (eitp_b) -> src/base/a.c (eitp_a); move"
 add src/base/a.c 'EITP__PRIVATE int eitp__a(void) {\n    return eitp__b();\n}\n'
 add src/base/b.c 'EITP__PRIVATE int eitp__b(void) {\n    return eitp__c(0);\n}\n'
 add src/tensor/c.c 'EITP__PRIVATE int (*eitp__c(int x))(void) {\n    return x ? NULL : &eitp__a;\n}\n'
 refused "a circle of three, by an address" \
-    "src/base/a.c:2: modules need each other: src/base/a.c -> src/base/b.c (eitp__b) -> src/tensor/c.c (eitp__c) -> src/base/a.c"
+    "src/base/a.c:2: modules depend on each other: src/base/a.c -> src/base/b.c (eitp__b) -> src/tensor/c.c (eitp__c) -> src/base/a.c"
 
 # ---- names ----
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The figures that the command reports about itself, held against what they must be. Never how long anything took.
+# The figures that the command reports about itself, compared with expected values. Times are never checked.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}
@@ -23,17 +23,17 @@ check() {
     fi
 }
 
-# The arguments of eitp, which must succeed; output in files out and err.
+# Runs eitp with arguments that must succeed. Output is in the files out and err.
 succeeds() {
     check "$*" "$eitp" "$@" >out 2>err </dev/null || sed 's/^/    /' err
 }
 
-# The number of a member in the JSON object in the file out.
+# Prints the number of a member in the JSON object in the file out.
 number() {
     sed "s/.*\"$1\": \(-\{0,1\}[0-9.e+-]*\).*/\1/" out
 }
 
-# The number of a line of a bench, in the file out: its column and its name.
+# Prints the number in a column and line of a bench, in the file out.
 column() {
     sed "s/.*\"$1\": \[\([^]]*\)\].*/\1/" out | tr ',' '\n' | tr -d ' ' | sed -n "$(
         sed 's/.*"name": \[\([^]]*\)\].*/\1/; s/, /\n/g' out | grep -n -x -e "\"$2\"" | cut -d: -f1
@@ -48,9 +48,9 @@ cat >tiny.json <<'END'
 {"model_type": "gpt2", "vocab_size": 257, "n_positions": 64, "n_embd": 16, "n_head": 2, "n_layer": 2}
 END
 
-# ---- peak memory: of the process, not of the one that started it ----
+# ---- peak memory: of the process, not of its parent ----
 
-# The kernel counts what a process had before an exec into its ru_maxrss: here the 134 MB of awk.
+# The kernel includes the memory a process had before an exec in its ru_maxrss: here the 134 MB of awk.
 awk -v "command=exec '$eitp' train --data text.txt --init tiny.json --block-size 16 --threads 1 --steps 1 --json \
     --output-dir run >out 2>err </dev/null" 'BEGIN {
     text = "0123456789abcdef"
@@ -60,12 +60,12 @@ awk -v "command=exec '$eitp' train --data text.txt --init tiny.json --block-size
     exit failed || length(text) != 134217728
 }'
 check "training under a large process" test $? -eq 0
-check "the peak is not that of the parent" test "$(number peak_rss_bytes)" -lt 60000000
-check "the peak is there" test "$(number peak_rss_bytes)" -gt 1000000
+check "the peak is not the parent's" test "$(number peak_rss_bytes)" -lt 60000000
+check "the peak is reported" test "$(number peak_rss_bytes)" -gt 1000000
 
-# ---- bench kernels: what a step executes, in the dtypes that it has there ----
+# ---- bench kernels: the kernels executed by a step, in their dtypes ----
 
-# Precision, bytes of its elements e, and the lines that are measured.
+# measure PRECISION BYTES LINES: the size of its elements e, and the lines to measure.
 measure() {
     precision=$1
     e=$2
@@ -73,7 +73,7 @@ measure() {
     check "$precision: nothing is left out of '$3'" sh -c '! grep -q "left out" err'
 }
 
-# The name of a line that was measured, and its bytes as an expression of the shell.
+# The name of a measured line, and its bytes as a shell expression.
 line_has() {
     check "$precision: bytes of '$1'" test "$(column bytes "$1")" = $(($2))
 }
@@ -81,7 +81,7 @@ line_has() {
 blocks=$((768 * 3072 / 16384))
 for each in 'fp32 4' 'bf16 2' 'fp16 2'; do
     measure $each 3072
-    # The bias, and the activation, whose operand is kept; its derivative.
+    # The bias, and the activation, whose operand is kept, and its derivative.
     line_has 'product forward 64x768x3072' 'e * (64 * 768 + 768 * 3072 + 2 * 64 * 3072) + 4 * 3072'
     line_has 'product input gradient 64x3072x768' 'e * (64 * 768 + 3072 * 768 + 2 * 64 * 3072)'
     line_has 'product weight gradient 64x768x3072' 'e * 64 * (768 + 3072) + 4 * 768 * 3072'
@@ -93,18 +93,18 @@ for each in 'fp32 4' 'bf16 2' 'fp16 2'; do
 done
 measure bf16 2 'product forward 64x768x768'
 line_has 'product forward 64x768x768' 'e * (64 * 768 + 768 * 768 + 2 * 64 * 768) + 4 * 768'
-# Ids, what is added, and the rows of the table that it is added to.
+# Ids, the values added, and the rows of the table they are added to.
 measure bf16 2 'embedding gradient 64'
 line_has 'embedding gradient 64x768' '64 * 4 + 64 * 768 * e + 2 * 64 * 768 * 4'
-# Of 16-bit logits there are exponentials, with the largest and the sum of each block of 192, and the target's.
+# 16-bit logits are stored as exponentials, with the maximum and the sum of each block of 192, and the target's logit.
 measure bf16 2 'cross-entropy 64'
 line_has 'cross-entropy 64x50257' '64 * 4 * (2 * 262 + 1 + 1 + 2)'
 measure fp32 4 'cross-entropy 64'
 line_has 'cross-entropy 64x50257' '64 * 4 * (50257 + 1 + 2)'
 
-# ---- bench step: the arithmetic of a step, by hand ----
+# ---- bench step: the arithmetic of a step, computed by hand ----
 
-# With 1 the whole step is one run, which keeps no gradients; with 3 there are two, and the second is half full.
+# With 1 the whole step is one pass, which keeps no gradients. With 3 there are two passes, and the second is half full.
 for accumulation in 1 3; do
     succeeds bench step --model tiny.json --precision fp32 --batch-size 8 --block-size 64 --grad-accum $accumulation \
         --steps 1 --threads 1 --json
@@ -114,14 +114,14 @@ for accumulation in 1 3; do
         check "arithmetic of products, $part, of $rows rows" test "$(column flops "products $part")" = $layers
     done
     check "arithmetic of the head, of $rows rows" test "$(column flops head)" = $((3 * 2 * rows * 16 * 257))
-    # Half the scores, forwards; and two and a half times as much backwards.
+    # Half the scores in the forward pass, and two and a half times as much in the backward pass.
     check "arithmetic of attention, of $rows rows" test "$(column flops attention)" = $((7 * rows * 64 * 16 * 2))
     model=$((3 * layers + 3 * 2 * rows * 16 * 257 + 7 * rows * 64 * 16 * 2))
-    check "the model's arithmetic is what of the device's is used, of $rows rows" awk \
+    check "the model's arithmetic gives the utilization of the device, of $rows rows" awk \
         -v used="$(number flops_utilization)" -v limit="$(number f32_flops)" -v seconds="$(column median_seconds step)" \
         -v model=$model 'BEGIN { share = used * limit * seconds / model; exit !(share > 1 - 1e-9 && share < 1 + 1e-9) }'
     if sh -c 'echo 5 >/proc/self/clear_refs' 2>/dev/null; then
-        check "what measuring the limits took is not the step's" test "$(number peak_rss_bytes)" -lt 60000000
+        check "the memory used to measure the limits is not counted in the step" test "$(number peak_rss_bytes)" -lt 60000000
     else
         echo "SKIPPED the peak of bench step: this system cannot count it anew"
     fi

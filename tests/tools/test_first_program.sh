@@ -1,6 +1,6 @@
 #!/bin/sh
-# README's first program: its length, and that it needs nothing but README.md beside it, leaks nothing, continues after
-# it is killed, and says where it stands when everything is done.
+# README's first program: its length, and that it needs only README.md in its directory, leaks nothing, continues after
+# it is killed, and reports its status when everything is done.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -29,7 +29,7 @@ check "the body of main has at most 20 lines" test $? -eq 0
 # The implementation.
 library=${LIBRARY:-$BUILD/packed/users.o}
 
-# An address sanitizer reports leaks of the library too, which is not compiled with it.
+# An address sanitizer also reports leaks of the library, which is compiled without it.
 compile() { # options
     "$CC" -O2 -Wall -Wextra -Werror "$@" -I"$BUILD/declarations" "$work/program.c" "$library" \
         $(cat "$BUILD/libraries") -o "$work/program" >"$work/log" 2>&1
@@ -46,7 +46,7 @@ start() {
 }
 ../program >../log 2>&1 </dev/null &
 process=$!
-# Up to a minute.
+# Waits up to a minute.
 for wait in $(seq 3000); do
     [ -d first_run/checkpoint-20 ] && break
     sleep 0.02
@@ -55,13 +55,13 @@ kill -9 $process
 wait $process 2>/dev/null
 work=..
 check "it was killed half-way" test -d first_run/checkpoint-20 -a ! -d first_run/checkpoint-200
-check "the second start ends well" start
+check "the second start succeeds" start
 check "and with the last step" grep -q '^step 200/200  loss [0-9.]* ' ../log
-check "and with what the model writes" sh -c "tail -n +2 ../log | grep -q '^eitp ..'"
-check "the third start ends well" start
-check "and says where it stands" grep -q '^nothing to do: step 200 of 200 is done$' ../log
+check "and with the model's text" sh -c "tail -n +2 ../log | grep -q '^eitp ..'"
+check "the third start succeeds" start
+check "and reports its status" grep -q '^nothing to do: step 200 of 200 is done$' ../log
 check "and writes again" grep -q '^eitp ..' ../log
-check "the model is there" test -f first_run/latest_model/model.safetensors
+check "the model exists" test -f first_run/latest_model/model.safetensors
 check "nothing else was read or written" test "$(ls)" = "README.md
 first_run"
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make test` installs: it is listed before the first installation, and INSTALL=0 prevents it.
+# The packages that `make test` installs are listed before the first installation, and INSTALL=0 prevents it.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}
@@ -21,7 +21,7 @@ check() { # what, command...
     fi
 }
 
-# ---- A machine that lacks everything, whose apt-get notes its calls, and those that nothing announced ----
+# ---- A machine that lacks everything, with an apt-get that records its calls and any that were not announced ----
 
 cat >"$work/bin/apt-get" <<'SCRIPT'
 #!/bin/sh
@@ -57,7 +57,7 @@ check "its packages are in one line" \
 check "nothing is installed before it" test -s "$work/calls" -a ! -e "$work/early"
 check "INSTALL=0" install test INSTALL=0
 check "nothing is installed" test ! -e "$work/calls"
-check "what is missing is listed" \
+check "missing packages are listed" \
     test "$(cat "$work/out")" = "continuing without $packages: INSTALL=0 prevents their installation"
 
 echo "$passed passed, $failed failed"

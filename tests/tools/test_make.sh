@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Makefile: what it prints, what it installs, and that uninstalling removes exactly that; that the implementation
+# The Makefile: its output, the files it installs, and that uninstalling removes exactly those; that the implementation
 # compiles without a warning; that `make check` refuses stray files at the root.
 LC_ALL=C
 export LC_ALL
@@ -27,7 +27,7 @@ run_make() {
         DLOPEN_LIBRARY= "$@" >"$work/out" 2>&1
 }
 
-# ---- what a build prints ----
+# ---- output of a build ----
 
 program=$work/build/amalgamate
 check "a build" run_make -B "$program"
@@ -41,7 +41,7 @@ check "make -s prints nothing" test ! -s "$work/out"
 check "a silent build with -k" run_make -ks -B "$program"
 check "make -ks prints nothing" test ! -s "$work/out"
 
-# ---- what the compiler says of the implementation, optimized as users compile it ----
+# ---- compiler warnings about the implementation, optimized as users compile it ----
 
 library=${LIBRARY:-$BUILD/packed/users.o}
 case $library in
@@ -61,7 +61,7 @@ if command -v git >/dev/null 2>&1; then
         (cd "$work/checkout" && sh "$script" root >../out 2>&1)
     }
     check "listed files" check_root
-    check "nothing is said of them" test ! -s "$work/out"
+    check "no message about them" test ! -s "$work/out"
     : >"$work/checkout/prompts.json"
     check "another file is refused" sh -c "! (cd '$work/checkout' && sh '$script' root) >'$work/out' 2>&1"
     check "by its name" grep -q '^prompts.json: not in the list of files at the root' "$work/out"
@@ -87,7 +87,7 @@ check "install" run_make -o all install DESTDIR="$root" PREFIX='/opt/eitp test'
 files >"$work/installed"
 check "five files are installed" test "$(grep -c -e '/include/eitp\.h$' -e '/bin/eitp$' -e '/pkgconfig/eitp\.pc$' \
     -e '/bin/monitor_training\.sh$' -e '/bin/safe_train\.sh$' "$work/installed")" -eq 5
-# runs NAME EXPECTED SCRIPT ARGUMENTS...: an installed script starts the command that is installed beside it.
+# runs NAME EXPECTED SCRIPT ARGUMENTS...: an installed script starts the command installed in the same directory.
 runs() {
     name=$1
     expected="installed: $2"

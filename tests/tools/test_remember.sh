@@ -1,6 +1,6 @@
 #!/bin/sh
-# tools/remember.sh in a small tree: a test that passed runs again if anything that it depends on changed, and only then.
-# The shares of make nightly are together the whole.
+# tools/remember.sh in a small tree: a test that passed runs again only if any of its dependencies changed. The shares
+# of make nightly together cover everything.
 LC_ALL=C
 export LC_ALL
 unset MAKEFLAGS MFLAGS MAKELEVEL CHECK TEST REMEMBER FRESH PART
@@ -56,7 +56,7 @@ is_remembered() { # variables...
     run "$@" && grep -q '^== 0 run, 1 remembered since ' out
 }
 
-# The test runs after a change, and is remembered then.
+# The test runs after a change, and is then remembered.
 reruns() { # what, variables...
     what_changed=$1
     shift
@@ -81,7 +81,7 @@ reruns processor
 reruns "environment variable" SETTING=two
 check "FRESH=1 runs it" has_run FRESH=1
 
-# Runs the test without a word of what is remembered.
+# Runs the test without remembering anything.
 runs_alone() {
     run "$@" && grep -q '^split/test_value: 1 passed' out && ! grep -q 'remembered' out
 }
@@ -104,7 +104,7 @@ if strace -f -qq -y -z --seccomp-bpf -o trace true 2>/dev/null; then
     printf 'echo "1 passed, 0 failed"\n' >>changed
     chmod +x changed && mv changed build/split/tests/base/test_value
     echo one >tests/base/other
-    check "a file of the tree that its line does not name fails it" fails
+    check "it fails if it uses a file of the tree that its line does not name" fails
     check "and is named" grep -q '^FAILED split/test_value: opened files .*tests/base/other' out
 else
     echo "SKIPPED files that a test opens: strace is not installed, or may not trace"
@@ -123,7 +123,7 @@ for part in 1 2 3; do
     nightly PART=$part/3 >share-$part
     check "share $part is not empty" test -s share-$part
 done
-check "the shares are together the whole" sh -c 'cat share-1 share-2 share-3 | sort | cmp -s - whole'
+check "the shares together cover everything" sh -c 'cat share-1 share-2 share-3 | sort | cmp -s - whole'
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A setting is one line: the command, built with an eitp.h with three more rows in the trainer's table and one in the
-# run's, offers, checks, records, saves, resumes and compares them.
+# Adding a setting takes one line: the command, built with an eitp.h with three more rows in the trainer's table and one
+# in the run's, offers, checks, records, saves, resumes and compares them.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -35,7 +35,7 @@ awk '/^} eitp_trainer_config;$/ { print "    double how_much; eitp_shuffle which
         print "EITP__TRAINER_SETTING(which_one, \"which_one\", CHOICE, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, \"this that\","
         print "\"made-up choice\"),"
     }' eitp.h >"$work/eitp.h"
-# The command includes the declarations alone. What it says does not depend on kernels.
+# The command includes only the declarations. Its output does not depend on kernels.
 mkdir "$work/declarations"
 sed '/^#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)$/,/^#endif \/\* EITP_IMPLEMENTATION/d' "$work/eitp.h" \
     >"$work/declarations/eitp.h"
@@ -54,7 +54,7 @@ END
 echo '{"how_much": 0.25}' >config.json
 train="--data text.txt --init tiny.json --block-size 16 --threads 1 --precision fp32 --eval-steps 0 -q"
 
-# Arguments of eitp; output in files out and err.
+# Runs eitp with the arguments. Output is in the files out and err.
 run() {
     ./eitp "$@" >out 2>err </dev/null
 }
@@ -81,8 +81,8 @@ check "run.json" grep -q '"keep-it": true, .*"how-much": 0.25, "which-one": "tha
 check "the checkpoint" grep -q '^  "how_much": 0.25,$' with/checkpoint-1/trainer_state.json
 check "resuming keeps it" run train --resume auto --output-dir with --steps 2 --no-keep-it
 check "a difference is logged" grep -q "^warning: --keep-it changed from true to false since '" err
-check "what is the same is not" sh -c '! grep -q "how_much\|which_one" err'
-check "what was kept" grep -q '^  "which_one": 1,$' with/checkpoint-2/trainer_state.json
+check "equal values are not" sh -c '! grep -q "how_much\|which_one" err'
+check "kept values" grep -q '^  "which_one": 1,$' with/checkpoint-2/trainer_state.json
 check "a difference is refused" test "$(./eitp train --resume auto --output-dir with --steps 3 --how-much 0 2>&1)" = \
     "error: 'with/checkpoint-2' was trained with how_much 0.25, and a resumed run keeps it (got 0); leave --how-much out, \
 or start from the weights with --model"

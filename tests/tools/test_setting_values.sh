@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every setting has the same values from C, from JSON, from the command line and from a file of options:
+# Every setting accepts the same values from C, JSON, the command line and an options file:
 # tests/tools/setting_values.c, linked with the command.
 LC_ALL=C
 export LC_ALL

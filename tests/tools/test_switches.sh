@@ -1,13 +1,13 @@
 #!/bin/sh
-# EITP_PART and EITP_WITHOUT_...: eitp.h in parts, and with something left out. A program that trains a small GPT-2 a
-# step (core_step.c) is linked with implementations that lack everything else. ALL=1: with each switch alone and each pair
-# too, which takes a quarter of an hour.
+# EITP_PART and EITP_WITHOUT_...: eitp.h in parts, and with modules left out. A program that trains a small GPT-2 for a
+# step (core_step.c) is linked with implementations that lack everything else. ALL=1: with each switch alone and each
+# pair too, which takes a quarter of an hour.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
 work=$BUILD/test_switches
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror'
-# What takes long to compile and makes no difference to the rest.
+# Parts that take long to compile and make no difference to the rest.
 quickly='-DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1'
 core="$quickly -DEITP_WITHOUT_TEXT=1 -DEITP_WITHOUT_MODEL_FILES=1 -DEITP_WITHOUT_CUDA=1"
 switches=$(sed -n 's/^\(EITP_WITHOUT_[A-Z_]*\) .*/\1/p' src/manifest | sort -u)
@@ -33,7 +33,7 @@ check() { # what, command...
     if "$@" >"$work/log" 2>&1; then pass; else fail "$what"; fi
 }
 
-# A command that must fail, and say this.
+# Runs a command that must fail and print this text.
 refused() { # what, text, command...
     what=$1
     text=$2
@@ -82,12 +82,12 @@ else
     echo "SKIPPED what parts export: nm is not installed"
 fi
 
-# ---- what is left out ----
+# ---- left out ----
 
 check "everything left out" compile "$work/core.o" -std=c11 $core
-check "a program of what is left" trains "$core" "$work/core.o"
+check "a program using the remaining parts" trains "$core" "$work/core.o"
 
-# A program that calls what is left out.
+# Writes a program that calls a function left out.
 calls() { # switch, language and standard, call
     printf '#include "eitp.h"\nint main(void) {\n    eitp_error error;\n    %s;\n    (void)error;\n    return 0;\n}\n' \
         "$3" >"$work/call.c"
@@ -114,10 +114,10 @@ left_out EITP_WITHOUT_TEXT eitp_pack_config_default ''
 left_out EITP_WITHOUT_MODEL_FILES eitp_checkpoint_recover 'NULL, NULL, NULL, &error'
 refused "what follows" eitp_recipe_default_is_left_out_by_EITP_WITHOUT_RECIPES \
     calls EITP_WITHOUT_TEXT '-x c' '(void)eitp_recipe_default()'
-refused "what cannot be had" 'EITP_WITHOUT_RUNS is 0, but runs need what EITP_WITHOUT_TRAINER leaves out' \
+refused "what cannot be had" 'EITP_WITHOUT_RUNS is 0, but runs require EITP_WITHOUT_TRAINER to be 0' \
     calls EITP_WITHOUT_TRAINER -DEITP_WITHOUT_RUNS=0 '(void)error'
 
-# ---- what takes long ----
+# ---- slow cases ----
 
 if [ "${ALL:-0}" = 1 ]; then
     objects=

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The limits of tools/test.sh: processor time ends a program, time spent waiting does not until the backstop, and what a
-# program started ends with it.
+# The limits of tools/test.sh: processor time ends a program, waiting time only at the backstop, and processes started
+# by a program end with it.
 LC_ALL=C
 export LC_ALL
 unset MAKEFLAGS MFLAGS MAKELEVEL CHECK TEST
@@ -28,7 +28,7 @@ check() { # what, command...
     fi
 }
 
-# ---- programs that are limited ----
+# ---- limited programs ----
 
 cat >"$work/tests/tools/test_busy.sh" <<'END'
 while :; do :; done
@@ -43,7 +43,7 @@ echo $! >child
 wait
 END
 
-# Runs one of them; `make` builds nothing. The report is in out.
+# Runs one of them. `make` builds nothing. The report is in out.
 run() { # name, limits...
     name=$1
     shift
@@ -66,7 +66,7 @@ else
     echo "SKIPPED processor time: the shell has no ulimit -t"
 fi
 
-# True if a process has ended, within a minute. One that nobody waits for stays a zombie.
+# True if a process has ended, within a minute. One without a waiting parent remains a zombie.
 has_ended() {
     for look in $(seq 3000); do
         kill -0 "$1" 2>/dev/null || return 0
@@ -79,7 +79,7 @@ has_ended() {
 if command -v timeout >/dev/null 2>&1; then
     check "an endless program fails" refuses endless LIMIT=1000 WALL_LIMIT=1
     check "and the time is named" grep -q '^FAILED test_endless: still running after 1 seconds$' "$work/out"
-    check "what it started has ended" has_ended "$(cat "$work/child")"
+    check "its child processes have ended" has_ended "$(cat "$work/child")"
 else
     echo "SKIPPED the backstop: timeout is not installed"
 fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A program that is compiled with one version of eitp.h and linked with the implementation of another does not link, and
-# the linker names the version: each example, and a program of all functions that have the version in their names.
+# A program compiled with one version of eitp.h does not link with the implementation of another, and the linker names
+# the version. Tests each example, and a program that uses all functions with the version in their names.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -44,7 +44,7 @@ links() { # libraries
         >"$work/log" 2>&1
 }
 
-# True if linking fails for want of this function.
+# True if linking fails because this function is missing.
 lacks() { # function, libraries
     function=$1
     shift

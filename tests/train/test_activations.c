@@ -1,4 +1,5 @@
-/* Statistics of activations: each against its formula, in double; and that watching a step changes no bit of it. */
+/* Statistics of activations: each is checked against its formula, in double, and watching a step changes none of its
+   bits. */
 #include "tests/support/trainer_run.h"
 
 /* A graph that is executed once while it is watched. */
@@ -6,7 +7,7 @@ typedef struct fixture {
     eitp_context *context;
     eitp_graph *graph;
     eitp__activation_watch *activations;
-    eitp_tensor *inputs[3]; /* and their values */
+    eitp_tensor *inputs[3]; /* with their values */
     const void *values[3];
     size_t sizes[3];
     int input_count;
@@ -94,7 +95,7 @@ static eitp_tensor *norm(fixture *f, eitp_tensor *x, const char *layer, int has_
                     : eitp_rms_norm(x, gain, epsilon);
 }
 
-/* A layer with two norms, which read x and 2 x, and a module with another. */
+/* A layer with two norms, which read x and 2 x, and a module with one. */
 static void norms_give_the_root_mean_square(void) {
     static float x[NORM_ROWS * NORM_COLUMNS];
     double squares = 0;
@@ -170,13 +171,13 @@ static void units_that_are_near_zero_in_all_rows_are_dead(void) {
 
 enum { HEADS = 3, WIDTH = 5, COLUMNS = HEADS * WIDTH, MOST_ROWS = 90 };
 
-/* Sequences of some rows, of which the last ones of the third are padding if there are lengths. */
+/* Sequences of various lengths. With lengths, the last rows of the third are padding. */
 static const int32_t offsets[] = {0, 5, 6, 40, 40, 80};
 static const int32_t lengths[] = {5, 1, 20, 0, 40};
 
 enum { SEQUENCES = EITP__COUNT(lengths) };
 
-/* The entropy of a row relative to the largest, summed over the heads; *count is the number of heads, or 0. */
+/* The entropy of a row relative to its maximum, summed over the heads. Sets *count to the number of heads, or 0. */
 static double entropy_of(const float *qkv, int sequences, int64_t row, int is_causal, int has_lengths, int *count) {
     double sum = 0;
     int i = 0;
@@ -205,7 +206,7 @@ static double entropy_of(const float *qkv, int sequences, int64_t row, int is_ca
     return sum;
 }
 
-/* Watches attention to `rows` rows, and compares its entropy: of all rows, or of 16 that are evenly spaced. */
+/* Watches attention to `rows` rows, and compares the entropy of all rows, or of 16 evenly spaced ones. */
 static void check_attention(const float *qkv, int64_t rows, int is_causal, int has_lengths, double *found) {
     static float identity[9 * COLUMNS * COLUMNS];
     const int64_t most = rows < 16 ? rows : 16;
@@ -239,7 +240,7 @@ static void check_attention(const float *qkv, int64_t rows, int is_causal, int h
 }
 
 static void attention_has_its_entropy(void) {
-    static const int64_t rows[] = {14, 90}; /* those after the last sequence attend to nothing */
+    static const int64_t rows[] = {14, 90}; /* rows after the last sequence attend to nothing */
     static float qkv[MOST_ROWS * 3 * COLUMNS];
     double found = 0;
     for (int i = 0; i < MOST_ROWS * 3 * COLUMNS; i++)
@@ -253,12 +254,12 @@ static void attention_has_its_entropy(void) {
     check_attention(qkv, 90, 1, 0, &found);
     CHECK_THAT(near(found, 1, 1e-5), "%g", found);
     for (int i = 0; i < MOST_ROWS * 3 * COLUMNS; i++)
-        qkv[i] = i % (3 * COLUMNS) < COLUMNS ? 10.0f : (float)(i / (3 * COLUMNS) % 5); /* the best by far */
+        qkv[i] = i % (3 * COLUMNS) < COLUMNS ? 10.0f : (float)(i / (3 * COLUMNS) % 5); /* one key is preferred by far */
     check_attention(qkv, 14, 0, 0, &found);
     CHECK_THAT(found < 1e-5, "%g", found);
 }
 
-/* Attention with a mask, or with fewer heads of keys, is not watched. */
+/* Attention with a mask, or with fewer key than query heads, is not watched. */
 static void other_attention_has_none(void) {
     static float qkv[14 * 3 * COLUMNS], identity[9 * COLUMNS * COLUMNS], mask[48 * 48];
     eitp_attention_config config = eitp_attention_config_default();
@@ -278,7 +279,7 @@ static void other_attention_has_none(void) {
 
 /* ---- Steps ---- */
 
-/* The first pass is watched if that is asked for, and each layer has what it should have. */
+/* Checks that the first pass is watched if `asked`, and that each layer has the expected statistics. */
 static void check_layers(const run *r, int asked) {
     static const char *const names[] = {"transformer.h.0", "transformer.h.1", "transformer.ln_f"};
     eitp_layer_activations layers[8];
@@ -296,7 +297,7 @@ static void check_layers(const run *r, int asked) {
     CHECK(count == (size_t)asked);
 }
 
-/* In one pass with the update in it or several, recomputed, offloaded, in 16 bits, with adapters. */
+/* In one pass with the update in it, in several, recomputed, offloaded, in 16 bits, and with adapters. */
 static void watching_changes_no_bit(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -320,7 +321,7 @@ static void watching_changes_no_bit(void) {
                 REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
                 check_layers(&r, asked);
                 rows = step || !asked ? rows : r.trainer->activations->layers[0].rows;
-                CHECK(!asked || r.trainer->activations->layers[0].rows == rows); /* of one step */
+                CHECK(!asked || r.trainer->activations->layers[0].rows == rows); /* in a step */
             }
             bits[asked] = fingerprint(&r);
             end_run(&r);

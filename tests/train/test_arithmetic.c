@@ -1,10 +1,10 @@
-/* The arithmetic of a step by component of the model, against formulas. */
+/* The arithmetic of a step for each component of the model, checked against formulas. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 
 static eitp_error error_;
 
-/* A model to plan: without adapters if their rank is 0, with all parameters trained if `frozen` is NULL. */
+/* A model to plan, without adapters if their rank is 0, and with all parameters trained if `frozen` is NULL. */
 typedef struct planned_model {
     eitp_transformer_config config;
     int64_t block_size;
@@ -33,7 +33,7 @@ static eitp_status make_task(const void *user, eitp_context *context, eitp_task 
     return status;
 }
 
-/* A GPT-2, or a Llama with two heads of keys and values, of two blocks. */
+/* A GPT-2 or a Llama with two key-value heads, with two blocks. */
 static planned_model planned_of(const char *name) {
     planned_model planned;
     memset(&planned, 0, sizeof planned);
@@ -65,7 +65,7 @@ static eitp_fit fit_of(const planned_model *planned) {
     return fit;
 }
 
-/* The parts of a component that products alone do not explain are small integers: sums are exact. */
+/* Terms other than the products are small integers, so sums are exact. */
 static int equal(double a, double b) {
     return fabs(a - b) < 0.25;
 }
@@ -117,13 +117,15 @@ static double products(double inputs, double outputs) {
     return 2.0 * ROWS * inputs * outputs * LAYERS;
 }
 
-/* The head: a product, a difference for each loss; the gradient of each logit, and two products. */
+/* The head. Forward: a product, and a difference for each loss. Backward: the gradient of each logit, and two products.
+   */
 static void check_head(const eitp_fit_candidate *candidate, int64_t rows, int64_t words, int products_backward) {
     const double logits = (double)(rows * words), product = 2 * WIDTH * logits;
     check_component(candidate, EITP_COMPONENT_HEAD, product + (double)rows, products_backward * product + logits);
 }
 
-/* A backward pass has two products for each of the forward pass. A bias adds as much as it has elements. */
+/* A backward pass has two products for each one of the forward pass. A bias adds as many operations as it has elements.
+   */
 static void gpt2_has_the_arithmetic_of_its_formula(void) {
     const planned_model planned = planned_of("tiny");
     const eitp_fit fit = fit_of(&planned);
@@ -132,7 +134,7 @@ static void gpt2_has_the_arithmetic_of_its_formula(void) {
     const double mlp = 2 * products(WIDTH, 4 * WIDTH), attention = products(LENGTH, WIDTH);
     check_component(&candidate, EITP_COMPONENT_EMBEDDING, ROWS * WIDTH, 0);
     check_component(&candidate, EITP_COMPONENT_PROJECTIONS, projections, 2 * projections + LAYERS * 4 * WIDTH);
-    /* Scores and sums of values of the causal half; backwards two and a half times as much. */
+    /* Scores and weighted values of the causal half; the backward pass has two and a half times as many. */
     check_component(&candidate, EITP_COMPONENT_ATTENTION, attention, 2.5 * attention);
     check_component(&candidate, EITP_COMPONENT_MLP, mlp, 2 * mlp + LAYERS * 5 * WIDTH);
     check_head(&candidate, ROWS, WORDS, 2);
@@ -140,7 +142,7 @@ static void gpt2_has_the_arithmetic_of_its_formula(void) {
     CHECK(equal(candidate.components[EITP_COMPONENT_OTHER].forward, (2 * LAYERS + 1 + 2 * LAYERS) * ROWS * WIDTH));
 }
 
-/* SwiGLU has a third product and multiplies by the gate; heads of queries share those of keys and values. */
+/* SwiGLU has a third product and multiplies by the gate. Query heads share key-value heads. */
 static void llama_has_the_arithmetic_of_its_formula(void) {
     const planned_model planned = planned_of("llama-3.2-1b");
     const eitp_fit fit = fit_of(&planned);
@@ -155,7 +157,7 @@ static void llama_has_the_arithmetic_of_its_formula(void) {
                 products(LENGTH, WIDTH) + 3 * ROWS * (WIDTH + KEYS) * LAYERS));
 }
 
-/* With adapters, the weights below have no gradients, and the first block's input has none. */
+/* With adapters, the frozen weights have no gradients, nor does the input of the first block. */
 static void adapters_count_as_the_layer_that_they_adapt(void) {
     enum { RANK = 1 };
     planned_model planned = planned_of("tiny");
@@ -172,7 +174,7 @@ static void adapters_count_as_the_layer_that_they_adapt(void) {
     check_head(&candidate, ROWS, WORDS, 1);
 }
 
-/* Nothing goes backwards through frozen embeddings and the frozen first of two blocks. */
+/* No gradients flow through frozen embeddings and the frozen first of two blocks. */
 static void frozen_blocks_have_no_backward_pass(void) {
     static const eitp_component halved[] = {EITP_COMPONENT_PROJECTIONS, EITP_COMPONENT_ATTENTION, EITP_COMPONENT_MLP};
     planned_model planned = planned_of("tiny");
@@ -191,7 +193,8 @@ static void frozen_blocks_have_no_backward_pass(void) {
     check_head(&frozen, ROWS, WORDS, 1);
 }
 
-/* With many words, a pass computes logits in parts of rows, and the update the gradient of the table in pieces. */
+/* With a large vocabulary, a pass computes logits in groups of rows, and the update computes the table's gradient in
+   pieces. */
 static void a_divided_head_counts_as_the_head(void) {
     static const struct {
         int64_t words, batch_size;
@@ -210,7 +213,7 @@ static void a_divided_head_counts_as_the_head(void) {
     }
 }
 
-/* What is recomputed is counted apart, and how a step is divided moves no product to another component. */
+/* Recomputed work is counted separately, and dividing a step moves no product to another component. */
 static void products_stay_in_their_component(void) {
     static const eitp_component of_products[] = {EITP_COMPONENT_PROJECTIONS, EITP_COMPONENT_MLP, EITP_COMPONENT_HEAD};
     const planned_model planned = planned_of("llama-3.2-1b");
@@ -230,7 +233,7 @@ static void products_stay_in_their_component(void) {
     }
 }
 
-/* A step includes what a regularizer with a pass of its own, and norms of terms, take in the mean. */
+/* A step includes the average cost of regularizers with their own pass and of term norms. */
 static void measurements_are_counted_by_component(void) {
     planned_model planned = planned_of("llama-3.2-1b");
     eitp_fit fit = fit_of(&planned);

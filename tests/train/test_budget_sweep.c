@@ -1,4 +1,4 @@
-/* The planner within many budgets, for ten shapes and tasks: a larger one never gives less, in the order of
+/* The planner within many budgets, for ten shapes and tasks: a larger budget never gives less, in the order of
    eitp_fit_choose. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
@@ -7,7 +7,7 @@ static eitp_error error_;
 
 /* A run to plan. */
 typedef struct case_of {
-    const char *shape; /* a named one, which the members below make smaller */
+    const char *shape; /* a named shape, which the members below make smaller */
     eitp_task_kind task;
     int64_t vocabulary, positions, layers;
     int64_t batch_size, grad_accum;
@@ -15,7 +15,7 @@ typedef struct case_of {
     eitp_optimizer optimizer; /* EITP_OPTIMIZER_COUNT: any */
     int64_t lora_rank;
     int any_offload;
-    int64_t length; /* of sequences; 0: to be chosen */
+    int64_t length; /* of sequences; 0: chosen by the planner */
 } case_of;
 
 static const case_of cases[] = {
@@ -31,7 +31,7 @@ static const case_of cases[] = {
     {"gemma-3-270m", EITP_TASK_LANGUAGE, 1000, 256, 2, 1, 8, "auto", EITP_OPTIMIZER_COUNT, 8, 0, 0},
 };
 
-/* What a case plans with. */
+/* The objects that a case plans with. */
 typedef struct planned_case {
     const case_of *of;
     eitp_transformer_config shape;
@@ -124,7 +124,7 @@ static eitp_fidelity fidelity_of(const eitp_fit_candidate *c) {
     return eitp_optimizer_get(c->optimizer)->fidelity;
 }
 
-/* True if `c` is worse than `other`, in the order that is documented. */
+/* True if `c` is worse than `other` in the documented order. */
 static int is_worse(const eitp_fit_candidate *c, const eitp_fit_candidate *other) {
     if (c->length != other->length)
         return c->length < other->length;
@@ -135,7 +135,7 @@ static int is_worse(const eitp_fit_candidate *c, const eitp_fit_candidate *other
     return c->seconds > other->seconds;
 }
 
-/* The prices: with the bytes that one names, what was given up is had. */
+/* Checks the prices: with the budget that a price names, the plan regains what it had given up. */
 static void check_price(const eitp_fit *fit, const eitp_fit_candidate *chosen, const char *name) {
     eitp_fit_price price;
     eitp_fit_candidate found;
@@ -166,7 +166,7 @@ static void sweep(const case_of *of, int budgets) {
     REQUIRE_OK(eitp_fit_choose(&fit, &whole, NULL, &error_), error_);
     fit.budget = 1;
     CHECK(eitp_fit_choose(&fit, &chosen, &smallest, &error_) == EITP_ERROR_MEMORY && p.length > 0);
-    /* What is named is enough, and a byte less is not. */
+    /* The named budget suffices, and one byte less does not. */
     fit.budget = smallest.total - 1;
     CHECK(eitp_fit_choose(&fit, &chosen, NULL, NULL) == EITP_ERROR_MEMORY);
     for (int i = 0; i <= budgets; i++) {
@@ -182,7 +182,7 @@ static void sweep(const case_of *of, int budgets) {
             CHECK_THAT(0, "%s: %lld tokens, %s, %g s after %lld, %s, %g", name, (long long)chosen.length,
                        eitp_optimizer_get(chosen.optimizer)->name, chosen.seconds, (long long)before.length,
                        eitp_optimizer_get(before.optimizer)->name, before.seconds);
-        /* What is approximate or offloaded is a last resort. */
+        /* Approximation and offloading are last resorts. */
         if (fit.any_optimizer && (fidelity_of(&chosen) == EITP_APPROXIMATE || chosen.offload))
             CHECK_THAT(of->length || chosen.length == lengths[fit.length_count - 1], "%s", name);
         if (i && is_worse(&before, &chosen) && changes++ % 8 == 0)
@@ -198,7 +198,7 @@ static void a_larger_budget_never_gives_less(void) {
         sweep(&cases[i], 200 / (int)test_stride(1, 16));
 }
 
-/* With AdamW's memory for no sequence but the shortest, longer ones of a compact optimizer are chosen. */
+/* If AdamW fits only for the shortest sequences, longer ones with a compact optimizer are chosen. */
 static void length_comes_before_fidelity(void) {
     planned_case p;
     int64_t lengths[EITP_FIT_LENGTHS];
@@ -214,8 +214,8 @@ static void length_comes_before_fidelity(void) {
                (long long)chosen.length, eitp_optimizer_get(chosen.optimizer)->name);
 }
 
-/* Half the trainer's choice of micro-batches per pass is predicted to be faster here, where the head is then not in
-   parts. It takes less memory, so it counts as no faster, and is not chosen where there is room. */
+/* Half the trainer's choice of micro-batches per pass is predicted to be faster here, because the head is then not
+   divided. It uses less memory, so it counts as no faster, and is not chosen when there is room. */
 static void what_saves_memory_counts_as_no_faster(void) {
     case_of of = cases[1];
     planned_case p;

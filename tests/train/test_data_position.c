@@ -1,15 +1,15 @@
-/* The position in the data: a run that is made longer reads each sample of each epoch once. */
+/* The position in the data: a run that is extended reads each sample of each epoch once. */
 #include "tests/support/checkpoints.h"
 #include "tests/support/trainer_run.h"
 
-/* The samples of an epoch, and the longest run. */
+/* Samples per epoch, and epochs of the longest run. */
 enum { SAMPLES = 10, EPOCHS = 5 };
 
 /* A task with few samples that counts how often each is read in each epoch, by any thread. */
 typedef struct counted {
     eitp_task inner;
     int reads[EPOCHS][SAMPLES];
-    int beyond; /* reads of later epochs */
+    int beyond; /* reads beyond these epochs */
 } counted;
 
 static eitp_status counted_build(void *user, eitp_pass *pass, eitp_error *error) {
@@ -31,7 +31,7 @@ static eitp_status counted_identify(void *user, eitp_task_identity *identity, ei
     return c->inner.identify(c->inner.user, identity, error);
 }
 
-/* A run of the counted task with a constant rate that ends after `last_sample` samples. End it in any case. */
+/* Creates a run of the counted task with a constant rate that ends after `last_sample` samples. End it in any case. */
 static eitp_status make_counted(run *r, counted *c, const variant *v, uint64_t last_sample, const char *directory) {
     const eitp_host host = eitp_host_default();
     eitp_status status = make_run(r, &host, v, directory, &error_);
@@ -53,7 +53,7 @@ static eitp_status make_counted(run *r, counted *c, const variant *v, uint64_t l
     return eitp_trainer_create(&task, &r->config, &r->trainer, &error_);
 }
 
-/* Steps to the end of the data and returns the number of steps; -1 after a failure. */
+/* Steps to the end of the data and returns the number of steps, or -1 after a failure. */
 static int64_t step_to_end(run *r) {
     eitp_step_report report;
     eitp_status status = EITP_OK;
@@ -79,10 +79,10 @@ static void check_reads(const counted *c, uint64_t count, const char *what) {
                (int)made, (int)count, c->beyond);
 }
 
-/* Ends of the parts of a run, in samples, of which a step has 4. */
+/* Ends of the parts of a run, in samples. A step has 4. */
 typedef struct course {
     const char *name;
-    uint64_t ends[4]; /* 0: no further part */
+    uint64_t ends[4]; /* 0: no more parts */
     int64_t steps;
 } course;
 
@@ -93,7 +93,7 @@ static const course courses_[] = {
     {"no longer, and shorter", {30, 30, 10, 40}, 8 + 3},
 };
 
-/* Trains the parts of a course one after another, each resumed from the end of the one before. */
+/* Trains the parts of a course one after another. Each resumes from the end of the previous one. */
 static void follow(const course *way, const variant *v, const char *directory) {
     counted c = EITP__ZERO;
     char output[600], checkpoint[700];
@@ -130,7 +130,7 @@ static void each_sample_is_read_once_per_epoch(void) {
     scratch_remove(directory);
 }
 
-/* One part of a run, which begins from a checkpoint unless it is 0, and is saved at its end. */
+/* Trains one part of a run, starting from a checkpoint unless it is 0, and saves at its end. */
 static uint32_t train_part(const variant *v, const char *directory, int64_t checkpoint, uint64_t last_sample,
                            int64_t steps) {
     counted c = EITP__ZERO;
@@ -151,7 +151,8 @@ static uint32_t train_part(const variant *v, const char *directory, int64_t chec
     return state;
 }
 
-/* After a whole step, a longer run has the bits of one that was longer from the start, however a step is split. */
+/* If the first part ends with a full step, the extended run has the same bits as a run planned that long, however a
+   step is split. */
 static void after_a_whole_step_a_longer_run_has_the_same_bits(void) {
     char directory[512];
     variant v = default_variant(), other;
@@ -167,7 +168,7 @@ static void after_a_whole_step_a_longer_run_has_the_same_bits(void) {
     scratch_remove(directory);
 }
 
-/* After a step that was not full, an interruption of the longer run changes no bit. */
+/* If the first part ends with a partial step, interrupting the extended run changes no bit. */
 static void an_interrupted_longer_run_has_the_same_bits(void) {
     static const int64_t cuts[] = {4, 6, 10};
     char directory[512];
@@ -184,7 +185,7 @@ static void an_interrupted_longer_run_has_the_same_bits(void) {
     scratch_remove(directory);
 }
 
-/* The samples that a checkpoint records; -1 if it cannot be read. */
+/* The samples recorded in a checkpoint; -1 if it cannot be read. */
 static int64_t recorded_samples(const char *directory, int64_t step) {
     const eitp_host host = eitp_host_default();
     eitp_checkpoint_info info;
@@ -193,7 +194,7 @@ static int64_t recorded_samples(const char *directory, int64_t step) {
     return eitp_checkpoint_read_info(&host, path, &info, &error_) ? -1 : info.samples;
 }
 
-/* Changes a line of a checkpoint's state; `to` NULL: removes it. */
+/* Changes a line of a checkpoint's state, or removes it if `to` is NULL. */
 static int change_state(const char *directory, int64_t step, const char *name, const char *to) {
     char checkpoint[700], path[800], text[8192] = "", *line, *next;
     FILE *file;
@@ -211,7 +212,7 @@ static int change_state(const char *directory, int64_t step, const char *name, c
     return !fclose(file) && renew_manifest(checkpoint);
 }
 
-/* An earlier checkpoint has no position: its steps were full, but for one that ended the run. */
+/* An earlier checkpoint has no position. Its steps were full, except for a last one that ended the run. */
 static void an_earlier_checkpoint_resumes_where_it_was(void) {
     char directory[512];
     const variant v = default_variant();
@@ -239,7 +240,7 @@ static void a_damaged_position_is_refused(void) {
     scratch_remove(directory);
 }
 
-/* With another number of samples per step, a run continues with the sample after those that it has read. */
+/* With another number of samples per step, a run continues with the first unread sample. */
 static void other_steps_continue_with_the_next_sample(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], checkpoint[700];

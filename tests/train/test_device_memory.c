@@ -1,6 +1,6 @@
 /*
- * The planner on a device with memory of its own, which EITP_BACKEND names: its budget and the host's, variables that
- * move from one to the other, and what a run takes of both.
+ * The planner on a device with its own memory, named by EITP_BACKEND: the device and host budgets, variables that move
+ * from one memory to the other, and the memory a run takes of both.
  */
 #include "tests/support/everything.h"
 #include "tests/support/language_fit.h"
@@ -31,7 +31,7 @@ static size_t run_bytes(const eitp_fit_candidate *c) {
     return c->parameters + c->gradients + c->states + c->arena + c->workspace;
 }
 
-/* What a run has is in the memory of the device; the process needs little, however large the run. */
+/* A run's data are in device memory. The process needs little, however large the run. */
 static void a_run_is_in_the_memory_of_the_device(void) {
     const eitp_fit fit = fit_on_device("fp32");
     eitp_fit_candidate candidate;
@@ -63,13 +63,13 @@ static void a_budget_of_the_device_is_kept(void) {
         recomputed += candidate.recomputed > 0;
     }
     CHECK(recomputed > 0 && smallest.device);
-    /* The budget that the refusal names suffices. */
+    /* The budget named in the refusal suffices. */
     limited.device_budget = smallest.device;
     REQUIRE_OK(eitp_fit_choose(&limited, &candidate, NULL, &error_), error_);
     CHECK(candidate.fits && candidate.device <= limited.device_budget);
 }
 
-/* The host's memory wears nothing, and changes no bit: it comes before a less faithful optimizer. */
+/* Moving variables to host memory causes no wear and changes no bit, so it comes before a less faithful optimizer. */
 static void variables_move_to_the_host_before_bits_change(void) {
     eitp_fit fit = fit_on_device("auto");
     eitp_fit_candidate exact, candidate;
@@ -86,14 +86,14 @@ static void variables_move_to_the_host_before_bits_change(void) {
                eitp_optimizer_get(candidate.optimizer)->name, (int)candidate.offload);
     CHECK(candidate.device <= fit.device_budget && candidate.offloaded > 0 &&
           candidate.total == candidate.process + candidate.offloaded);
-    /* With a file, they are not in the host's memory. */
+    /* With an offload file, they are not in host memory. */
     fit.context.offload_path = "offload.tmp";
     candidate.plan = eitp_plan_config_default();
     REQUIRE_OK(eitp_fit_measure(&fit, &candidate, &error_), error_);
     CHECK(candidate.offloaded > 0 && candidate.total == candidate.process);
 }
 
-/* Neither recomputing nor offloading helps if the host's memory is short. */
+/* Neither recomputing nor offloading helps if host memory is short. */
 static void a_budget_of_the_host_is_kept_too(void) {
     eitp_fit fit = fit_on_device("fp32");
     eitp_fit_candidate candidate, smallest;
@@ -104,7 +104,7 @@ static void a_budget_of_the_host_is_kept_too(void) {
     CHECK(smallest.total > fit.budget);
 }
 
-/* To the byte. */
+/* The memory matches to the byte. */
 static void a_trainer_takes_the_measured_memory(void) {
     eitp_fit fit = fit_on_device("fp32");
     eitp_context *context = NULL;
@@ -122,7 +122,7 @@ static void a_trainer_takes_the_measured_memory(void) {
     REQUIRE_OK(eitp_trainer_create(&task, &fit.trainer, &trainer, &error_), error_);
     REQUIRE_OK(eitp_context_device_memory(context, &memory, &error_), error_);
     CHECK(memory.is_separate && memory.free < memory.total);
-    /* Variables begin aligned. */
+    /* Variables are aligned. */
     CHECK_THAT(memory.allocated >= candidate.device && memory.allocated - candidate.device < 16384, "%llu of %zu",
                (unsigned long long)memory.allocated, candidate.device);
     model = task.model;
@@ -132,7 +132,7 @@ static void a_trainer_takes_the_measured_memory(void) {
     eitp_context_destroy(context);
 }
 
-/* Others may have some of the device's memory already. */
+/* Other programs may already use some of the device's memory. */
 static void the_default_budget_leaves_a_margin(void) {
     eitp_device_memory memory = EITP__ZERO;
     CHECK(eitp_device_budget_default(&memory, 95) == 0 && eitp_device_budget_default(NULL, 95) == 0);

@@ -1,7 +1,7 @@
 /* Encoders in a trainer: classifiers and masked language models, their bits, memory, adapters and checkpoints. */
 #include "tests/support/labelled.h"
 
-/* A checksum after a few steps; 0 if one fails. */
+/* Returns a checksum after a few steps, or 0 if one fails. */
 static uint32_t train(const variant *v, const char *name, eitp_problem problem) {
     encoder e;
     uint32_t crc = 0;
@@ -55,14 +55,14 @@ static void micro_batches_per_pass_change_no_bit(void) {
     }
 }
 
-/* The losses of several labels, of numbers and of labels of tokens too. */
+/* With multiple labels, numbers and token labels, too. */
 static void every_problem_keeps_its_bits(void) {
     variant v = default_variant();
     for (int problem = EITP_PROBLEM_MULTI_LABEL; problem <= EITP_PROBLEM_TOKENS; problem++)
         check_merging(v, "bert-base", (eitp_problem)problem);
 }
 
-/* Threads, recomputing and memory limits change no bit either, nor do they with adapters. */
+/* Threads, recomputing and memory limits change no bit, with or without adapters. */
 static void threads_and_recompute_change_no_bit(void) {
     static const char *const precisions[] = {"fp32", "bf16"};
     for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
@@ -85,7 +85,7 @@ static void threads_and_recompute_change_no_bit(void) {
     }
 }
 
-/* All models learn: a classifier gets accurate on samples like those it was trained on. */
+/* All models learn: a classifier becomes accurate on samples like its training samples. */
 static void classifiers_learn(void) {
     for (size_t a = 0; a < EITP__COUNT(architectures); a++) {
         for (int lora = 0; lora < 2; lora++) {
@@ -109,7 +109,7 @@ static void classifiers_learn(void) {
     }
 }
 
-/* A resumed run continues with the same bits; with adapters its checkpoint has the classifier. */
+/* Checks that a resumed run continues with the same bits. With adapters its checkpoint contains the classifier. */
 static void check_resume(const char *name, eitp_problem problem, int lora_rank) {
     variant v = default_variant();
     encoder e;

@@ -1,12 +1,12 @@
-/* Evaluation: means and standard errors of loss terms and metrics, held against sums in double over all samples. */
+/* Evaluation: means and standard errors of loss terms and metrics, compared with sums in double over all samples. */
 #include "tests/support/own_task.h"
 
 static eitp_error error;
 
-/* The samples that an evaluation measures, in order. */
+/* The samples measured by an evaluation, in order. */
 static uint64_t measured[OWN_SAMPLES];
 
-/* All samples of a split, or one from each of `count` strata whose sizes differ by at most one. */
+/* Draws all samples of a split, or one from each of `count` strata whose sizes differ by at most one. */
 static void draw(eitp_split split, int64_t count, uint64_t seed) {
     const int64_t total = split == EITP_TRAINING ? OWN_SAMPLES : OWN_VALIDATION;
     uint64_t first = 0;
@@ -17,7 +17,7 @@ static void draw(eitp_split split, int64_t count, uint64_t seed) {
     }
 }
 
-/* A mean over items, and the spread of the samples' own means. */
+/* A mean over items, and the spread of the means of samples. */
 typedef struct naive_mean {
     double sum, mean, error;
     int64_t items;
@@ -30,7 +30,7 @@ static double size_of_rows(const own *o, eitp_split split, uint64_t number) {
     return sum;
 }
 
-/* The sum of a quantity over a sample, by its place in the task's build. */
+/* The sum of a quantity over a sample. Quantities are numbered in the order of the task's build. */
 static double naive_value(const own *o, eitp_split split, uint64_t number, int quantity) {
     switch (quantity) {
     case 1:
@@ -72,7 +72,7 @@ static naive_mean naive(const own *o, eitp_split split, int64_t samples, int64_t
             values[count++] = sum / (double)items;
     }
     result.mean = result.items ? result.sum / (double)result.items : 0;
-    /* A number is of all samples at a time. */
+    /* A number belongs to all samples of a pass together. */
     result.error = quantity == 4 && at_a_time > 1 ? 0 : standard_error(values, count);
     return result;
 }
@@ -85,7 +85,7 @@ static double naive_loss_error(const own *o, eitp_split split, int64_t samples) 
     return standard_error(losses, samples);
 }
 
-/* Of `samples` that were drawn, `at_a_time` of them in a pass. */
+/* Checks an evaluation of `samples` drawn samples, `at_a_time` of them in a pass. */
 static void check_evaluation(const own *o, eitp_split split, int64_t samples, int64_t at_a_time,
                              const eitp_evaluation *evaluation) {
     static const char *const names[] = {"row", "sample", "row size", "sample size", "total"};
@@ -134,7 +134,8 @@ static void means_and_errors_are_those_of_all_samples(void) {
     }
 }
 
-/* Two seeds draw other samples, each spread over all of the validation data; one seed draws the same at every step. */
+/* Different seeds draw different samples, each set spread over all validation data. One seed draws the same at every
+   step. */
 static void a_part_depends_on_the_seed_alone(void) {
     double losses[8];
     int different = 0;
@@ -187,7 +188,7 @@ static void a_nan_of_one_sample_shows(void) {
     eitp_evaluation evaluation;
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_METRICS));
     draw(EITP_VALIDATION, 4, o.config.seed);
-    o.nan_sample = (int64_t)(measured[1] ^ 1); /* the other of its stratum: samples 2 and 3 */
+    o.nan_sample = (int64_t)(measured[1] ^ 1); /* the other sample of its stratum: 2 and 3 */
     REQUIRE_OK(own_train(&o, &error), error);
     REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
     CHECK(isnan(evaluation.loss) && isnan(evaluation.error));
@@ -198,7 +199,7 @@ static void a_nan_of_one_sample_shows(void) {
     own_end(&o);
 }
 
-/* A number belongs to no sample, so that nothing can be said of how far samples are apart. */
+/* A number belongs to no single sample, so the spread of samples is unknown. */
 static void a_loss_with_a_number_has_no_error(void) {
     own o, rows;
     eitp_evaluation evaluation, expected;
@@ -214,7 +215,7 @@ static void a_loss_with_a_number_has_no_error(void) {
     own_end(&rows);
 }
 
-/* Nothing was labelled: there is no mean, and the loss is that of the other term. */
+/* Nothing was labelled: the term has no mean, and the loss is the other term's. */
 static void a_term_without_items_is_zero(void) {
     own o;
     eitp_evaluation evaluation;
@@ -227,7 +228,7 @@ static void a_term_without_items_is_zero(void) {
     own_end(&o);
 }
 
-/* Weights are those of the steps that were made. */
+/* The weights of loss terms follow the last completed step. */
 static void weights_are_those_of_the_last_step(void) {
     own o;
     eitp_evaluation evaluation;

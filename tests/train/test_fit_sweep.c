@@ -21,11 +21,11 @@ static const shape shapes[] = {{600, 70, 90, 5, 3, 222, 33, 4, 8, 0, 1},      {2
 
 static const char *const precisions[] = {"fp32", "bf16", "fp16"};
 
-/* Each optimizer, and last the choice among them. */
+/* Each optimizer, and lastly the planner's choice among them. */
 enum { OPTIMIZERS = EITP_OPTIMIZER_COUNT + 1 };
 
 static eitp_error error_;
-static language_fit planned; /* by the last fit_of */
+static language_fit planned; /* set by the last fit_of */
 static long combinations, refusals, fits;
 
 static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
@@ -57,7 +57,7 @@ static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
     return fit;
 }
 
-/* Plans within a budget. After a refusal the budget that it names, *smallest, must suffice. */
+/* Plans within a budget. After a refusal the budget it names, *smallest, must suffice. */
 static void plan_within(eitp_fit fit, size_t budget, eitp_fit_candidate *smallest, const char *name) {
     eitp_fit_candidate chosen, second;
     eitp_status status;
@@ -78,7 +78,7 @@ static void plan_within(eitp_fit fit, size_t budget, eitp_fit_candidate *smalles
                fit.budget, status ? error_.message : "does not fit");
 }
 
-/* Budgets below the smallest that suffices, and between that and the memory of an unlimited run. */
+/* Tries budgets below the smallest sufficient one, and between it and the memory of an unlimited run. */
 static void plan_within_budgets(const eitp_fit *fit, const char *name) {
     static const size_t percents[] = {0, 3, 20, 45, 80};
     eitp_fit_candidate unlimited, smallest, ignored;

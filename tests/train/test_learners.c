@@ -1,4 +1,4 @@
-/* Learners and saved state: an estimator of hidden states and a running mean with optimizers of their own. */
+/* Learners and saved state: an estimator of hidden states and a running mean with their own optimizers. */
 #include "tests/support/shrinking.h"
 #include "tests/support/trainer_run.h"
 
@@ -7,39 +7,40 @@
 
 enum { COMPONENTS = 3, DIRECTIONS = 8, VALUES = COMPONENTS * DIRECTIONS };
 
-/* What `extend` adds. */
+/* The parts added by `extend`. */
 enum {
-    ESTIMATOR = 1, /* the term of a mixture of Gaussians, which is fitted to projections of hidden states */
-    ENTROPY = 2,   /* the model's term: the same with the mixture frozen */
+    ESTIMATOR = 1, /* the term of a mixture of Gaussians that is fitted to projections of hidden states */
+    ENTROPY = 2,   /* the model's term: the same, with the mixture frozen */
     MEAN = 4,      /* a running mean of the projections: a learner with SGD */
     STATE = 8,     /* a slow copy of the centres, updated once a step */
-    IN_PASS = 16,  /* a state that each pass updates */
-    FLOOD = 32,    /* a penalty on a weight of the model whose gradient is not finite */
+    IN_PASS = 16,  /* a state updated by each pass */
+    FLOOD = 32,    /* a penalty on a model weight with a non-finite gradient */
     ALL = ESTIMATOR | ENTROPY | MEAN | STATE
 };
 
 static int parts_;
 static eitp_learner_config estimator_, mean_;
-static const char *more_prefixes_[8]; /* of further learners */
+static const char *more_prefixes_[8]; /* of additional learners */
 static char directory_[512];
 
 static eitp_tensor *zeros(eitp_tensor *rows) {
     return eitp_stop_gradient(eitp_affine(rows, 0, 0));
 }
 
-/* A parameter for each row, so that its gradient is a sum over rows, whatever functions of it follow. */
+/* Repeats a parameter for each row, so that its gradient is a sum over rows, regardless of the functions that follow.
+   */
 static eitp_tensor *parameter_rows(const char *name, int64_t size, eitp_tensor *like) {
     eitp_graph *graph = eitp_tensor_graph(like);
     return eitp_add(eitp_slice(zeros(like), 1, 0, size), eitp_parameter(graph, name, 1, &size));
 }
 
-/* log sum exp over the second dimension, [n, 1]. */
+/* log sum exp over the second dimension: [n, 1]. */
 static eitp_tensor *log_sum(eitp_tensor *z) {
     eitp_tensor *most = eitp_stop_gradient(eitp_max(z, 2u, 1));
     return eitp_add(most, eitp_log(eitp_sum(eitp_exp(eitp_subtract(z, most)), 2u, 1)));
 }
 
-/* Sums over the directions of each component, [n, COMPONENTS]. */
+/* Sums over the directions of each component: [n, COMPONENTS]. */
 static eitp_tensor *by_component(eitp_tensor *x) {
     eitp_tensor *sums[COMPONENTS];
     for (int k = 0; k < COMPONENTS; k++)
@@ -48,7 +49,7 @@ static eitp_tensor *by_component(eitp_tensor *x) {
 }
 
 typedef struct mixture {
-    eitp_tensor *centres, *scales, *logits; /* for each row */
+    eitp_tensor *centres, *scales, *logits; /* per row */
 } mixture;
 
 static mixture frozen(const mixture *m) {
@@ -78,7 +79,7 @@ static eitp_tensor *group_mean(eitp_pass *pass, eitp_tensor *x) {
     return eitp_divide(eitp_reshape(eitp_sum(eitp_pass_by_group(pass, x), 6u, 0), 1, flat), rows);
 }
 
-/* Keeps a tenth of `x` in a state. */
+/* Accumulates a tenth of `x` in a state. */
 static eitp_tensor *keep(eitp_tensor *x, const char *name, eitp_dtype dtype) {
     const int64_t one = 1, size = COMPONENTS * DIRECTIONS;
     eitp_graph *graph = eitp_tensor_graph(x);
@@ -166,7 +167,7 @@ static variant learning(int parts) {
     return v;
 }
 
-/* Creates a run, and sets what is not zero at the start. */
+/* Creates a run, and sets the values that do not start at zero. */
 static eitp_status begin(run *r, const eitp_host *host, const variant *v) {
     eitp_status status = make_run(r, host, v, directory_, &error_);
     if (!status)
@@ -180,7 +181,7 @@ static int is_own(const char *name) {
     return strstr(name, "estimator.") || strstr(name, "mean.x") || strstr(name, "slow.") || !strcmp(name, "projection");
 }
 
-/* A checksum of parameters and state: those of the model, and those of the learners with the program's own state. */
+/* A checksum of parameters and state: the model's, or the learners' with the program's own state. */
 static uint32_t checksum(const run *r, int of_learners) {
     uint32_t crc = 0;
     int count = 0;
@@ -200,7 +201,7 @@ static uint32_t checksum(const run *r, int of_learners) {
     return crc;
 }
 
-/* The checksum of everything after some steps; 0 after a failure. */
+/* Returns the checksum of everything after some steps, or 0 after a failure. */
 static uint32_t train(const variant *v, int64_t steps) {
     const eitp_host host = eitp_host_default();
     uint32_t crc = 0;
@@ -273,7 +274,7 @@ static void a_learner_is_clipped_by_its_own_norm(void) {
                report.learners[1].update_norm, free_report.learners[1].update_norm);
 }
 
-/* The checksum of the model alone and of its noise scale, and the last report. */
+/* Returns the checksum of the model alone and of its noise scale, and sets the last report. */
 static uint32_t train_model(const variant *v, eitp_step_report *report) {
     const eitp_host host = eitp_host_default();
     eitp_group_norms norms[16];
@@ -345,7 +346,7 @@ static void divisions_change_no_bit(void) {
     }
 }
 
-/* Whatever kind its term is, the gradient of a learner is not that of a regularizer. */
+/* Regardless of the kind of its term, a learner's gradient does not count as a regularizer's. */
 static void a_cap_leaves_learners_alone(void) {
     eitp_objective_config objective = eitp_objective_config_default();
     variant v = learning(ESTIMATOR | MEAN);
@@ -365,7 +366,7 @@ static void shrinking_changes_no_bit(void) {
     end_run(&r);
 }
 
-/* A state that each pass updates is known to depend on their number. */
+/* The trainer knows that a state updated by each pass depends on the number of passes. */
 static void a_state_of_passes_is_known(void) {
     const eitp_host host = eitp_host_default();
     const variant v = learning(ESTIMATOR | IN_PASS);
@@ -426,7 +427,7 @@ static void a_resumed_run_has_the_same_bits(void) {
     }
 }
 
-/* Another optimizer of the model changes nothing of the learners. */
+/* Another optimizer for the model leaves the learners unchanged. */
 static void another_optimizer_keeps_learners(void) {
     const eitp_host host = eitp_host_default();
     char output[600], checkpoint[700];
@@ -476,7 +477,7 @@ static void a_missing_state_is_logged(void) {
         CHECK(!eitp_variable_read_f32(r.context, "slow.centres", 0, &value, 1, &error_) && value == 0);
         CHECK(step_many(&r, 1, NULL));
         end_run(&r);
-        parts_ = MEAN; /* the estimator is missing in the run */
+        parts_ = MEAN; /* the run lacks the estimator */
         REQUIRE_OK(make_run(&r, &host, &v, directory_, &error_), error_);
         CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_FORMAT);
         end_run(&r);
@@ -489,7 +490,7 @@ static void a_missing_state_is_logged(void) {
     }
 }
 
-/* A process is killed after a step, before it saves the next. */
+/* A process is killed after a step, before it saves the next one. */
 static void a_killed_run_resumes(void) {
     const eitp_host host = eitp_host_default();
     char output[600], checkpoint[700];
@@ -523,7 +524,7 @@ static void a_killed_run_resumes(void) {
 
 /* ---- Records ---- */
 
-/* The names of the last record of a step that begin with "learner_". */
+/* The names in the last record of a step that start with "learner_". */
 static char names_[600];
 
 static eitp_status list_names(void *user, const eitp_record *record, eitp_error *error) {
@@ -629,10 +630,10 @@ static void expect_configuration(const eitp_learner_config *config, const char *
 
 static void what_does_not_fit_is_refused(void) {
     eitp_learner_config config;
-    expect_refusal("nothing.", "learner 'nothing.': no trained parameter of the pass has a name that begins so");
+    expect_refusal("nothing.", "learner 'nothing.': no trained parameter of the pass has this prefix");
     expect_refusal("estimator.s",
                    "parameter 'estimator.scales' is both learner 'estimator.' and learner 'estimator.s'");
-    expect_refusal("transformer.h.1.", "is the model's, which the trainer's optimizer updates");
+    expect_refusal("transformer.h.1.", "belongs to the model and is updated by the trainer's optimizer");
     expect_refusal("", "expected a prefix of 1 to 31 bytes");
     expect_refusal("a prefix that is longer than 31 bytes", "expected a prefix of 1 to 31 bytes");
     config = eitp_learner_config_default();

@@ -1,11 +1,11 @@
-/* The number of micro-batches per pass depends on memory, and must not change a bit. */
+/* The number of micro-batches per pass depends on memory, and must not change any bit. */
 #include "tests/support/everything.h"
 #include "tests/support/test.h"
 #include "tests/support/trainer_run.h"
 
 enum { PASS_STEPS = 3 };
 
-/* Steps of five micro-batches: the last pass has fewer than the others, unless a pass takes all or one. */
+/* Checks steps of five micro-batches. The last pass has fewer than the others, unless a pass takes all or one. */
 static void check_passes(const variant *like, const char *directory) {
     static const struct {
         int64_t micro_batches_per_pass;
@@ -27,8 +27,8 @@ static void check_passes(const variant *like, const char *directory) {
 }
 
 /*
- * Rows of a micro-batch that are a multiple of what a kernel sums at once, and rows that are not; and 3 x 32, so that a
- * step can have every token of the vocabulary.
+ * The rows of a micro-batch are or are not a multiple of the rows that a kernel sums at once. One size is 3 x 32, so
+ * that a step can contain every token of the vocabulary.
  */
 static void micro_batches_per_pass_change_no_bit(void) {
     static const struct { int64_t batch_size, block_size; } shapes[] = {{1, 33}, {1, 32}, {3, 11}, {3, 32}};
@@ -75,7 +75,7 @@ static void gaps_change_no_bit(void) {
     scratch_remove(directory);
 }
 
-/* Without padding the bits may depend on the passes, so the comparisons above can fail. */
+/* Without padding the bits may depend on the passes. This shows that the comparisons above can fail. */
 static void dense_rows_change_bits(void) {
     static const char *const sets[] = {"avx512bf16", "amx"};
     eitp_context_config config = eitp_context_config_default();
@@ -102,7 +102,7 @@ static void dense_rows_change_bits(void) {
     scratch_remove(directory);
 }
 
-/* A run with one micro-batch per pass is resumed with four; with dense rows that is refused. */
+/* A run with one micro-batch per pass can be resumed with four. With dense rows that is refused. */
 static void a_resume_may_change_micro_batches_per_pass(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];
@@ -138,7 +138,8 @@ static void a_resume_may_change_micro_batches_per_pass(void) {
     scratch_remove(directory);
 }
 
-/* An update without the unique ids, or with another number of them, would omit the lookup's gradient: it is refused. */
+/* Without the unique ids, or with another number of them, an update would omit the lookup's gradient, so it is refused.
+   */
 static void an_update_needs_the_unique_ids(void) {
     static const int64_t shape[] = {5, 3}, three = 3, two = 2, one = 1;
     eitp_context_config config = eitp_context_config_default();

@@ -59,7 +59,7 @@ static void compare_sums(const float *a, const float *b, double tolerance, const
     }
 }
 
-/* A variable of the program's own that is called like the moment of a parameter that there is not. */
+/* Declares a variable of the program with the name of a moment of a parameter that does not exist. */
 static void declare_namesake(eitp_context *context) {
     const int64_t three = 3;
     eitp_graph *graph = NULL;
@@ -68,7 +68,7 @@ static void declare_namesake(eitp_context *context) {
     eitp_graph_destroy(graph);
 }
 
-/* Between optimizers the sums of the second moment by rows and columns are preserved, and training continues. */
+/* Switching optimizers preserves the row and column sums of the second moment, and training continues. */
 static void moments_are_converted(void) {
     static const char *const matrix = "transformer.h.0.mlp.c_fc.weight", *const vector = "transformer.h.0.ln_1.weight";
     static const eitp_optimizer ways[][2] = {{EITP_ADAMW, EITP_FACTORED},  {EITP_FACTORED, EITP_ADAMW},
@@ -117,7 +117,7 @@ static void moments_are_converted(void) {
     }
 }
 
-/* Reads m of a matrix, in any form; of SGD the velocity. */
+/* Reads the first moment of a matrix, in any form, or the velocity of SGD. */
 static void read_first_moment(const run *r, eitp_optimizer optimizer, const char *parameter, float *m) {
     float scales[CONVERTED / EITP__MOMENT_GROUP];
     int8_t codes[CONVERTED];
@@ -151,8 +151,8 @@ static void read_converted(const run *r, eitp_optimizer optimizer, converted *c)
     read_state(r, optimizer == EITP_SGD ? "sgd.velocity" : "adamw.v", converted_vector, c->vector, CONVERTED_ROWS);
 }
 
-/* From a velocity with momentum 0.9, for beta2 0.999: the mean gradient, and the squares that pure noise would have, by
- * rows and columns, or by a vector's mean. */
+/* Checks the conversion of a velocity with momentum 0.9, for beta2 0.999: to the mean gradient, and to the squares that
+   pure noise would have, by rows and columns, or by a vector's mean. */
 static void check_from_velocity(const converted *from, const converted *to, eitp_optimizer optimizer,
                                 const char *what) {
     static float squares[CONVERTED];
@@ -175,7 +175,7 @@ static void check_from_velocity(const converted *from, const converted *to, eitp
                    (double)to->vector[i], mean);
 }
 
-/* To a velocity with momentum 0.8, whose further decay sums to the same. */
+/* Checks the conversion to a velocity with momentum 0.8, whose remaining decay has the same sum. */
 static void check_to_velocity(const converted *from, const converted *to, eitp_optimizer optimizer, const char *what) {
     double size = 0;
     for (int i = 0; i < CONVERTED; i++) {
@@ -187,7 +187,8 @@ static void check_to_velocity(const converted *from, const converted *to, eitp_o
     CHECK((size > 0) == (optimizer != EITP_FACTORED));
 }
 
-/* Between AdamW's forms and SGD, whose learning rates differ a hundredfold: updates have the usual size at once. */
+/* Between the forms of AdamW and SGD, whose learning rates differ a hundredfold: updates have the usual size at once.
+   */
 static void velocities_are_converted(void) {
     static const eitp_optimizer others[] = {EITP_ADAMW, EITP_ADAMW8, EITP_FACTORED};
     static converted kept[2];
@@ -237,7 +238,7 @@ static void velocities_are_converted(void) {
     }
 }
 
-/* Replaces the value of a member in a checkpoint's state; its old and new length may differ. */
+/* Replaces the value of a member in a checkpoint's state. The lengths may differ. */
 static int write_member(const char *checkpoint, const char *member, const char *value) {
     static char text[8192];
     char path[800], *at;
@@ -259,12 +260,12 @@ static int write_member(const char *checkpoint, const char *member, const char *
     return !fclose(file);
 }
 
-/* Makes a checkpoint one of an earlier version, which has no manifest. */
+/* Turns a checkpoint into one of an earlier version, without a manifest. */
 static int write_version(const char *checkpoint, const char *version) {
     return write_member(checkpoint, "\"version\": ", version) && !remove(scratch_path(checkpoint, "manifest.json"));
 }
 
-/* A velocity does not pass for the moments of the optimizer that the checkpoint names. */
+/* A velocity is not accepted as the moments of the optimizer that the checkpoint names. */
 static void missing_moments_are_refused(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];

@@ -1,9 +1,10 @@
-/* The gradient noise scale: its estimate, the gradients that it reads, and what a trainer reports and keeps of it. */
+/* The gradient noise scale: its estimate, the gradients it reads, and its use by the trainer in reports and
+   checkpoints. */
 #include "tests/support/own_task.h"
 
 /* ---- The estimate ---- */
 
-/* Norms as they are on average, for |G|^2 = 3 and tr(C) = 24. */
+/* Expected norms for |G|^2 = 3 and tr(C) = 24. */
 static eitp__noise_norms expected_norms(int64_t part, int64_t samples) {
     eitp__noise_norms norms = EITP__ZERO;
     norms.part_samples = part;
@@ -25,7 +26,7 @@ static void two_norms_give_the_noise_scale(void) {
     CHECK(scale.count == 5);
 }
 
-/* Numerator and denominator are averaged, not their quotients; where no signal is left nothing is known. */
+/* Numerator and denominator are averaged, not their quotients. Without a remaining signal the result is unknown. */
 static void means_are_of_numerator_and_denominator(void) {
     eitp__noise_scale scale = EITP__ZERO;
     eitp__noise_norms norms = expected_norms(1, 3);
@@ -50,8 +51,9 @@ static void means_are_of_numerator_and_denominator(void) {
 /* ---- Gradients ---- */
 
 /*
- * If all samples are the same, the first pass has the gradient of the step. So what is read after it must have the norm
- * that the update computes: tied embeddings with several terms and rows of their own, 16 bits, offloaded variables.
+ * If all samples are the same, the first pass has the gradient of the step, so the norm read after it must equal the
+ * norm computed by the update. Covers tied embeddings with several terms and separate rows, 16 bits, and offloaded
+ * variables.
  */
 static void what_is_read_is_the_gradient(void) {
     const eitp_host host = eitp_host_default();
@@ -125,7 +127,7 @@ static void terms_are_summed(void) {
 
 enum { MANY_SAMPLES = 4096, PART = 64, PASSES = 4, KNOWN_STEPS = 60 };
 
-/* The gradient of a sample of OWN_ROW at the initial weights, by hand. */
+/* Computes the gradient of a sample of OWN_ROW at the initial weights by hand. */
 static void sample_gradient(const own *o, uint64_t number, double *gradient) {
     memset(gradient, 0, OWN_WIDTH * sizeof *gradient);
     for (int64_t row = 0; row < OWN_ROWS; row++) {
@@ -135,7 +137,7 @@ static void sample_gradient(const own *o, uint64_t number, double *gradient) {
     }
 }
 
-/* The square of the norm of the mean gradient of samples. */
+/* The squared norm of the mean gradient of samples. */
 static double mean_squares(const own *o, uint64_t first, uint64_t count) {
     double sum[OWN_WIDTH] = EITP__ZERO, squares = 0;
     for (uint64_t n = first; n < first + count; n++) {
@@ -166,12 +168,12 @@ static int begin_known(own *o) {
     o->config.batch_size = PART;
     o->config.grad_accum = PASSES;
     o->config.micro_batches_per_pass = 1;
-    o->config.schedule.peak = 0; /* the weights stay */
+    o->config.schedule.peak = 0; /* the weights do not change */
     o->config.noise_scale_every = 1;
     return !own_train(o, &error_);
 }
 
-/* Each measurement is that of gradients by hand, and on average they find the noise scale. */
+/* Each measurement matches gradients computed by hand, and on average the measurements give the noise scale. */
 static void a_known_noise_scale_is_found(void) {
     eitp__noise_scale by_hand = EITP__ZERO;
     double sums[2] = {0, 0}, found, known;
@@ -239,7 +241,7 @@ static void a_single_pass_has_a_reason(void) {
 
 /* ---- Bits ---- */
 
-/* Trains 6 steps, and saves and resumes after 3 if `resumes`. *bits is the fingerprint of the weights. */
+/* Trains 6 steps, and saves and resumes after 3 if `resumes`. Sets *bits to the fingerprint of the weights. */
 static void train_six(const char *directory, int64_t every, int resumes, eitp__noise_scale *scale, uint32_t *bits) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();

@@ -10,7 +10,7 @@ static eitp_pass *current;
 static const int64_t square[] = {WIDTH, WIDTH}, row[] = {WIDTH}, one[] = {1}, words[] = {WORDS, WIDTH},
                      wide[] = {WIDTH, 2 * WIDTH};
 
-/* The computation of a model, on rows x [n, WIDTH] and their ids. */
+/* Computes a model on rows x [n, WIDTH] and their ids. */
 typedef eitp_tensor *(*layers)(eitp_graph *graph, eitp_tensor *x, eitp_tensor *ids);
 
 static eitp_tensor *weight(eitp_graph *graph) {
@@ -89,7 +89,7 @@ static eitp_tensor *lookup_and_head(eitp_graph *graph, eitp_tensor *x, eitp_tens
     return eitp_linear_cross_entropy(lookup(graph, x, ids), eitp_parameter(graph, "table", 2, words), ids, -1);
 }
 
-/* The lookup's gradient term arrives between those of the products. */
+/* The lookup's gradient term arrives between the terms of the products. */
 static eitp_tensor *all_uses_of_a_table(eitp_graph *graph, eitp_tensor *x, eitp_tensor *ids) {
     eitp_tensor *table = eitp_parameter(graph, "table", 2, words);
     x = eitp_matmul(eitp_tanh(eitp_matmul_transposed(x, table, 0, 1)), table);
@@ -137,7 +137,7 @@ static eitp_tensor *regularised(eitp_graph *graph, eitp_tensor *x, eitp_tensor *
     return (void)ids, eitp_add(eitp_matmul(x, w), squares);
 }
 
-/* In 16 bits, as far as there are kernels. */
+/* In 16 bits, as far as kernels exist. */
 static eitp_tensor *narrow(eitp_graph *graph, eitp_tensor *x, eitp_tensor *ids) {
     eitp_tensor *y =
         eitp_linear(eitp_cast(x, EITP_BF16), eitp_cast(weight(graph), EITP_BF16), vector(graph, "b"), EITP_GELU_TANH);
@@ -161,7 +161,7 @@ static eitp_tensor *narrow_cast_once(eitp_graph *graph, eitp_tensor *x, eitp_ten
 typedef struct model {
     const char *name;
     layers build;
-    int exact; /* otherwise bits depend on the passes of a step, and the trainer knows it */
+    int exact; /* 1: bits do not depend on the passes of a step; 0: they may, and the trainer knows it */
     int per_sample;
 } model;
 
@@ -268,7 +268,7 @@ static void begin(run *r, const model *m, const way *w) {
     trainer.micro_batches_per_pass = w->micro_batches_per_pass;
     trainer.keep_gradients = w->keep_gradients;
     trainer.schedule.peak = 0.01;
-    trainer.max_grad_norm = 0; /* otherwise it would hide the gradient of a single number */
+    trainer.max_grad_norm = 0; /* otherwise clipping would hide the gradient of a single number */
     REQUIRE_OK(eitp_context_create(&config, &r->context, &error), error);
     task.user = (void *)(uintptr_t)m;
     task.context = r->context;
@@ -310,7 +310,7 @@ static uint32_t train(const model *m, const way *w) {
     return crc;
 }
 
-/* True if all ways end in the same bits. */
+/* True if all ways give the same bits. */
 static int is_same(const model *m, const char *isa, const char *precision) {
     static const way ways[] = {{NULL, NULL, 1, 1, 0}, {NULL, NULL, 1, 2, 0}, {NULL, NULL, 2, 1, 0},
                                {NULL, NULL, 2, 2, 0}, {NULL, NULL, 3, 2, 0}, {NULL, NULL, 4, 2, 0},
@@ -348,7 +348,7 @@ static int has_set(const kernel_set *set) {
     return 1;
 }
 
-/* Where bits do differ, some kernels at least show it: no model is called inexact without a reason. */
+/* If a model counts as inexact, its bits must differ with some kernels at least. */
 static void micro_batches_per_pass_change_no_bit(void) {
     int has[EITP__COUNT(sets)];
     for (size_t s = 0; s < EITP__COUNT(sets); s++)
@@ -364,7 +364,7 @@ static void micro_batches_per_pass_change_no_bit(void) {
     }
 }
 
-/* Micro-batches of samples begin where products that sum several terms at once can be divided. */
+/* Micro-batches of samples start where kernels that sum several terms at once can be divided. */
 static void samples_are_divided_where_sums_can_be(void) {
     for (size_t s = 0; s < EITP__COUNT(sets); s++) {
         const way apart = {sets[s].isa, sets[s].precision, 1, 1, 0};
@@ -379,7 +379,7 @@ static void samples_are_divided_where_sums_can_be(void) {
 }
 
 /*
- * The message of a trainer with two micro-batches per pass that resumes a model's checkpoint with one; "" if it
+ * Sets the message of a trainer that resumes with two micro-batches per pass from a checkpoint made with one; "" if it
  * resumes.
  */
 static void resume_with_more(const model *m, const char *output, char *message, size_t size) {

@@ -94,7 +94,7 @@ static eitp_status begin(run *r, size_t budget, const char *output, eitp_fit_can
     return status;
 }
 
-/* Trains to the end, saving after each step. Returns the checksum of the final weights, 0 after a failure. */
+/* Trains to the end, saving after each step. Returns the checksum of the final weights, or 0 after a failure. */
 static uint32_t train(size_t budget, const char *output, eitp_fit_candidate *rung, run *r) {
     eitp_status status = begin(r, budget, output, rung);
     float weights[WIDTH * HIDDEN];

@@ -1,4 +1,4 @@
-/* The planner: what fits a budget, what is chosen, and that planning itself allocates little. */
+/* The planner: which configurations fit a budget, which one is chosen, and that planning itself allocates little. */
 #include "tests/support/everything.h"
 #include "tests/support/faults.h"
 #include "tests/support/language_fit.h"
@@ -6,7 +6,7 @@
 
 static eitp_error error_;
 
-/* The model that small_fit plans. */
+/* The model planned by small_fit. */
 static language_fit planned;
 
 /* A GPT-2 large enough for parameters to matter, and a process of known size. */
@@ -32,8 +32,8 @@ static eitp_fit small_fit(const char *precision) {
 }
 
 /*
- * A budget is always kept. A smaller budget never gives a more faithful optimizer, nor a faster step, apart from the
- * greedy search and the benefit that a compact optimizer must have.
+ * A budget is always kept. A smaller budget never gives a more faithful optimizer or a faster step, except through the
+ * greedy search and the minimum benefit required of a compact optimizer.
  */
 static void every_budget_is_kept(void) {
     const eitp_fit fit = small_fit("auto");
@@ -70,7 +70,7 @@ static void every_budget_is_kept(void) {
     }
     CHECK(before.optimizer == EITP_FACTORED && before.recomputed > 0);
     CHECK_THAT(compact > 0, "of the same fidelity the faster is chosen");
-    /* The budget that the refusal names suffices. */
+    /* The budget named in the refusal suffices. */
     {
         eitp_fit limited = fit;
         eitp_fit_candidate candidate;
@@ -114,7 +114,7 @@ static void an_unknown_optimizer_is_refused(void) {
     CHECK(eitp_fit_choose(&fit, &candidate, NULL, &error_) == EITP_ERROR_ARGUMENT);
 }
 
-/* Each optimizer takes the documented bytes per parameter. */
+/* Each optimizer uses the documented bytes per parameter. */
 static void bytes_per_parameter_are_as_documented(void) {
     static const struct {
         eitp_optimizer optimizer;
@@ -134,7 +134,7 @@ static void bytes_per_parameter_are_as_documented(void) {
             parameters += (double)parameter.shape[0] * (parameter.rank > 1 ? (double)parameter.shape[1] : 1);
             lines += parameter.rank > 1 ? (double)(parameter.shape[0] + parameter.shape[1]) : 0;
         }
-        /* Factored states have means and directions of rows and columns; vectors and scales add a little. */
+        /* Factored states have means and directions of rows and columns. Vectors and scales add a little. */
         per_parameter = (double)(candidate.parameters + candidate.states) / parameters;
         if (forms[i].optimizer == EITP_FACTORED)
             per_parameter -= 4 * (1 + EITP__DIRECTIONS) * lines / parameters;
@@ -144,7 +144,7 @@ static void bytes_per_parameter_are_as_documented(void) {
     }
 }
 
-/* A trainer created from a candidate takes the measured memory, to the byte. */
+/* A trainer created from a candidate uses the measured memory, to the byte. */
 static void a_trainer_takes_the_measured_memory(void) {
     for (int per_pass = 1; per_pass <= 4; per_pass += 3) {
         eitp_fit fit = small_fit("fp32");
@@ -194,7 +194,7 @@ static int begin_plans_of(const eitp_fit *fit, eitp__step_plans *plans) {
     return !status;
 }
 
-/* Those of the tiny model with `layers` layers. */
+/* Creates the plans of the tiny model with `layers` layers. */
 static int begin_planned(int64_t layers, const eitp_plan_config *plan, eitp__step_plans *plans) {
     eitp_fit fit = small_fit("fp32");
     planned.model.layers = layers;
@@ -216,7 +216,7 @@ static void end_planned(eitp__step_plans *plans) {
 
 /*
  * The logits of 1024 tokens of Gemma 3 270M, 262144 each, would be 1 GiB in F32. No plan of a step or an evaluation has
- * a tensor of that many elements, whatever becomes of the table's gradient.
+ * a tensor of that many elements, however the table's gradient is computed.
  */
 static void no_plan_has_the_logits_of_a_large_vocabulary(void) {
     static const char *const precisions[] = {"fp32", "bf16"};
@@ -267,7 +267,7 @@ static eitp__plan_visits visits_of(int64_t layers, eitp_recompute mode, int perc
     return visits;
 }
 
-/* With twice the layers each planning pass has about twice the work. */
+/* With twice the layers, each planning pass has about twice the work. */
 static void planning_grows_with_the_graph(void) {
     static const struct {
         eitp_recompute mode;
@@ -310,7 +310,7 @@ static void a_pass_costs_what_its_rows_cost(void) {
                flops[2]);
 }
 
-/* What is made in one step of four, a pass of a regularizer's own or the norms of terms, costs a quarter. */
+/* Work done in one step of four, a regularizer's own pass or the norms of terms, costs a quarter. */
 static void measurements_cost_by_how_often_they_are_made(void) {
     static const int64_t every[] = {0, 1, 4};
     for (int norms = 0; norms < 2; norms++) {
@@ -376,7 +376,8 @@ static void every_failed_allocation_is_an_error(void) {
     }
 }
 
-/* The least memory is what a budget that is too small names, whatever the budget is; nothing has a price then. */
+/* A refusal names the smallest sufficient memory, independent of the budget that was too small. Nothing has a price
+   then. */
 static void the_least_may_be_wanted(void) {
     eitp_fit fit = small_fit("auto");
     eitp_fit_candidate smallest, candidate, least;

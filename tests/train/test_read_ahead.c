@@ -1,17 +1,17 @@
-/* Reading ahead: data workers change nothing but the thread that reads. */
+/* Reading ahead: data workers change nothing except which thread reads. */
 #include "tests/support/language_fit.h"
 #include "tests/support/trainer_run.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
-/* A task that reads as another one does, and that counts, waits and fails as it is told to. */
+/* A task that wraps another one, and counts, waits and fails as configured. */
 typedef struct observed {
     eitp_task inner;
-    useconds_t delay;     /* of each read, so that calls that may overlap do */
+    useconds_t delay;     /* of each read, to make calls overlap if they can */
     int64_t fails_at;     /* the sample that cannot be read; -1: none */
-    long calls, overlaps; /* calls of its functions; those that began before another had returned */
-    long reads_elsewhere; /* reads in another thread than `home` */
+    long calls, overlaps; /* calls of its functions; those that started before another had returned */
+    long reads_elsewhere; /* reads in threads other than `home` */
     int inside;
     pthread_t home;
 } observed;
@@ -88,10 +88,10 @@ static eitp_status observe(run *r, observed *o, eitp_error *error) {
     return eitp_trainer_create(&task, &r->config, &r->trainer, error);
 }
 
-/* Numbers of workers, and steps that each reads ahead. The first is the training thread alone. */
+/* Numbers of workers, and the steps that each reads ahead. The first row uses the training thread alone. */
 static const struct { int64_t workers, prefetch; } ways_[] = {{0, 0}, {1, 1}, {1, 2}, {3, 1}, {3, 2}, {2, 70}};
 
-/* What the whole run leaves: a checksum of weights and state, and of all reports. */
+/* The result of a whole run: a checksum of weights and state, and one of all reports. */
 typedef struct result {
     uint32_t state, reports;
     int64_t steps;
@@ -126,7 +126,7 @@ static void check_same(const result *a, const result *b, size_t way) {
                (int)ways_[way].prefetch, (int)a->steps, (int)b->steps);
 }
 
-/* A run to the end of its data, in the middle of a step, that shuffles or does not. */
+/* A run to the end of its data, in the middle of a step, with and without shuffling. */
 static void workers_change_no_bit(void) {
     static const struct {
         eitp_shuffle shuffle;
@@ -161,7 +161,7 @@ static void workers_change_no_bit(void) {
     scratch_remove(directory);
 }
 
-/* Saving, evaluating, shrinking and going back to a checkpoint at any moment. */
+/* Saving, evaluating, shrinking and returning to a checkpoint at any moment. */
 static void a_run_that_shrinks_and_resumes_has_the_same_bits(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];
@@ -230,7 +230,7 @@ static void a_resume_accepts_other_workers(void) {
     scratch_remove(directory);
 }
 
-/* The steps before the one whose sample cannot be read are made; that one says why, and can be made later. */
+/* Steps before the one whose sample cannot be read succeed. That step reports the reason, and can be repeated later. */
 static void a_failed_read_is_reported_by_its_step(void) {
     enum { FAILING = 5 };
     const eitp_host host = eitp_host_default();
@@ -268,7 +268,7 @@ static void a_failed_read_is_reported_by_its_step(void) {
     scratch_remove(directory);
 }
 
-/* With one worker no two calls of a task's functions overlap, whatever the trainer is asked for meanwhile. */
+/* With one worker no two calls of a task's functions overlap, regardless of other calls of the trainer. */
 static void one_worker_makes_one_call_at_a_time(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];
@@ -326,7 +326,7 @@ static void destroying_waits_for_the_workers(void) {
     scratch_remove(directory);
 }
 
-/* The buffers are allocated when the trainer is created, and none in a step; each allocation may fail. */
+/* The buffers are allocated when the trainer is created, not in a step. Each allocation may fail. */
 static void buffers_are_allocated_once(void) {
     char directory[512];
     variant v = default_variant();
@@ -362,7 +362,7 @@ static void buffers_are_allocated_once(void) {
     scratch_remove(directory);
 }
 
-/* The planner counts the buffers and the threads. */
+/* The planner counts the buffers and threads used for reading ahead. */
 static void the_planner_counts_what_is_read_ahead(void) {
     language_fit l;
     eitp_fit fit = eitp_fit_default();

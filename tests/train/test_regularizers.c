@@ -1,15 +1,15 @@
-/* Regularizers of a program's own: statistics of groups, penalties and measures, their schedules, the cap, and bits. */
+/* A program's own regularizers: statistics of groups, penalties and measures, their schedules, the cap, and bits. */
 #include "tests/support/shrinking.h"
 #include "tests/support/trainer_run.h"
 
 #define CHECK_NEAR(a, b, tolerance) CHECK_THAT(fabs((a) - (b)) <= (tolerance), #a " is %.9g, expected %.9g", a, b)
 
-/* What `extend` adds. */
+/* The parts added by `extend`. */
 enum { STATISTIC = 1, PENALTY = 2, MEASURES = 4, ALL = 7 };
 static int parts_ = ALL;
 static eitp_term_schedule schedule_;
 
-/* The mean square of what each group's hidden states deviate by from their mean. */
+/* The mean square deviation of each group's hidden states from their mean. */
 static eitp_tensor *spread_of(run *r, eitp_pass *pass) {
     eitp_tensor *x = eitp_pass_by_group(
         pass, eitp_cast(eitp_model_tap(r->model, eitp_pass_graph(pass), EITP_TAP_FINAL, 0), EITP_F32));
@@ -28,7 +28,7 @@ static eitp_tensor *weight_of(run *r, eitp_graph *graph, const char *name) {
     return eitp_variable_tensor(graph, v.name, v.role, v.dtype, v.rank, v.shape);
 }
 
-/* The sum of squares of a tied, a used and, here, only penalized part of the weights. */
+/* The sum of squares of three of the model's parameters, the first of which is tied. */
 static eitp_tensor *squares_of(void *user, eitp_graph *graph) {
     static const char *const names[] = {"transformer.wte.weight", "transformer.h.1.mlp.c_fc.weight",
                                         "transformer.h.0.ln_1.bias"};
@@ -108,7 +108,7 @@ static void divisions_change_no_bit(void) {
     }
 }
 
-/* An objective with every regularizer in the loss, some of them not in every step. */
+/* An objective with every regularizer in the loss, some of them only in some steps. */
 static eitp_objective_config every_regularizer(void) {
     eitp_objective_config objective = eitp_objective_config_default();
     for (int i = 0; i < EITP_REGULARIZERS; i++)
@@ -278,7 +278,7 @@ static void a_cap_scales_the_regularizers(void) {
     CHECK(report.regularizer_scale == 0);
 }
 
-/* What passes of regularizers' own have accumulated in a step is gone in the next one. */
+/* Values accumulated in a step by regularizers' own passes are reset in the next one. */
 static void a_capped_probe_starts_at_zero(void) {
     const eitp_host host = eitp_host_default();
     eitp_objective_config objective = eitp_objective_config_default();
@@ -414,14 +414,15 @@ static void norms_of_terms_are_those_of_their_gradients(void) {
             CHECK((report.terms[i].grad_norm >= 0) == (step == 2));
             squares += i ? report.terms[i].grad_norm * report.terms[i].grad_norm : 0;
         }
-        /* The first term is the task's. Of the others the sum of the gradients is at most the sum of the norms. */
+        /* The first term is the task's. For the others, the norm of the summed gradients is at most the sum of the
+           norms. */
         if (step == 2) {
             CHECK_NEAR(report.terms[0].grad_norm, report.task_grad_norm, 1e-4 * report.task_grad_norm);
             CHECK_THAT(squares > 0.01 * report.regularizer_grad_norm * report.regularizer_grad_norm, "%g", squares);
         }
     }
     end_run(&r);
-    /* With one regularizer, the norms are those of the cap. */
+    /* With one regularizer, the norms equal the norms of the cap. */
     objective = eitp_objective_config_default();
     objective.terms[EITP_PATH_NORM].mode = EITP_TERM_LOSS;
     objective.grad_cap = 1e9;
@@ -464,7 +465,7 @@ static void a_statistic_is_the_mean_over_groups(void) {
     variant v = regularized();
     v.objective = &objective;
     v.batch_size = 3;
-    v.last_sample = 3 * 4 + 5; /* the second step has one micro-batch and a part of another */
+    v.last_sample = 3 * 4 + 5; /* the second step has one full and one partial micro-batch */
     for (int i = 0; i < 4; i++) {
         run r;
         objective.group = i % 2 ? EITP_GROUP_MICRO_BATCH : EITP_GROUP_SAMPLE;

@@ -1,4 +1,4 @@
-/* Resuming with something changed: the split of a step, the precision, the kernels. What changes is logged. */
+/* Resuming with a change: the split of a step, the precision, the kernels. Changes are logged. */
 #include "tests/support/trainer_run.h"
 
 /* The last line of the log, and its level. */
@@ -15,9 +15,9 @@ static void remember(void *user, eitp_log_level level, const char *message) {
 
 /* A run that is saved and resumed. */
 typedef struct fixture {
-    char directory[512], output[600], checkpoint[700]; /* of the text, of the checkpoints, and the last one of these */
+    char directory[512], output[600], checkpoint[700]; /* of the text file; of the checkpoints; the last checkpoint */
     variant v;
-    last_line line; /* of the resume */
+    last_line line; /* logged by the resume */
     run r;
 } fixture;
 
@@ -55,7 +55,7 @@ static eitp_status resume(fixture *f) {
     return status ? status : eitp_trainer_resume(f->r.trainer, f->checkpoint, &error_);
 }
 
-/* The same samples in micro-batches of another size: the bits of the run that was not changed. */
+/* The same samples in micro-batches of another size give the bits of the unchanged run. */
 static void another_split_keeps_the_bits(void) {
     static const int64_t splits[][2] = {{1, 4}, {4, 1}};
     fixture f;
@@ -85,7 +85,7 @@ static void another_split_keeps_the_bits(void) {
     scratch_remove(f.directory);
 }
 
-/* The checkpoint of a changed run has its own split, and was not shrunk. */
+/* The checkpoint of a changed run records its own split, and is not marked as shrunk. */
 static void another_split_is_saved(void) {
     const eitp_host host = eitp_host_default();
     eitp_checkpoint_info info;
@@ -105,7 +105,7 @@ static void another_split_is_saved(void) {
     scratch_remove(f.directory);
 }
 
-/* Where sums are split within a group the last bits differ, which is a warning. */
+/* If sums are split within a group the last bits differ, which gives a warning. */
 static void a_split_that_changes_bits_is_a_warning(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -124,7 +124,7 @@ static void a_split_that_changes_bits_is_a_warning(void) {
     scratch_remove(f.directory);
 }
 
-/* Another number of samples per step is another run. */
+/* Another number of samples per step makes a different run. */
 static void other_steps_are_refused(void) {
     fixture f;
     REQUIRE(begin_fixture(&f) && train_and_save(&f, 1));
@@ -154,7 +154,7 @@ static eitp_status resume_accepting(fixture *f) {
     return status ? status : eitp_trainer_resume(f->r.trainer, f->checkpoint, &error_);
 }
 
-/* Other data of the same size is refused, or accepted with a warning; windows of another length never are. */
+/* Other data of the same size is refused, or accepted with a warning. Windows of another length are always refused. */
 static void other_data_is_accepted_on_request(void) {
     fixture f;
     FILE *text;
@@ -165,7 +165,7 @@ static void other_data_is_accepted_on_request(void) {
     CHECK_THAT(strstr(error_.message, "the same number of tokens, but different content"), "%s", error_.message);
     end_run(&f.r);
     CHECK_THAT(!resume_accepting(&f), "%s", error_.message);
-    CHECK_THAT(f.line.level == EITP_LOG_WARNING && strstr(f.line.text, "the training data differ from those of '"),
+    CHECK_THAT(f.line.level == EITP_LOG_WARNING && strstr(f.line.text, "the training data differ from the data of '"),
                "%s", f.line.text);
     CHECK(step_many(&f.r, 1, NULL) && save(&f));
     end_run(&f.r);
@@ -179,7 +179,7 @@ static void other_data_is_accepted_on_request(void) {
     scratch_remove(f.directory);
 }
 
-/* Weights and moments are stored as f32: any precision resumes from any other, and back. */
+/* Weights and moments are stored as f32, so any precision can resume from any other, and back. */
 static void another_precision_continues(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16", "bf16", "fp32"};
     fixture f;

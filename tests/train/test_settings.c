@@ -25,7 +25,7 @@ static void set_all(eitp_trainer_config *config) {
     config->dense_rows = 1;
 }
 
-/* The text of a file, which the caller frees; NULL if it cannot be read. */
+/* Returns the content of a file, which the caller frees, or NULL if it cannot be read. */
 static char *read_text(const char *path) {
     FILE *file = fopen(path, "rb");
     char *text = (char *)calloc(1, 8192);
@@ -35,7 +35,7 @@ static char *read_text(const char *path) {
     return NULL;
 }
 
-/* Replaces one word in a text, which the caller frees. The text that is returned is new, the given one freed. */
+/* Replaces one word in a string. Frees the given string and returns a new one, which the caller frees. */
 static char *replace_word(char *text, const char *from, const char *to) {
     char *changed = (char *)calloc(1, 8192), *at = text ? strstr(text, from) : NULL;
     if (at && changed)
@@ -44,15 +44,15 @@ static char *replace_word(char *text, const char *from, const char *to) {
     return changed;
 }
 
-/* The golden state, as it is written now: the file has "merged", the earlier name of "micro_batches_per_pass", the
-   version before there was a manifest, and no position in the data. */
+/* Returns the golden state as it is written today. The file predates the manifest, has no position in the data, and
+   calls "micro_batches_per_pass" by its earlier name "merged". */
 static char *read_golden(void) {
     char *text = replace_word(read_text(GOLDEN "/trainer_state.json"), "\"merged\"", "\"micro_batches_per_pass\"");
     text = replace_word(text, "  \"dense_rows\"", "  \"samples\": 0,\n  \"dense_rows\"");
     return replace_word(text, "\"version\": 4", "\"version\": 5");
 }
 
-/* Removes the line of a member, whose value depends on the machine. */
+/* Removes the line of a member whose value depends on the machine. */
 static void leave_out(char *text, const char *name) {
     char *line = strstr(text, name);
     if (line)
@@ -83,7 +83,7 @@ static char *save_all(run *r, const char *directory, char checkpoint[700]) {
     return read_text(scratch_path(checkpoint, "trainer_state.json"));
 }
 
-/* Byte for byte the golden state, except for members that depend on the machine. */
+/* It equals the golden state byte for byte, except for members that depend on the machine. */
 static void the_state_is_written_as_the_golden_one(void) {
     static const char *const machine[] = {"  \"numerics\"", "  \"model_checksum\"", "  \"optimizer_checksum\""};
     char directory[512], checkpoint[700], *golden = read_golden(), *written;
@@ -129,7 +129,8 @@ static void the_state_is_read_back(void) {
     scratch_remove(directory);
 }
 
-/* Every setting of an objective differs from its default. No regularizer is on, so that any model has them. */
+/* Sets every setting of an objective to a value other than its default. Leaves all regularizers off, so that it suits
+   any model. */
 static void set_objective(eitp_objective_config *objective) {
     size_t count;
     const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
@@ -147,7 +148,7 @@ static void set_objective(eitp_objective_config *objective) {
     *objective = config.objective;
 }
 
-/* A checkpoint has the whole objective; one of a run without regularizers has nothing of it. */
+/* A checkpoint has the whole objective. Without regularizers it has nothing of it. */
 static void the_objective_is_read_back(void) {
     static const char *const members[] = {"\"objective\": 1,", "\"path_norm\": 1,", "\"energy_target\": 0.03125,",
                                           "\"group\": 1,", "\"self_repair_form\": 1,"};
@@ -160,7 +161,7 @@ static void the_objective_is_read_back(void) {
     REQUIRE(scratch_make(directory) && write_text(directory));
     REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
     config = r.config;
-    config.batch_size = 2; /* groups of a micro-batch */
+    config.batch_size = 2; /* groups per micro-batch */
     eitp_trainer_destroy(r.trainer);
     set_objective(&config.objective);
     REQUIRE_OK(eitp_trainer_create(&r.task, &config, &r.trainer, &error_), error_);
@@ -178,7 +179,7 @@ static void the_objective_is_read_back(void) {
     scratch_remove(directory);
 }
 
-/* Writes a state into a directory with the value of one member replaced, or, if "", without the member. */
+/* Writes a state into a directory with the value of one member replaced or, if the value is "", without the member. */
 static int write_changed(const char *state, const char *directory, const char *name, const char *value) {
     char quoted[80];
     const char *line, *end;
@@ -203,7 +204,7 @@ static const eitp_setting *setting_named(const char *name) {
     return i < count ? &settings[i] : NULL;
 }
 
-/* Missing members and values out of bounds are named; optional members may be missing. */
+/* Missing members and values out of bounds are named. Optional members may be missing. */
 static void a_state_out_of_bounds_is_refused(void) {
     static const struct {
         const char *name, *value, *words;
@@ -252,13 +253,13 @@ static void store(const eitp_setting *setting, int64_t integer, double number, e
         memcpy(place, &integer, sizeof integer);
 }
 
-/* Setting a value and checking all settings accept it, or refuse it by name and change nothing. */
+/* Checks that setting a value and checking all settings accept it, or refuse it by name and change nothing. */
 static void check_value(const eitp_setting *setting, int64_t integer, double number, int is_within) {
     eitp_trainer_config before = eitp_trainer_config_default(), set, stored;
     const int is_number = setting->kind == EITP_SETTING_NUMBER;
     const eitp_status expected = is_within ? EITP_OK : EITP_ERROR_ARGUMENT;
     eitp_status status;
-    before.grad_accum = 1 << 20; /* micro_batches_per_pass is at most that */
+    before.grad_accum = 1 << 20; /* an upper bound of micro_batches_per_pass */
     before.objective.entropy_low = 0;
     before.objective.entropy_high = 1;
     before.objective.controller_max = 1e30;
@@ -285,7 +286,7 @@ static void bounds_are_checked(void) {
         if (is_number || setting->kind != EITP_SETTING_UNSIGNED || setting->max < HUGE_VAL) {
             check_value(setting, (int64_t)setting->min - 1, setting->min - 1e-9, 0);
             check_value(setting, (int64_t)setting->max + 1, setting->max * 1.0001, 0);
-            if (strcmp(setting->name, "energy") && strcmp(setting->name, "energy_weight")) /* never a loss */
+            if (strcmp(setting->name, "energy") && strcmp(setting->name, "energy_weight")) /* not part of a loss */
                 check_value(setting, (int64_t)setting->max, setting->max, !(setting->flags & EITP_SETTING_BELOW));
         }
         check_value(setting, (int64_t)setting->min, setting->min, !(setting->flags & EITP_SETTING_ABOVE));
@@ -335,7 +336,7 @@ static void a_message_says_what_is_allowed(void) {
     CHECK_THAT(!strcmp(text, "none or windows"), "%s", text);
 }
 
-/* Settings do not overlap, have names and help of their own, and their defaults are within the bounds. */
+/* Settings do not overlap, have distinct names and help, and their defaults are within the bounds. */
 static void a_table_is_sound(const eitp_setting *settings, size_t count, const void *defaults, size_t size) {
     unsigned char *used = (unsigned char *)calloc(size, 1);
     REQUIRE(used);
@@ -382,7 +383,7 @@ static void the_tables_are_sound(void) {
     CHECK(!eitp_settings_of(NULL, &count) && !eitp_settings_of("eitp_lora", NULL));
 }
 
-/* One table describes the texts of every struct that has them. */
+/* One table describes the strings of every struct that has any. */
 static void texts_have_one_table(void) {
     eitp_text_files_config texts = eitp_text_files_config_default();
     const eitp_table_config table = eitp_table_config_default();
@@ -399,7 +400,7 @@ static void texts_have_one_table(void) {
     CHECK(eitp_setting_set_integer(&settings[0], EITP_FORMAT_FOLDERS + 1, &texts, &error_) == EITP_ERROR_ARGUMENT);
 }
 
-/* What a program gets if it changes nothing. */
+/* The defaults of a program that changes nothing. */
 static void defaults_are_real_values(void) {
     const eitp_transformer_config model = eitp_transformer_config_default();
     const eitp_schedule schedule = eitp_schedule_default(), of_trainer = eitp_trainer_config_default().schedule;
@@ -425,7 +426,7 @@ static void defaults_are_real_values(void) {
     CHECK(eitp_generate_config_default().max_tokens == 64 && eitp_generate_config_default().sampling.temperature == 1);
 }
 
-/* Members that the table has are set to its defaults, and others are left alone. */
+/* Members in the table are reset to its defaults, and others are left alone. */
 static void a_reset_sets_the_defaults(void) {
     const eitp_run_config defaults = eitp_run_config_default();
     eitp_run_config config;
@@ -473,7 +474,7 @@ static void texts_are_settings(void) {
     CHECK(eitp_setting_set_text(run_setting("steps"), NULL, &config, &error_) == EITP_ERROR_ARGUMENT);
 }
 
-/* The warnings that the library logs. */
+/* The warnings logged by the library. */
 typedef struct warnings {
     char text[4000];
 } warnings;
@@ -501,9 +502,9 @@ static void a_difference_is_reported_by_name(void) {
                  {"dense_rows", "", EITP_DIFFERENCE_REFUSED, "was made with dense_rows false, and this run has true"},
                  {"micro_batches_per_pass", "3", EITP_DIFFERENCE_REFUSED,
                   "was made with dense rows and micro_batches_per_pass 3, and this run has 2"},
-                 {"data_count", "18432", EITP_DIFFERENCE_REFUSED, "the training data differ from those of '"},
+                 {"data_count", "18432", EITP_DIFFERENCE_REFUSED, "the training data differ from the data of '"},
                  {"data_count", "18432", EITP_DIFFERENCE_REFUSED, "which had 18432 tokens, and this run has 18433"},
-                 {"data_first", "9", EITP_DIFFERENCE_REFUSED, "the training data differ from those of '"},
+                 {"data_first", "9", EITP_DIFFERENCE_REFUSED, "the training data differ from the data of '"},
                  {"data_hash_low", "1", EITP_DIFFERENCE_REFUSED, "the same number of tokens, but different content"},
                  {"data_hash_high", "1", EITP_DIFFERENCE_REFUSED, "the same number of tokens, but different content"},
                  {"lr_schedule", "1", EITP_DIFFERENCE_LOGGED, "lr_schedule changed from linear to "},

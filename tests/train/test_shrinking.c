@@ -35,7 +35,7 @@ static void shrinking_adds_no_gaps_that_are_refused(void) {
     scratch_remove(directory);
 }
 
-/* Shrunk after every step as far as possible, each step has the loss of a run that was never shrunk. */
+/* Shrunk as far as possible after every step, each step has the loss of a run that was never shrunk. */
 static void shrinking_changes_no_step(void) {
     enum { STEPS = 7 };
     const eitp_host host = eitp_host_default();
@@ -74,7 +74,7 @@ static void shrinking_changes_no_step(void) {
 
 /*
  * A checkpoint of a shrunk run is resumed, bit for bit, by a trainer with the current or the initial shape, or with
- * another one of as many samples.
+ * another shape of as many samples.
  */
 static void a_shrunk_run_resumes_bit_for_bit(void) {
     const eitp_host host = eitp_host_default();
@@ -167,7 +167,8 @@ static void shrinking_by_recomputing_changes_no_bit(void) {
     scratch_remove(directory);
 }
 
-/* What the search estimates is what the plans then take, in memory and, if variables are offloaded, beside the file. */
+/* The search's estimate equals the memory that the plans then take and, if variables are offloaded, the memory outside
+   the file. */
 static void an_estimate_is_what_plans_take(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -179,7 +180,7 @@ static void an_estimate_is_what_plans_take(void) {
         run r;
         v.offload = i % 2 ? EITP_OFFLOAD_ALL : EITP_OFFLOAD_NONE;
         REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
-        CHECK(shrink(&r)); /* evaluation needs no more than training afterwards */
+        CHECK(shrink(&r)); /* afterwards evaluation needs no more than training */
         eitp__step_plans_init(&trial, &r.task, &r.trainer->plans.config, r.trainer->plans.evaluation_samples);
         REQUIRE_OK(eitp__step_plans_estimate(&trial, 0, &needs, &error_), error_);
         CHECK_THAT(needs.arena + needs.workspace == eitp_context_arena_bytes(r.context), "%d: %d and %d", (int)i,
@@ -193,7 +194,8 @@ static void an_estimate_is_what_plans_take(void) {
     scratch_remove(directory);
 }
 
-/* Nothing is shrunk without recomputation at one sample, or if stored gradients would take more than is freed. */
+/* Nothing is shrunk without recomputation at one sample, or if stored gradients would take more memory than is freed.
+   */
 static void nothing_is_shrunk_without_a_smaller_configuration(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -267,8 +269,8 @@ static void shrinking_returns_memory_to_the_system(void) {
 }
 
 /*
- * Each allocation of shrinking fails, alone or with all that follow. The trainer is shrunk, unchanged, or cannot step
- * and says why; it can be saved at once, and continues when there is memory. No weight is lost.
+ * Each allocation during shrinking fails, alone or with all that follow. The trainer is then shrunk, unchanged, or
+ * unable to step, which it reports. It can be saved at once, and continues when there is memory. No weight is lost.
  */
 static void shrinking_that_fails_loses_nothing(void) {
     char directory[512], output[600];
@@ -276,13 +278,13 @@ static void shrinking_that_fails_loses_nothing(void) {
     REQUIRE(scratch_make(directory) && write_text(directory));
     snprintf(output, sizeof output, "%s/out", directory);
     for (int way = 0; way < 4; way++) {
-        /* One whose pass becomes several, with stored gradients; and one that recomputes more. */
+        /* In the first variant one pass becomes several, with stored gradients. The second recomputes more. */
         const variant v = shrinking_variant(way / 2 ? 0 : 6);
         const int persistent = way % 2;
         int more = 1;
         long all = 0;
         uint32_t saved = 0, straight = 0, shrunk = 0;
-        /* Most allocations are in the search; those after it are the last. */
+        /* Most allocations are in the search. The remaining ones are at the end. */
         const long coarser = test_stride(1, 3);
         for (long n = 0; more && !test_failures_; n += coarser * (n < 10              ? 1
                                                                   : n < all - all / 3 ? all / 20
@@ -340,12 +342,12 @@ static void shrinking_that_fails_loses_nothing(void) {
             faults_end(&f);
         }
     }
-    const int least = 3; /* of each, at any stride */
+    const int least = 3; /* minimum of each, at any stride */
     CHECK_THAT(lost > least && kept > least, "%d without plans, %d as before", lost, kept);
     scratch_remove(directory);
 }
 
-/* An arena that was released at any time is restored when it is needed, also at another size, and no bit changes. */
+/* An arena released at any time is restored when needed, at another size too, and no bit changes. */
 static void a_released_arena_is_restored(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];

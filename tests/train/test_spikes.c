@@ -1,4 +1,4 @@
-/* Spikes: what counts as one, which steps are skipped, and that a resume or another split skips the same. */
+/* Spikes: what counts as a spike, which steps are skipped, and that a resume or another split skips the same steps. */
 #include "tests/support/trainer_run.h"
 
 /* ---- Windows ---- */
@@ -12,7 +12,7 @@ static eitp_step_report step_of(double loss, double norm) {
     return report;
 }
 
-/* A step as the trainer makes it. Returns its spike. */
+/* Makes a step as the trainer does. Returns its spike. */
 static int make_step(eitp__spikes *spikes, double threshold, int skips, double loss, double norm, int *was_cleared) {
     eitp_step_report report = step_of(loss, norm);
     int cleared;
@@ -44,7 +44,7 @@ static void a_spike_is_far_above_the_median(void) {
     CHECK(spikes.losses.last.count == 26 && spikes.skipped == 0);
 }
 
-/* Values that hardly vary: a tenth more is a thousand deviations, and no spike. */
+/* Values that hardly vary: a tenth more is a thousand deviations, but not a spike. */
 static void tiny_deviations_are_no_spikes(void) {
     eitp__spikes spikes = EITP__ZERO;
     for (int i = 0; i < 30; i++)
@@ -66,7 +66,7 @@ static void the_window_follows_the_norm(void) {
     CHECK(spikes.norms.last.count == EITP__SPIKE_STEPS && spikes.skipped == 0);
 }
 
-/* A norm that stays high is no spike: after ten steps it is applied. */
+/* A norm that stays high is not a spike: after ten steps it is applied. */
 static void a_lasting_change_is_not_skipped_for_ever(void) {
     eitp__spikes spikes = EITP__ZERO;
     int was_cleared = 0;
@@ -114,7 +114,7 @@ static void windows_of_an_edited_file_are_refused(void) {
 
 enum { STEP_BYTES = 2 * 2 * 32, STRANGE_STEP = 51, STEPS = 60 };
 
-/* Text that is easy to learn, but for one step in the middle. */
+/* Writes text that is easy to learn, except for one step in the middle. */
 static int write_strange_text(const char *directory) {
     static const char easy[] = "a fern, a leaf. ";
     FILE *file = fopen(scratch_path(directory, "text.txt"), "wb");
@@ -160,12 +160,12 @@ static int train_to(run *r, int64_t last, int skips) {
         if (report.step != STRANGE_STEP || !skips)
             continue;
         CHECK(fingerprint(r) == before && report.spikes_skipped == 1 && report.skipped == r->trainer->skipped);
-        CHECK(r->trainer->loss_scale >= scale); /* it was no overflow */
+        CHECK(r->trainer->loss_scale >= scale); /* not an overflow */
     }
     return spikes;
 }
 
-/* In one pass, in several, with gradients in variables and with every kind of update the same steps are skipped. */
+/* The same steps are skipped in one pass, in several, with gradients in variables and with every kind of update. */
 static void a_spike_is_skipped_however_a_step_is_divided(void) {
     static const eitp_optimizer optimizers[] = {EITP_ADAMW, EITP_FACTORED, EITP_SGD};
     for (size_t i = 0; i < EITP__COUNT(optimizers); i++) {

@@ -1,4 +1,4 @@
-/* What a step reports about itself: where its time went, and the norms of groups of parameters. */
+/* The report of a step: where its time went, and the norms of parameter groups. */
 #include "tests/support/trainer_run.h"
 
 /* ---- Norms ---- */
@@ -16,7 +16,7 @@ static int is_close(double a, double b) {
     return fabs(a - b) <= 1e-6 * fabs(b);
 }
 
-/* The groups of a step make up the whole. */
+/* Checks that the groups of a step add up to the whole. */
 static void check_groups(const run *r, const eitp_step_report *report) {
     eitp_group_norms groups[16];
     size_t count = 0;
@@ -114,7 +114,7 @@ static void norms_are_read_right_after_a_step(void) {
 
 /* ---- Clipping ---- */
 
-/* A step is clipped if its norm is above the limit and it is applied, also where the loss is scaled. */
+/* A step counts as clipped if its norm is above the limit and it is applied, with a scaled loss too. */
 static void a_step_says_whether_it_was_clipped(void) {
     static const char *const precisions[] = {"fp32", "fp16"};
     const eitp_host host = eitp_host_default();

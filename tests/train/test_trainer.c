@@ -24,7 +24,7 @@ static void any_number_of_threads_gives_the_same_bits(void) {
     scratch_remove(directory);
 }
 
-/* Dropout and another step change the bits, so the comparisons above can fail. */
+/* Dropout and another step change the bits. This shows that the comparisons above can fail. */
 static void dropout_and_steps_change_the_bits(void) {
     char directory[512];
     variant v = default_variant(), other = default_variant();
@@ -35,12 +35,12 @@ static void dropout_and_steps_change_the_bits(void) {
     scratch_remove(directory);
 }
 
-/* True for the first moment of a parameter: after one step without clipping, the gradient times a constant. */
+/* True for the first moment of a parameter. After one step without clipping it is the gradient times a constant. */
 static int is_first_moment(const eitp_variable *variable) {
     return !strncmp(variable->name, "adamw.m.", 8);
 }
 
-/* Reads all first moments of a run into one array; the caller frees. */
+/* Reads all first moments of a run into one array, which the caller frees. */
 static char *all_gradients(const run *r) {
     char *values = (char *)malloc(eitp_context_variable_bytes(r->context, EITP_OPTIMIZER));
     size_t at = 0;
@@ -54,7 +54,7 @@ static char *all_gradients(const run *r) {
     return values;
 }
 
-/* Gradients have the same bits: sums over tokens continue from the accumulated value. */
+/* Checks that gradients have the same bits: sums over tokens continue from the accumulated value. */
 static void compare_gradients(const run *r, const char *gradients, const char *reference) {
     size_t at = 0;
     for (size_t i = 0; i < eitp_variable_count(r->context); i++) {
@@ -148,7 +148,7 @@ static void every_optimizer_learns(void) {
     scratch_remove(directory);
 }
 
-/* After 300 steps the validation loss in 16 bits is within half a percent of that in f32, from the same weights. */
+/* After 300 steps from the same weights, the validation loss in 16 bits is within half a percent of the f32 loss. */
 static void sixteen_bits_follow_f32(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     const eitp_host host = eitp_host_default();
@@ -252,7 +252,7 @@ static void epochs_set_samples_and_steps(void) {
     CHECK(config.last_sample == 75);
 }
 
-/* After the last sample a step is the end of the data and changes nothing, however often it is tried. */
+/* After the last sample, a step reports the end of the data and changes nothing, however often it is tried. */
 static void there_is_no_step_after_the_last_sample(void) {
     static const int64_t per_pass[] = {2, 1};
     const eitp_host host = eitp_host_default();
@@ -264,7 +264,7 @@ static void there_is_no_step_after_the_last_sample(void) {
         uint32_t before;
         run r;
         v.micro_batches_per_pass = per_pass[way];
-        v.last_sample = 9; /* of 4 a step */
+        v.last_sample = 9; /* 4 samples a step */
         REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
         REQUIRE(step_many(&r, 2, NULL));
         REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
@@ -324,7 +324,7 @@ static void a_plateau_counts_evaluations(void) {
         {-HUGE_VAL, 0.25, 0}, {7.9, 0.125, 2}, {HUGE_VAL, 0.125, 0}, /* cooldown */
         {7.9, 0.125, 0},      {7.9, 0.1, 2},                         /* not below `final` */
         {7.9, 0.1, 0},                                               /* cooldown */
-        {7.9, 0.1, 0},        {7.9, 0.1, 0}, /* there is nothing left to reduce, but a cooldown follows */
+        {7.9, 0.1, 0},        {7.9, 0.1, 0}, /* no further reduction is possible, but a cooldown follows */
         {7.9, 0.1, 0},        {7.9, 0.1, 0},   {7.1, 0.1, 0},
     };
     const eitp_plateau_config config = {0.5, 1, 0.1, 1};
@@ -391,7 +391,7 @@ static eitp_status count_download(eitp__backend *backend, void *target, const vo
     return counted_->download(backend, target, device, size, error);
 }
 
-/* Losses, norms and whether it was applied come out of a step together, however many passes it has. */
+/* A step reads its losses, its norms and whether it was applied together, regardless of the number of passes. */
 static void a_step_reads_once(void) {
     const eitp_host host = eitp_host_default();
     for (int64_t passes = 1; passes <= 3; passes += 2) {

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-/* Each allocation fails once: nothing is created halfway, and nothing leaks. */
+/* Each allocation fails once: nothing is left half created, and nothing leaks. */
 static void every_failed_allocation_is_an_error(void) {
     char directory[512];
     variant v = default_variant();
@@ -29,7 +29,7 @@ static void every_failed_allocation_is_an_error(void) {
     scratch_remove(directory);
 }
 
-/* A run of one step, saved as out/checkpoint-1 in a new directory, whose files fail as `f` says. */
+/* A run of one step, saved as out/checkpoint-1 in a new directory. Its files fail as specified by `f`. */
 typedef struct saved_run {
     char directory[512], output[600], checkpoint[700];
     faults f;
@@ -57,7 +57,7 @@ static void end_saved_run(saved_run *s) {
     scratch_remove(s->directory);
 }
 
-/* Each file call of a save fails, alone or with all that follow: the previous checkpoint still resumes. */
+/* Each file call of a save fails, alone or with all that follow. The previous checkpoint can still be resumed. */
 static void every_failed_file_call_leaves_the_last_checkpoint(void) {
     saved_run s;
     int sweeps = 0;
@@ -92,7 +92,8 @@ static void every_failed_file_call_leaves_the_last_checkpoint(void) {
     end_saved_run(&s);
 }
 
-/* A model in 16 bits is read from a checkpoint with its exact weights, whatever call fails, or not at all. */
+/* A model in 16 bits is read from a checkpoint with its exact weights, regardless of which call fails, or not at all.
+   */
 static void a_checkpoint_is_read_exactly_or_not_at_all(void) {
     saved_run s;
     uint32_t exact;
@@ -161,7 +162,7 @@ static void check_torn(eitp_status status, const char *what) {
     CHECK_THAT(status == EITP_ERROR_TORN && strstr(error_.message, "resume"), "%s: %s", what, error_.message);
 }
 
-/* A torn trainer refuses everything but a resume. */
+/* Checks that a trainer with an inconsistent state refuses everything but a resume. */
 static void check_refuses_all(run *r, const char *output) {
     eitp_step_report step;
     eitp_evaluation evaluation;
@@ -182,7 +183,8 @@ static const struct {
 
 /*
  * Each file call of a step with offloaded variables fails. Either nothing was changed, and the state before the step
- * can be saved; or the trainer is torn, refuses all but a resume, and then has the bits of an undisturbed run.
+ * can be saved, or the trainer's state is inconsistent: it then refuses everything but a resume, after which it has the
+ * bits of an undisturbed run.
  */
 static void a_step_that_fails_is_whole_or_torn(void) {
     char directory[512], output[600], checkpoint[700], other[600];
@@ -223,7 +225,7 @@ static void a_step_that_fails_is_whole_or_torn(void) {
             if (f.file_calls < n)
                 break;
             f.fail_file_call = 0;
-            if (!status) { /* whether the data changed is unknown: their content was compared, and is the same */
+            if (!status) { /* the data may have changed: the content was compared, and is the same */
                 CHECK_THAT(fingerprint(&r) == after, "way %d, call %ld: other bits", (int)way, n);
                 unharmed++;
                 continue;
@@ -256,8 +258,8 @@ static void a_step_that_fails_is_whole_or_torn(void) {
 }
 
 /*
- * Each file call and each allocation of a resume fails. The trainer is unchanged, or torn until a resume succeeds, or
- * the failure had no effect.
+ * Each file call and each allocation of a resume fails. The trainer is unchanged, or inconsistent until a resume
+ * succeeds, or the failure had no effect.
  */
 static void a_resume_that_fails_is_whole_or_torn(void) {
     static const struct {

@@ -2,7 +2,7 @@
 #include "tests/support/resident.h"
 #include "tests/support/trainer_run.h"
 
-/* All variables except accumulated gradients after three steps, which the caller frees, and the last report. */
+/* Returns all variables except accumulated gradients after three steps, which the caller frees, and the last report. */
 static char *state_after(const variant *v, const char *directory, eitp_step_report *report, size_t *size,
                          eitp_plan_stats *whole, int *recomputed) {
     const eitp_host host = eitp_host_default();
@@ -40,8 +40,8 @@ static char *state_after(const variant *v, const char *directory, eitp_step_repo
 }
 
 /*
- * Gradients that live from their computation to their update, whole or in pieces of rows, give the same bits as
- * gradients that are stored for all parameters first.
+ * Gradients that live only from their computation to their update, whole or in pieces of rows, give the same bits as
+ * gradients stored for all parameters first.
  */
 static void releasing_gradients_changes_no_bit(void) {
     static const struct {
@@ -90,7 +90,7 @@ static void releasing_gradients_changes_no_bit(void) {
 /* Recomputed values have the same bits as stored ones, at any memory limit. */
 static void recomputing_changes_no_bit(void) {
     static const struct {
-        double part; /* of the arena; 0: no limit */
+        double part; /* fraction of the arena; 0: no limit */
         eitp_recompute recompute;
     } ways[] = {{0, EITP_RECOMPUTE_AUTO},      {0.9, EITP_RECOMPUTE_AUTO}, {0.7, EITP_RECOMPUTE_AUTO},
                 {0, EITP_RECOMPUTE_ATTENTION}, {0, EITP_RECOMPUTE_LAYER},  {0.1, EITP_RECOMPUTE_AUTO}};
@@ -187,7 +187,7 @@ static void offloading_changes_no_bit(void) {
     scratch_remove(directory);
 }
 
-/* Checkpoints and losses do not depend on offloading: an offloaded run can be resumed in memory, and the reverse. */
+/* Checkpoints and losses do not depend on offloading: an offloaded run can be resumed in memory, and vice versa. */
 static void an_offloaded_run_resumes_in_memory(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];

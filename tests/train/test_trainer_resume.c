@@ -1,10 +1,10 @@
-/* Checkpoints: a resumed run has the bits of one that was not interrupted; damage and differences are refused. */
+/* Checkpoints: a resumed run has the bits of an uninterrupted one; damage and differences are refused. */
 #include "tests/support/checkpoints.h"
 #include "tests/support/shrinking.h"
 #include "tests/support/trainer_run.h"
 
-/* 12 steps in one go, against a save, new objects, a resume and the remaining steps; interrupted at several steps, with
-   weights in files of every dtype. */
+/* 12 steps without a break, compared with a save, new objects, a resume and the remaining steps. Interrupted at several
+   steps, with weights in files of every dtype. */
 static void a_resumed_run_has_the_bits_of_an_uninterrupted_one(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -52,7 +52,7 @@ static int weights_are(const char *checkpoint, eitp_dtype dtype) {
     return are;
 }
 
-/* Whoever loads a checkpoint as a model has the exact weights, as long as the files are those that were saved. */
+/* A program that loads a checkpoint as a model gets the exact weights, as long as the saved files are all there. */
 static void a_checkpoint_is_read_as_a_model_with_its_exact_weights(void) {
     static const eitp_save_dtype dtypes[] = {EITP_SAVE_F32, EITP_SAVE_BF16, EITP_SAVE_F16};
     const eitp_host host = eitp_host_default();
@@ -88,7 +88,7 @@ static void a_checkpoint_is_read_as_a_model_with_its_exact_weights(void) {
     scratch_remove(directory);
 }
 
-/* F16 cannot represent a weight: nothing is lost, and a resume has the same bits. */
+/* F16 cannot represent a weight. Nothing is lost, and a resume has the same bits. */
 static void a_weight_beyond_f16_is_saved_in_f32(void) {
     const eitp_host host = eitp_host_default();
     const float large = 65520;
@@ -116,7 +116,7 @@ static void a_weight_beyond_f16_is_saved_in_f32(void) {
     scratch_remove(directory);
 }
 
-/* A run with other settings is refused, naming the setting, and the trainer is unchanged. */
+/* A run with other settings is refused. The message names the setting, and the trainer is unchanged. */
 static void a_resume_that_would_change_bits_is_refused(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];
@@ -302,7 +302,7 @@ static eitp_status make_plateau_run(run *r, const variant *v, const char *direct
     return eitp_trainer_create(&r->task, &r->config, &r->trainer, &error_);
 }
 
-/* Steps up to `last`, each followed by an evaluation; two of them are improvements. */
+/* Trains up to `last`, with an evaluation after each step. Two of the evaluations are improvements. */
 static void train_on_plateau(run *r, int64_t last, double rates[]) {
     while (eitp_trainer_steps_done(r->trainer) < last) {
         eitp_step_report report;
@@ -310,13 +310,13 @@ static void train_on_plateau(run *r, int64_t last, double rates[]) {
         rates[report.step] = report.learning_rate;
         const double loss = report.step == 1 ? 4.0 : report.step == 7 ? 3.0 : 5.0;
         const int is_reduced = eitp_trainer_report_validation(r->trainer, loss);
-        /* Two failures, and a cooldown of one evaluation; the improvement is in one. */
+        /* Two failures, and a cooldown of one evaluation. The improvement is during a cooldown. */
         CHECK_THAT(is_reduced == (report.step % 3 == 0), "step %d", (int)report.step);
         CHECK(!eitp_trainer_report_validation(r->trainer, 9)); /* the step has its evaluation */
     }
 }
 
-/* The count, the best loss, the cooldown and the rate go on wherever the run was interrupted. */
+/* The count, the best loss, the cooldown and the rate continue wherever the run was interrupted. */
 static void a_plateau_is_resumed(void) {
     enum { LAST = 12 };
     char directory[512], output[600], checkpoint[700];
@@ -357,7 +357,7 @@ static void read_state(const char *checkpoint, char *text, size_t size) {
         fclose(file);
 }
 
-/* Other schedules write nothing of a plateau, and one that follows them begins with no evaluation. */
+/* Other schedules write no plateau state, and a plateau that follows them starts without evaluations. */
 static void a_plateau_after_another_schedule_begins_anew(void) {
     static char text[16384];
     char directory[512], output[600], checkpoint[700];
@@ -376,7 +376,7 @@ static void a_plateau_after_another_schedule_begins_anew(void) {
     read_state(checkpoint, text, sizeof text);
     CHECK_THAT(strstr(text, "\"lr_schedule\"") && !strstr(text, "plateau"), "%s", text);
     REQUIRE_OK(make_plateau_run(&r, &v, directory, EITP_SCHEDULE_PLATEAU), error_);
-    train_on_plateau(&r, 5, rates); /* the resume must replace what it has counted */
+    train_on_plateau(&r, 5, rates); /* the resume must replace the counts */
     REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
     CHECK(!isfinite(r.trainer->plateau.best) && r.trainer->plateau.scale == 1 && !r.trainer->plateau.failures &&
           r.trainer->plateau.evaluated_step == -1);

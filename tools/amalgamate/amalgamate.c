@@ -1,13 +1,13 @@
 /*
- * Makes eitp.h from the modules listed in src/manifest, and checks their rules.
+ * Generates eitp.h from the modules listed in src/manifest, and checks their rules.
  *
  *     amalgamate [--root DIRECTORY] [--check | --list SECTION | --texts]
  *
- * Without an option it writes eitp.h, through a temporary file, so that a failure leaves the old one unchanged. --check
- * compares eitp.h byte for byte instead. --list prints the paths of one section of the manifest, --texts the template
- * that has the files of its section `texts:`. When eitp.h is made or compared, the rules are checked; each finding is
- * one line, "file:line: what is wrong and what to do". The exit status is 0, 1 after a finding or failure, or 2 for a
- * wrong command line.
+ * Without an option, it writes eitp.h through a temporary file, so that a failure leaves the old file unchanged.
+ * --check compares eitp.h byte by byte instead. --list prints the paths in one section of the manifest. --texts prints
+ * the template that contains the files of the section `texts:`. Writing and comparing also check the rules. Each
+ * finding is one line, "file:line: problem and fix". The exit status is 0, 1 after a finding or failure, or 2 if the
+ * command line is invalid.
  */
 #define _DEFAULT_SOURCE 1
 
@@ -26,7 +26,7 @@
 
 /* ---- packing ---- */
 
-/* The fate of each line of a file; n > 0: it is replaced by templates[n - 1]. */
+/* The action for each line of a file: one of LINE_..., or n > 0 to replace it with templates[n - 1]. */
 typedef struct lines {
     int *fate;
     source **templates;
@@ -43,7 +43,7 @@ static int is_guard_name(const token *t) {
     return token_starts(t, "EITP_") && t->length > 7 && memcmp(t->start + t->length - 2, "_H", 2) == 0;
 }
 
-/* Drops the include guard: the #ifndef and #define that a header begins with, and the #endif that it ends with. */
+/* Drops the include guard: the #ifndef and #define at the start of a header, and the #endif at its end. */
 static int drop_guard(const source *file, lines *to) {
     size_t i, last = 0, second;
     if (file->count < 6 || !directive_is(file, 0, "ifndef") || !is_guard_name(&file->tokens[2]))
@@ -64,7 +64,7 @@ static int drop_guard(const source *file, lines *to) {
     return 1;
 }
 
-/* Removes the name of the guard from the macros that are linted. */
+/* Removes the name of the guard from the macros to be linted. */
 static void forget_guard(source *file) {
     size_t second = directive_end(file, 0);
     memmove(file->tokens + second, file->tokens + second + 3, (file->count - second - 3) * sizeof(token));
@@ -85,7 +85,7 @@ static void plan_include(source *file, size_t i, lines *to) {
     }
     if (!resolve(file->path, name, path)) {
         finding(file->path, line,
-                "\"%s\" is not found beside the file, in src/ or in the root; foreign headers go in angle "
+                "\"%s\" is not found next to the file, in src/ or in the root; foreign headers go in angle "
                 "brackets",
                 name);
         return;
@@ -104,13 +104,13 @@ static void plan_include(source *file, size_t i, lines *to) {
     else if (!target)
         finding(file->path, line, "%s is not in " MANIFEST ": add it there", path);
     else if (!target->pasted)
-        finding(file->path, line, "%s comes later than %s in " MANIFEST ": change the order, or do without it", path,
-                file->path);
+        finding(file->path, line, "%s comes later than %s in " MANIFEST ": change the order, or remove the #include",
+                path, file->path);
 }
 
 /*
- * Replaces a line that includes a section by its macro, and the last of consecutive ones also by the inclusion of
- * eitp.h. `next` is the template that the next line includes, or NULL.
+ * Replaces a line that includes a section with its macro. After the last of consecutive such lines, also includes
+ * eitp.h. `next` is the template included by the next line, or NULL.
  */
 static void paste_inclusion(const source *file, const source *next, text *output) {
     static int is_checked;
@@ -127,26 +127,26 @@ static void paste_inclusion(const source *file, const source *next, text *output
     if (!is_checked)
         text_format(output,
                     "#ifdef %s\n"
-                    "#error \"EITP_FILE names another file: define it as the name of this one, in quotes\"\n"
+                    "#error \"EITP_FILE names another file: define it as the name of this file, in quotes\"\n"
                     "#endif\n",
                     name);
     is_checked = 1;
 }
 
-/* Decides what becomes of each line. */
+/* Decides what to do with each line. */
 static void plan_lines(source *file, lines *to) {
     size_t i;
     to->fate = (int *)grow(NULL, (file->lines + 2) * sizeof(int));
     memset(to->fate, 0, (file->lines + 2) * sizeof(int));
     if (ends_with(file->path, ".h") && !drop_guard(file, to))
-        finding(file->path, 1, "no include guard: begin with #ifndef EITP_..._H and #define, end with #endif");
+        finding(file->path, 1, "no include guard: start with #ifndef EITP_..._H and #define, end with #endif");
     for (i = 0; i < file->count; i++)
         if (directive_is(file, i, "include"))
             plan_include(file, i, to);
     plan_private_functions(file, to->fate);
 }
 
-/* True if code of a file is left. */
+/* True if any code of the file remains. */
 static int has_code(const source *file, const lines *to) {
     size_t i = 0;
     while (i < file->count && to->fate[file->tokens[i].line] == LINE_DROPPED)
@@ -154,7 +154,7 @@ static int has_code(const source *file, const lines *to) {
     return i < file->count;
 }
 
-/* Copies a line whose function no other part calls. */
+/* Copies a line that declares a function used only within its part. */
 static void copy_local(const char *line, const char *end, text *output) {
     const char *word = strstr(line, "EITP__PRIVATE");
     text_add(output, line, (size_t)(word - line));
@@ -163,7 +163,7 @@ static void copy_local(const char *line, const char *end, text *output) {
     text_add(output, word, (size_t)(end - word));
 }
 
-/* Closes what depends on the switches of the line before, and opens what depends on those of the next. */
+/* Closes the condition of the previous line's switches and opens the condition of the next line's. */
 static void change_switches(unsigned from, unsigned to, text *output) {
     if (from == to)
         return;
@@ -203,7 +203,7 @@ static void paste_lines(const source *file, const lines *to, text *output) {
     free(switches);
 }
 
-/* Pastes a file between its marks, unless nothing of it is needed. */
+/* Pastes a file between its marks, unless nothing of it remains. */
 static void paste(source *file, text *output) {
     lines to = {NULL, NULL, 0};
     plan_lines(file, &to);
@@ -219,7 +219,7 @@ static void paste(source *file, text *output) {
     free(to.templates);
 }
 
-/* Opens what depends on a part and on switches, if on any. */
+/* Opens a condition for a part and switches, if there is any. */
 static void open_condition(unsigned part, unsigned switches, text *output) {
     if (!part && !switches)
         return;
@@ -235,7 +235,7 @@ static void close_condition(unsigned part, unsigned switches, text *output) {
         text_format(output, "\n#endif\n");
 }
 
-/* Pastes the files of a section of the manifest, modules in their part and without those that are left out. */
+/* Pastes the files of a section of the manifest. Modules go in their part, and depend on their switches. */
 static void paste_section(int section, text *output) {
     unsigned part = 0, switches = 0;
     size_t i;
@@ -267,9 +267,9 @@ static void paste_templates(text *output) {
     char name[LONGEST_PATH];
     size_t i;
     text_format(output, "\n#else\n\n/*\n"
-                        " * Templates. To instantiate some, the implementation defines their parameters and the macros "
-                        "below, and includes\n"
-                        " * this file again by the name EITP_FILE.\n */\n");
+                        " * Templates. To instantiate them, the implementation defines their parameters and the macros "
+                        "below, and then includes\n"
+                        " * this file again as EITP_FILE.\n */\n");
     for (i = 0; i < section_count; i++) {
         source *file = sections[i];
         section_name(file, name);
@@ -280,24 +280,25 @@ static void paste_templates(text *output) {
     }
 }
 
-/* The macro that the implementation includes its own file by. */
-static const char file_name[] = "\n"
-                                "/* The name that this file includes itself by. Compilers without __FILE_NAME__ need "
-                                "it if the file is renamed. */\n"
-                                "#ifndef EITP_FILE\n"
-                                "#ifdef __FILE_NAME__\n"
-                                "#define EITP_FILE __FILE_NAME__\n"
-                                "#else\n"
-                                "#define EITP_FILE \"eitp.h\"\n"
-                                "#endif\n"
-                                "#endif\n"
-                                "#ifdef __has_include\n"
-                                "#if !__has_include(EITP_FILE)\n"
-                                "#error \"this file is not named EITP_FILE: define EITP_FILE as its name, in quotes\"\n"
-                                "#endif\n"
-                                "#endif\n";
+/* Defines the macro with which the implementation includes its own file. */
+static const char file_name[] =
+    "\n"
+    "/* The name by which this file includes itself. If the compiler has no __FILE_NAME__, define "
+    "it when you rename the file. */\n"
+    "#ifndef EITP_FILE\n"
+    "#ifdef __FILE_NAME__\n"
+    "#define EITP_FILE __FILE_NAME__\n"
+    "#else\n"
+    "#define EITP_FILE \"eitp.h\"\n"
+    "#endif\n"
+    "#endif\n"
+    "#ifdef __has_include\n"
+    "#if !__has_include(EITP_FILE)\n"
+    "#error \"EITP_FILE is not the name of this file: define it as that name, in quotes\"\n"
+    "#endif\n"
+    "#endif\n";
 
-/* Unsupported systems, and parts that cannot be, get one error: the modules are skipped. */
+/* Unsupported systems and invalid parts cause a single error; the modules are skipped. */
 static const char implementation_begin[] =
     "\n#if !defined(__GNUC__) || defined(_WIN32) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || \\\n"
     "    (defined(__cplusplus) && __cplusplus < 201103L) || \\\n"
@@ -305,7 +306,7 @@ static const char implementation_begin[] =
     "#error \"eitp needs gcc or clang, C11 or C++11 or later, and a little-endian POSIX system (Linux, macOS, BSD)\"\n";
 
 static const char implementation_open[] = "#else\n"
-                                          "/* Public functions may be unused where EITP_API is static. */\n"
+                                          "/* Public functions can be unused if EITP_API is static. */\n"
                                           "#pragma GCC diagnostic push\n"
                                           "#pragma GCC diagnostic ignored \"-Wunused-function\"\n";
 
@@ -315,7 +316,7 @@ static void pack(text *output) {
     paste_plain(SECTION_DOCUMENTATION, output, "", "\n");
     add_index(output);
     text_format(output,
-                "/* Generated by tools/amalgamate/ from the modules named below (look for \">>\"): change those, "
+                "/* Generated by tools/amalgamate/ from the modules named below (search for \">>\"): change those, "
                 "then `make eitp.h`. */\n\n"
                 "#ifndef EITP_H\n#define EITP_H\n\n"
                 "/* Strict C modes hide POSIX; this must precede the first system header. */\n"
@@ -344,7 +345,7 @@ static void pack(text *output) {
     paste_plain(SECTION_LICENSE, output, "\n/*\n", "*/\n");
 }
 
-/* ---- files that no line names ---- */
+/* ---- files that nothing names ---- */
 
 typedef void (*file_visitor)(const char *path);
 
@@ -352,7 +353,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Visits every C source below a folder in the order of names, so that findings have an order. */
+/* Visits every C source below a folder, in the order of names, so that the order of findings is fixed. */
 static void walk(const char *folder, file_visitor visit) {
     static const char *const suffixes[] = {".c", ".h", ".inc", ".cu", ".cuh"};
     char path[2 * LONGEST_PATH];
@@ -401,7 +402,7 @@ static void visit_foreign(const char *path) {
 
 static void visit_module(const char *path) {
     if (strcmp(path, TEXTS) == 0) {
-        finding(path, 1, "this template is made from the files under `texts:` in " MANIFEST ": remove the file");
+        finding(path, 1, "this template is generated from the files under `texts:` in " MANIFEST ": remove the file");
         return;
     }
     if (starts_with(path, "kernels/cuda/") || (find_embedded(path) && !find_source(path)))
@@ -422,7 +423,7 @@ static int check(const text *output) {
     for (i = 0; i < old.size && i < output->size && old.data[i] == output->data[i]; i++)
         line += old.data[i] == '\n';
     if (i < old.size || i < output->size)
-        finding(OUTPUT, line, "differs from its modules here; change the modules, never this file, then " MEND);
+        finding(OUTPUT, line, "differs from its modules here; change the modules, not this file, then " MEND);
     free(old.data);
     return findings != 0;
 }
@@ -473,7 +474,7 @@ static int list(const char *name) {
 static int print_texts(void) {
     text output = {NULL, 0, 0};
     if (!embedding_count)
-        finding(MANIFEST, 1, "no file is under `texts:`: there is no " TEXTS " to print");
+        finding(MANIFEST, 1, "there are no files under `texts:`, so there is no " TEXTS " to print");
     load_embedded();
     if (findings)
         return 1;

@@ -1,6 +1,6 @@
 /*
- * Files that travel in eitp.h as text, for compilers that are called when a program runs: those under `texts:` in the
- * manifest. A module that includes TEXTS has them in a table.
+ * Files that eitp.h contains as text, for compilers called at run time: the files under `texts:` in the manifest. A
+ * module that includes TEXTS gets a table of them.
  */
 #include "amalgamate.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    LONGEST_PIECE = 4000, /* ISO C promises 4095 characters in a literal, after adjacent ones are joined */
+    LONGEST_PIECE = 4000, /* ISO C guarantees 4095 characters in a literal, after adjacent ones are joined */
     LINE_WIDTH = 120
 };
 
@@ -25,7 +25,10 @@ embedded *find_embedded(const char *path) {
     return NULL;
 }
 
-/* The name by which others include a file: src/ is on their path, and kernels/cuda/ for the folders below it. */
+/*
+ * Returns the name by which other files include this one: relative to src/, or to kernels/cuda/ for the folders below
+ * it.
+ */
 static const char *embedded_name(const char *path) {
     static const char own[] = "kernels/cuda/";
     if (starts_with(path, "src/"))
@@ -51,13 +54,13 @@ void add_embedded(const char *path, size_t line) {
     file->manifest_line = line;
 }
 
-/* ---- what is left out ---- */
+/* ---- stripping ---- */
 
 static int is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* A backslash that joins a line with the next. */
+/* True for a backslash that joins a line with the next. */
 static int is_splice(const char *p) {
     return p[0] == '\\' && p[1] == '\n';
 }
@@ -76,7 +79,7 @@ static int is_system_include(const char *line) {
     return starts_with(line, "include") && *skip_blanks(line + strlen("include")) == '<';
 }
 
-/* Ends the line that begins at `start`, together with those that backslashes join with it; or drops it. */
+/* Ends the line that starts at `start`, including lines joined by backslashes, or drops it. */
 static void end_line(text *to, size_t start) {
     if (to->size == start)
         return;
@@ -89,7 +92,7 @@ static void end_line(text *to, size_t start) {
     text_add(to, "\n", 1);
 }
 
-/* The end of a literal, or of the line in which it does not end. */
+/* Returns the end of a literal, or of the line if the literal is not terminated. */
 static const char *literal_end(const char *p) {
     const char quote = *p++;
     while (*p && *p != quote && *p != '\n')
@@ -97,7 +100,7 @@ static const char *literal_end(const char *p) {
     return *p == quote ? p + 1 : p;
 }
 
-/* The end of a name or number. The apostrophe in 1'000 begins no character. */
+/* Returns the end of a name or number. The apostrophe in 1'000 does not start a character constant. */
 static const char *word_end(const char *p) {
     const int is_number = isdigit((unsigned char)*p) != 0;
     while (isalnum((unsigned char)*p) || *p == '_' || (is_number && *p == '\'' && isalnum((unsigned char)p[1])))
@@ -124,7 +127,7 @@ static int is_raw_string(const char *word, const char *end) {
     return 0;
 }
 
-/* Copies C or CUDA without comments, blank lines, indentation and lines that include system headers. */
+/* Copies C or CUDA without comments, blank lines, indentation and #include lines of system headers. */
 static void strip(const char *path, const char *p, text *to) {
     const char *end;
     size_t start = to->size, line = 1;
@@ -149,7 +152,7 @@ static void strip(const char *path, const char *p, text *to) {
             end = word_end(p);
             text_add(to, p, (size_t)(end - p));
             if (is_raw_string(p, end))
-                finding(path, line, "a raw string: write an ordinary one, which the amalgamator can read");
+                finding(path, line, "a raw string: the amalgamator cannot read it, use an ordinary string");
         } else if (!is_blank(*p) || to->size > start) {
             text_add(to, p, 1);
         }
@@ -175,7 +178,7 @@ void load_embedded(void) {
 
 /* ---- text as literals ---- */
 
-/* Writes adjacent literals. "??" might begin a trigraph. */
+/* Writes adjacent literals. Splits "??", which could start a trigraph. */
 static void add_literals(const char *p, const char *end, text *output) {
     const char *start = p;
     size_t column = 1;
@@ -191,7 +194,7 @@ static void add_literals(const char *p, const char *end, text *output) {
         else if (*p != '\\' && *p != '"' && !(*p == '?' && p > start && p[-1] == '?'))
             spelling++;
         length = strlen(spelling);
-        if (column + length > LINE_WIDTH - 2) { /* a quote and a comma may follow */
+        if (column + length > LINE_WIDTH - 2) { /* leaves room for a quote and a comma */
             text_add(output, "\"\n\"", 3);
             column = 1;
         }
@@ -221,12 +224,12 @@ static void add_pieces(const text *content, size_t number, text *output) {
 
 void add_texts(text *output) {
     size_t i;
-    text_format(output, "/* Made by tools/amalgamate/ from the files under `texts:` in " MANIFEST ". */\n");
+    text_format(output, "/* Generated by tools/amalgamate/ from the files under `texts:` in " MANIFEST ". */\n");
     for (i = 0; i < embedding_count; i++)
         add_pieces(&embeddings[i].content, i, output);
     text_format(output, "\nstatic const struct {\n"
-                        "    const char *name; /* by which others include it */\n"
-                        "    const char *const *pieces; /* of the text, the last of which is NULL */\n"
+                        "    const char *name; /* in #include directives */\n"
+                        "    const char *const *pieces; /* of the text, ending with NULL */\n"
                         "} eitp__cuda_texts[] = {\n");
     for (i = 0; i < embedding_count; i++)
         text_format(output, "    {\"%s\", eitp__cuda_text_%lu},\n", embedded_name(embeddings[i].path),

@@ -1,4 +1,4 @@
-/* The index in the documentation of eitp.h: a line for each public type and function, from the public headers. */
+/* The index in the documentation of eitp.h: one line for each public type and function in the public headers. */
 #include "amalgamate.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@ typedef enum entry_kind { ENTRY_TYPE, ENTRY_FUNCTION, ENTRY_KIND_COUNT } entry_k
 
 /* ---- Comments ---- */
 
-/* Collects the words of a comment, without the asterisks that its lines begin with. */
+/* Collects the words of a comment, without the asterisks at the starts of lines. */
 static void collect_words(const char *p, const char *end, text *words) {
     while (p < end) {
         const char *start;
@@ -27,8 +27,10 @@ static void collect_words(const char *p, const char *end, text *words) {
     }
 }
 
-/* The length of the first sentence: up to a full stop before a capital letter or the end, or up to a colon before a
-   list. */
+/*
+ * Returns the length of the first sentence: up to a full stop before a capital letter or the end, or up to a colon
+ * before a list.
+ */
 static size_t sentence_length(const text *words) {
     size_t i;
     for (i = 0; i + 2 < words->size; i++)
@@ -39,7 +41,7 @@ static size_t sentence_length(const text *words) {
     return words->size && words->data[words->size - 1] == '.' ? words->size - 1 : words->size;
 }
 
-/* Adds the first sentence of a comment, or as many of its words as a line has room for. */
+/* Adds the first sentence of a comment, or as many of its words as fit on a line. */
 static void add_sentence(const char *comment, const char *end, text *output) {
     const size_t room = LINE_WIDTH - TEXT_COLUMN - 4;
     text words = {NULL, 0, 0};
@@ -66,7 +68,7 @@ static size_t name_length(const char *p) {
     return length;
 }
 
-/* The name that a declaration at `p` declares, in `*size` characters; NULL if it declares no type or function. */
+/* Returns the name declared at `p`, of `*size` characters, or NULL if `p` does not declare a type or function. */
 static const char *declared_name(const char *p, entry_kind *kind, size_t *size) {
     const char *name;
     if (starts_with(p, "EITP_API ")) {
@@ -92,8 +94,10 @@ static void add_entry(const char *name, size_t size, const char *comment, const 
     text_format(output, "\n");
 }
 
-/* Adds the entries of one kind in a header. A comment belongs to the declaration on the line after its end; those of
-   sections ("---- ... ----") to none. */
+/*
+ * Adds the entries of one kind in a header. A comment belongs to the declaration on the line after it. Section titles
+ * ("---- ... ----") do not belong to a declaration.
+ */
 static void add_header(const source *file, entry_kind wanted, text *output) {
     const char *p = file->content.data, *end = p + file->content.size, *comment = NULL, *comment_end = NULL, *name;
     size_t size, entries = 0;

@@ -1,4 +1,4 @@
-/* The rules of the modules: layers, names, and restrictions beyond C. */
+/* Rules for modules: layers, names, and restrictions beyond C. */
 #include "amalgamate.h"
 
 #include <ctype.h>
@@ -9,14 +9,14 @@
 
 #define LONGEST_STRING 4095
 
-/* Its files are compiled with -I of it, instead of that of src/. */
+/* Files in this folder are compiled with -Itools/command instead of -Isrc. */
 #define COMMAND "tools/command/"
 
 /* ---- layers ---- */
 
 typedef struct layer {
     const char *folder;
-    const char *sees[10]; /* folders or files, besides the layer itself */
+    const char *sees[10]; /* folders or files in addition to the layer itself */
 } layer;
 
 static const layer layers[] = {
@@ -56,7 +56,8 @@ static const layer *layer_of(const char *path) {
 }
 
 /*
- * A kernel set sees its own folder, the headers directly in kernels/, and every template, but no other set's headers.
+ * A kernel set may include its own folder, the headers directly in kernels/, and every template, but no headers of
+ * other sets.
  */
 static int kernel_may_include(const char *from, const char *to) {
     const char *slash = strchr(from + strlen("kernels/"), '/');
@@ -83,7 +84,7 @@ void check_layer(const source *from, size_t line, const char *to) {
         strcat(strcat(sees, sees[0] ? ", " : ""), own->sees[i]);
     }
     finding(from->path, line,
-            "%s may not include %s: it sees itself%s%s; move the code, or what it needs, to the right layer",
+            "%s may not include %s: it may include itself%s%s; move the code or its dependency to the right layer",
             own->folder, to, sees[0] ? ", " : "", sees);
 }
 
@@ -108,7 +109,7 @@ int resolve(const char *from, const char *name, char path[2 * LONGEST_PATH]) {
 
 /* ---- lint: names ---- */
 
-/* The one file that may define names of the system, which strict modes hide. */
+/* The only file that may define system names hidden by strict modes. */
 #define SYSTEM_NAMES "src/base/posix.h"
 #define FEATURE_MACRO "_DEFAULT_SOURCE"
 
@@ -124,13 +125,13 @@ static void check_macro(const source *file, size_t i) {
         return;
     if (token_starts(name, "EITP_") || token_starts(name, "eitp_")) {
         if (!is_public(file))
-            finding(file->path, name->line, "macro %.*s is private: call it EITP__%.*s", (int)name->length, name->start,
-                    (int)name->length - 5, name->start + 5);
+            finding(file->path, name->line, "macro %.*s is private: rename it EITP__%.*s", (int)name->length,
+                    name->start, (int)name->length - 5, name->start + 5);
         return;
     }
     finding(file->path, name->line,
-            "macro %.*s would be defined in every program that includes eitp.h: call it EITP__%.*s", (int)name->length,
-            name->start, (int)name->length, name->start);
+            "macro %.*s would be defined in every program that includes eitp.h: rename it EITP__%.*s",
+            (int)name->length, name->start, (int)name->length, name->start);
 }
 
 static int is_all_capitals(const token *t) {
@@ -152,15 +153,15 @@ static int is_reserved(const token *t) {
     return t->length > 2 && t->start[0] == '_' && (t->start[1] == '_' || isupper((unsigned char)t->start[1]));
 }
 
-/* What is known about a declaration at file scope while it is read. */
+/* State of a declaration at file scope while it is read. */
 typedef struct declaration {
     int is_static, is_private, is_api, is_typedef, is_extern, is_constant, has_body;
-    size_t first, end; /* tokens outside directives */
-    size_t name_end;   /* where the initialiser or the body begins */
+    size_t first, end; /* tokens, without directives */
+    size_t name_end;   /* start of the initialiser or the body */
     const token *tag;  /* of a struct, union or enum */
 } declaration;
 
-/* The index after the bracket that closes the one at `i`. */
+/* Returns the index after the bracket that closes the one at `i`. */
 static size_t skip_brackets(const token *tokens, size_t count, size_t i) {
     int depth = 0;
     for (; i < count; i++) {
@@ -215,10 +216,10 @@ static void check_object(const source *file, const declaration *d, const token *
         check_name(file, name, "type", !is_public(file));
         return;
     }
-    /* A declaration with EITP__PRIVATE and without parentheses is a function whose type has a name. */
+    /* EITP__PRIVATE without parentheses declares a function with a named type. */
     if (d->is_extern || (!d->is_static && !d->is_private))
         finding(file->path, name->line,
-                "variable %.*s is visible to other files: make it static const and hand it out by a function",
+                "variable %.*s is visible to other files: make it static const and return it from a function",
                 (int)name->length, name->start);
     else if (!d->is_private && !d->is_constant)
         finding(file->path, name->line, "variable %.*s is a global: make it const, or part of an object",
@@ -226,7 +227,7 @@ static void check_object(const source *file, const declaration *d, const token *
     check_name(file, name, "variable", 1);
 }
 
-/* Checks the names in a declaration. A name made by a macro, EITP__NAME(add), is not checked. */
+/* Checks the names in a declaration. Does not check names made by a macro, such as EITP__NAME(add). */
 static void check_declaration(const source *file, const token *tokens, const declaration *d) {
     size_t i = d->first;
     const token *last = NULL, *function = NULL;
@@ -267,7 +268,7 @@ static void check_declaration(const source *file, const token *tokens, const dec
     }
 }
 
-/* Reads one declaration at file scope from token `i`. Returns the index after it. */
+/* Reads one declaration at file scope, starting at token `i`. Returns the index after it. */
 static size_t read_declaration(const source *file, const token *tokens, size_t count, size_t i) {
     declaration d;
     int before_name_end = 1;
@@ -279,7 +280,7 @@ static size_t read_declaration(const source *file, const token *tokens, size_t c
         if (t->kind == TOKEN_NAME && before_name_end) {
             d.is_static |= token_is(t, "static");
             d.is_private |= token_is(t, "EITP__PRIVATE");
-            /* A leading private macro counts as `static`; the test of symbols finds those that are not. */
+            /* A leading private macro counts as `static`; the test of symbols finds macros that are not. */
             d.is_static |= i == d.first && token_starts(t, "EITP__") && is_all_capitals(t) && !d.is_private;
             d.is_api |= token_is(t, "EITP_API");
             d.is_typedef |= token_is(t, "typedef");
@@ -345,11 +346,11 @@ void check_bytes(const source *file) {
         unsigned char c = (unsigned char)file->content.data[i];
         line += c == '\n';
         if (c == '\r') {
-            finding(file->path, line, "a carriage return: lines end with a line feed alone");
+            finding(file->path, line, "a carriage return: end lines with a line feed only");
             return;
         }
         if (c > 126 || (c < 32 && c != '\n' && c != '\t')) {
-            finding(file->path, line, "byte 0x%02x is not printable ASCII: write it in words, or as an escape", c);
+            finding(file->path, line, "byte 0x%02x is not printable ASCII: use words or an escape", c);
             return;
         }
     }
@@ -357,7 +358,7 @@ void check_bytes(const source *file) {
         finding(file->path, line, "the last line has no line feed: add one");
 }
 
-/* The length of a literal, counting every escape as one character. */
+/* Returns the length of a literal. Each escape counts as one character. */
 static size_t string_length(const token *t) {
     size_t i, length = 0;
     for (i = 1; i + 1 < t->length; i++, length++)
@@ -366,7 +367,7 @@ static size_t string_length(const token *t) {
     return length;
 }
 
-/* Adjacent literals are one; a name in capitals between them (PRId64) counts as a literal. */
+/* Adjacent literals count as one. A name in capitals between them, such as PRId64, counts as a literal. */
 static void check_strings(const source *file) {
     size_t i, length = 0;
     const token *first = NULL;
@@ -377,8 +378,8 @@ static void check_strings(const source *file) {
             length += string_length(t);
             if (length > LONGEST_STRING) {
                 finding(file->path, first->line,
-                        "the string literal has more than %d characters, the most that ISO C "
-                        "promises: make it an array of lines",
+                        "the string literal has more than %d characters, the maximum that ISO C "
+                        "guarantees: make it an array of lines",
                         LONGEST_STRING);
                 while (i + 1 < file->count && file->tokens[i + 1].kind == TOKEN_STRING)
                     i++;
@@ -392,7 +393,7 @@ static void check_strings(const source *file) {
     }
 }
 
-/* Options of the command, as in "use --device cpu", mean nothing to other callers of the library. */
+/* Options of the command, as in "use --device cpu", have no meaning for other callers of the library. */
 static void check_options(const source *file) {
     size_t i, k;
     for (i = 0; i < file->count; i++) {
@@ -402,8 +403,8 @@ static void check_options(const source *file) {
                 isalnum((unsigned char)t->start[k - 1]) || t->start[k - 1] == '-')
                 continue;
             finding(file->path, t->line,
-                    "the string names an option of the command: name the function or the field, and let the command "
-                    "say which option that is");
+                    "the string names an option of the command: name the function or field instead; the command "
+                    "translates it to the option");
             break;
         }
     }
@@ -417,7 +418,7 @@ static int is_one_of(const token *t, const char *const *names, size_t count) {
     return 0;
 }
 
-/* Functions that may not be called, and memory functions, which only one file of src/base/ may call. */
+/* Functions that must not be called, and memory functions, which only one file in src/base/ may call. */
 static void check_calls(source *file) {
     static const char *const never[] = {"abort",   "exit",     "_Exit", "_exit",   "quick_exit", "assert", "printf",
                                         "fprintf", "vfprintf", "puts",  "putchar", "perror",     "system"};
@@ -444,8 +445,7 @@ static void check_calls(source *file) {
         if (!starts_with(file->path, "src/base/") || home)
             finding(file->path, t->line,
                     "%.*s(): all memory comes from the host; use eitp__allocate() and eitp__release()%s%s",
-                    (int)t->length, t->start, home ? "; the C library is called by one file alone, " : "",
-                    home ? home : "");
+                    (int)t->length, t->start, home ? "; only one file may call the C library, " : "", home ? home : "");
         else
             file->allocates = 1;
     }
@@ -468,13 +468,13 @@ void check_foreign_includes(const source *file) {
     for (i = 0; i < file->count; i++) {
         kind = include_name(file, i, name);
         if (is_cuda && kind && (ends_with(name, "eitp.h") || ends_with(name, "immintrin.h")))
-            finding(file->path, file->tokens[i].line, "kernels/cuda/ never includes %s: GPU compilers do not take it",
-                    name);
+            finding(file->path, file->tokens[i].line,
+                    "kernels/cuda/ must not include %s: GPU compilers cannot compile it", name);
         else if (kind != 1)
             continue;
         else if (!resolve(file->path, name, path) && strcmp(name, OUTPUT) != 0)
-            finding(file->path, file->tokens[i].line, "\"%s\" is not found beside the file, in %s or in the root", name,
-                    starts_with(file->path, COMMAND) ? COMMAND : "src/");
+            finding(file->path, file->tokens[i].line, "\"%s\" is not found next to the file, in %s or in the root",
+                    name, starts_with(file->path, COMMAND) ? COMMAND : "src/");
         else
             check_layer(file, file->tokens[i].line, path);
     }
@@ -491,7 +491,7 @@ void lint(source *file) {
     if (strcmp(file->path, SYSTEM_NAMES) != 0)
         check_declarations(file);
     check_strings(file);
-    if (strcmp(file->path, TEXTS) != 0) /* in code, --i is no option */
+    if (strcmp(file->path, TEXTS) != 0) /* in code, --i is not an option */
         check_options(file);
     check_calls(file);
     check_pragmas(file);

@@ -1,4 +1,4 @@
-/* The files that eitp.h is made from. */
+/* The list of files that eitp.h is generated from. */
 #include "amalgamate.h"
 
 #include <ctype.h>
@@ -43,12 +43,12 @@ static int is_wanted(const char *path, int section) {
     return section != SECTION_TEXTS && ends_with(path, section == SECTION_IMPLEMENTATION ? ".c" : ".h");
 }
 
-/* The number in "part N:", the line that a part of the implementation begins with; 0 if it is another line. */
+/* Returns N of a line "part N:", which starts a part of the implementation, or 0 for other lines. */
 static unsigned part_number(const char *name) {
     return starts_with(name, "part ") ? (unsigned)strtoul(name + 5, NULL, 10) : 0;
 }
 
-/* Reports parts of which a number is missing: each is compiled by its number. */
+/* Reports gaps in the numbers of parts, because each part is compiled by number. */
 static void check_parts(void) {
     unsigned part;
     size_t i, without = source_count;
@@ -62,7 +62,7 @@ static void check_parts(void) {
         if (part_count && sources[i]->section == SECTION_IMPLEMENTATION && !sources[i]->part)
             without = i;
     if (without < source_count)
-        finding(MANIFEST, sources[without]->manifest_line, "%s is in no part: put it below a line `part N:`",
+        finding(MANIFEST, sources[without]->manifest_line, "%s is not in a part: put it under a `part N:` line",
                 sources[without]->path);
 }
 
@@ -143,7 +143,8 @@ void load(source *file, const char *from) {
         add_texts(&file->content);
     else if (strcmp(file->path, TEXTS) == 0)
         finding(from, file->manifest_line,
-                TEXTS " is made from the files under `texts:` in " MANIFEST ", and there are none: add some, or remove "
+                TEXTS " is generated from the files under `texts:` in " MANIFEST
+                      ", and there are none: add some, or remove "
                       "the #include");
     else if (read_file(file->path, &file->content) != 0)
         finding(from, file->manifest_line, "%s: cannot read it: %s; correct the line or add the file", file->path,

@@ -1,10 +1,10 @@
 /*
- * The parts of the implementation, which EITP_PART chooses one of: what eitp.h needs to be compiled in parts. A part is
- * what stands under its lines `part N:` in the manifest.
+ * Support for compiling eitp.h in parts, selected by EITP_PART. A part consists of the modules under its `part N:`
+ * lines in the manifest.
  */
 #include "amalgamate.h"
 
-/* EITP__IS_STATIC(EITP_API) is 1 if that begins with `static`. */
+/* EITP__IS_STATIC(EITP_API) is 1 if EITP_API starts with `static`. */
 static const char macros[] = "#ifdef EITP_PART\n"
                              "#define EITP__IN_PART(number) (EITP_PART == (number))\n"
                              "#else\n"
@@ -31,7 +31,7 @@ void add_part_errors(text *output) {
 
 void add_part_functions(text *output) {
     unsigned part;
-    text_format(output, "\n#ifdef EITP_PART\n/* The linker names a part that is missing, or there twice. */\n");
+    text_format(output, "\n#ifdef EITP_PART\n/* The linker reports a missing or duplicate part. */\n");
     for (part = 1; part <= part_count; part++)
         text_format(output,
                     "#define eitp__part_%u EITP__VERSIONED(eitp__part_%u)\n"

@@ -1,27 +1,27 @@
 /*
- * Private functions in eitp.h, where modules are in the order of use: most are defined before anything calls them, and
- * need no prototype. Those that another part calls keep it, and are visible to the linker; so do others that are called
- * before they are defined, since other parts see the prototype too.
+ * Prototypes of private functions in eitp.h. Modules are in the order of use, so most functions are defined before they
+ * are called and need no prototype. Functions called from another part keep their prototype and are visible to the
+ * linker. Functions called before their definition do too, because other parts also see the prototype.
  */
 #include "amalgamate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A declaration that begins with EITP__PRIVATE: its tokens, and the functions that it declares or defines. */
+/* A declaration that starts with EITP__PRIVATE: its tokens, and the functions that it declares or defines. */
 typedef struct private_declaration {
-    size_t first, last; /* `last` is the semicolon, or the brace that the body begins with */
+    size_t first, last; /* `last` is the semicolon, or the brace that starts the body */
     const token *names[64];
     size_t count;
     int has_body;
-    int has_attribute; /* which the definition lacks */
+    int has_attribute; /* an attribute that is not repeated in the definition */
 } private_declaration;
 
 typedef struct private_function {
     const token *name;
-    const source *file; /* that defines it */
-    const token *place; /* of its last definition */
-    int is_declared;    /* by a prototype that is no part of a macro */
+    const source *file; /* the file with the definition */
+    const token *place; /* the last definition */
+    int is_declared;    /* by a prototype outside macros */
     int is_used;
     int needs_prototype;
     int crosses_parts;
@@ -30,7 +30,7 @@ typedef struct private_function {
 static private_function *functions;
 static size_t function_count;
 
-/* True if the token after a name can follow that of a function whose type has a name. */
+/* True if the token can follow the name of a function with a named type. */
 static int ends_declarator(const token *t) {
     return token_is(t, ",") || token_is(t, ";");
 }
@@ -46,13 +46,13 @@ static void add_name(const source *file, private_declaration *d, const token *na
         d->names[d->count++] = name;
 }
 
-/* Finds the names: those before parameters, otherwise all of a list that has a type's name. */
+/* Finds the names: those before parameter lists, or all names in a list with a named type. */
 static void find_names(const source *file, private_declaration *d) {
     size_t i;
     int depth = 0, has_parameters = 0;
     for (i = d->first + 1; i < d->last; i++) {
         const token *t = &file->tokens[i];
-        /* A function that returns a pointer to one, int (*eitp__f(void))(int), is deeper. */
+        /* In a function that returns a function pointer, int (*eitp__f(void))(int), the name is one level deeper. */
         if ((!depth || !d->count) && t->kind == TOKEN_NAME && token_starts(t, "eitp__") && token_is(t + 1, "("))
             add_name(file, d, t);
         has_parameters |= token_is(t, "(");
@@ -63,7 +63,7 @@ static void find_names(const source *file, private_declaration *d) {
             add_name(file, d, &file->tokens[i]);
 }
 
-/* Reads the declaration that token `i` begins. Returns 0 if it begins none. */
+/* Reads the declaration that starts at token `i`. Returns 0 if there is none. */
 static int read_private(const source *file, size_t i, private_declaration *d) {
     memset(d, 0, sizeof *d);
     if (!token_is(&file->tokens[i], "EITP__PRIVATE") || file->tokens[i].directive)
@@ -92,7 +92,7 @@ static private_function *find_function(const token *name) {
                           : NULL;
 }
 
-/* Collects the functions that modules define; of a function with several definitions the last one counts. */
+/* Collects the functions defined by modules. If there are several definitions, the last one counts. */
 static void find_definitions(void) {
     private_declaration d;
     size_t i, k, kept = 0;
@@ -120,7 +120,10 @@ static void find_definitions(void) {
     function_count = kept;
 }
 
-/* Notes that a file names a function. A header may be used by any part, a template by those that include it. */
+/*
+ * Records that a file names a function. A header can be used by any part, a template by the parts of the modules that
+ * include it.
+ */
 static void note_use(const source *file, const token *name) {
     private_function *function = find_function(name);
     if (!function)
@@ -158,12 +161,12 @@ static void find_uses_in(const source *file) {
     }
 }
 
-/* True if all that is said of the function is known: what a macro declares or calls is not. */
+/* True if all declarations and calls of the function are visible. Those made by macros are not. */
 static int is_understood(const private_function *function) {
     return function && function->is_declared && function->is_used;
 }
 
-/* Functions of one declaration have one linkage, and all of them have a prototype or none. */
+/* Gives the functions of one declaration the same linkage, and a prototype for all or none of them. */
 static void unite(const private_declaration *d, int *needs_prototype, int *crosses_parts) {
     size_t k;
     *needs_prototype = *crosses_parts = d->count == 0;
@@ -206,7 +209,7 @@ void find_private_functions(void) {
 
 /* ---- Lines ---- */
 
-/* Drops each comment whose code, the lines after it, is dropped whole. */
+/* Drops each comment if the code lines directly after it are all dropped. */
 static void drop_comments(const line_kind *kinds, size_t lines, int *fate) {
     size_t line = 1;
     while (line <= lines) {
@@ -223,7 +226,7 @@ static void drop_comments(const line_kind *kinds, size_t lines, int *fate) {
     }
 }
 
-/* Drops each title under which nothing is left before the next. */
+/* Drops each title if nothing remains between it and the next. */
 static void drop_titles(const line_kind *kinds, size_t line, int *fate) {
     int is_empty = 1;
     for (; line > 0; line--) {

@@ -1,7 +1,7 @@
 /*
- * What a program can leave out of eitp.h. A line of the section `switches:` has a macro and what the paths of modules
- * and private headers begin with. The public functions that these define are left out with them; their names stay, as
- * macros, for the compiler to say which switch is to blame.
+ * Modules that a program can leave out of eitp.h. A line of the section `switches:` has a macro, followed by prefixes
+ * of the paths of modules and private headers. The public functions that these define are left out with them. Their
+ * names remain, as macros, so that the compiler's error names the switch.
  */
 #include "amalgamate.h"
 
@@ -33,7 +33,7 @@ typedef struct public_function {
 static public_function *functions;
 static size_t function_count;
 
-/* The switch of a macro, a new one if it has none. */
+/* Returns the switch of a macro; adds it if it is new. */
 static left_out *get_switch(const char *macro, size_t number) {
     size_t s = 0;
     while (s < switch_count && strcmp(switches[s].macro, macro) != 0)
@@ -54,7 +54,7 @@ void add_switch(char *line, size_t number) {
     left_out *to = get_switch(macro, number);
     const char *path = strtok(NULL, " \t");
     if (!starts_with(macro, "EITP_WITHOUT_") || !path)
-        finding(MANIFEST, number, "give a macro EITP_WITHOUT_... and what the paths of its modules begin with");
+        finding(MANIFEST, number, "give a macro EITP_WITHOUT_... and the start of the paths of its modules");
     for (; path; path = strtok(NULL, " \t")) {
         if (to->paths.count < COUNT(to->paths.names))
             to->paths.names[to->paths.count++] = copy_text(path, strlen(path));
@@ -76,7 +76,8 @@ void mark_switches(void) {
                 matches++;
             }
             if (!matches)
-                finding(MANIFEST, 1, "%s: no module begins with %s", switches[s].macro, switches[s].paths.names[k]);
+                finding(MANIFEST, 1, "%s: the path of no module starts with %s", switches[s].macro,
+                        switches[s].paths.names[k]);
         }
 }
 
@@ -92,7 +93,7 @@ void add_condition(unsigned set, text *output) {
 
 /* ---- Public functions ---- */
 
-/* The switches of the module that defines a function; 0 if none does. */
+/* Returns the switches of the module that defines a function, or 0 if there is none. */
 static unsigned switches_of(const token *name) {
     size_t i, k;
     for (i = 0; i < source_count; i++) {
@@ -110,7 +111,9 @@ static unsigned switches_of(const token *name) {
     return 0;
 }
 
-/* The name in the declaration of a function that begins with EITP_API, token `i`; its semicolon is token `*end`. */
+/*
+ * Returns the name in the function declaration that starts with EITP_API at token `i`, and sets *end to its semicolon.
+ */
 static const token *declared_function(const source *file, size_t i, size_t *end) {
     const token *name = NULL;
     for (; i < file->count && !token_is(&file->tokens[i], ";"); i++)
@@ -120,7 +123,10 @@ static const token *declared_function(const source *file, size_t i, size_t *end)
     return i < file->count ? name : NULL;
 }
 
-/* Spreads the switches of declarations to the comments before them, and to what is between two of one switch. */
+/*
+ * Extends the switches of declarations to the comments before them, and to the lines between two declarations with the
+ * same switches.
+ */
 static void spread_switches(const line_kind *kinds, size_t lines, unsigned *sets) {
     unsigned next = 0, previous = 0;
     size_t line, first;
@@ -180,7 +186,7 @@ static int is_macro(const token *name) {
     return 0;
 }
 
-/* In parentheses it is no call, which C would take as the declaration of a function. */
+/* The parentheses keep a call from being parsed as a declaration of a function. */
 static void add_left_out_name(const token *name, const char *macro, text *output) {
     if (is_macro(name))
         text_format(output, "#undef %.*s\n", (int)name->length, name->start);
@@ -188,7 +194,7 @@ static void add_left_out_name(const token *name, const char *macro, text *output
                 name->start, macro);
 }
 
-/* Opens the names of a switch; of several that leave a function out, the first is to blame. */
+/* Opens the condition for the names of a switch. If several switches leave a function out, the first is named. */
 static void open_names(size_t s, unsigned set, text *output) {
     unsigned earlier = set & ((1u << s) - 1);
     text_format(output, "\n#if %s%s", switches[s].macro, earlier ? " && " : "");

@@ -1,9 +1,9 @@
 /*
- * Templates (.inc): some are pasted wherever they are included, others are in eitp.h once.
+ * Templates (.inc). Some are pasted wherever they are included, others are in eitp.h once.
  *
  * A template that is in eitp.h once is a section. The implementation instantiates it by including eitp.h again.
- * Templates that are always included one after the other share a section. Each inclusion costs the compiler a pass over
- * the whole file, so a template becomes a section only if it saves enough lines.
+ * Templates that are always included in sequence share a section. Each inclusion costs the compiler a pass over the
+ * whole file, so a template becomes a section only if that saves enough lines.
  */
 #include "amalgamate.h"
 
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FEWEST_LINES_SAVED 64 /* per inclusion, by a section */
+#define FEWEST_LINES_SAVED 64 /* per inclusion */
 
-/* One line that includes a template. */
+/* A line that includes a template. */
 typedef struct inclusion {
     source *from, *target;
     size_t line;
@@ -56,7 +56,9 @@ static int continues(size_t i) {
            inclusions[i].line == inclusions[i - 1].line + 1;
 }
 
-/* The template after (step 1) or before (step -1) every inclusion of a template, or NULL if there are several. */
+/*
+ * Returns the template after (step 1) or before (step -1) every inclusion of a template, or NULL if there are several.
+ */
 static source *neighbour(const source *file, int step) {
     source *found = NULL;
     size_t i;
@@ -84,7 +86,10 @@ static void join_neighbours(void) {
     }
 }
 
-/* Counts the copies of a template, after those that include it. Returns -1 if templates include each other. */
+/*
+ * Counts the copies of a template, after those of the templates that include it. Returns -1 if templates include each
+ * other.
+ */
 static int count_copies(source *file) {
     size_t i;
     if (file->state != UNKNOWN)
@@ -103,7 +108,7 @@ static int count_copies(source *file) {
     return 0;
 }
 
-/* The lines of a template, with those that it includes. */
+/* Returns the number of lines of a template, including the templates inside it. */
 static size_t lines_of(const source *file) {
     size_t i, lines = file->lines;
     for (i = 0; i < inclusion_count; i++)
@@ -119,7 +124,7 @@ static int saves_enough(const source *first) {
     return (copies - 1) * lines >= FEWEST_LINES_SAVED * copies;
 }
 
-/* True if each inclusion of a template is next to a section, so that it costs no further pass. */
+/* True if each inclusion of a template is next to a section, so that it does not cost another pass. */
 static int is_among_sections(const source *file) {
     size_t i;
     for (i = 0; i < inclusion_count; i++)
@@ -152,7 +157,7 @@ static int is_section_start(const source *file) {
     return file->is_section && !file->previous;
 }
 
-/* True if a section without a place comes before this one on consecutive lines. */
+/* True if a section that has no place yet precedes this one on consecutive lines. */
 static int must_wait(const source *first) {
     size_t i, k;
     for (i = 0; i < inclusion_count; i++)
@@ -163,7 +168,9 @@ static int must_wait(const source *first) {
     return 0;
 }
 
-/* Orders sections as they follow each other on consecutive lines, so that one inclusion serves these. */
+/*
+ * Orders sections as they follow each other on consecutive lines, so that a single inclusion of eitp.h serves them all.
+ */
 static void order_sections(void) {
     size_t i;
     source *next;
@@ -180,7 +187,7 @@ static void order_sections(void) {
     } while (next);
 }
 
-/* Notes that a module includes the templates that `file`, it or a template of it, includes. */
+/* Records that a module includes the templates that `file` includes. `file` is the module or one of its templates. */
 static void note_user(const source *module, const source *file) {
     size_t i;
     for (i = 0; i < inclusion_count; i++) {

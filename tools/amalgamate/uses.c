@@ -1,6 +1,6 @@
 /*
- * What modules use of each other. Modules in a circle cannot be read, tested or changed alone; and a reader of eitp.h
- * has seen what a function calls, except through pointers.
+ * Dependencies between modules. Modules in a cycle cannot be read, tested or changed separately. Without cycles, a
+ * reader of eitp.h has already seen every function that a function calls, except through pointers.
  */
 #include "amalgamate.h"
 
@@ -9,7 +9,7 @@
 
 typedef struct definition {
     token name;
-    size_t file; /* its index in `sources` */
+    size_t file; /* index in `sources` */
 } definition;
 
 static definition *definitions;
@@ -36,7 +36,7 @@ static int compare_definitions(const void *left, const void *right) {
     return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
-/* For each pair of modules the first use of a function of the other, or NULL. */
+/* Finds, for each pair of modules, the first use of a function of the other, or NULL. */
 static const token **find_uses(void) {
     const token **uses = (const token **)grow(NULL, source_count * source_count * sizeof *uses);
     size_t i, k;
@@ -56,7 +56,7 @@ static const token **find_uses(void) {
     return uses;
 }
 
-/* Reports the modules that use a function of a later one. */
+/* Reports the modules that use a function of a later module. */
 static void check_order(const token **uses) {
     size_t i, later;
     for (i = 0; i < source_count; i++) {
@@ -64,15 +64,15 @@ static void check_order(const token **uses) {
             const token *use = uses[i * source_count + later];
             if (use)
                 finding(sources[i]->path, use->line,
-                        "`%.*s` is defined in %s, which comes later; list that first in " MANIFEST, (int)use->length,
+                        "`%.*s` is defined in %s, which comes later; list it first in " MANIFEST, (int)use->length,
                         use->start, sources[later]->path);
         }
     }
 }
 
 /*
- * Finds the shortest path from a module back to itself through later ones: before[m] is the module before m on it.
- * Returns the last one, or the number of modules if there is no path.
+ * Finds the shortest path from a module back to itself through later modules. before[m] is the module before m on it.
+ * Returns the last module of the path, or the number of modules if there is no path.
  */
 static size_t find_cycle(const token **uses, size_t first, size_t *before, size_t *queue) {
     size_t begin = 0, end = 0, i;
@@ -92,7 +92,7 @@ static size_t find_cycle(const token **uses, size_t first, size_t *before, size_
     return source_count;
 }
 
-/* Writes "a.c -> b.c (eitp__x) -> a.c (eitp__y)": each module with the function that the one before it uses. */
+/* Writes "a.c -> b.c (eitp__x) -> a.c (eitp__y)": each module with the function that the previous one uses. */
 static void describe_cycle(const token **uses, size_t first, size_t last, const size_t *before, text *way) {
     size_t *order = (size_t *)grow(NULL, (source_count + 1) * sizeof *order), count = 0, i;
     order[count++] = first;
@@ -124,7 +124,8 @@ void check_uses(void) {
             second = before[second];
         describe_cycle(uses, first, last, before, &way);
         finding(sources[first]->path, uses[first * source_count + second]->line,
-                "modules need each other: %.*s; move what both need into one below them", (int)way.size, way.data);
+                "modules depend on each other: %.*s; move the shared code into a module below them", (int)way.size,
+                way.data);
         free(way.data);
     }
     if (findings == before_cycles)

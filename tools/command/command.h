@@ -1,8 +1,8 @@
-/* Shared by the files of the command: exit codes, failures, memory, subcommands. */
+/* Shared by all files of the command: exit codes, failures, memory, subcommands. */
 #ifndef COMMAND_H
 #define COMMAND_H
 
-/* POSIX calls are hidden by strict C modes; this must precede the first system header. */
+/* Strict C modes hide POSIX calls; this must precede the first system header. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1
 #endif
@@ -28,7 +28,7 @@ EITP_BEGIN_DECLARATIONS
 /* Exit codes. After a signal: 128 plus its number. */
 enum {
     COMMAND_FINISHED = 0,
-    COMMAND_WRONG = 1, /* the command, the configuration or the content of a file */
+    COMMAND_WRONG = 1, /* invalid command, configuration or file content */
     COMMAND_NO_MEMORY = 2,
     COMMAND_PRESSURE = 3,
     COMMAND_NOT_FINITE = 4,
@@ -37,16 +37,16 @@ enum {
 
 int command_exit_code(eitp_status status);
 
-/* Fills in an error. The message says what is wrong, where, and what to do. Returns `status`. */
+/* Fills in an error and returns `status`. The message says what is wrong, where, and what to do. */
 eitp_status command_fail(eitp_error *error, eitp_status status, const char *format, ...) COMMAND_PRINTF(3, 4);
 
-/* Memory of the command itself. If it runs out, the process ends with an error. */
+/* Allocate memory of the command itself. If memory runs out, the process ends with an error. */
 void *command_allocate(size_t size); /* zeroed */
 void *command_resize(void *memory, size_t size);
 char *command_copy(const char *text);
 char *command_format(const char *format, ...) COMMAND_PRINTF(1, 2);
 
-/* The subcommands. They take the arguments after their name and return the exit code. */
+/* The subcommands. Each takes the arguments after its name and returns the exit code. */
 int command_train(int count, char **arguments);
 int command_safe_train(int count, char **arguments);
 int command_eval(int count, char **arguments);

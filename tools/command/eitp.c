@@ -1,4 +1,4 @@
-/* The command eitp; `eitp help` lists what it does. */
+/* The command eitp; `eitp help` lists its subcommands. */
 #include "options/table.h"
 #include "output.h"
 #include "process.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* In groups; `group` begins one. */
+/* In groups; `group` starts a new one. */
 static const struct {
     const char *group, *name;
     int (*run)(int count, char **arguments);
@@ -14,28 +14,28 @@ static const struct {
 } commands[] = {
     {"Train", "train", command_train, "train a language model or a classifier"},
     {NULL, "safe-train", command_safe_train, "train in the background or unattended: log, lock, restarts"},
-    {NULL, "eval", command_eval, "loss and metrics of a model on data"},
+    {NULL, "eval", command_eval, "compute the loss and metrics of a model on data"},
     {NULL, "merge", command_merge, "merge adapters into the weights of their base model"},
-    {NULL, "set", command_set, "change settings of a checkpoint, or of a run that trains"},
-    {"Look at a run", "monitor", command_monitor, "watch runs while they train"},
-    {NULL, "report", command_report, "write a page with the curves of a run, or of several"},
-    {NULL, "doctor", command_doctor, "why a run ended, is slow, or does not learn"},
-    {NULL, "logs", command_logs, "records of runs as tables"},
+    {NULL, "set", command_set, "change settings of a checkpoint or of a run in progress"},
+    {"Inspect a run", "monitor", command_monitor, "watch runs while they train"},
+    {NULL, "report", command_report, "write a page with the curves of one or more runs"},
+    {NULL, "doctor", command_doctor, "find out why a run ended, is slow, or does not learn"},
+    {NULL, "logs", command_logs, "print records of runs as tables"},
     {"Use a model", "generate", command_generate, "generate text"},
-    {NULL, "chat", command_chat, "talk with a model that was trained on conversations"},
-    {NULL, "predict", command_predict, "label texts, or their words, with a classifier"},
-    {NULL, "embed", command_embed, "turn texts into vectors"},
+    {NULL, "chat", command_chat, "chat with a model trained on conversations"},
+    {NULL, "predict", command_predict, "label text, or its words, with a classifier"},
+    {NULL, "embed", command_embed, "turn text into vectors"},
     {"Prepare data", "tokenizer", command_tokenizer, "train or inspect a tokenizer, encode or decode text"},
     {NULL, "pack", command_pack, "write text as a token file"},
-    {"Look at this machine", "check-system", command_check_system,
-     "its resources, the models that fit, a command to run"},
-    {NULL, "plan", command_plan, "memory that training needs, and configurations that fit"},
-    {NULL, "bench", command_bench, "speed of kernels and steps; the price of monitoring"},
+    {"Inspect this machine", "check-system", command_check_system,
+     "show its resources, models that fit, and a command to run"},
+    {NULL, "plan", command_plan, "show the memory of a run and configurations that fit"},
+    {NULL, "bench", command_bench, "measure kernels, training steps and monitoring costs"},
 };
 
 static const char examples[] = "Examples:\n"
                                "  eitp train --init tiny --data texts --output-dir out          # from scratch\n"
-                               "  eitp train --resume auto --output-dir out                     # continue it\n"
+                               "  eitp train --resume auto --output-dir out                     # resume it\n"
                                "  eitp generate --model out --prompt \"Once upon a time\"\n"
                                "  eitp train --model path/to/bert --data reviews.csv --output-dir classifier\n"
                                "  eitp predict --model classifier --data more.csv\n";
@@ -48,7 +48,7 @@ static void print_version(void) {
 
 static void print_overview(void) {
     text_buffer t = {NULL, 0, 0};
-    text_format(&t, "eitp %s: trains Transformers inside the memory a machine really has\n\n", eitp_version());
+    text_format(&t, "eitp %s: trains Transformers within a machine's memory\n\n", eitp_version());
     for (size_t i = 0; i < COMMAND_COUNT(commands); i++) {
         if (commands[i].group)
             text_format(&t, "%s%s:\n", i ? "\n" : "", commands[i].group);
@@ -56,10 +56,10 @@ static void print_overview(void) {
     }
     text_format(&t, "\n  eitp help NAME     options of a command\n  eitp --version     version and build\n\n%s\n",
                 examples);
-    text_format(&t, "Exit codes: 0 finished; 1 the command or the content of a file is invalid; 2 not\n"
-                    "enough memory; 3 stopped while training, short of memory, after saving; 4 too\n"
-                    "many losses or gradients that are not finite; 5 reading or writing failed; 130,\n"
-                    "143, 129, 152 stopped by SIGINT, SIGTERM, SIGHUP, SIGXCPU, after saving.\n");
+    text_format(&t, "Exit codes: 0 finished; 1 invalid command or file content; 2 not enough memory;\n"
+                    "3 stopped during training because of low memory, after saving; 4 too many\n"
+                    "non-finite losses or gradients; 5 reading or writing failed; 130, 143, 129, 152\n"
+                    "stopped by SIGINT, SIGTERM, SIGHUP, SIGXCPU, after saving.\n");
     output_result(t.data, t.size);
     text_release(&t);
 }
@@ -83,7 +83,7 @@ static int fail_unknown(const char *name) {
     return COMMAND_WRONG;
 }
 
-/* eitp help [NAME [ACTION]] */
+/* Runs eitp help [NAME [ACTION]]. */
 static int print_help(int count, char **arguments) {
     char help[] = "--help", *rest[2];
     int found = count > 0 ? find_command(arguments[0]) : -1;
@@ -99,19 +99,19 @@ static int print_help(int count, char **arguments) {
 }
 
 /*
- * Threads of libgomp spin for milliseconds while they wait for one another. If another program takes the processor of
+ * Threads of libgomp spin for milliseconds while they wait for each other. If another program takes the processor of
  * one thread, the spinning of the others makes steps many times slower. The limit on spinning is read before main, so
- * the program executes itself again with a low limit, unless the environment has a setting already.
+ * the program executes itself again with a low limit unless the environment already has a setting.
  */
 static void limit_spinning(char **arguments) {
-    /* eitp uses one thread of OpenBLAS, which otherwise starts more, and never ends if one cannot be started. */
+    /* eitp uses one OpenBLAS thread. OpenBLAS would start more, and hangs if one cannot be started. */
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
         return;
-    /* Bound to one place, it would find that place alone. */
+    /* Bound to one place, the new process would see only that place. */
     eitp_processors_unbind();
     if (setenv("GOMP_SPINCOUNT", "1000", 1) == 0)
-        execv("/proc/self/exe", arguments); /* a failure leaves the limit as it was */
+        execv("/proc/self/exe", arguments); /* on failure the limit stays unchanged */
 }
 
 static int run_command(int count, char **arguments) {
@@ -133,7 +133,7 @@ static int run_command(int count, char **arguments) {
 
 int main(int count, char **arguments) {
     process_begin();
-    /* safe-train computes nothing, and the programs that it starts keep their environment and all processors. */
+    /* safe-train does not compute; the programs that it starts keep their environment and all processors. */
     if (count < 2 || strcmp(arguments[1], "safe-train"))
         limit_spinning(arguments);
     else

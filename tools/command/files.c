@@ -5,15 +5,15 @@
 
 #include <unistd.h>
 
-/* ---- The host: the default one, in which a request to stop makes reading and allocating fail ---- */
+/* ---- The host: the default host, but a request to stop makes reads and allocations fail ---- */
 
-/* Where files of the system are looked for first; NULL: nowhere. */
+/* Returns the root under which system files are looked up first, or NULL. */
 static const char *system_root(void) {
     const char *root = getenv("EITP_SYSTEM_ROOT");
     return root && *root ? root : NULL;
 }
 
-/* What a thread calls before it uses a file. */
+/* Callback of a thread before it uses a file. */
 static __thread struct {
     void (*call)(void *user);
     void *user;
@@ -118,7 +118,7 @@ int files_is_file(const char *directory, const char *name) {
     return is_file;
 }
 
-/* A path that the user has to correct, rather than a failure of the disk. */
+/* EITP_ERROR_ARGUMENT for a path that the user must correct, rather than a disk failure. */
 static eitp_status status_of(int code) {
     return code == ENOENT || code == ENOTDIR || code == EISDIR || code == EEXIST || code == ENXIO ||
                    code == ENAMETOOLONG || code == ELOOP
@@ -166,7 +166,7 @@ eitp_status files_read_input(size_t limit, text_buffer *content, eitp_error *err
     while ((done = fread(piece, 1, sizeof piece, stdin)) > 0) {
         text_add(content, piece, done);
         if (content->size > limit)
-            return command_fail(error, EITP_ERROR_ARGUMENT, "standard input exceeds %zu bytes; use a smaller text",
+            return command_fail(error, EITP_ERROR_ARGUMENT, "standard input exceeds %zu bytes; use smaller input",
                                 limit);
     }
     return ferror(stdin) ? files_fail(error, errno, "read", "standard input") : EITP_OK;
@@ -229,7 +229,7 @@ eitp_status files_replace(const char *path, const void *data, size_t size, eitp_
     return code ? files_fail(error, code, "write", path) : EITP_OK;
 }
 
-/* Removes a directory and its parents, `count` in all, as far as they are empty. */
+/* Removes a directory and its parents, `count` in total, if they are empty. */
 static void remove_directories(const char *path, int count) {
     char *directory = command_copy(path);
     for (int i = 0; i < count; i++) {

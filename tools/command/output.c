@@ -7,16 +7,16 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* A process has one standard error, so this is global. */
+/* Global, since a process has one standard error. */
 static struct {
     output_detail detail;
-    int has_detail; /* it was set */
+    int has_detail; /* the detail was set */
     int started;
     int progress; /* a progress line is shown */
-    int is_live;  /* it is to stay below what else is printed */
-    int failed;   /* errno of writing the result; 0: none */
+    int is_live;  /* the line stays below other output */
+    int failed;   /* errno of a failure to write the result; 0: none */
     text_buffer held;
-    char shown[500]; /* that line, as it was passed */
+    char shown[500]; /* the progress line, as passed */
 } output = {OUTPUT_NORMAL, 0, 0, 0, 0, 0, {NULL, 0, 0}, ""};
 
 void output_set_detail(output_detail detail) {
@@ -28,7 +28,7 @@ void output_set_detail(output_detail detail) {
         output_start();
 }
 
-/* Bytes of a line that leave the last column free: a terminal may start another line when that is filled. */
+/* Returns the bytes of a line that leave the last column free: filling it may start another line on some terminals. */
 static size_t output_fitting_size(const char *line, int columns) {
     const size_t size = strlen(line);
     size_t end = 0;
@@ -46,8 +46,8 @@ static void output_clear_progress(void) {
 }
 
 /*
- * Shows output.shown, in one write. The cursor stays in the first column: where a terminal that becomes narrower wraps
- * the line, it is still where the line begins, and all of it is erased when it is shown again.
+ * Shows output.shown in one write. The cursor stays in the first column: if the terminal becomes narrower and wraps the
+ * line, the cursor is still at its start, so redrawing erases all of it.
  */
 static void output_draw_live(void) {
     char text[sizeof output.shown + 16];
@@ -66,7 +66,7 @@ void output_start(void) {
     text_release(&output.held);
 }
 
-/* True if a line is held back already: some files are read more than once before the start, with the same warnings. */
+/* True if a line is already held back: some files are read more than once before the start, with the same warnings. */
 static int output_holds(const char *line) {
     const char *at = output.held.data;
     while (at && (at = strstr(at, line)) != NULL) {
@@ -94,8 +94,8 @@ void output_forget(void) {
     text_release(&output.held);
 }
 
-/* Makes text printable that may be from a damaged file, or the name of one: a byte that is not UTF-8, or of a control
-   character, becomes '?'. Those in `kept` stay. */
+/* Makes text printable that may come from a damaged file or be a file name: bytes that are not UTF-8, and control
+   characters, become '?', except those in `kept`. */
 static void output_make_printable(char *text, size_t size, const char *kept) {
     for (size_t i = 0; i < size;) {
         const int length = text_utf8_length(text + i, size - i);
@@ -126,11 +126,11 @@ static void output_line(eitp_log_level level, const char *prefix, const char *me
     }
     output_clear_progress();
     fputs(line, stderr);
-    if (output.is_live && level < EITP_LOG_ERROR) /* an error ends the command */
+    if (output.is_live && level < EITP_LOG_ERROR) /* errors end the command */
         output_draw_live();
 }
 
-/* Prints a message of this level, if it is to be seen. */
+/* Prints a message if its level is shown. */
 static void output_message(eitp_log_level level, const char *message, wording_source source) {
     static const char *const prefixes[] = {"", "", "warning: ", "error: "};
     if ((level == EITP_LOG_DEBUG && output.detail < OUTPUT_VERBOSE) ||
@@ -227,7 +227,7 @@ const char *output_bytes(double bytes) {
     static char buffers[16][32];
     static size_t next;
     next = (next + 1) % COMMAND_COUNT(buffers);
-    /* Records may have any number; 2^64 and more are not representable. */
+    /* Records may have any number; 2^64 and above are not representable. */
     return eitp_format_bytes(bytes >= 18446744073709551615.0 ? UINT64_MAX
                              : bytes > 0                     ? (uint64_t)(bytes + 0.5)
                                                              : 0,
@@ -238,13 +238,13 @@ void output_by_line(void) {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 }
 
-/* A failure to write drops what was to be written, and later calls succeed: it is kept. */
+/* Remembers a failure: after it the data is lost and later calls succeed. */
 static void output_keep_failure(int failed) {
     if (failed && !output.failed)
         output.failed = errno ? errno : EIO;
 }
 
-/* A terminal gets no control characters, which paths and generated texts may have. */
+/* Removes control characters for a terminal, since paths and generated text may have them. */
 void output_result(const char *data, size_t size) {
     char *printable = NULL;
     output_clear_progress();
@@ -275,7 +275,7 @@ int output_finish(int code) {
         output_warnings();
     output_flush();
     errno = 0;
-    output_keep_failure(fclose(stdout)); /* a network's file system may only now say that there is no room */
+    output_keep_failure(fclose(stdout)); /* a network file system may report a full disk only now */
     output_clear_progress();
     if (!output.failed || output.failed == EPIPE || code != COMMAND_FINISHED)
         return code;

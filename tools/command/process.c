@@ -12,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Signals: written by handlers, which any thread may run ---- */
+/* ---- Signals: state set by handlers, which run in any thread ---- */
 
 static volatile sig_atomic_t stop_signal;
 static volatile sig_atomic_t cancels;   /* a process_cancel */
-static eitp_run *volatile attached_run; /* gets requests to stop and to save */
+static eitp_run *volatile attached_run; /* receives requests to stop and to save */
 static struct timespec stopped_at;
 
 static const struct {
@@ -25,8 +25,8 @@ static const struct {
 } stop_signals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}, {SIGXCPU, "SIGXCPU"}};
 
 /*
- * True if a signal is the first one again, sent by no second decision. The system repeats SIGXCPU each second of
- * processor time. timeout(1) sends its signal to the process and, at once, to the process's group.
+ * True if a signal is a repetition of the first one rather than a second request. The system repeats SIGXCPU every
+ * second of processor time. timeout(1) sends its signal to the process and immediately to the process's group.
  */
 static int is_repeated(int number) {
     struct timespec now;
@@ -71,7 +71,7 @@ static void catch_signal(int number, void (*handle)(int number)) {
     sigaction(number, &action, NULL);
 }
 
-/* Signals that were ignored at the start stay ignored: nohup ignores SIGHUP, a shell SIGINT of its background jobs. */
+/* Signals ignored at the start stay ignored: nohup ignores SIGHUP, and a shell ignores SIGINT for background jobs. */
 static void catch_stop_signals(void (*handle)(int number)) {
     for (size_t i = 0; i < COMMAND_COUNT(stop_signals); i++) {
         struct sigaction before;
@@ -89,12 +89,12 @@ void process_end_on_signals(void) {
     catch_stop_signals(handle_end);
 }
 
-/* Not SIG_IGN, which programs that the process starts would inherit. */
+/* Not SIG_IGN, which started programs would inherit. */
 void process_survive_closed_pipes(void) {
     catch_signal(SIGPIPE, handle_nothing);
 }
 
-/* ---- Signals that are collected, by a process of one thread ---- */
+/* ---- Collected signals, in a single-threaded process ---- */
 
 static volatile sig_atomic_t collected[NSIG];
 static sigset_t mask_before;
@@ -145,8 +145,8 @@ void process_restore_signals(void) {
 }
 
 /*
- * A standard stream that is closed would be the next file that is opened, and messages would be written to a
- * checkpoint. Each is opened for the other direction, so that using it fails.
+ * If a standard stream is closed, the next opened file would take its place, and messages could be written to a
+ * checkpoint. Opens closed streams for the opposite direction, which makes using them fail.
  */
 static void open_standard_streams(void) {
     static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
@@ -222,7 +222,7 @@ size_t process_memory(void) {
     return sscanf(content, "%*u %lu", &pages) == 1 ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* Not that of getrusage, which starts with the peak of the parent. */
+/* Does not use getrusage, whose value starts with the parent's peak. */
 size_t process_peak_memory(void) {
     const eitp_host host = command_host();
     eitp_memory_info info;

@@ -7,10 +7,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* As many links in a row as Linux follows. */
+/* The number of successive links that Linux follows. */
 enum { MOST_LINKS = 40 };
 
-/* What a symbolic link contains, as a new text relative to the working directory; NULL: not a link. */
+/* Returns the target of a symbolic link in a new string, relative to the working directory, or NULL if it is not a
+   link. */
 static char *read_link(const char *path) {
     char content[4096];
     const ssize_t size = readlink(path, content, sizeof content - 1);
@@ -26,7 +27,7 @@ static char *read_link(const char *path) {
     return target;
 }
 
-/* The descriptor of this process that a path names; -1: none. */
+/* Returns the descriptor of this process that a path names, or -1. */
 static int descriptor_of(const char *path) {
     static const char *const directories[] = {"/dev/fd/", "/proc/self/fd/"};
     for (size_t i = 0; i < COMMAND_COUNT(directories); i++) {
@@ -37,8 +38,8 @@ static int descriptor_of(const char *path) {
     return -1;
 }
 
-/* Follows links up to a descriptor: its link in /proc leads to a file that is written where the descriptor is, not
-   replaced. */
+/* Follows links up to a descriptor: its link in /proc leads to a file that must be written at the descriptor's
+   position, not replaced. */
 static char *follow_links(const char *path, int *descriptor, eitp_error *error) {
     char *target = command_copy(path);
     for (int links = 0; links <= MOST_LINKS; links++) {
@@ -74,7 +75,7 @@ static int write_descriptor(int descriptor, const char *data, size_t size) {
     return 0;
 }
 
-/* A pipe waits here for its reader, as in a shell. */
+/* Opening a pipe waits for its reader, as in a shell. */
 static int write_into(const char *path, const char *data, size_t size) {
     int descriptor, code, closed;
     do
@@ -116,7 +117,7 @@ eitp_status result_file_write(const char *path, const void *data, size_t size, i
 
 /* ---- Streams ---- */
 
-/* Opens what the path leads to; *code is an errno value. A descriptor is duplicated, so that closing it is harmless. */
+/* Opens the target of the path; *code is an errno value. A descriptor is duplicated, so that closing it is harmless. */
 static int open_target(result_stream *stream, int descriptor, int *code) {
     int opened;
     if (descriptor < 0 && files_info(stream->target).kind != EITP_PATH_OTHER)
@@ -173,7 +174,7 @@ eitp_status result_stream_flush(result_stream *stream, int *is_closed, eitp_erro
     return fail_unless_written(errno, stream->path, error);
 }
 
-/* Puts the file in its place once it is on the disk. Returns an errno value. */
+/* Moves the file to its place once it is on the disk. Returns an errno value. */
 static int replace_target(const result_stream *stream) {
     const eitp_host host = command_host();
     char *parent;

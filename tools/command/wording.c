@@ -1,14 +1,14 @@
 #include "wording.h"
 
-/* Of rows that begin alike the longer one comes first. */
+/* Among rows that start alike the longer one comes first. */
 typedef struct wording {
     const char *words, *option;
 } wording;
 
 static const wording wordings[] = {
     {"set problem to EITP_PROBLEM_MULTI_LABEL if examples may have none",
-     "train with --labels several if texts may have none"},
-    {"but problem is EITP_PROBLEM_SINGLE_LABEL", "but a text has one; --labels several trains with any number"},
+     "train with --labels several if samples may have none"},
+    {"but problem is EITP_PROBLEM_SINGLE_LABEL", "but a sample has one; --labels several trains with any number"},
     {"unless problem is EITP_PROBLEM_REGRESSION", "unless they are numbers to predict"},
     {"train a new head (fresh_head) or use its labels", "use data with its labels"},
     {"(val_fraction", "(--val-fraction"},
@@ -90,11 +90,11 @@ static const wording wordings[] = {
      "--lr-schedule plateau requires validation data; set --val-data or --val-fraction"},
     {"keep_best and patience require validation data; set val_data or val_fraction",
      "--keep-best and --patience require validation data; set --val-data or --val-fraction"},
-    {"sample_prompt requires validation data, since texts are written at evaluations; set val_data or val_fraction",
-     "--sample-prompt requires validation data, since texts are written at evaluations; set --val-data or "
+    {"sample_prompt requires validation data, since samples are generated at evaluations; set val_data or val_fraction",
+     "--sample-prompt requires validation data, since samples are generated at evaluations; set --val-data or "
      "--val-fraction"},
-    {"sample_prompt has no effect: its texts are written beside metrics.jsonl, and report_to",
-     "--sample-prompt has no effect: its texts are written beside metrics.jsonl, and --report-to"},
+    {"sample_prompt has no effect: generated samples are written next to metrics.jsonl, and report_to",
+     "--sample-prompt has no effect: generated samples are written next to metrics.jsonl, and --report-to"},
     {"sample_prompt:", "--sample-prompt:"},
     {"train a causal model for task lm", "train a causal model with --task lm"},
     {"override with tokenizer", "override with --tokenizer"},
@@ -135,7 +135,7 @@ static const wording wordings[] = {
     {"skip_spikes needs a spike_threshold", "--skip-spikes needs a --spike-threshold"},
 };
 
-/* Settings, where no row above has them with words around them. */
+/* Settings that no row above has with words around them. */
 static const wording settings[] = {
     {"batch_size", "--batch-size"},
     {"grad_accum", "--grad-accum"},
@@ -190,7 +190,7 @@ static int is_of_word(char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_';
 }
 
-/* True if a text begins with the words of a row. A name with a dot after it may be that of a file. */
+/* True if `text` starts with the words of a row. A name before a dot may be a file name. */
 static int begins_with(const char *text, const wording *row) {
     const size_t size = strlen(row->words);
     if (strncmp(text, row->words, size) != 0)
@@ -199,8 +199,8 @@ static int begins_with(const char *text, const wording *row) {
            (!is_of_word(text[size]) && (text[size] != '.' || !is_of_word(text[size + 1])));
 }
 
-/* True if a place in a message follows that of a configuration file, as in "run.yaml:3: ", whose names stay as they
-   are. */
+/* True if a position in a message follows a place in a configuration file, such as "run.yaml:3: ", whose names are
+   kept. */
 static int is_in_file(const char *message, const char *text) {
     const char *at = text - 2;
     if (text - message < 5 || at[0] != ':' || at[1] != ' ')
@@ -210,7 +210,7 @@ static int is_in_file(const char *message, const char *text) {
     return at < text - 2 && at[-1] == ':';
 }
 
-/* The row whose words the text, which is in a message, begins with; NULL: none. */
+/* Returns the row whose words `text`, a part of a message, starts with, or NULL. */
 static const wording *find_wording(const char *message, wording_source source, const char *text) {
     const int has_settings = source == WORDING_LIBRARY && !keeps_settings && !is_in_file(message, text);
     for (size_t i = 0; i < COMMAND_COUNT(wordings); i++) {
@@ -228,7 +228,7 @@ void wording_keep_settings(void) {
     keeps_settings = 1;
 }
 
-/* Writes the setting that a message says has changed as its option, and returns what follows; else the message. */
+/* For a message "<setting> changed from ...", writes the option and returns the rest; else returns the message. */
 static const char *translate_changed(const char *message, wording_source source, char *text, size_t size,
                                      size_t *used) {
     size_t length = 0;
@@ -249,7 +249,7 @@ void wording_translate(const char *message, wording_source source, char *text, s
     size_t used = 0;
     const char *at = translate_changed(message, source, text, size, &used);
     while (*at && used + 1 < size) {
-        /* Words are not replaced within names and paths. */
+        /* Does not replace words within names and paths. */
         const int is_start = at == message || (!strchr("-./'", at[-1]) && !is_of_word(at[-1]));
         const wording *row = is_start ? find_wording(message, source, at) : NULL;
         if (!row) {

@@ -1,4 +1,4 @@
-/* The words of the library in those of the command. */
+/* Translates the library's words in messages to the command's. */
 #ifndef COMMAND_WORDING_H
 #define COMMAND_WORDING_H
 
@@ -6,13 +6,13 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Who has written a message. The command itself writes names of settings only where it means them, as in a file. */
+/* The origin of a message. The command itself writes setting names only where it means them, for example in a file. */
 typedef enum wording_source { WORDING_COMMAND, WORDING_LIBRARY } wording_source;
 
-/* Copies a message with options in place of functions, fields and values of the library. */
+/* Copies a message, replacing functions, fields and values of the library by options. */
 void wording_translate(const char *message, wording_source source, char *text, size_t size);
 
-/* From now on settings keep the names that they have in files, as 'eitp set' takes and prints them. */
+/* From now on settings keep their names in files, which 'eitp set' takes and prints. */
 void wording_keep_settings(void);
 
 EITP_END_DECLARATIONS

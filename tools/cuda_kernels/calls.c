@@ -1,4 +1,4 @@
-/* Calls without memory: what the choice of kernels and their definitions depend on, and nothing else. */
+/* Calls without memory. They contain only what the choice of kernels and their definitions depend on. */
 #include "cuda_kernels.h"
 
 static eitp__operand operand_of(eitp_dtype dtype, int rank, int64_t first, int64_t second) {
@@ -22,8 +22,10 @@ static eitp__call call_of(eitp__slot slot, eitp_dtype dtype, int inputs, int out
 
 /* ---- Products ---- */
 
-/* Large, small and narrow, each with rows that begin aligned to 16 bytes, and with others. If a is transposed, blocks
-   have parts of k. */
+/*
+ * Large, small and narrow products, with rows aligned to 16 bytes and with unaligned rows. If a is transposed, blocks
+ * have parts of k.
+ */
 static const int64_t product_sizes[][3] = {
     {2048, 1024, 8192}, {128, 128, 8192}, {8, 512, 8192}, {2047, 1023, 8191}, {127, 127, 8191}, {7, 511, 8191},
 };
@@ -65,7 +67,10 @@ static void visit_heads(eitp_dtype dtype, call_visitor *visit, void *user) {
 
 /* ---- Attention ---- */
 
-/* Heads of GPT-2 and Llama; of a width that is none of these, such as that of Phi-2; of Gemma; wider than any tile. */
+/*
+ * Widths of heads in GPT-2 and Llama, in Phi-2 (a width without special support), in Gemma, and one wider than any
+ * tile.
+ */
 static const int64_t head_widths[] = {64, 128, 80, 256, 320};
 
 static eitp__call attention_of(eitp__slot slot, eitp_dtype dtype, int64_t width, int rotates, int drops) {
@@ -115,7 +120,7 @@ static void visit_attention(eitp_dtype dtype, call_visitor *visit, void *user) {
             }
 }
 
-/* One row, as when text is generated, and many. */
+/* One row, as in generation, and many rows. */
 static void visit_cached(eitp_dtype dtype, call_visitor *visit, void *user) {
     for (size_t w = 0; w < EITP__COUNT(head_widths); w++)
         for (int rotates = 0; rotates < 2; rotates++)

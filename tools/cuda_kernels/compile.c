@@ -1,9 +1,9 @@
 #include "cuda_kernels.h"
 
-/* The version of a driver that works with every NVRTC that the backend looks for. */
+/* A driver version that works with every NVRTC that the backend looks for. */
 enum { NEWEST_DRIVER = 13000 };
 
-/* NVRTC's log of what it compiled comes as a line of the backend's log. */
+/* NVRTC's compilation log arrives as one line of the backend's log. */
 static void count_warning(void *user, eitp_log_level level, const char *message) {
     (void)level;
     ++*(int *)user;

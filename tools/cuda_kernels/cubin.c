@@ -1,21 +1,21 @@
 /*
- * Reads the kernels of a cubin: an ELF file with a section ".text.<kernel>" for each. ".nv.shared.<kernel>" is as large
- * as its static shared memory, and attributes in ".nv.info" give the registers and the stack of a thread. An
- * instruction has 16 bytes, and its lower 12 bits say which one it is. All this is as cuobjdump prints it.
+ * Reads the kernels of a cubin: an ELF file with a section ".text.<kernel>" for each kernel. The size of
+ * ".nv.shared.<kernel>" is its static shared memory. Attributes in ".nv.info" give the registers and the stack per
+ * thread. An instruction has 16 bytes, and its lower 12 bits are the opcode. The results agree with cuobjdump.
  */
 #include "cuda_kernels.h"
 
 #include <elf.h>
 
 enum {
-    ATTRIBUTE_WITH_SIZE = 4,    /* format of an attribute: its size, then so many bytes */
-    ATTRIBUTE_STACK = 0x11,     /* the number of a function's symbol, and the bytes of its stack */
-    ATTRIBUTE_REGISTERS = 0x2f, /* the same, and its registers */
+    ATTRIBUTE_WITH_SIZE = 4,    /* format of an attribute: its size, then that many bytes */
+    ATTRIBUTE_STACK = 0x11,     /* symbol number of a function, and its stack in bytes */
+    ATTRIBUTE_REGISTERS = 0x2f, /* symbol number of a function, and its registers */
     INSTRUCTION = 16,
     INSTRUCTION_HMMA = 0x23c
 };
 
-/* A file in memory, aligned for any struct of ELF. */
+/* A file in memory, aligned for any ELF struct. */
 typedef struct cubin {
     const char *path;
     char *data;
@@ -27,7 +27,7 @@ typedef struct cubin {
 
 static const void *cubin_at(const cubin *c, uint64_t offset, uint64_t size) {
     if (offset > c->size || size > c->size - offset)
-        stop("%s is cut off", c->path);
+        stop("%s is truncated", c->path);
     return c->data + offset;
 }
 
@@ -52,7 +52,7 @@ static cubin open_cubin(const char *path) {
     header = (const Elf64_Ehdr *)cubin_at(&c, 0, sizeof *header);
     if (memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_ident[EI_CLASS] != ELFCLASS64 ||
         header->e_machine != EM_CUDA)
-        stop("%s is no cubin", path);
+        stop("%s is not a cubin", path);
     c.section_count = header->e_shnum;
     c.sections = (const Elf64_Shdr *)cubin_at(&c, header->e_shoff, (uint64_t)header->e_shnum * sizeof *c.sections);
     c.names = (const char *)cubin_at(&c, c.sections[header->e_shstrndx].sh_offset, 0);
@@ -63,7 +63,7 @@ static const char *section_name(const cubin *c, int i) {
     return c->names + c->sections[i].sh_name;
 }
 
-/* The section called "<prefix><name>", or NULL. */
+/* Returns the section named "<prefix><name>", or NULL. */
 static const Elf64_Shdr *find_section(const cubin *c, const char *prefix, const char *name) {
     const size_t length = strlen(prefix);
     for (int i = 0; i < c->section_count; i++)
@@ -72,7 +72,7 @@ static const Elf64_Shdr *find_section(const cubin *c, const char *prefix, const 
     return NULL;
 }
 
-/* Whether symbol `number` is called so. */
+/* True if symbol `number` has this name. */
 static int is_symbol(const cubin *c, uint32_t number, const char *name) {
     const Elf64_Shdr *table = find_section(c, ".symtab", ""), *texts = find_section(c, ".strtab", "");
     const Elf64_Sym *symbol;
@@ -82,7 +82,7 @@ static int is_symbol(const cubin *c, uint32_t number, const char *name) {
     return !strcmp((const char *)cubin_at(c, texts->sh_offset + symbol->st_name, 1), name);
 }
 
-/* An attribute of a kernel. */
+/* Returns an attribute of a kernel. */
 static uint32_t attribute_of(const cubin *c, int attribute, const char *kernel) {
     const Elf64_Shdr *info = find_section(c, ".nv.info", "");
     const unsigned char *at = info ? (const unsigned char *)cubin_at(c, info->sh_offset, info->sh_size) : NULL;
@@ -98,7 +98,7 @@ static uint32_t attribute_of(const cubin *c, int attribute, const char *kernel) 
         }
         at += 4 + size;
     }
-    stop("%s has no attribute 0x%x of %s", c->path, (unsigned)attribute, kernel);
+    stop("%s has no attribute 0x%x for %s", c->path, (unsigned)attribute, kernel);
 }
 
 static int count_products(const cubin *c, const Elf64_Shdr *text) {

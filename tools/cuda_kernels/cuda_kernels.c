@@ -1,12 +1,12 @@
 /*
- * cuda_kernels available ARCH                    says which NVRTC compiles for it, or fails with the reason
+ * cuda_kernels available ARCH                    prints which NVRTC compiles for it, or why none does
  * cuda_kernels list ARCH [OPTION...]             the modules: name, file, definitions
- * cuda_kernels compile ARCH FOLDER [OPTION...]   compiles them with NVRTC to FOLDER/<name>.cubin
- * cuda_kernels report ARCH FOLDER [OPTION...]    what the compiler made of each kernel there, and what is wrong with it
- * cuda_kernels times                             the times that a training step of GPT-2 124M should take
+ * cuda_kernels compile ARCH FOLDER [OPTION...]   compiles the modules with NVRTC to FOLDER/<name>.cubin
+ * cuda_kernels report ARCH FOLDER [OPTION...]    the registers and memory of each kernel there, and its faults
+ * cuda_kernels times                             the expected times of a training step of GPT-2 124M
  *
- * ARCH is a compute capability, such as 86. Options: `only=WORD`: modules with the word in their names; `quiet`: prints
- * what is wrong alone; `part=0/2`: of two runs, the first.
+ * ARCH is a compute capability, such as 86. Options: `only=WORD` selects modules with the word in their names; `quiet`
+ * prints only faults; `part=0/2` is the first half of the work, for two processes in parallel.
  */
 #include "cuda_kernels.h"
 

@@ -1,7 +1,7 @@
-/* Which modules there are, and whether the calls of calls.c have found all of them. */
+/* Lists the modules, and checks that the calls in calls.c reach all of them. */
 #include "cuda_kernels.h"
 
-/* ---- Entries that a processor has no use for ---- */
+/* ---- Entries that a processor cannot use ---- */
 
 static int is_before_sm_80(const processor *p) {
     return p->capability < 80;
@@ -15,12 +15,12 @@ static int is_any(const processor *p) {
     return p != NULL;
 }
 
-/* True if attention has room for two buffers wherever it has room for one. */
+/* True if two buffers of attention fit wherever one does. */
 static int has_room(const processor *p) {
     return p->block_shared >= 163 * 1024;
 }
 
-/* Entries of a file, with a word of their definitions, for some slot and dtypes. */
+/* Entries of a file for some slots and dtypes, whose definitions contain a word. */
 typedef struct unused_entry {
     const char *file, *word;
     eitp__slot slot; /* EITP__SLOT_COUNT: all */
@@ -29,20 +29,20 @@ typedef struct unused_entry {
 } unused_entry;
 
 static const unused_entry unused_entries[] = {
-    /* Tensor cores have F16 on every processor, and BF16 from sm_80 on. */
+    /* Tensor cores support F16 on every processor, and BF16 since sm_80. */
     {"kernels/cuda/products.cu", "", EITP__SLOT_COUNT, EITP__CUDA_DTYPE(EITP_BF16), is_before_sm_80},
     {"kernels/cuda/attention.cu", "", EITP__SLOT_COUNT, EITP__CUDA_DTYPE(EITP_BF16), is_before_sm_80},
     {"kernels/cuda/products_fma.cu", "", EITP__SLOT_COUNT, EITP__CUDA_DTYPE(EITP_BF16), is_from_sm_80},
     {"kernels/cuda/products_fma.cu", "", EITP__SLOT_COUNT, EITP__CUDA_DTYPE(EITP_F16), is_any},
-    /* Copies need no registers from sm_80 on. */
+    /* Copies bypass registers since sm_80. */
     {"kernels/cuda/products.cu", "SHIFTED=0", EITP__SLOT_COUNT, EITP__CUDA_HALVES, is_before_sm_80},
     {"kernels/cuda/attention.cu", "BUFFERS=1", EITP__SLOT_COUNT, EITP__CUDA_HALVES, has_room},
-    /* Two buffers fit wherever a block may ask for 99 KiB, but in the backward pass. */
+    /* Two buffers fit wherever a block can have 99 KiB, except in the backward pass. */
     {"kernels/cuda/attention.cu", "BUFFERS=1", EITP__SLOT_ATTENTION, EITP__CUDA_HALVES, is_from_sm_80},
     {"kernels/cuda/attention.cu", "BUFFERS=1", EITP__SLOT_ATTENTION_CACHED, EITP__CUDA_HALVES, is_from_sm_80},
 };
 
-/* Definitions of an entry for some call of its slot. */
+/* The definitions of an entry for one of the calls of its slot. */
 typedef struct any_definitions {
     const reached_entry *entry;
     char text[EITP__CUDA_DEFINITIONS];
@@ -70,7 +70,7 @@ static int is_unused(const reached_entry *entry, const processor *p) {
 
 /* ---- The list ---- */
 
-/* "rows-SCALAR=0": names of files have no spaces. */
+/* "rows-SCALAR=0": file names have no spaces. */
 static void name_module(kernel_module *module) {
     const char *file = strrchr(module->file, '/') + 1;
     snprintf(module->name, sizeof module->name, "%.*s-%s", (int)strcspn(file, "."), file, module->definitions);
@@ -117,7 +117,7 @@ static void add_module(module_list *list, reached_entry *entry, const eitp__call
     entry->is_reached = 1;
 }
 
-/* Entries whose files are compiled for a dtype alone need no shapes. */
+/* Entries whose files depend only on the dtype need no shapes. */
 static void add_plain_entry(module_list *list, reached_entry *entry) {
     eitp__call call = EITP__ZERO;
     call.slot = entry->kernels->slot;
@@ -156,13 +156,13 @@ static void check_entries(const module_list *list) {
             continue;
         fprintf(stderr, "FAULT %s: %s in %s is %s on sm_%d\n", entry->kernels->file,
                 eitp__slot_name(entry->kernels->slot), eitp_dtype_name(entry->dtype),
-                unused ? "reached, though modules.c says that it has no use"
+                unused ? "reached, although modules.c lists it as unused"
                        : "not reached by any call of tools/cuda_kernels/calls.c",
                 list->processor->capability);
         faults++;
     }
     if (faults)
-        stop("the list of modules is not complete");
+        stop("the list of modules is incomplete");
 }
 
 module_list *modules_create(const processor *p) {

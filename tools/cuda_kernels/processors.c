@@ -37,7 +37,7 @@ static int smaller(int a, int b) {
     return a < b ? a : b;
 }
 
-/* Registers are given to warps in units of 256, and warps are given to the four parts of a multiprocessor. */
+/* Registers are allocated to warps in units of 256. Warps are distributed over the four parts of a multiprocessor. */
 int processor_warps(const processor *p, int threads, int registers, size_t shared) {
     const int warps = round_up(threads, 32) / 32;
     const int of_registers = registers ? REGISTERS / round_up(registers * 32, 256) / 4 * 4 : p->warps;

@@ -1,7 +1,7 @@
-/* What the compiler made of each kernel, and what must not be. */
+/* Registers, memory and occupancy of each kernel, and checks against limits. */
 #include "cuda_kernels.h"
 
-/* The kernels that training spends its time in. Those of tensor cores must use them. */
+/* Kernels that dominate training time. Those for tensor cores must use them. */
 static const struct {
     const char *file, *kernel;
 } tensor_core_kernels[] = {
@@ -13,13 +13,15 @@ static const struct {
     {"kernels/cuda/attention.cu", "attention_cached_kernel"},
 };
 
-/* Registers that do not suffice are kept in the memory of the device. A few of a thread are always accepted: compilers
-   rather spill these than have fewer small tiles at once. */
+/*
+ * Registers that do not fit are spilled to device memory. A few bytes per thread are always accepted: compilers prefer
+ * these spills to fewer small tiles at once.
+ */
 #define ACCEPTED_STACK 24
 
 /*
- * More are accepted, on devices of a capability or on all, for kernels with both words in their definitions: the most
- * that CUDA 13.0 has left. For wide or rotated heads, all 255 registers are not enough.
+ * Larger limits for kernels with both words in their definitions, on devices of one capability or on all: the most that
+ * CUDA 13.0 leaves. Wide or rotated heads need more than the 255 registers.
  */
 typedef struct accepted_stack {
     int capability; /* 0: any */
@@ -69,12 +71,12 @@ static int check_kernel(int capability, const kernel_module *module, const cubin
     char what[120];
     int faults = 0;
     if (!warps)
-        faults += fault(module, kernel->name, "a block needs more than a multiprocessor has");
+        faults += fault(module, kernel->name, "a block exceeds the resources of a multiprocessor");
     if (is_tensor && !kernel->products)
-        faults += fault(module, kernel->name, "has no instruction of tensor cores");
+        faults += fault(module, kernel->name, "has no tensor core instructions");
     if (is_tensor && kernel->stack > accepted) {
-        snprintf(what, sizeof what, "a thread has %zu bytes in memory instead of registers; report.c accepts %zu",
-                 kernel->stack, accepted);
+        snprintf(what, sizeof what, "a thread spills %zu bytes to memory; report.c accepts %zu", kernel->stack,
+                 accepted);
         faults += fault(module, kernel->name, what);
     }
     return faults;

@@ -1,13 +1,13 @@
 /*
- * What each kernel of a training step computes and moves, and how long that takes at the nominal rates of a device. The
- * step is planned as for the CUDA backend, whose own functions answer the plan's questions about a device that is made
- * up: its memory is addresses alone, and nothing is executed.
+ * The operations and memory traffic of each kernel in a training step, and the time for these at the nominal rates of a
+ * device. The step is planned for the CUDA backend. Its own functions answer the planner's queries about a simulated
+ * device whose memory consists only of addresses. Nothing is executed.
  */
 #include "cuda_kernels.h"
 
 enum { SAMPLES = 64, TOKENS = 1024, ROWS = SAMPLES * TOKENS, MOST_GROUPS = 64, GROUP_NAME = 200, DEVICES = 2 };
 
-/* Operations and bytes in a second, as NVIDIA gives them: dense, with sums in F32. */
+/* Operations and bytes per second, as specified by NVIDIA: dense, with sums in F32. */
 typedef struct nominal_rates {
     const char *name;
     double tensor, f32, bytes;
@@ -37,7 +37,7 @@ static eitp_status copy_nothing(eitp__backend *backend, void *to, const void *fr
     return EITP_OK;
 }
 
-/* Sums begin with the first pass: what is not there is 0. */
+/* Sums start with the first pass, so missing values are 0. */
 static eitp_status read_zeros(eitp__backend *backend, void *to, const void *from, size_t size, eitp_error *error) {
     (void)backend, (void)from, (void)error;
     memset(to, 0, size);
@@ -60,7 +60,7 @@ static void destroy_nothing(eitp__backend *backend) {
     (void)backend;
 }
 
-/* A context whose backend is CUDA's, of an H100. */
+/* Returns a context whose backend is the CUDA backend of an H100. */
 static eitp_context *create_context(const char *precision) {
     static eitp__backend_interface interface;
     static eitp__cuda cuda;
@@ -99,7 +99,7 @@ typedef struct call_group {
 typedef struct group_list {
     call_group groups[MOST_GROUPS];
     int count;
-    double counted; /* operations of the ops, without those that a kernel does in addition */
+    double counted; /* operations of the ops, without extra operations of the kernels */
     double parameters;
     int products_alone;
 } group_list;
@@ -120,7 +120,7 @@ static int is_product(const eitp__call *call) {
     return family == EITP__FAMILY_TILES || family == EITP__FAMILY_ATTENTION;
 }
 
-/* The kernels that are launched for a call, without the ending "_kernel", and what a product is for. */
+/* Names the kernels launched for a call, without the suffix "_kernel", and the purpose of a product. */
 static void name_group(const eitp__cuda_kernels *kernels, const eitp__call *call, eitp_product product,
                        char text[GROUP_NAME]) {
     static const char *const products[] = {"", ", forward", ", gradient of input", ", gradient of weight"};
@@ -134,8 +134,10 @@ static void name_group(const eitp__cuda_kernels *kernels, const eitp__call *call
     snprintf(text + length, GROUP_NAME - length, "%s", products[product]);
 }
 
-/* How many products attention on tensor cores computes for each that the op counts, which are 2 and 5: see
-   EITP__ATTENTION_PARTS. GPT-2 has no rotation. */
+/*
+ * Returns the ratio of the products that attention computes on tensor cores to the products counted for the op (2
+ * forward, 5 backward): see EITP__ATTENTION_PARTS. GPT-2 has no rotation.
+ */
 static double repeated_products(const eitp__call *call, const eitp__cuda_kernels *kernels) {
     static const double products[][2] = {{2, 7}, {3, 10}}; /* forward, backward */
     const int is_backward = call->slot == EITP__SLOT_ATTENTION_BACKWARD;
@@ -180,7 +182,7 @@ static void add_plan(group_list *list, const eitp_plan *plan) {
 
 /* ---- The step ---- */
 
-/* A step of GPT-2 124M in one pass, with AdamW, and nothing recomputed. */
+/* Plans a step of GPT-2 124M in one pass, with AdamW and without recomputation. */
 static void plan_step(group_list *list, const char *precision) {
     static int32_t tokens[ROWS + 1];
     const eitp_token_range all = {0, ROWS + 1};
@@ -245,7 +247,7 @@ static void print_row(const call_group *group, int is_sum) {
     putchar('\n');
 }
 
-/* Groups that take less than a hundredth of a millisecond are added up. */
+/* Groups that take less than 0.01 ms are combined. */
 static void print_table(group_list *list) {
     call_group sum = EITP__ZERO, others = EITP__ZERO;
     snprintf(sum.name, sizeof sum.name, "all");
@@ -269,34 +271,33 @@ static void print_table(group_list *list) {
 }
 
 static void print_sum(const group_list *list) {
-    printf(
-        "\nThe ops of this plan compute %.1f TFLOP. The rule 6 N tokens, with all N = %.1f million parameters, gives "
-        "%.1f: it lacks attention, and\ncounts positions and vectors, which no product has.\n\n",
-        list->counted / 1e12, list->parameters / 1e6, 6 * list->parameters * ROWS / 1e12);
+    printf("\nThe ops of this plan compute %.1f TFLOP. The rule of 6 N operations per token, with all N = %.1f million "
+           "parameters, gives %.1f:\nit omits attention, and includes positions and vectors, which are not in any "
+           "product.\n\n",
+           list->counted / 1e12, list->parameters / 1e6, 6 * list->parameters * ROWS / 1e12);
     for (int d = 0; d < DEVICES; d++) {
         double seconds = 0;
         for (int i = 0; i < list->count; i++)
             seconds += list->groups[i].seconds[d];
-        printf("* %s: %.0f ms a step, %.0f thousand tokens a second, the ops at %.0f %% of its tensor cores' rate\n",
+        printf("* %s: %.0f ms per step, %.0f thousand tokens per second, ops at %.0f %% of the tensor cores' rate\n",
                devices[d].name, 1e3 * seconds, ROWS / seconds / 1e3, 100 * list->counted / seconds / devices[d].tensor);
     }
 }
 
 static const char introduction[] =
     "# Expected times of CUDA kernels\n\n"
-    "**Never run on a GPU**: these times are arithmetic, and bounds that no kernel reaches. `make cuda-times` makes "
-    "this "
-    "page from the plan of a\ntraining step of GPT-2 124M: batch %d x %d tokens in one pass, AdamW, no dropout, "
-    "nothing "
-    "recomputed, products of our own.\n\n"
-    "A kernel computes its operations at the nominal rate of a device, or moves its bytes at the nominal rate of the "
-    "device's memory, whichever\ntakes longer. Operations are those of the op, and of attention all that the kernels "
-    "do "
-    "for results as accurate as those of F32: 3 products for 2\nin the forward pass, and 10 for 5 in the backward "
-    "pass. "
-    "Bytes are each operand once, and twice what one kernel of a call leaves for the next one.\nThe time between "
-    "kernels, and tiles that are read again, are left out.\n\n"
-    "| device | tensor cores, TFLOP/s | F32, TFLOP/s | memory, TB/s | FLOP/byte at which both take as long |\n"
+    "**Computed, never run on a GPU**: these times are lower bounds that no kernel reaches. `make cuda-times` "
+    "generates this page\n"
+    "from the plan of a training step of GPT-2 124M: batch %d x %d tokens in one pass, AdamW, no dropout, no "
+    "recomputation, eitp's own products.\n\n"
+    "A kernel either computes its operations at the nominal rate of a device, or moves its bytes at the nominal rate "
+    "of the device's memory,\n"
+    "whichever takes longer. Operations are counted per op. For attention, they include all products that the kernels "
+    "need to be about as accurate\n"
+    "as F32: 3 instead of 2 in the forward pass, and 10 instead of 5 in the backward pass. Bytes count each operand "
+    "once, and twice the data that one\n"
+    "kernel of a call leaves for the next one. Time between kernels and repeated reads of tiles are not included.\n\n"
+    "| device | tensor cores, TFLOP/s | F32, TFLOP/s | memory, TB/s | FLOP/byte where both take equal time |\n"
     "|---|--:|--:|--:|--:|\n";
 
 void print_times(void) {
@@ -311,6 +312,6 @@ void print_times(void) {
     printf("\n## bf16\n\n");
     print_table(&half);
     print_sum(&half);
-    printf("\n## fp32: the products\n\nWithout tensor cores, whose F32 is not exact.\n\n");
+    printf("\n## fp32: the products\n\nTensor cores are not used, because their F32 is not exact.\n\n");
     print_table(&single);
 }

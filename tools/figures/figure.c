@@ -1,6 +1,6 @@
 /*
- * Draws bars as a file of SVG, by the chart maker of `eitp report`: for the figures of the documents. It reads lines of
- * fields separated by tabs, and writes the picture to standard output:
+ * Draws a bar chart as SVG with the charts of `eitp report`, for the figures in the documents. Reads lines of
+ * tab-separated fields and writes the picture to standard output:
  *     title TEXT
  *     description TEXT
  *     bar LABEL VALUE TEXT COLOUR
@@ -9,7 +9,7 @@
 
 enum { MOST_BARS = 64, WIDTH = 760 };
 
-/* The chart maker gets its memory from the command, of which this program has nothing else. */
+/* The charts allocate with the command's functions. This program has none of the command's other files. */
 static void *require(void *memory) {
     if (!memory) {
         fputs("figure: out of memory\n", stderr);
@@ -39,7 +39,7 @@ typedef struct figure {
     size_t count;
 } figure;
 
-/* Takes the next field from a line, which it ends with a zero byte; NULL: there is none. */
+/* Takes the next field from a line and terminates it with a zero byte. Returns NULL if there is none. */
 static char *next_field(char **line) {
     char *field = *line;
     if (!field)

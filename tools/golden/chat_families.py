@@ -1,6 +1,6 @@
-"""Chat templates in the styles of thirteen families of models, for make_chat.py: each with its special tokens, of which the first two
-begin and end a text. G( and )G are around what the assistant says. They differ in where the header of an answer and the
-generation prompt are written: by the loop over messages or after it, by the answer or by the question before it."""
+"""Chat templates in the styles of thirteen model families, for make_chat.py. Each has its special tokens; the first two
+start and end a text. G( and )G enclose the assistant's content. The templates differ in where they write the header of an
+answer and the generation prompt: in the loop over messages or after it, with the answer or with the question before it."""
 
 CHATML = """{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' }}{% if message.role == 'assistant' %}G({{ message.content + '<|im_end|>' }})G{{ '\\n' }}{% else %}{{ message.content + '<|im_end|>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
 
@@ -22,7 +22,7 @@ ZEPHYR = """{% for message in messages %}
 {% endif %}
 {% endfor %}"""
 
-# The line end that the prompt lacks is part of what a model generates.
+# The prompt lacks the final line end, so the model generates it.
 TINYLLAMA = """{%- for message in messages -%}
 {{- '<|' + message.role + '|>' -}}{%- if message.role == 'assistant' -%}G({{ '\\n' + message.content + eos_token }})G{{ '\\n' }}{%- else -%}{{ '\\n' + message.content + eos_token + '\\n' }}{%- endif -%}
 {%- if loop.last and add_generation_prompt and message.role != 'assistant' -%}{{ '<|assistant|>' }}{%- endif -%}
@@ -32,7 +32,7 @@ MISTRAL = """{{ bos_token }}{% for message in messages %}{% if message.role == '
 
 GEMMA = """{{ bos_token }}{% for message in messages %}{% if message.role == 'assistant' %}{% set role = 'model' %}{% else %}{% set role = 'user' %}{% endif %}{{ '<start_of_turn>' + role + '\\n' }}{% if role == 'model' %}G({{ message.content | trim + '<end_of_turn>' }})G{{ '\\n' }}{% else %}{{ message.content | trim + '<end_of_turn>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"""
 
-# The question writes the header of the answer; what ends the text has the place of the prompt.
+# The question writes the header of the answer. The end of the text replaces the prompt.
 PHI3 = """{% for message in messages %}{% if message.role == 'assistant' %}{{ '<|assistant|>\\n' }}G({{ message.content + '<|end|>' }})G{{ '\\n' }}{% else %}{{ '<|' + message.role + '|>\\n' + message.content + '<|end|>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% else %}{{ eos_token }}{% endif %}"""
 
 QWEN = """{%- if tools %}{{- '<|im_start|>system\\n' }}{% for tool in tools %}{{- tool | tojson + '\\n' }}{% endfor %}{{- '<|im_end|>\\n' }}{% endif %}
@@ -44,7 +44,7 @@ QWEN = """{%- if tools %}{{- '<|im_start|>system\\n' }}{% for tool in tools %}{{
 {%- else %}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% endif %}"""
 
-# After a tool's result an answer has no header of its own, and there is no prompt.
+# After a tool's result, the answer has no header, and there is no prompt.
 DEEPSEEK = """{%- set ns = namespace(is_tool=false) %}{{- bos_token }}
 {%- for message in messages %}
 {%- if message.role == 'user' %}{%- set ns.is_tool = false %}{{- '<\uff5cUser\uff5c>' + message.content }}
@@ -55,13 +55,13 @@ DEEPSEEK = """{%- set ns = namespace(is_tool=false) %}{{- bos_token }}
 {%- else %}{{- '<\uff5cAssistant\uff5c>' }}G({{- message.content + eos_token }})G{%- endif %}
 {%- endfor %}{% if ns.is_tool %}{{- '<\uff5ctool\u2581outputs\u2581end\uff5c>' }}{% elif add_generation_prompt %}{{- '<\uff5cAssistant\uff5c>' }}{% endif %}"""
 
-# No token but the end of a text is special. The space after the prompt is generated.
+# Only the end of a text is a special token. The model generates the space after the prompt.
 VICUNA = """{% for message in messages %}{% if message.role == 'user' %}{{ 'USER: ' + message.content + ' ' }}{% elif message.role == 'assistant' %}{{ 'ASSISTANT:' }}G({{ ' ' + message.content + eos_token }})G{% else %}{{ message.content + ' ' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"""
 
-# No generation prompt, though answers have a header.
+# No generation prompt, although answers have a header.
 ALPACA = """{% for message in messages %}{% if message.role == 'user' %}{{ '### Instruction:\\n' + message.content + '\\n\\n' }}{% elif message.role == 'assistant' %}{{ '### Response:\\n' }}G({{ message.content + eos_token }})G{{ '\\n\\n' }}{% else %}{{ message.content + '\\n\\n' }}{% endif %}{% endfor %}"""
 
-# After the token that ends an answer the template writes what begins the next turn.
+# After the token that ends an answer, the template writes the start of the next turn.
 COMMAND = """{{ bos_token }}{% for message in messages %}{% if message.role == 'assistant' %}{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}G({{ message.content.strip() + '<|END_OF_TURN_TOKEN|>' }})G{{ '<|NEXT|>' }}{% else %}{{ '<|START_OF_TURN_TOKEN|>' + ('<|USER_TOKEN|>' if message.role == 'user' else '<|SYSTEM_TOKEN|>') + message.content + '<|END_OF_TURN_TOKEN|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{% endif %}"""
 
 FAMILIES = {
@@ -89,5 +89,5 @@ FAMILIES = {
 
 
 def special_tokens():
-    """Those of all families, each once."""
+    """Return the special tokens of all families, each once."""
     return list(dict.fromkeys(token for tokens, _ in FAMILIES.values() for token in tokens))

@@ -3,8 +3,8 @@
 
     python3 tools/golden/make_bert.py [DIRECTORY]
 
-Each model is tiny and random, in the form that save_pretrained gives it; expected.safetensors beside it has what a float64
-run of the weights gives. Sequences are padded for transformers; their packed rows are what is written.
+Each model is tiny and random, in the format of save_pretrained. expected.safetensors next to it has the results of a
+float64 run with its weights. Sequences are padded for transformers; their packed rows are written.
 """
 
 import argparse
@@ -79,7 +79,7 @@ TRAINED = ("-mlm", "-lm", "-class", "-tokens")
 
 
 def make_model(name, seed):
-    """A model whose every parameter is random enough to matter to the output."""
+    """Return a model in which every parameter is random enough to affect the output."""
     class_name, members = MODELS[name]
     model_class = getattr(transformers, class_name)
     model = model_class(model_class.config_class(**members))
@@ -94,7 +94,7 @@ def make_model(name, seed):
 
 
 def padded(rows, fill):
-    """[batch, longest] of rows one after the other."""
+    """Return consecutive rows as [batch, longest]."""
     out = torch.full((len(LENGTHS), max(LENGTHS)), fill, dtype=torch.long)
     at = 0
     for i, length in enumerate(LENGTHS):
@@ -104,7 +104,7 @@ def padded(rows, fill):
 
 
 def packed(values):
-    """The rows of [batch, longest, ...] without padding."""
+    """Return the rows of [batch, longest, ...] without padding."""
     return torch.cat([values[i, :length] for i, length in enumerate(LENGTHS)])
 
 
@@ -127,7 +127,7 @@ def draw_batch(name, seed):
 
 
 def loss_of(name, output, batch):
-    """A sum of losses that depends on every parameter with a gradient, and what the head gives."""
+    """Return a sum of losses that depends on every parameter with a gradient, and the output of the head."""
     config = MODELS[name][1]
     if name.endswith(("-mlm", "-lm", "-untied", "-tokens")):
         logits = packed(output.logits)
@@ -147,7 +147,7 @@ def loss_of(name, output, batch):
 
 
 def forward(name, model, batch):
-    """The loss, what the head gives, the output, and the mask."""
+    """Return the loss, the output of the head, the hidden states, and the mask."""
     inputs = {"input_ids": padded(batch["tokens"], 1), "attention_mask": padded(numpy.ones(sum(LENGTHS)), 0)}
     if name.startswith(("bert", "roberta")):
         inputs["token_type_ids"] = padded(batch["segments"], 0)
@@ -178,7 +178,7 @@ def evaluate(name, model, batch):
 
 
 def train(model, name, batch):
-    """Losses and gradient norms, before clipping, of steps on the same batch."""
+    """Return losses and gradient norms, before clipping, of steps on the same batch."""
     decayed = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
     others = [parameter for parameter in model.parameters() if parameter.ndim < 2]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]

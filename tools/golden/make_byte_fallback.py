@@ -3,8 +3,8 @@
 
     python3 tools/golden/make_byte_fallback.py [DIRECTORY]
 
-Small BPE with byte fallback as tokenizer.json of Gemma, Llama 2 and Mistral have it, and with the other parts that such files may
-have; ids of texts, of texts given as words, and texts of ids.
+Small BPE tokenizers with byte fallback in the style of the tokenizer.json of Gemma, Llama 2 and Mistral, and with other
+parts that such files can have; ids of strings and of pre-split words, and decoded ids.
 
     pip install tokenizers==0.23.3
 """
@@ -32,7 +32,7 @@ ILL_FORMED = [b"\xff", b"a\xc3", b"\xe6\xbc the", b"the \xf0\x9f\x98", b"\xed\xa
 
 
 def train(specials, alphabet, extra_merges=()):
-    """The vocabulary and the merges of a trained model: special tokens, bytes, characters and what they merge to."""
+    """Return the vocabulary and the merges of a trained model: special tokens, bytes, characters and merged tokens."""
     generator = random.Random(3)
     lines = ["".join(generator.choice(WORDS) + generator.choice([" ", " ", " ", "", "\n"]) for _ in range(12)) for _ in range(200)]
     model = Tokenizer(models.BPE())
@@ -47,7 +47,7 @@ def train(specials, alphabet, extra_merges=()):
 
 
 def runs(character, most):
-    """Merges that make runs of a character, as Gemma has them."""
+    """Return merges that build runs of a character, as in Gemma."""
     return [(character * (count // 2), character * (count - count // 2)) for count in range(2, most + 1)]
 
 
@@ -85,7 +85,7 @@ def llama2():
 
 
 def mistral():
-    """Without spaces in the normalizer; the first of a text is added by the pre-tokenizer."""
+    """No spaces in the normalizer. The pre-tokenizer adds the first space of a text."""
     specials = ["<unk>", "<s>", "</s>"]
     vocabulary, merges = train(specials, BYTES)
     model = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
@@ -97,7 +97,7 @@ def mistral():
 
 
 def split():
-    """Pieces at spaces, of which those that are tokens are not merged; bytes that have no token; a decoder of spaces alone."""
+    """Splits at spaces; pieces that are tokens are not merged. Some bytes have no token. The decoder only handles spaces."""
     bytes = [byte for byte in BYTES if byte[3] in "012345CE"]
     vocabulary, merges = train(["<unk>"], [*bytes, SPACE + "zzz", SPACE + "q"])
     model = Tokenizer(
@@ -109,7 +109,7 @@ def split():
 
 
 def crossing():
-    """Tokens with a space inside and behind, so that text cannot be cut before spaces; unknown characters are dropped."""
+    """Tokens with a space inside and at the end, so that text cannot be cut before spaces. Unknown characters are dropped."""
     merges = [("t", SPACE), (SPACE, "1"), ("t" + SPACE, SPACE + "1"), ("a", SPACE)]
     vocabulary, merges = train(["<unk>"], [byte for byte in BYTES if byte[3] in "01E"], merges)
     model = Tokenizer(models.BPE(vocabulary, merges, byte_fallback=True))
@@ -158,7 +158,7 @@ def main():
         sequences.append(row)
     for name, tokenizer in made.items():
         (directory / f"{name}.json").write_bytes(tokenizer.to_str(pretty=False).encode())
-    unit = "\u6f22\u5b57\u10d2"  # long_texts_are_cut of the test repeats it
+    unit = "\u6f22\u5b57\u10d2"  # repeated by long_texts_are_cut in the test
     encode = made["gemma"].encode
     assert encode(unit * 3000, add_special_tokens=False).ids == encode(unit, add_special_tokens=False).ids * 3000
     lists = {"texts": rows, "words": words, "sequences": sequences}

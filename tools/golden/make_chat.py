@@ -3,8 +3,9 @@
 
     python3 tools/golden/make_chat.py [DIRECTORY]
 
-Conversations by five chat templates, and by those of chat_families.py with a tokenizer of bytes, with tokenizers of tests/golden/splits and tests/golden/byte_fallback: their text, ids, and what the assistant says.
-Each template is there twice: with {% generation %} blocks, from which transformers finds that, and without.
+Conversations rendered by five chat templates, and by those of chat_families.py with a byte tokenizer, with tokenizers of
+tests/golden/splits and tests/golden/byte_fallback: their text, ids, and the assistant's tokens. Each template occurs twice:
+with {% generation %} blocks, from which transformers finds these tokens, and without.
 
     pip install transformers==5.23.0
 """
@@ -20,7 +21,7 @@ from transformers import PreTrainedTokenizerFast
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-# What G( and )G stand for: {% generation %} and {% endgeneration %}, or nothing.
+# G( and )G stand for {% generation %} and {% endgeneration %}, or for nothing.
 TEMPLATES = {
     "chatml": (
         "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' }}"
@@ -98,7 +99,7 @@ FAMILY_TOOLS = say("How is it?") + [
 ]
 
 
-# The begin and the end of a text, and the templates that fit the special tokens.
+# The tokens that start and end a text, and the templates that fit the special tokens.
 TOKENIZERS = {
     "splits/qwen2": ("<|endoftext|>", "<|endoftext|>", TEMPLATES),
     "splits/llama3": ("<|endoftext|>", "<|endoftext|>", TEMPLATES),
@@ -132,7 +133,7 @@ def case(name, split, tokenizer, conversation):
 
 
 def bytes_tokenizer():
-    """The tokenizer.json of a tokenizer without merges, with the special tokens of the families."""
+    """Return the tokenizer.json of a tokenizer without merges, with the special tokens of the families."""
     usual = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     added = [{"id": 256 + i, "content": token, **usual} for i, token in enumerate(special_tokens())]
     model = {"type": "BPE", "vocab": {spelling(byte): byte for byte in range(256)}, "merges": []}

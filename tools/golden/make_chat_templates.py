@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Write the golden values of tests/template/test_template.c with jinja2, as transformers sets it up:
+"""Write the golden values of tests/template/test_template.c with jinja2, configured as in transformers:
 tests/golden/chat_templates, or the directory given.
 
     python3 tools/golden/make_chat_templates.py [DIRECTORY]
 
-Templates with what they print, or that they fail. All have the context below.
+Templates with their output, or without one if they fail. All use the context below.
 
     pip install transformers==5.23.0 jinja2==3.1.6
 """
@@ -114,15 +114,15 @@ class Date(datetime.datetime):
 
 
 def render(template):
-    """What a template prints; None if it fails."""
+    """Return the output of a template, or None if it fails."""
     try:
         return chat_template_utils._compile_jinja_template(template).render(**CONTEXT)
-    except Exception:  # of jinja2, and those of Python that pass through it
+    except Exception:  # from jinja2, and Python exceptions that pass through it
         return None
 
 
 def split(line):
-    """The expressions of a line, which ` | ` separates."""
+    """Return the expressions of a line, separated by ` | `."""
     return line.split(" | ")
 
 
@@ -152,7 +152,7 @@ def main():
     rows, seen = [], set()
     for template in templates():
         text = render(template)
-        # Addresses differ from run to run, and so does what surrogates are in UTF-8.
+        # Addresses, and the UTF-8 of surrogates, differ from run to run.
         if template in seen or (text is not None and (" at 0x" in text or any(0xD800 <= ord(c) < 0xE000 for c in text))):
             continue
         seen.add(template)

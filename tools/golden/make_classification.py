@@ -3,9 +3,9 @@
 
     python3 tools/golden/make_classification.py [FILE]
 
-The models are those of tests/golden/bert, in float64. Samples are the formulas of tests/task/test_classification.c; each batch has
-the next four of 16, padded. The loss is the one that the model returns for labels; with class weights and label
-smoothing it is that of torch.nn.CrossEntropyLoss.
+Uses the models of tests/golden/bert, in float64. Samples follow the formulas of tests/task/test_classification.c; each
+batch has the next four of 16, padded. The loss is the one that the model returns for labels, or torch.nn.CrossEntropyLoss
+with class weights and label smoothing.
 """
 
 import argparse

@@ -3,9 +3,9 @@
 
     python3 tools/golden/make_config_keys.py [DIRECTORY]
 
-Each case sets and removes keys in the config.json of a committed golden model. cases.json has one case a line, with the loss of a
-float64 run of the weights to nine digits, or the error that transformers raises. Where eitp must refuse a case, `refused` is a part of its message;
-transformers then raises an error too, or computes what eitp does not.
+Each case sets and removes keys in the config.json of a committed golden model. cases.json has one case per line, with the
+loss of a float64 run to nine digits, or the error raised by transformers. If eitp must refuse a case, `refused` is a part
+of its message. transformers then also raises an error, or computes something that eitp does not support.
 """
 
 import argparse
@@ -26,9 +26,9 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 REMOVED = object()
 PLAIN = {"rope_parameters": REMOVED}
 
-# Model, keys that are set or removed, and a part of the message if eitp refuses them.
+# Model, keys to set or remove, and a part of the message if eitp refuses them.
 CASES = [
-    # Rotary positions: which of the keys counts
+    # Rotary positions: precedence of keys
     ("llama/llama-lm", {}),
     ("llama/llama-lm", PLAIN),
     ("llama/llama-lm", {**PLAIN, "rope_theta": 77.0}),
@@ -83,7 +83,7 @@ CASES = [
     ("llama/llama-lm", {"partial_rotary_factor": 1.0}),
     ("llama/llama-lm", {"rope_parameters": {FULL: LINEAR, SLIDING: {"rope_type": "default"}}}, "full_attention"),
     ("llama/qwen2-lm", {"rope_parameters": {FULL: LINEAR, SLIDING: {"rope_type": "default"}}}, "full_attention"),
-    # Gemma has two sets of them
+    # Gemma has two sets of rotary positions
     ("llama/gemma3-lm", {}),
     ("llama/gemma3-lm", PLAIN),
     ("llama/gemma3-lm", {**PLAIN, "rope_theta": 50.0, "rope_local_base_freq": 30.0}),
@@ -130,14 +130,14 @@ CASES = [
     ("llama/gemma3-lm", {"query_pre_attn_scalar": REMOVED}),
     ("bert/gpt2-tokens", {"scale_attn_weights": False}),
     ("bert/gpt2-tokens", {"num_hidden_layers": 1, "scale_attn_by_inverse_layer_idx": True}),
-    # Names of other architectures for the same
+    # Names from other architectures
     ("bert/gpt2-tokens", {"num_attention_heads": 4}),
     ("bert/gpt2-tokens", {"n_ctx": 5}),
     ("bert/distilbert-tokens", {"num_attention_heads": 4}),
-    # Biases that are not in the configuration of an architecture
+    # Biases missing in the configuration of an architecture
     ("llama/qwen2-lm", {"attention_bias": True}),
     ("llama/mistral-lm", {"attention_bias": True, "mlp_bias": True}),
-    # Heads of BERT and of decoders in it
+    # BERT: heads and decoder options
     ("bert/bert-tokens", {"position_embedding_type": "relative_key"}, "position_embedding_type"),
     ("bert/bert-tokens", {"position_embedding_type": "absolute"}),
     ("bert/bert-tokens", {"is_decoder": True}, "is_decoder"),
@@ -154,14 +154,14 @@ CASES = [
     ("bert/bert-class", {"num_labels": 3, "id2label": {"0": "a", "1": "b"}, "label2id": REMOVED}),
     ("bert/bert-class", {"id2label": {"0": "a", "1": "b"}, "label2id": REMOVED}, "has 3 labels, expected 2"),
     ("bert/bert-class", {"num_labels": 3}),
-    # Other weights, and other values by layer
+    # Quantized weights, and values that differ by layer
     ("llama/llama-lm", {"quantization_config": {"quant_method": "fp8"}}, "quantization_config"),
     ("llama/llama-lm", {"quantization_config": None}),
     ("llama/llama-lm", {"per_layer_config": {"1": {"hidden_act": "relu"}}}, "per_layer_config"),
     # Sizes that do not fit
     ("llama/llama-lm", {"num_attention_heads": 5}, "hidden_size 12 is not divisible by num_attention_heads 5"),
     ("llama/gemma3-lm", {"num_attention_heads": 5}, "hidden_size 12 is not divisible by num_attention_heads 5"),
-    # Values that are not there
+    # Missing values
     ("llama/llama-lm", {"head_dim": None, "num_key_value_heads": 1}),
     ("llama/llama-lm", {"rms_norm_eps": None}, "rms_norm_eps"),
     ("llama/llama-lm", {"hidden_act": None}, "hidden_act"),
@@ -181,13 +181,13 @@ CASES = [
     ("bert/bert-tokens", {"position_embedding_type": None}),
     ("bert/bert-class", {"classifier_dropout": None}),
     ("bert/gpt2-tokens", {"attn_pdrop": None}, "attn_pdrop"),
-    # Keys that nobody knows
+    # Unknown keys
     ("llama/llama-lm", {"my_key": {"a": [1, "b"]}, "use_cache": False, "pretraining_tp": 2}),
 ]
 
 
 def loss_of(name, directory, seed):
-    """The loss of a model, computed as its committed one was."""
+    """Return the loss of a model, computed like its committed value."""
     module = make_llama if name in make_llama.MODELS else make_bert
     make_bert.MODELS = {**BERT_MODELS, **make_llama.MODELS}
     batch = make_bert.draw_batch(name, seed)
@@ -229,7 +229,7 @@ def main():
     for path, changes, *refused in CASES:
         case = evaluate(path, changes)
         if "error" in case and not refused:
-            raise SystemExit(f"{path} {changes}: {case['error']} in transformers, but the case does not say what eitp says")
+            raise SystemExit(f"{path} {changes}: {case['error']} in transformers, but the case has no message of eitp")
         case.update({"refused": text for text in refused})
         cases.append(case)
         print(json.dumps(case), flush=True)

@@ -4,8 +4,8 @@
     pip install seqeval==1.2.2
     python3 tools/golden/make_entity.py [FILE]
 
-A line for each sentence: the true labels of its words, the predicted ones, and the entities of both as seqeval finds them by
-default. The last lines are its metrics of all sentences, and of each type.
+Writes a line per sentence: the true labels of its words, the predicted ones, and the entities of both as found by seqeval
+with its defaults. The last lines are seqeval's metrics over all sentences and for each type.
 """
 
 import argparse
@@ -21,7 +21,7 @@ SCHEMES = {"IOB2": "BI", "IOB1": "IB", "BIOES": "BIES", "none": "BIES"}
 
 
 def correct(generator, scheme, length):
-    """Labels that keep to a scheme."""
+    """Return labels that follow a scheme."""
     labels = []
     while len(labels) < length:
         size, kind = generator.randint(1, 3), generator.choice(TYPES)

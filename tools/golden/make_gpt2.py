@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Make tests/golden/gpt2: small GPT-2 directories written by transformers, and what PyTorch computes with them.
+"""Write tests/golden/gpt2: small GPT-2 directories written by transformers, and PyTorch's results with them.
 
     python3 tools/golden/make_gpt2.py [DIRECTORY]
 
-Every number in an expected.safetensors is computed in float64 from the weights next to it. Prints, for each directory, the
-error of PyTorch's own float32: the accuracy to expect of a float32 program. tests/golden/README.md describes each tensor.
+Every number in an expected.safetensors is computed in float64 from the weights next to it. For each directory, prints the
+error of PyTorch in float32: the accuracy to expect of a float32 program. tests/golden/README.md describes each tensor.
 """
 
 import argparse
@@ -26,8 +26,8 @@ CLIP_NORM = 0.5
 GENERATED = 20
 LEAST_MARGIN = 1e-3
 
-# batch and block are those of the expected values; only what differs from transformers' GPT2Config is given. All but
-# one shape clip every step; that one clips some.
+# batch and block apply to the expected values. Only differences from transformers' GPT2Config are listed. All shapes
+# except one clip every step; that one clips some steps.
 SHAPES = {
     "tanh": {
         "seed": 1,
@@ -100,7 +100,7 @@ SHAPES = {
 
 
 def make_model(shape):
-    """A model whose every parameter is random enough to matter to the output."""
+    """Return a model in which every parameter is random enough to affect the output."""
     config = transformers.GPT2Config(
         resid_pdrop=0.0,
         embd_pdrop=0.0,
@@ -131,13 +131,13 @@ def load_model(directory, dtype, attention="eager"):
 
 
 def draw_tokens(generator, vocabulary, size):
-    """Tokens with a skewed distribution, so that there is something to learn."""
+    """Return tokens with a skewed distribution, so that there is something to learn."""
     weights = 1.0 / (numpy.arange(vocabulary) + 3.0)
     return generator.choice(vocabulary, size=size, p=weights / weights.sum())
 
 
 def draw_batch(generator, vocabulary, batch, block, ignored):
-    """tokens and targets [batch, block]; the target of a position is the next token, `ignored` of them are -100."""
+    """Return tokens and targets [batch, block]. The target of a position is the next token; `ignored` targets are -100."""
     stream = draw_tokens(generator, vocabulary, (batch, block + 1))
     targets = stream[:, 1:].copy()
     targets.reshape(-1)[generator.choice(batch * block, size=ignored, replace=False)] = IGNORED
@@ -149,7 +149,7 @@ def logits_of(model, tokens):
 
 
 def sum_of_losses(model, tokens, targets):
-    """The sum of the losses of the valid targets, in the model's own precision."""
+    """Return the sum of the losses of the valid targets, in the model's precision."""
     logits = logits_of(model, tokens)
     labels = torch.from_numpy(targets.astype(numpy.int64))
     return torch.nn.functional.cross_entropy(
@@ -162,7 +162,7 @@ def count_valid(targets):
 
 
 def evaluate(model, tokens, targets):
-    """Logits, mean loss over the valid targets, and the gradient of that loss by parameter name."""
+    """Return logits, mean loss over the valid targets, and the gradients of this loss by parameter name."""
     model.zero_grad(set_to_none=True)
     loss = sum_of_losses(model, tokens, targets) / count_valid(targets)
     loss.backward()
@@ -185,7 +185,7 @@ def learning_rates(steps=STEPS, warmup=WARMUP_STEPS, peak=PEAK_RATE):
 
 
 def draw_training_data(generator, vocabulary, batch, block):
-    """[steps, 2, batch, block]; the two micro-batches of a step differ in valid targets, once one of them has none."""
+    """Return [steps, 2, batch, block]. The two micro-batches of a step differ in valid targets; once, one has none."""
     tokens, targets = [], []
     for step in range(STEPS):
         ignored = (1 + step % 3, batch * block if step == 6 else batch * block // 2 - step % 2)
@@ -196,7 +196,7 @@ def draw_training_data(generator, vocabulary, batch, block):
 
 
 def train(model, tokens, targets, rates, clip_norm, weight_decay=0.1):
-    """One AdamW step for each group of micro-batches: mean losses and gradient norms before clipping."""
+    """Take one AdamW step per group of micro-batches. Return mean losses and gradient norms before clipping."""
     decayed = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
     others = [parameter for parameter in model.parameters() if parameter.ndim < 2]
     optimizer = torch.optim.AdamW(
@@ -225,7 +225,7 @@ def train(model, tokens, targets, rates, clip_norm, weight_decay=0.1):
 
 
 def generate(model, prompt):
-    """Greedy continuation with the key-value cache: ids, last logits, least gap between the two best logits."""
+    """Continue greedily with the key-value cache. Return ids, last logits, and the smallest gap of the two best logits."""
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = 0
     inputs = torch.from_numpy(prompt.astype(numpy.int64))
@@ -245,8 +245,8 @@ def generate(model, prompt):
     best = torch.stack(output.logits).topk(2).values
     margin = (best[..., 0] - best[..., 1]).min().item()
     if margin < LEAST_MARGIN:
-        raise SystemExit(f"a generated token is decided by {margin}: change the seed")
-    # The last logits again, without a cache: what generate() returns may have been rounded to float32.
+        raise SystemExit(f"a generated token has a margin of only {margin}: change the seed")
+    # Recompute the last logits without a cache, because generate() may round them to float32.
     sequence = numpy.concatenate([prompt, ids[:, :-1]], axis=1)
     with torch.no_grad():
         last = logits_of(model, sequence)[:, -1]
@@ -254,12 +254,12 @@ def generate(model, prompt):
 
 
 def distance(value, reference):
-    """The largest absolute difference."""
+    """Return the largest absolute difference."""
     return float(numpy.max(numpy.abs(numpy.asarray(value, dtype=numpy.float64) - reference)))
 
 
 def relative_distance(values, references):
-    """The largest ||value - reference|| / ||reference|| over tensors whose gradient is not zero in theory."""
+    """Return the largest ||value - reference|| / ||reference|| over tensors whose gradient is not theoretically zero."""
     ratios = []
     for name, reference in references.items():
         norm = numpy.linalg.norm(reference)
@@ -269,7 +269,7 @@ def relative_distance(values, references):
 
 
 def expected_of(directory, shape, full):
-    """The expected tensors of a directory (without gradients, training and generation unless `full`), and a report."""
+    """Return the expected tensors of a directory (gradients, training and generation only if `full`), and a report."""
     vocabulary, batch, block = shape["config"]["vocab_size"], shape["batch"], shape["block"]
     generator = numpy.random.default_rng([shape["seed"], 1])
     tokens, targets = draw_batch(generator, vocabulary, batch, block, 3)
@@ -348,11 +348,11 @@ def check_same_logits(directory, reference, tokens):
     with torch.no_grad():
         pair = [logits_of(load_model(path, torch.float64), tokens) for path in (directory, reference)]
     if not torch.equal(pair[0], pair[1]):
-        raise SystemExit(f"{directory} does not hold the model of {reference}")
+        raise SystemExit(f"{directory} does not have the model of {reference}")
 
 
 def write_variants(root, name, shape):
-    """The model of root/name in the other forms that are met in the wild."""
+    """Write the model of root/name in other common formats."""
     source = root / name
     tokens = draw_tokens(numpy.random.default_rng(0), shape["config"]["vocab_size"], (2, 8))
     model = load_model(source, torch.float32)
@@ -360,7 +360,7 @@ def write_variants(root, name, shape):
     plain = root / f"{name}-plain"
     model.transformer.save_pretrained(plain)
 
-    # As early versions of transformers wrote it, and as the published GPT-2 is: with the masks among the weights.
+    # The format of early versions of transformers and of the published GPT-2, with masks among the weights.
     masked = root / f"{name}-masks"
     copy_configuration(source, masked)
     tensors = load_file(plain / "model.safetensors")

@@ -3,9 +3,9 @@
 
     python3 tools/golden/make_llama.py [DIRECTORY]
 
-As make_bert.py does it, for decoders with rotary positions. Weights are large enough that a wrong angle, window or bias
-shows. Sequences are computed one by one: a row of padding whose window holds nothing else would be NaN. transformers computes
-norms in float32 whatever the model has, which a float64 model must not; angles stay in float32, as models are trained with.
+Like make_bert.py, for decoders with rotary positions. Weights are large enough for a wrong angle, window or bias to show.
+Sequences are computed one by one, because a padding row whose window has only padding would be NaN. transformers computes
+norms in float32 regardless of the model's dtype, which is avoided for float64 models. Angles stay in float32, as in training.
 """
 
 import contextlib
@@ -99,7 +99,7 @@ MODELS = {
 
 @contextlib.contextmanager
 def exact_norms():
-    """Let casts from float64 to float32 return their input, and compute sines and cosines of float32 in float64."""
+    """Make casts from float64 to float32 return their input, and compute sines and cosines of float32 in float64."""
     narrow, cast = torch.Tensor.float, torch.Tensor.to
     cosine, sine = torch.Tensor.cos, torch.Tensor.sin
     torch.Tensor.cos = lambda x: narrow(cosine(x.double()))
@@ -112,7 +112,7 @@ def exact_norms():
 
 
 def forward(name, model, batch):
-    """As make_bert.forward."""
+    """Like make_bert.forward."""
     with exact_norms():
         return forward_exactly(name, model, batch)
 

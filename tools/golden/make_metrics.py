@@ -3,8 +3,8 @@
 
     python3 tools/golden/make_metrics.py [FILE]
 
-Scores and targets are the same formulas of integers there, so that only what scikit-learn and scipy make of them is written.
-The calibration error is a formula here: Guo et al., arXiv 1706.04599, with 15 bins.
+Scores and targets come from the same integer formulas in the test, so that only the results of scikit-learn and scipy are
+written. The calibration error is computed here: Guo et al., arXiv 1706.04599, with 15 bins.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def scores(labels):
 
 
 def label(i, labels):
-    """Often the one with the highest score."""
+    """Return targets that often have the highest score."""
     best = int(numpy.argmax([score(i, k) for k in range(labels)]))
     return best if i % 3 else (i * 5 // 3) % labels
 
@@ -43,7 +43,7 @@ def calibration_error(truth, probabilities):
 
 
 def average_precision(truth, ranked):
-    """Over the labels that some samples have and some have not."""
+    """Average over the labels that some samples have and others do not."""
     present = [k for k in range(ranked.shape[1]) if 0 < truth[:, k].sum() < len(truth)]
     return numpy.mean([metrics.average_precision_score(truth[:, k], ranked[:, k]) for k in present])
 
@@ -54,7 +54,7 @@ def area_under_roc(truth, probabilities):
 
 
 def single_label(labels):
-    """Of more than two labels the last one never occurs, and its scores are so low that it is not predicted."""
+    """With more than two labels, the last one never occurs, and its scores are too low for it to be predicted."""
     present = labels - (labels > 2)
     x = numpy.hstack([scores(present), numpy.full((SAMPLES, labels - present), -3.0)])
     truth = numpy.array([label(i, present) for i in range(SAMPLES)])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make tests/golden/ops/ops.safetensors: inputs, outputs and gradients of the composite ops, computed by PyTorch.
+"""Write tests/golden/ops/ops.safetensors: inputs, outputs and gradients of the composite ops, computed by PyTorch.
 
     python3 tools/golden/make_op.py [FILE]
 
@@ -38,7 +38,7 @@ class Golden:
 
 
 def single(values):
-    """A float64 tensor whose values are float32 values."""
+    """Return a float64 tensor with float32 values."""
     return torch.from_numpy(numpy.asarray(values, dtype=numpy.float32).astype(numpy.float64))
 
 
@@ -91,7 +91,7 @@ def smoothed_cross_entropy(golden, op, logits, targets, label_smoothing, weights
 
 
 def attention(golden, op, lengths, width, heads, scale, sharpness):
-    """Packed sequences, each attended causally on its own; qkv rows are [query, key, value], heads side by side."""
+    """Packed sequences with causal attention within each; qkv rows are [query, key, value], heads side by side."""
     offsets = numpy.concatenate([[0], numpy.cumsum(lengths)])
     qkv = leaf(golden.draw(int(offsets[-1]), 3 * width, scale=sharpness))
     outputs, logsumexps = [], []
@@ -110,7 +110,7 @@ def attention(golden, op, lengths, width, heads, scale, sharpness):
 
 
 def dot_product(golden, op, shapes, mask, causal=False):
-    """Queries, keys and values of three shapes; heads of queries may share those of keys."""
+    """Queries, keys and values of three shapes; heads of queries may share heads of keys."""
     query, key, value = (leaf(golden.draw(*shape)) for shape in shapes)
     y = functional.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, is_causal=causal, scale=0.375, enable_gqa=True
@@ -147,7 +147,7 @@ def adamw(golden, op, step, m, v, weight_decay):
 
 
 def clip(golden, op, limit):
-    """Clipping by the norm over two tensors together."""
+    """Clipping by the joint norm of two tensors."""
     a, b = golden.draw(7, 5), golden.draw(13)
     first, second = leaf(torch.zeros_like(a)), leaf(torch.zeros_like(b))
     first.grad, second.grad = a.clone(), b.clone()
@@ -191,7 +191,7 @@ def make(golden):
     clip(golden, "clip", 0.5)
     clip(golden, "clip_below_limit", 50.0)
 
-    # What is added goes here, so that what was drawn before it stays.
+    # Add new cases here, so that the random values of existing cases do not change.
     targets = [0, 12, IGNORED, 5, 5, IGNORED, 11]
     weights = golden.draw(13).abs()
     smoothed_cross_entropy(golden, "cross_entropy_smoothed", golden.draw(7, 13, scale=2.0), targets, 0.1, None)

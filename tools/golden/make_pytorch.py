@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Make tests/golden/pytorch: files as torch.save writes them.
+"""Write tests/golden/pytorch: files written by torch.save.
 
     python3 tools/golden/make_pytorch.py [DIRECTORY]
 
-tensors.bin has a tensor of each type and layout, small.bin only two, and bert-class.bin the weights of
-tests/golden/bert/bert-class, with matrices transposed in the file as conversions from TensorFlow left them. The same bytes are
-written each time by the same version of torch.
+tensors.bin has a tensor of each type and layout, small.bin only two. bert-class.bin has the weights of
+tests/golden/bert/bert-class, with matrices transposed in the file, as in conversions from TensorFlow. The same version of
+torch always writes the same bytes.
 """
 
 import argparse

@@ -3,8 +3,8 @@
 
     python3 tools/golden/make_splits.py [DIRECTORY]
 
-Small byte-level BPE with the normalizers and patterns of SmolLM, Qwen2 and Llama 3 (its merges are ignored for pieces that are
-tokens), pieces and ids of texts, and what Normalization Form C makes of characters.
+Small byte-level BPE with the normalizers and patterns of SmolLM, Qwen2 and Llama 3 (which ignores merges for pieces that are
+tokens); pieces and ids of strings, and the Normalization Form C of characters.
 
     pip install tokenizers==0.23.3
 """
@@ -41,7 +41,7 @@ def train(name, generator):
     lines = ["".join(generator.choice(ATOMS[:-5]) for _ in range(12)) for _ in range(400)]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     model.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=500, show_progress=False, initial_alphabet=alphabet))
-    if name == "llama3":  # a token that merges do not lead to
+    if name == "llama3":  # a token that merges cannot produce
         text = json.loads(model.to_str())
         text["model"]["vocab"]["zq"] = len(text["model"]["vocab"])
         model = Tokenizer.from_str(json.dumps(text))
@@ -61,7 +61,7 @@ def texts(generator):
 
 
 def pieces(tokenizer, text):
-    """The bytes of each piece: ByteLevel spells them as characters."""
+    """Return the bytes of each piece. ByteLevel spells bytes as characters."""
     return [len(piece) for piece, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text)]
 
 

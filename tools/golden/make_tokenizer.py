@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Make tests/golden/tokenizer: a tokenizer trained by the library `tokenizers`, and texts encoded by it.
+"""Write tests/golden/tokenizer: a tokenizer trained by the library `tokenizers`, and strings encoded by it.
 
     pip install tokenizers==0.23.3
     python3 tools/golden/make_tokenizer.py [DIRECTORY]
 
 train.txt       a generated text
-tokenizer.json  the library's byte-level BPE of that text, with added tokens of several kinds
+tokenizer.json  the library's byte-level BPE trained on that text, with added tokens of several kinds
 cases.json      "classes": FNV-1a (64 bits, hexadecimal) over one byte for each code point that is not a surrogate, in
-                order: 0 other, 1 letter, 2 number, 3 white space, as the library's pattern has it;
-                "cases": the bytes of a text ("hex"), its ids, and its ids with add_prefix_space ("prefixed");
-                bytes that are not UTF-8 were replaced by Python's errors="replace" first
+                order: 0 other, 1 letter, 2 number, 3 white space, as in the library's pattern;
+                "cases": the bytes of a string ("hex"), its ids, and its ids with add_prefix_space ("prefixed");
+                bytes that are not UTF-8 were first replaced with Python's errors="replace"
 """
 
 import argparse
@@ -103,7 +103,7 @@ def texts(generator):
 
 
 def class_of(pattern, code_point):
-    """A character that a letter, a digit or a mark goes on with is one; what none goes on with is white space."""
+    """A character that continues a letter, a digit or a mark has that class. One that continues none is white space."""
     for number, before in ((1, "a"), (2, "1"), (0, "!")):
         if len(pattern.pre_tokenize_str(before + chr(code_point))) == 1:
             return number

@@ -3,9 +3,10 @@
 
     python3 tools/golden/make_trend.py [FILE]
 
-The series are the same formulas of integers there. Slope, intercept and tau are scipy's, S and its variance without
-autocorrelation pymannkendall's. The correction for autocorrelation is a formula here (Yue and Wang, 2004, of the ranks, with
-the bias corrected), since pymannkendall's Yue and Wang test adds up all lags; with lag=1 and the same r it agrees, which is checked.
+The series come from the same integer formulas in the test. Slope, intercept and tau are from scipy, S and its variance
+without autocorrelation from pymannkendall. The correction for autocorrelation is computed here (Yue and Wang, 2004, on ranks,
+bias-corrected), because pymannkendall's Yue and Wang test sums over all lags. The script checks that it agrees with lag=1 and
+the same r.
 """
 
 import argparse
@@ -32,7 +33,7 @@ def correlated(count):
 
 
 def series():
-    """Name, x and y."""
+    """Yield name, x and y."""
     yield "noise", range(40), [noise(i) for i in range(40)]
     yield "rising", range(100), [noise(i) + 0.0625 * i for i in range(100)]
     yield "ties", range(60), [float(i * 7 % 5 + i // 20) for i in range(60)]
@@ -45,7 +46,7 @@ def series():
 
 
 def blocks(x, y):
-    """Neighbours of long series: the mean of x, the median of y."""
+    """Combine neighbours in long series: the mean of x, the median of y."""
     if len(x) <= POINTS:
         return x, y
     ends = [len(x) * (b + 1) // POINTS for b in range(POINTS)]
@@ -54,7 +55,7 @@ def blocks(x, y):
 
 
 def lag_one(x, y, slope):
-    """The autocorrelation of the ranks of what the trend leaves: as measured, and with its bias corrected."""
+    """Return the autocorrelation of the ranks of the residuals: as measured, and bias-corrected."""
     n = len(y)
     ranks = stats.rankdata(y - slope * (x - x[0])) - (n + 1) / 2
     if n < 10 or not ranks.any():
@@ -64,7 +65,7 @@ def lag_one(x, y, slope):
 
 
 def interval(x, y, sigma):
-    """Sen's interval as scipy.stats.theilslopes computes it, for another deviation of S."""
+    """Return Sen's interval, like scipy.stats.theilslopes, for a different deviation of S."""
     i, j = numpy.triu_indices(len(y), 1)
     slopes = numpy.sort((y[j] - y[i]) / (x[j] - x[i]))
     z = stats.norm.ppf(0.025)
@@ -74,7 +75,7 @@ def interval(x, y, sigma):
 
 
 def check_yue_wang(y, original):
-    """pymannkendall's factor at lag 1 is the first term of the sum here, of values instead of ranks."""
+    """Check that pymannkendall's factor at lag 1 equals the first term of the sum here, with values instead of ranks."""
     n = len(y)
     left = y - numpy.arange(1, n + 1) * original.slope
     left = left - left.mean()

@@ -4,8 +4,8 @@ directory given.
 
     python3 tools/golden/make_vocabularies.py [DIRECTORY]
 
-Small tokenizers with what files of models have beside the usual: bytes without a token, gaps between ids, repeated merges, added
-tokens that are words of their own, Unicode's forms and lower case in any order; and what these make of every code point.
+Small tokenizers with unusual features of model files: bytes without a token, gaps between ids, repeated merges, added tokens
+that must be separate words, Unicode normalization forms and lower case in any order; and their results for every code point.
 
     pip install tokenizers==0.23.3
 """
@@ -27,7 +27,7 @@ def spelling(byte):
 
 
 def byte_level(known, tokens=(), ids=None, added=(), normalizer=None, pre_tokenizer=LEVEL, **model):
-    """A tokenizer.json with tokens for the bytes `known`, then `tokens`; `ids` replaces some of their ids."""
+    """Return a tokenizer.json with tokens for the bytes `known`, then `tokens`. `ids` replaces some of their ids."""
     vocabulary = {text: i for i, text in enumerate([*map(spelling, known), *tokens])}
     vocabulary.update(ids or {})
     return {
@@ -45,7 +45,7 @@ def added(number, content, **flags):
     return {"id": number, "content": content, **usual, **flags}
 
 
-SOME = [*b" abcde.", 0xC3, 0xA9]  # not 0xA8, so that the second letter below has one byte of two
+SOME = [*b" abcde.", 0xC3, 0xA9]  # not 0xA8, so that the second letter below has only one of its two bytes
 UNKNOWN_TEXTS = ["abc", "a\x04\x06b\x04", "\x04", "\x04\x04", "\xe9\xe8", "e\xe8\xe8e", "a x b", "x", "ab\x01bc ab"]
 MERGES = {"tokens": ["ab", "bc"], "merges": ["a b", "b c"]}
 
@@ -54,7 +54,7 @@ def cases():
     yield "dropped", byte_level(SOME, **MERGES), UNKNOWN_TEXTS
     yield "unknown", byte_level(SOME, ["ab", "bc", "<u>"], merges=["a b", "b c"], unk_token="<u>"), UNKNOWN_TEXTS
     yield "fused", byte_level(SOME, ["ab", "bc", "<u>"], merges=["a b", "b c"], unk_token="<u>", fuse_unk=True), UNKNOWN_TEXTS
-    # Merges that take the unknown token, which is spelled as a byte that is known.
+    # Merges that use the unknown token, which is spelled like a known byte.
     yield "merged", byte_level(SOME, ["ae", "ab"], merges=["a e", "a b"], unk_token="e"), UNKNOWN_TEXTS
     whole = byte_level(SOME, ["ab", spelling(4) + "a", "a" + spelling(4)], merges=["a b"], ignore_merges=True)
     yield "whole", whole, [*UNKNOWN_TEXTS, "\x04a", "a\x04"]
@@ -136,7 +136,7 @@ def form_hash(change):
 
 
 def word_hash():
-    """Of the digits 1 and 0, for what is a character of a word to an added token beside it."""
+    """Return a hash over all characters: whether the character next to an added token is part of a word."""
     tokenizer = Tokenizer.from_str(json.dumps(byte_level(b"a", added=[added(1, "zz", single_word=True)])))
     digits = [b"01"[1 not in encoding.ids] for encoding in tokenizer.encode_batch(["zz" + character for character in points()])]
     return "%016x" % fnv(bytes(digits), 0xCBF29CE484222325)

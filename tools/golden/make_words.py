@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Make tests/golden/words: small tokenizers of BERT's and RoBERTa's kinds from the library `tokenizers`, and what they make
-of texts.
+"""Write tests/golden/words: small tokenizers like BERT's and RoBERTa's from the library `tokenizers`, and their results for
+strings.
 
     pip install tokenizers==0.23.3
     python3 tools/golden/make_words.py [DIRECTORY]
@@ -8,13 +8,13 @@ of texts.
 uncased.json, accents.json, cased.json   WordPiece: lower case without accents; lower case with them; neither
 roberta.json                             byte-level BPE with RoBERTa's special tokens and template
 cases.json  "normalized": by settings of the normalizer ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase" as
-            0 and 1), FNV-1a (64 bits, hexadecimal) over what it makes of "a", each code point that is not a surrogate, and "b";
-            "marks": random marks, and what is left of them in order without accents (both "hex");
-            "texts": the bytes of a text ("hex"), and by tokenizer its ids and what they decode to ("hex");
-            "sequences": the numbers of one or two texts, the settings, and by tokenizer the ids and segments, or null where the
-            library refuses; truncation by number: longest first, only first, only second;
-            "words": the numbers of texts that are the words of one, the settings, and by tokenizer the ids and the word of each
-            (-1: none); RoBERTa's with a space before each word
+            0 and 1), FNV-1a (64 bits, hexadecimal) over its result for "a", each code point that is not a surrogate, and "b";
+            "marks": random marks, and the remaining marks in order without accents (both "hex");
+            "texts": the bytes of a string ("hex"), and for each tokenizer its ids and their decoding ("hex");
+            "sequences": the indices of one or two strings, the settings, and for each tokenizer the ids and segments, or null
+            if the library refuses them; truncation by number: longest first, only first, only second;
+            "words": the indices of strings that are the words of one input, the settings, and for each tokenizer the ids and
+            the word of each (-1: none); RoBERTa's with a space before each word
 """
 
 import argparse
@@ -49,7 +49,7 @@ def training_lines(generator):
 
 
 def word_vocabulary(generator, normalizer, size):
-    """Characters, and parts of words. (The library's own trainer gives another vocabulary each time.)"""
+    """Return characters and parts of words. (The library's trainer gives a different vocabulary each time.)"""
     words = [word for text in WORDS for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalizer.normalize_str(text))]
     tokens = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
     characters = sorted(set("".join(words)) - {"\u65e5", "\u045e"})
@@ -116,7 +116,7 @@ MARKS = ["a", "\u302e", "\u302e", "\U0001d165", "\U0001d16d", "\u1b44", "\u08d4"
 
 
 def marks(generator):
-    """Canonical order, of which some accents are a limit and some are not."""
+    """Yield random marks, and their canonical order without accents. Some accents limit the reordering, others do not."""
     strip = normalizers.BertNormalizer(False, False, True, False).normalize_str
     for _ in range(80):
         text = "".join(generator.choice(MARKS) for _ in range(generator.randint(2, 12)))
@@ -146,7 +146,7 @@ def sequence(tokenizer, pair, length, strategy, left):
         tokenizer.no_truncation()
     try:
         encoding = tokenizer.encode(*pair)
-    except BaseException:  # the library's own errors, and its panics
+    except BaseException:  # the library's errors and panics
         return None
     return {"ids": encoding.ids, "segments": encoding.type_ids}
 

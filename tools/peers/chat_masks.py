@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Compare which tokens of conversations eitp trains on with the masks of transformers.
+"""Compare the tokens of conversations that eitp trains on with the masks of transformers.
 
     python3 tools/peers/chat_masks.py DIRECTORY [--eitp build/eitp]
 
-DIRECTORY has pairs of chat templates, NAME.jinja and NAME_training.jinja, of which the second marks what an assistant says with
-{% generation %} blocks, such as those of TRL. eitp gets the first, and has to find the answers without marks; and the second.
-transformers gets the second (return_assistant_tokens_mask). Without marks eitp trains neither on the generation prompt nor on
-white space and an end of text after the end of a turn, which some authors mark too: an answer that differs in these alone is
-"narrower". The tokenizer is that of SmolLM in tests/golden/splits, with the special
-tokens that the templates spell. Of a pair whose texts differ, and of conversations that a template refuses, nothing is compared.
-Prints a line for each pair, then one of JSON.
+DIRECTORY has pairs of chat templates, NAME.jinja and NAME_training.jinja, for example from TRL. The second marks the
+assistant's content with {% generation %} blocks. eitp gets the first template, in which it must find the answers without
+marks, and then the second. transformers gets the second (return_assistant_tokens_mask). Without marks, eitp trains neither on
+the generation prompt nor on white space and an end of text after the end of a turn, which some authors also mark. An answer
+that differs only in these counts as "narrower". The tokenizer is SmolLM's in tests/golden/splits, with the special tokens in
+the templates. Pairs that render different text, and conversations that a template refuses, are not compared. Prints a line
+for each pair, then one line of JSON.
 
     pip install transformers==5.23.0 jinja2==3.1.6
 """
@@ -48,7 +48,7 @@ CONVERSATIONS = [
 
 
 def make_tokenizer(texts, directory):
-    """A tokenizer with the special tokens that templates spell."""
+    """Return a tokenizer with the special tokens in the templates."""
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(ROOT / "tests/golden/splits/smollm.json"), bos_token="<s>", eos_token="</s>"
     )
@@ -59,7 +59,7 @@ def make_tokenizer(texts, directory):
 
 
 def shown(eitp, scratch, template, conversation):
-    """Ids and marks by eitp train --show-data; None if it refuses the conversation."""
+    """Return ids and marks from eitp train --show-data, or None if it refuses the conversation."""
     (scratch / "data.jsonl").write_text(json.dumps({"messages": conversation}) + "\n")
     (scratch / "template.jinja").write_text(template)
     command = [eitp, "train", "--init", scratch / "config.json", "--tokenizer", scratch, "--chat-template", scratch / "template.jinja"]
@@ -70,7 +70,7 @@ def shown(eitp, scratch, template, conversation):
 
 
 def relation(tokenizer, found, expected, prompt):
-    """How the marks of a conversation are to those of transformers."""
+    """Compare the marks of a conversation with those of transformers."""
     if found == expected:
         return "same"
     if found is None or found[0] != expected[0] or any(ours > theirs for ours, theirs in zip(found[1], expected[1])):

@@ -4,9 +4,9 @@
     make build/split/tests/template/render_template
     python3 tools/peers/chat_templates.py DIRECTORY [--program build/split/tests/template/render_template] [--json]
 
-DIRECTORY has chat templates, *.jinja, such as those of models on the Hugging Face Hub. Each renders the conversations
-below, with and without a generation prompt, and where transformers fails eitp must fail too. Also compared are the
-parts of the output that {% generation %} blocks printed. Needs no PyTorch.
+DIRECTORY has chat templates, *.jinja, for example from models on the Hugging Face Hub. Each renders the conversations
+below, with and without a generation prompt. If transformers fails, eitp must fail too. The parts of the output printed by
+{% generation %} blocks are also compared. Does not need PyTorch.
 
     pip install transformers==5.23.0 jinja2==3.1.6
 """
@@ -118,7 +118,7 @@ class Date(datetime.datetime):
 
 
 def of_transformers(template, messages, variables, prompt):
-    """Text and the spans of generation blocks in bytes, or None and the error: of raise_exception the message alone."""
+    """Return text and the byte spans of generation blocks, or None and the error (only the message of raise_exception)."""
     variables = {**TOKENS, **variables}
     arguments = {name: variables.pop(name, None) for name in ("tools", "documents")}
     try:
@@ -141,7 +141,7 @@ def aliased(messages):
 
 
 def of_eitp(program, cases):
-    """The lines that the program prints, one for each case."""
+    """Return the lines printed by the program, one per case."""
     with tempfile.TemporaryDirectory() as root:
         paths = []
         for i, (template, messages, variables, prompt) in enumerate(cases):
@@ -154,7 +154,7 @@ def of_eitp(program, cases):
 
 
 def compare(program, path):
-    """Counts of results, and the first of each kind that is not good."""
+    """Return counts of results, and the first of each kind of failure."""
     template = path.read_bytes().decode()
     cases = [(template, messages, variables, prompt) for messages, variables in CONVERSATIONS.values() for prompt in (False, True)]
     names = [f"{name}{' +prompt' if prompt else ''}" for name in CONVERSATIONS for prompt in (False, True)]
@@ -186,7 +186,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--program", default="build/split/tests/template/render_template")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each template")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON for each template")
     arguments = parser.parse_args()
     chat_template_utils.datetime = Date
     failed, total = 0, collections.Counter()

@@ -4,10 +4,10 @@
     python3 tools/peers/sentiment_data.py DATA
     python3 tools/peers/classifier_losses.py DATA --model DIRECTORY [--eitp build/eitp] [--set amazon] [--steps 50]
 
-Both start from the weights that transformers wrote, a random classifier included, without dropout, and read the texts in
-their order: AdamW 5e-5, weight decay 0.01, 10 % warm-up, linear decay, 16 texts of at most 64 tokens in a step, clipping at
-1.0, fp32. Fails if a loss differs by more than 1e-4, relative, or what eitp wrote does not open in transformers with the
-same scores. Prints one line of JSON.
+Both start from weights written by transformers, including a random classifier, without dropout, and read the samples in
+order: AdamW 5e-5, weight decay 0.01, 10 % warm-up, linear decay, 16 samples of at most 64 tokens per step, clipping at 1.0,
+fp32. Fails if a loss differs by more than 1e-4, relative, or if transformers cannot open eitp's model with the same scores.
+Prints one line of JSON.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def read(path, count):
 
 
 def factor(step, warmup, steps):
-    """That of transformers' linear schedule, but with a rate above 0 in the first step."""
+    """Return the rate of transformers' linear schedule, but with a rate above 0 in the first step."""
     return (step + 1) / warmup if step < warmup else (steps - step) / (steps - warmup)
 
 
@@ -91,7 +91,7 @@ def train_eitp(eitp, data, work, steps):
 
 
 def compare_scores(tokenizer, model, directory, rows):
-    """The largest difference of logits between the trained models, and the names that transformers misses."""
+    """Return the largest difference of logits between the trained models, and the names missing in transformers."""
     import torch
     import transformers
 

@@ -5,9 +5,9 @@
     python3 tools/peers/classifier_scores.py DATA --model DIRECTORY [--eitp build/eitp] [--sets amazon film tweets]
         [--seeds 5] [--only transformers|eitp] [--results FILE]
 
-Both use one recipe: one epoch, AdamW 5e-5 without weight decay, 10 % warm-up, linear decay, 32 texts of at most 64 tokens in a
-step, clipping at 1.0, fp32. Results are added to FILE as lines of JSON, and runs that it has are not repeated. The last line
-printed has, for each set, the means, their standard errors, and the difference in standard errors.
+Both use the same recipe: one epoch, AdamW 5e-5 without weight decay, 10 % warm-up, linear decay, 32 samples of at most 64
+tokens per step, clipping at 1.0, fp32. Results are appended to FILE as lines of JSON, and runs in FILE are not repeated. The
+last line printed has the means for each set, their standard errors, and the difference in standard errors.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 
 RATE, WARMUP, BATCH, LENGTH, CLIP = 5e-5, 0.1, 32, 64, 1.0
-PART = 8  # texts that transformers computes together
+PART = 8  # samples per batch in transformers
 LABELS = ["neg", "pos"]
 
 
@@ -36,7 +36,7 @@ def make_batch(tokenizer, rows):
 
 
 def parts(rows):
-    """The texts of a step, those of similar length together, so that less padding is computed."""
+    """Group the samples of a step by length, so that less padding is computed."""
     by_length = sorted(rows, key=lambda row: len(row[0]))
     return [by_length[i : i + PART] for i in range(0, len(by_length), PART)]
 

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""Compare the speed of fine-tuning a classifier with eitp and with PyTorch, on the same sentences, in turn.
+"""Compare the speed of fine-tuning a classifier with eitp and PyTorch, alternating on the same sentences.
 
     python3 tools/peers/sentiment_data.py DATA
     python3 tools/peers/classifier_speed.py DATA --model DIRECTORY [--init bert-base] [--set film] [--shape 1x128x16]
         [--fill] [--modes eitp-fp32,fp32,...] [--rounds 2] [--steps 6] [--warmup 3] [--threads N] [--eitp build/eitp] [--json]
 
 DIRECTORY has the tokenizer and, without --init, the model; --init bert-base trains random weights of that shape. A step
-takes batch x length x accumulation of --shape: texts of a micro-batch, tokens of a text at most, and micro-batches. --fill
-joins the rows of a label until each text has the whole length; otherwise they stay as long as they are. The modes:
+has batch x length x accumulation of --shape: samples per micro-batch, maximum tokens per sample, and micro-batches. --fill
+joins the rows of a label until each sample has the full length; otherwise they keep their length. The modes:
 
-    eitp-fp32, eitp-bf16      eitp train --precision: without padding, and with as many micro-batches a pass as fit
-    eitp-fp32+padded, ...     eitp, each text repeated until it has the whole length: what padding to the length costs
-    fp32, autocast            transformers in fp32, and in bf16 autocast around fp32 weights: each micro-batch padded to its
-                              longest text, and without a mask where nothing is padded; fused AdamW
-    ...+compile               each of these by torch.compile, with shapes that vary
+    eitp-fp32, eitp-bf16      eitp train --precision: without padding, and with as many micro-batches per pass as fit
+    eitp-fp32+padded, ...     eitp, each sample repeated to the full length: the cost of padding to the length
+    fp32, autocast            transformers in fp32, and in bf16 autocast with fp32 weights: each micro-batch padded to its
+                              longest sample, without a mask if nothing is padded; fused AdamW
+    ...+compile               each of these with torch.compile and dynamic shapes
 
-All train on the same texts in the same order, with the model's dropout, clipping and AdamW; --warmup steps before those that
-count. Texts are encoded before. Speed is that of real tokens: padding and repeated texts do not count. Each round runs each
-mode once, in a process of its own. Speeds are the best of all rounds. "ratio": to the fastest mode of PyTorch.
-Run it on an idle machine. It needs `pip install torch transformers numpy`, a C++ compiler, and eitp as `make` builds it.
+All train on the same samples in the same order, with the model's dropout, clipping and AdamW, after --warmup steps. Samples
+are encoded beforehand. Speed counts real tokens: no padding or repetition. Each round runs each mode once, in a separate
+process. Speeds are the best of all rounds. "ratio" is relative to the fastest PyTorch mode. Run it on an idle machine. It
+needs `pip install torch transformers numpy`, a C++ compiler, and eitp as built by `make`.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def parse_arguments():
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--eitp", type=pathlib.Path, default=HERE.parent.parent / "build" / "eitp")
-    parser.add_argument("--timeout", type=int, default=1800, help="seconds that a mode may take in a round")
+    parser.add_argument("--timeout", type=int, default=1800, help="maximum seconds of a mode in a round")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object instead of a table")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -69,7 +69,7 @@ def parse_arguments():
     return arguments
 
 
-# ---- Texts ----
+# ---- Samples ----
 
 
 def read_rows(path):
@@ -82,7 +82,7 @@ def encode(tokenizer, rows, length):
 
 
 def fill(tokenizer, rows, length):
-    """Joins the texts of each label until they have the whole length."""
+    """Join the samples of each label until they have the full length."""
     filled = []
     for label in LABELS:
         joined = ""
@@ -91,12 +91,12 @@ def fill(tokenizer, rows, length):
             if len(tokenizer(joined)["input_ids"]) >= length:
                 filled.append((joined, label))
                 joined = ""
-    # Both labels in turn.
+    # Alternate the labels.
     return [row for pair in zip(filled[: len(filled) // 2], filled[len(filled) // 2 :]) for row in pair]
 
 
 def choose_rows(tokenizer, arguments):
-    """The texts of all steps, again from the first where there are too few."""
+    """Return the samples of all steps, starting over if there are too few."""
     rows = read_rows(arguments.data / f"{arguments.set}-train.csv")
     if arguments.fill:
         rows = fill(tokenizer, rows, arguments.length)
@@ -105,7 +105,7 @@ def choose_rows(tokenizer, arguments):
 
 
 def repeat(tokenizer, rows, length):
-    """Each text, repeated until it has the whole length."""
+    """Return each sample, repeated to the full length."""
     repeated = []
     for text, label in rows:
         tokens = max(1, len(tokenizer(text, add_special_tokens=False)["input_ids"]))
@@ -120,11 +120,11 @@ def write_rows(path, rows):
         writer.writerows(rows)
 
 
-# ---- In a process of its own: PyTorch ----
+# ---- In a separate process: PyTorch ----
 
 
 def make_batch(tokenizer, ids, labels):
-    """Tensors of a micro-batch, padded to its longest text."""
+    """Return the tensors of a micro-batch, padded to its longest sample."""
     import torch
 
     longest = max(len(text) for text in ids)
@@ -149,7 +149,7 @@ def train_step(model, optimizer, batches):
 
 
 def work(arguments):
-    """Trains in the mode `worker` and prints the seconds of each step."""
+    """Train in the mode `worker` and print the seconds of each step."""
     import torch
     import transformers
 
@@ -173,7 +173,7 @@ def work(arguments):
     print(json.dumps({"seconds": seconds, "torch": torch.__version__, "transformers": transformers.__version__}))
 
 
-# ---- In turn ----
+# ---- Alternating ----
 
 
 def command_of(mode, work_directory, arguments):
@@ -190,7 +190,7 @@ def command_of(mode, work_directory, arguments):
 
 
 def run_mode(mode, work_directory, arguments):
-    """The seconds of each step and the versions, or the reason of a failure."""
+    """Return the seconds of each step and the versions, or the reason for a failure."""
     environment = dict(os.environ)
     environment.setdefault("GOMP_SPINCOUNT", "1000")
     command = [str(word) for word in command_of(mode, work_directory, arguments)]
@@ -200,7 +200,7 @@ def run_mode(mode, work_directory, arguments):
     except OSError as error:
         return str(error)
     except subprocess.TimeoutExpired:
-        return f"it took longer than {arguments.timeout} s"
+        return f"timed out after {arguments.timeout} s"
     if done.returncode:
         return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:200]
     if not mode.startswith("eitp-"):
@@ -220,14 +220,14 @@ def measure(work_directory, arguments):
             result = run_mode(mode, work_directory, arguments)
             if isinstance(result, str):
                 failures[mode] = result
-                print(f"{mode} is left out: {result}", file=sys.stderr)
+                print(f"{mode} is excluded: {result}", file=sys.stderr)
             else:
                 runs[mode].append(result["seconds"][arguments.warmup :])
     return {mode: done for mode, done in runs.items() if done and mode not in failures}, failures
 
 
 def summarize(runs, tokens, arguments):
-    """`tokens`: the real tokens of each step that counts."""
+    """`tokens`: the real tokens of each measured step."""
     speeds = {mode: [sum(tokens) / sum(seconds) for seconds in done] for mode, done in runs.items()}
     peers = [done for mode, done in speeds.items() if not mode.startswith("eitp-")]
     rows = []
@@ -242,7 +242,7 @@ def summarize(runs, tokens, arguments):
 
 def print_table(report):
     print(f"{report['date']}, {report['machine']}, {report['threads']} threads")
-    print(f"{report['name']}, steps of {report['shape']}, {report['tokens_per_text']:.1f} tokens a text, "
+    print(f"{report['name']}, steps of {report['shape']}, {report['tokens_per_text']:.1f} tokens per sample, "
           f"{report['rounds']} rounds of {report['steps']} steps\n")
     print(f"| {'mode':18} | tokens/s | texts/s | ratio |")
     print(f"|{'-' * 20}|---------:|--------:|------:|")
@@ -254,11 +254,11 @@ def print_table(report):
         print(f"| {row['mode']:18} | {best:8.1f} | {texts:7.1f} | {ratio:>5} |")
     for mode, why in report["failures"].items():
         print(f"\n{mode} failed: {why}")
-    print("\nbest of all rounds; ratio: times as fast as the fastest mode of PyTorch; tokens are real ones")
+    print("\nbest of all rounds; ratio: relative to the fastest PyTorch mode; tokens without padding")
 
 
 def prepare(work_directory, arguments):
-    """The model with its classifier, and the rows; returns the real tokens of each step that counts."""
+    """Write the model with its classifier, and the rows. Return the real tokens of each measured step."""
     import transformers
 
     transformers.logging.set_verbosity_error()

@@ -3,9 +3,9 @@
 
     python3 tools/peers/config_keys.py [DOCUMENT]
 
-Each architecture must have every key of its configuration class, every general name that the class maps to one of them, and every
-attribute of a configuration that the source of its models reads, masks included. Prints one line of JSON. Fails
-with the keys that are missing. Nothing is downloaded.
+The document must list, for each architecture, every key of its configuration class, every generic name that the class maps
+to a key, and every configuration attribute read by the source of its models, including masks. Prints one line of JSON. Fails
+with the missing keys. Downloads nothing.
 """
 
 import argparse
@@ -20,7 +20,7 @@ FOLDERS = {"gemma3_text": "gemma3"}
 SHARED = ("masking_utils.py",)
 READ = re.compile(r'\bconfig\.(\w+)|getattr\(\s*(?:self\.|text_)*config,\s*"(\w+)"')
 
-# What is not a key of these models: methods, names of files, masks of other models, the image half of Gemma 3.
+# Names that are not keys of these models: methods, file names, masks of other models, the image part of Gemma 3.
 OTHERS = {
     "get_text_config", "json", "attention_chunk_size", "sliding_window", "layer_types",
     "text_config", "vision_config", "image_token_id", "mm_tokens_per_image",
@@ -28,7 +28,7 @@ OTHERS = {
 
 
 def read_document(path):
-    """The keys of each architecture, those of all included."""
+    """Return the keys of each architecture, including the keys common to all."""
     tables, keys = {}, None
     for line in path.read_text().splitlines():
         if line.startswith("## "):
@@ -69,7 +69,7 @@ def main():
         if lacking:
             missing[model_type] = lacking
     if missing:
-        raise SystemExit(f"keys of transformers {transformers.__version__} without a row: {json.dumps(missing)}")
+        raise SystemExit(f"keys of transformers {transformers.__version__} missing in the document: {json.dumps(missing)}")
     counts = {model_type: len(keys) for model_type, keys in tables.items()}
     print(json.dumps({"transformers": transformers.__version__, "keys": counts}))
     return 0

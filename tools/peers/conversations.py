@@ -3,12 +3,12 @@
 
     python3 tools/peers/conversations.py [--eitp build/eitp] [--shapes 2] [--seed 1]
 
-Random conversations of unequal length, written by the chat templates of tools/golden/make_chat.py; random shapes of the decoders, as
-tools/peers/decoders.py draws them. eitp gets each template without {% generation %} blocks and packs the conversations side by
-side; transformers gets it with the blocks, says which tokens are the assistant's, and sees one conversation at a time in float64.
-Compared are 20 steps on all conversations: losses over the assistant's tokens, and gradient norms; whole models and adapters.
-Prints one line of JSON. Fails if the relative error of a loss exceeds 1e-5, or that of a gradient norm 1e-4, and four times what
-PyTorch's own is in float32: some of these models are chaotic. "typical" is the median of all losses. Nothing is downloaded.
+Uses random conversations of unequal length, rendered by the chat templates of tools/golden/make_chat.py, and random decoder
+shapes from tools/peers/decoders.py. eitp gets each template without {% generation %} blocks and packs the conversations.
+transformers gets it with the blocks, reports which tokens are the assistant's, and sees one conversation at a time in float64.
+Compares 20 steps on all conversations: losses over the assistant's tokens, and gradient norms, for whole models and adapters.
+Prints one line of JSON. Fails if the relative error of a loss exceeds 1e-5, or that of a gradient norm 1e-4 and four times
+PyTorch's error in float32, because some of these models are chaotic. "typical" is the median of all losses. Downloads nothing.
 """
 
 import argparse
@@ -28,7 +28,7 @@ WORDS = "a the sea fog 12 144 'S don't e\u0301 \u0939\u093f \U0001f468\u200d\U00
 
 
 def talk(draw):
-    """A conversation of one to three turns."""
+    """Return a conversation of one to three turns."""
     messages = [{"role": "system", "content": " ".join(draw.choices(WORDS, k=3))}] if draw.random() < 0.5 else []
     for _ in range(draw.randint(1, 3)):
         for role in "user", "assistant":
@@ -84,7 +84,7 @@ def compare(eitp, kind, shape, draw, scratch):
     tokenizer.save_pretrained(base)
     data.write_text("".join(json.dumps(conversation) + "\n" for conversation in conversations))
     template.write_text(TEMPLATES[name].replace("G(", "").replace(")G", ""))
-    decoders.loss_of = loss_of  # of these samples rather than of windows
+    decoders.loss_of = loss_of  # use these samples instead of windows
     result = {}
     found = train_by_eitp(eitp, base, template, data, scratch / "run")
     reference = decoders.train(decoders.open_model(base, kind), batch, DECAY)
@@ -122,7 +122,7 @@ def main():
             torch.manual_seed(draw.randrange(1 << 30))
             with tempfile.TemporaryDirectory() as scratch:
                 shape = decoders.draw_shape(kind, draw)
-                while shape["hidden_size"] < 8:  # norms of fewer values are chaotic in float32, PyTorch's too
+                while shape["hidden_size"] < 8:  # norms over fewer values are chaotic in float32, also in PyTorch
                     shape = decoders.draw_shape(kind, draw)
                 found = compare(arguments.eitp, kind, shape, draw, pathlib.Path(scratch))
             losses += [found["loss"], found["lora_loss"]]

@@ -3,14 +3,15 @@
 
     python3 tools/peers/decoders.py [--eitp build/eitp] [--shapes 4] [--seed 1]
 
-For each architecture and each shape, in a scratch directory: a model by transformers with odd sizes and weights that are normal with
-deviation 0.3, so that a wrong angle, window or bias shows; some in shards, in 16 bits, with an own or a tied head. Compared are
-  * losses and gradient norms of 20 steps of `eitp train` with those of PyTorch in float64;
-  * the same with adapters on all linear layers, from those that eitp begins with;
-  * the loss of models and adapters that one of the two saved and the other loaded.
-Each step takes every window of the text once, so that their order does not matter. Prints one line of JSON. Fails if the relative
-error of a loss exceeds 1e-5, or that of a gradient norm 1e-4 and four times what PyTorch's own is in float32: how far norms of such
-weights drift apart is a matter of the model. Nothing is downloaded.
+For each architecture and shape, transformers writes a model with odd sizes to a scratch directory. Weights are normal with
+deviation 0.3, so that a wrong angle, window or bias shows. Some models are in shards, in 16 bits, with a separate or tied head.
+Compares
+  * losses and gradient norms of 20 steps of `eitp train` and of PyTorch in float64;
+  * the same with adapters on all linear layers, starting from eitp's initial adapters;
+  * the loss of models and adapters saved by one of the two and loaded by the other.
+Each step uses every window of the text once, so that their order does not matter. Prints one line of JSON. Fails if the
+relative error of a loss exceeds 1e-5, or that of a gradient norm 1e-4 and four times PyTorch's error in float32, because the
+drift of norms with such weights depends on the model. Downloads nothing.
 """
 
 import argparse
@@ -112,7 +113,7 @@ def open_model(directory, kind):
     import torch
     import transformers
 
-    # In the files' own type Gemma's scale of embeddings would be rounded too.
+    # In the files' dtype, Gemma's embedding scale would be rounded too.
     model_class = getattr(transformers, CLASSES[kind])
     return model_class.from_pretrained(directory, attn_implementation="sdpa", dtype=torch.float64)
 
@@ -136,7 +137,7 @@ def loss_of(model, ids):
 
 
 def train(model, ids, decay):
-    """Losses and gradient norms of steps on all windows."""
+    """Return losses and gradient norms of steps on all windows."""
     import torch
 
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -175,7 +176,7 @@ def eitp_loss(eitp, model, text, *more):
 
 def largest(found, reference):
     if len(found) != len(reference):
-        raise SystemExit(f"eitp recorded {len(found)} steps, not {len(reference)}")
+        raise SystemExit(f"eitp recorded {len(found)} steps, expected {len(reference)}")
     return [max(abs(a[at] - b[at]) / abs(b[at]) for a, b in zip(found, reference)) for at in (0, 1)]
 
 

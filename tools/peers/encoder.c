@@ -1,10 +1,10 @@
 /*
- * Writes what a model computes for sequences of token ids, for tools/peers/encoder_parity.py.
+ * Writes a model's results for sequences of token ids, for tools/peers/encoder_parity.py.
  *
  *     encoder MODEL IDS OUT [--adapter DIR] [--save DIR] [--save-adapter DIR] [--merge]
  *
- * Each line of IDS is a sequence: its ids, and after a "|" their segments. OUT gets f32 values: hidden states [rows,
- * width], their mean for each sequence, and logits or scores if the model has a head. Prints one line of JSON.
+ * Each line of IDS is a sequence: its ids, followed by "|" and their segments. OUT gets f32 values: hidden states
+ * [rows, width], their mean for each sequence, and logits or scores if the model has a head. Prints one line of JSON.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
@@ -28,7 +28,7 @@ static int fail(const char *what) {
     return 1;
 }
 
-/* Reads numbers up to the end of a text into `values`, and returns how many there are. */
+/* Reads numbers into `values` up to the end of the string, and returns their number. */
 static int64_t read_numbers(const char *text, int32_t *values, int64_t room) {
     int64_t count = 0;
     char *end;
@@ -112,7 +112,7 @@ static int compute(const eitp_model *model, FILE *file) {
     return failed ? fail("writing") : 0;
 }
 
-/* The value of an option; NULL if it is not given. */
+/* Returns the value of an option, or NULL if it is missing. */
 static const char *option(int argc, char **argv, const char *name) {
     for (int i = 4; i + 1 < argc; i++) {
         if (!strcmp(argv[i], name))

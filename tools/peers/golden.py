@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Recompute the golden values elsewhere, and compare them with the committed ones.
+"""Recompute the golden values in another directory and compare them with the committed ones.
 
-    python3 tools/peers/golden.py DIRECTORY [PART...]     parts: ops, gpt2, bert, llama, config_keys, ...; all without one
+    python3 tools/peers/golden.py DIRECTORY [PART...]     parts: ops, gpt2, bert, llama, config_keys, ... (default: all)
 
-The makers are tools/golden/make_*.py. With other versions or processors numbers may differ: in float64 by 1e-9, in float32
-by 1e-6, of the largest of their tensor. Everything else must be the same. Prints one line of JSON.
+The generators are tools/golden/make_*.py. With other versions or processors, numbers may differ by 1e-9 in float64 and 1e-6
+in float32, relative to the largest in their tensor. Everything else must be the same. Prints one line of JSON.
 """
 
 import argparse
@@ -18,13 +18,13 @@ COMMITTED = TOOLS.parent / "tests" / "golden"
 
 
 def compare_tensors(made, committed):
-    """The largest difference, relative to what is allowed."""
+    """Return the largest difference, relative to the tolerance."""
     import numpy
     from safetensors.numpy import load_file
 
     try:
         new, old = load_file(made), load_file(committed)
-    except (TypeError, AttributeError, KeyError):  # BF16, which numpy lacks
+    except (TypeError, AttributeError, KeyError):  # BF16, which numpy does not support
         return 0.0 if made.read_bytes() == committed.read_bytes() else float("inf")
     if {name: (a.dtype, a.shape) for name, a in new.items()} != {name: (a.dtype, a.shape) for name, a in old.items()}:
         return float("inf")
@@ -49,15 +49,15 @@ def compare(made, committed):
         other = made / file.relative_to(committed)
         result["files"] += 1
         if not other.exists():
-            raise SystemExit(f"{file} is not made")
+            raise SystemExit(f"{file} was not generated")
         if other.read_bytes() == file.read_bytes():
             result["same_bytes"] += 1
         elif file.suffix == ".safetensors":
             worst = compare_tensors(other, file)
             result["worst"] = max(result["worst"], worst)
             if not worst <= 1:
-                raise SystemExit(f"{other} and {file} differ: {worst} times what is allowed")
-        elif file.name not in ("config.json", "generation_config.json"):  # which name the version that wrote them
+                raise SystemExit(f"{other} and {file} differ by {worst} times the tolerance")
+        elif file.name not in ("config.json", "generation_config.json"):  # they contain the version that wrote them
             raise SystemExit(f"{other} and {file} differ")
     return result
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Open a model directory in transformers and print what the model computes.
+"""Open a model directory in transformers and print the model's results.
 
     python3 tools/peers/hf_roundtrip.py DIRECTORY [--text TEXT | --text-file FILE | --ids 1,2,3] [--generate 20]
 
-Prints one line of JSON: the ids, the mean loss of each next id given those before it, and the greedy continuation.
-Fails if transformers reports missing, unexpected or mismatched weights. Nothing is downloaded: the directory must be
-complete. --ids needs no tokenizer.
+Prints one line of JSON: the ids, the mean loss of each next id given the previous ids, and the greedy continuation.
+Fails if transformers reports missing, unexpected or mismatched weights. Downloads nothing: the directory must be complete.
+--ids needs no tokenizer.
 """
 
 import argparse
@@ -29,35 +29,35 @@ def parse_arguments():
         try:
             arguments.ids = [int(part) for part in arguments.ids.split(",")]
         except ValueError:
-            parser.error("--ids wants whole numbers separated by commas")
+            parser.error("--ids must be integers separated by commas")
     if not arguments.directory.is_dir():
         parser.error(f"{arguments.directory} is not a directory")
     return arguments
 
 
 def load_tokenizer(directory):
-    """The tokenizer as AutoTokenizer finds it, or else straight from tokenizer.json."""
+    """Return the tokenizer found by AutoTokenizer, or else read from tokenizer.json."""
     import transformers
 
     try:
         return transformers.AutoTokenizer.from_pretrained(directory)
-    except Exception as error:  # the tokenizers library raises nothing narrower
+    except Exception as error:  # the tokenizers library raises only this type
         file = directory / "tokenizer.json"
         if not file.exists():
-            raise SystemExit(f"{directory}: no tokenizer that transformers can open: {error}")
+            raise SystemExit(f"{directory}: transformers cannot open a tokenizer: {error}")
         return transformers.PreTrainedTokenizerFast(tokenizer_file=str(file))
 
 
 def load_model(directory):
     import transformers
 
-    # Mismatched shapes are let through here, so that the report below names them with the rest.
+    # Mismatched shapes are accepted here and reported below with the other problems.
     model, report = transformers.AutoModelForCausalLM.from_pretrained(
         directory, output_loading_info=True, ignore_mismatched_sizes=True
     )
     problems = {key: sorted(map(str, value)) for key, value in report.items() if value and key.endswith("_keys")}
     if problems:
-        raise SystemExit(f"{directory}: weights and config.json do not fit: {json.dumps(problems)}")
+        raise SystemExit(f"{directory}: weights and config.json do not match: {json.dumps(problems)}")
     return model.eval()
 
 
@@ -83,7 +83,7 @@ def main():
     positions = model.config.max_position_embeddings
     vocabulary = model.config.vocab_size
     if len(ids) < 2 or len(ids) > positions:
-        raise SystemExit(f"the text has {len(ids)} tokens: it must have from 2 to the model's {positions}")
+        raise SystemExit(f"the text has {len(ids)} tokens, expected 2 to {positions}")
     if min(ids) < 0 or max(ids) >= vocabulary:
         raise SystemExit(f"a token id is outside the model's vocabulary of {vocabulary}")
 

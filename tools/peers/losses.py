@@ -3,9 +3,9 @@
 
     python3 tools/peers/losses.py [--eitp build/eitp] [--precision fp32]
 
-In a scratch directory: a small random GPT-2 by transformers, trained by `eitp train`. Each step takes every window of the
-text once, so that their order does not matter. Prints one line of JSON. Fails if the relative error of a loss or gradient
-norm exceeds 2e-6 in fp32 or 2e-2 in bf16. Nothing is downloaded.
+In a scratch directory, `eitp train` trains a small random GPT-2 from transformers. Each step uses every window of the text
+once, so that their order does not matter. Prints one line of JSON. Fails if the relative error of a loss or gradient norm
+exceeds 2e-6 in fp32 or 2e-2 in bf16. Downloads nothing.
 """
 
 import argparse
@@ -91,11 +91,11 @@ def main():
         text = "".join(f"Line {i}: what a model is trained on.\n" for i in range(99))[: BATCH * ACCUMULATED * BLOCK]
         (scratch / "text.txt").write_text(text)
         make_model(scratch / "base")
-        # eitp ends a text with the end-of-text token, which is the last target here.
+        # eitp appends the end-of-text token, which is the last target here.
         reference = by_pytorch(scratch / "base", [*text.encode(), 256])
         found = by_eitp(arguments, scratch / "base", scratch / "text.txt", scratch / "run")
     if len(found) != STEPS:
-        raise SystemExit(f"eitp recorded {len(found)} steps, not {STEPS}")
+        raise SystemExit(f"eitp recorded {len(found)} steps, expected {STEPS}")
     result = {"torch": torch.__version__, "precision": arguments.precision, "first": reference[0][0]}
     result["last"] = reference[-1][0]
     for at, name in enumerate(("loss", "grad_norm")):

@@ -3,11 +3,10 @@
 
     python3 tools/peers/memory.py [--eitp build/eitp] [--filter WORD] [--cgroup DIR] [--work DIR] [--json]
 
-Each configuration is trained for a step, with an evaluation before and after it and a checkpoint at the end, in a
-process of its own. Its peak is the kernel's VmHWM (not ru_maxrss, which starts at what this process has). A plan holds if
-it is not below the peak, and at most 3 % or 8 MB above it, whichever is more. --cgroup names a memory cgroup of version 1
-that this process may write to: a run with a budget is put there with its budget as the limit, and killed if it exceeds
-it. Exits with 1 if a plan does not hold.
+Trains each configuration for one step, with an evaluation before and after it and a checkpoint at the end, in a separate
+process. The peak is the kernel's VmHWM (not ru_maxrss, which starts at this process's value). A plan holds if it is not below
+the peak and at most 3 % or 8 MB above it, whichever is more. --cgroup names a writable version 1 memory cgroup: runs with a
+budget are put there with the budget as the limit, and are killed if they exceed it. Exits with 1 if a plan does not hold.
 """
 
 import argparse
@@ -25,13 +24,13 @@ import report as reports  # noqa: E402
 SMALL = {"n_layer": 6, "n_embd": 256, "n_head": 8, "n_positions": 512, "vocab_size": 8000}
 
 
-# The vocabularies of the shapes, which bytes of text do not fill.
+# Vocabularies of the shapes, which are larger than that of byte-level text.
 VOCABULARIES = {name: 50257 for name in ("tiny", "distilgpt2", "gpt2", "gpt2-medium")}
 VOCABULARIES.update({"smollm2-135m": 49152, "gemma-3-270m": 262144, "qwen2-0.5b": 151936})
 
 
 def shapes(work, eitp, wanted):
-    """By the names of shapes: the options that choose a model. "NAME+lora" is a model with adapters, of weights that are made first."""
+    """Return the options that choose a model, by shape name. "NAME+lora" is a model with adapters; its weights are made first."""
     small = dict(SMALL, model_type="gpt2", n_ctx=SMALL["n_positions"])
     path = work / "small.json"
     path.write_text(json.dumps(small))
@@ -48,7 +47,7 @@ def shapes(work, eitp, wanted):
 
 
 def configurations():
-    """(shape, options) of every run."""
+    """Yield (shape, options) of every run."""
     for shape in ("tiny", "small"):
         for precision in ("fp32", "bf16", "fp16"):
             for batch, block in ((1, 64), (4, 128)):
@@ -93,7 +92,7 @@ def bytes_of(text):
 
 
 def enter_group(group, limit):
-    """What a child does before it becomes the run."""
+    """Prepare a child process before it executes the run."""
 
     def enter():
         pathlib.Path(group, "cgroup.procs").write_text(str(os.getpid()))
@@ -105,7 +104,7 @@ def enter_group(group, limit):
 
 
 def run(arguments, work, init, options):
-    """The run's own summary, with why it failed in "error" where it did."""
+    """Return the run's summary, with the reason in "error" if it failed."""
     out = work / "run"
     shutil.rmtree(out, ignore_errors=True)
     command = [arguments.eitp, "train", *init, "--data", work / "text.txt", "--val-fraction", "0.02"]

@@ -1,12 +1,12 @@
 /*
- * Matrix products of eitp beside those of oneDNN, shape by shape, for the products of a GPT-2 step.
+ * Compares matrix products of eitp and oneDNN, shape by shape, for the products of a GPT-2 step.
  *
  *     apt-get install libdnnl-dev
  *     cc -O2 -fopenmp -I. tools/peers/onednn_sgemm.c -ldnnl -lm -o onednn_sgemm
  *     OMP_NUM_THREADS=2 ./onednn_sgemm [seconds for each shape: 2] [--json]
  *
- * The two run in turn, and of each the best run counts. EITP_ISA and EITP_PRODUCTS choose the kernels. Prints GFLOP/s
- * and the ratio of eitp to oneDNN, which is above 1 where eitp is faster.
+ * Alternates the two and uses the best run of each. EITP_ISA and EITP_PRODUCTS choose the kernels. Prints GFLOP/s and
+ * the ratio of eitp to oneDNN, which is above 1 if eitp is faster.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
@@ -57,7 +57,7 @@ static float *values(int64_t count) {
     return x;
 }
 
-/* GFLOP/s of eitp and of oneDNN. */
+/* Measures GFLOP/s of eitp and of oneDNN. */
 static void compare(eitp_context *context, const shape *at, double seconds, double speed[2]) {
     int64_t a_shape[2], b_shape[2], m = at->m, k = at->k, n = at->n;
     size_t a_bytes = (size_t)(m * k) * sizeof(float), b_bytes = (size_t)(k * n) * sizeof(float);

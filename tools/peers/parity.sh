@@ -1,10 +1,10 @@
 #!/bin/sh
-# Compares eitp with PyTorch, transformers, tokenizers, PEFT, TensorBoard and pandas; ends with "N passed, N failed". Run by `make parity`, from the
-# root. pip installs them in a virtual environment, $BUILD/parity-venv, in the versions that the golden values were made
-# with; INSTALL=0 disables that.
-#   PYTHON       a Python that has them; nothing is installed then
-#   PIP_EXTRA_INDEX_URL   as pip has it: an index with a PyTorch for processors alone saves gigabytes
-#   MEGABYTES    megabytes of text to compare tokenizers on
+# Compares eitp with PyTorch, transformers, tokenizers, PEFT, TensorBoard and pandas. Ends with "N passed, N failed".
+# `make parity` runs it from the root. pip installs these libraries in a virtual environment, $BUILD/parity-venv, in the
+# versions that generated the golden values; INSTALL=0 disables this.
+#   PYTHON       a Python that has the libraries; installs nothing
+#   PIP_EXTRA_INDEX_URL   pip's variable: an index with a CPU-only PyTorch saves gigabytes
+#   MEGABYTES    megabytes of text for the comparison of tokenizers
 set -u
 BUILD=${BUILD:-build} MEGABYTES=${MEGABYTES:-50}
 work=$BUILD/parity
@@ -26,7 +26,7 @@ if [ -z "${PYTHON:-}" ]; then
     PYTHON=$BUILD/parity-venv/bin/python
     if ! has_peers "$PYTHON"; then
         if [ "${INSTALL:-1}" = 0 ]; then
-            echo "FAILED $BUILD/parity-venv lacks a library, and INSTALL=0 disables installing it"
+            echo "FAILED $BUILD/parity-venv lacks a library, and INSTALL=0 disables its installation"
             echo "0 passed, 1 failed"
             exit 1
         fi

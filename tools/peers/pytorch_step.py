@@ -5,11 +5,10 @@
                                         [--dtype fp32|autocast|bf16] [--optimizer foreach|fused] [--threads 2]
                                         [--warmup 2] [--compile] [--lora-rank 0] [--device cpu|cuda]
 
-The shape with random weights and random tokens, without dropout; with --lora-rank adapters by PEFT on all linear layers
-are trained alone. A step is forward, backward, clipping by the
-global norm and AdamW. Prints one line of JSON. --dtype autocast is bf16 arithmetic around fp32 weights, what
-`bf16=True` means to trainers; --dtype bf16 keeps weights, gradients and moments in bf16 too. tools/peers/step.py runs
-all of them.
+Uses the shape with random weights and random tokens, without dropout. With --lora-rank, trains only PEFT adapters on all
+linear layers. A step is forward, backward, clipping by the global norm and AdamW. Prints one line of JSON. --dtype autocast is
+bf16 arithmetic with fp32 weights, like `bf16=True` in trainers; --dtype bf16 also keeps weights, gradients and moments in
+bf16. tools/peers/step.py runs all of them.
 
 It needs `pip install torch transformers numpy`, peft for --lora-rank, and a C++ compiler for --compile.
 """
@@ -29,7 +28,7 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--block", type=int, default=64)
     parser.add_argument("--shape", choices=("gpt2", "qwen2-0.5b"), default="gpt2")
-    parser.add_argument("--layers", type=int, help="layers, if not those of the shape")
+    parser.add_argument("--layers", type=int, help="number of layers (default: the shape's)")
     parser.add_argument("--lora-rank", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--dtype", choices=("fp32", "autocast", "bf16"), default="fp32")
@@ -44,7 +43,7 @@ def parse_arguments():
 
 
 def resident_bytes(field):
-    """A field of /proc/self/status in bytes, or None where there is none."""
+    """Return a field of /proc/self/status in bytes, or None if it is missing."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             for line in status:
@@ -95,7 +94,7 @@ def main():
     transformers.logging.set_verbosity_error()
     after_import = resident_bytes("VmRSS")
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        raise SystemExit("PyTorch sees no GPU")
+        raise SystemExit("PyTorch finds no GPU")
     model = make_model(arguments).to(arguments.device).train()
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(

@@ -5,9 +5,9 @@
                                    [--batch-size 8] [--block-size 128] [--optimizers adamw,adamw8,...] [--eitp build/eitp]
                                    [--json]
 
-Trains the same model from random weights with each optimizer and each seed (of weights and order). Prints, for each
-optimizer, the losses, their mean, its difference from the first optimizer's, and how far seeds are apart. --init is a
-shape's name or a config.json, whose vocabulary must be the tokenizer's.
+Trains the same model from random weights with each optimizer and each seed (for weights and order). Prints the losses of
+each optimizer, their mean, its difference from the first optimizer's, and the spread over seeds. --init is the name of a
+shape or a config.json with the vocabulary size of the tokenizer.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import report as reports  # noqa: E402
 
 
 def train(arguments, work, optimizer, seed):
-    """The final validation loss of one run."""
+    """Return the final validation loss of one run."""
     out = work / "run"
     shutil.rmtree(out, ignore_errors=True)
     command = [arguments.eitp, "train", "--init", arguments.init, "--output-dir", out, "--json", "-q"]

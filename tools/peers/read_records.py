@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains, resumes from the second to last checkpoint, and reads what was recorded with the readers of TensorBoard and
-pandas: every value must be that of metrics.jsonl, and nothing of the steps that were repeated may be left.
+"""Train, resume from the second to last checkpoint, and read the records with TensorBoard and pandas: every value must
+equal metrics.jsonl, and the first records of repeated steps must be gone.
 
     python3 tools/peers/read_records.py --eitp build/eitp [--work DIRECTORY]
 
@@ -28,14 +28,14 @@ def same(a, b):
 
 
 def is_part(wanted, found):
-    """True if `wanted` is `found` without some of its elements: TensorBoard drops the scalars of repeated steps, but keeps
-    the texts."""
+    """True if `wanted` is `found` without some elements: TensorBoard drops scalars of repeated steps, but keeps their
+    text."""
     rest = iter(found)
     return all(any(a[0] == b[0] and b[1] in (None, a[1]) for a in rest) for b in wanted)
 
 
 def train(eitp, directory):
-    """A run that loses its last checkpoint."""
+    """Train, lose the last checkpoint, and resume."""
     text = directory / "text.txt"
     text.write_text("".join(f"Line {i} of {i * i % 97} lines, \"quoted\".\n" for i in range(3000)), encoding="utf-8")
     out = directory / "out"
@@ -49,7 +49,7 @@ def train(eitp, directory):
 
 
 def read_lines(path):
-    """Scalars and texts by name, each a list of (step, value), in the order of the file."""
+    """Return scalars and text by name, each a list of (step, value) in file order."""
     scalars, texts = {}, {}
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for record in records:
@@ -122,7 +122,7 @@ def compare_csv(directory, records):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--eitp", default="build/eitp")
-    parser.add_argument("--work", help="directory to train in, which must not have a run")
+    parser.add_argument("--work", help="directory to train in, without an existing run")
     arguments = parser.parse_args()
     work = pathlib.Path(arguments.work or tempfile.mkdtemp())
     work.mkdir(parents=True, exist_ok=True)

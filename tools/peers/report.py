@@ -1,4 +1,4 @@
-"""What every measurement records about itself, so that docs/measurements.md can cite it."""
+"""Metadata that every measurement records about itself, so that docs/measurements.md can cite it."""
 
 import datetime
 import os
@@ -6,7 +6,7 @@ import pathlib
 import shlex
 import sys
 
-# Newest first: the best instruction set of a processor is the first of these that it has.
+# Newest first. A processor's best instruction set is the first one in this list that it supports.
 INSTRUCTION_SETS = (
     ("AMX", "amx_bf16"),
     ("AVX512-BF16", "avx512_bf16"),
@@ -16,7 +16,7 @@ INSTRUCTION_SETS = (
 
 
 def cpu_field(name):
-    """The first value of a field of /proc/cpuinfo, or "" where it is missing."""
+    """Return the first value of a field of /proc/cpuinfo, or "" if it is missing."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             for line in lines:
@@ -28,7 +28,7 @@ def cpu_field(name):
 
 
 def machine():
-    """Processor, its best instruction set, processors and memory, in one line."""
+    """Return the processor, its best instruction set, number of processors and memory, in one line."""
     flags = cpu_field("flags").split()
     instructions = next((name for name, flag in INSTRUCTION_SETS if flag in flags), "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -41,14 +41,14 @@ def machine():
 
 
 def command_line():
-    """This command as a person would type it, from the root of the repository."""
+    """Return this command as typed from the root of the repository."""
     root = pathlib.Path(__file__).resolve().parent.parent.parent
     script = os.path.relpath(sys.argv[0], root)
     return shlex.join(["python3", script, *sys.argv[1:]])
 
 
 def header(kind):
-    """The members that every report begins with."""
+    """Return the members at the start of every report."""
     return {
         "kind": kind,
         "date": datetime.date.today().isoformat(),

@@ -4,7 +4,7 @@
     python3 tools/peers/roofline.py [--eitp build/eitp] [--model gpt2] [--task auto] [--rounds 2] [--steps 8]
                                     [--shapes 4x64,1x1024] [--precisions bf16,fp32]
 
-A shape is batch x tokens, or batch x tokens x accumulation. Runs `eitp bench step` for each shape and precision in turn, and
+A shape is batch x tokens, or batch x tokens x accumulation. Alternates `eitp bench step` over shapes and precisions, and
 prints the best round of each as JSON.
 """
 

@@ -4,10 +4,9 @@
     python3 tools/peers/rungs.py [--eitp build/eitp] [--init gpt2] [--budgets 1650M,1G,...] [--rounds 3] [--steps 4]
                                  [--cgroup DIR] [--data TEXT] [--json]
 
-Each round runs each budget once, in a process of its own, the run without a budget first. A time is that of the fastest
-step of a run but its first; what is printed is the median over the rounds of its ratio to the run without a budget in
-the same round, next to the ratio that the plans predict, and the peak resident memory. --cgroup: see memory.py. Run it
-on an idle machine.
+Each round runs each budget once, in a separate process, starting with the run without a budget. The time of a run is its
+fastest step except the first. Prints the median over rounds of its ratio to the run without a budget in the same round, the
+ratio predicted by the plans, and the peak resident memory. --cgroup: see memory.py. Run it on an idle machine.
 """
 
 import argparse
@@ -23,22 +22,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import memory  # noqa: E402
 import report as reports  # noqa: E402
 
-# The text is trained on as bytes, and the model has its own vocabulary all the same.
+# The text is trained as bytes, but the model keeps its full vocabulary.
 GPT2_VOCABULARY = 50257
 
-# The same for every budget: left open, a larger one gives longer sequences.
+# Fixed, because larger budgets would otherwise get longer sequences.
 BLOCK_SIZE = 64
 
 
 def seconds_of(directory):
-    """The fastest step but the first."""
+    """Return the time of the fastest step except the first."""
     lines = (directory / "metrics.jsonl").read_text().splitlines()
     times = [json.loads(line)["step_time_s"] for line in lines if "step_time_s" in line]
     return min(times[1:])
 
 
 def describe(chosen):
-    """The configuration that the planner chose, in words."""
+    """Describe the configuration chosen by the planner."""
     text = f"{chosen['optimizer']} in {chosen['precision']}"
     if chosen["recomputed_values"]:
         text += f", {chosen['recomputed_values']} tensors recomputed"

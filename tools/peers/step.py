@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""Compare a training step of eitp with the same step in PyTorch, on this machine, in turn.
+"""Compare a training step of eitp with the same step in PyTorch, alternating on this machine.
 
     python3 tools/peers/step.py [--modes eitp-fp32,fp32,fp32+compile,...] [--rounds 3] [--steps 5] [--batch 4]
-                                [--block 64] [--shape gpt2|qwen2-0.5b] [--lora-rank 0] [--threads 2] [--warmup 1] [--reference fp32] [--eitp build/eitp]
-                                [--timeout 600] [--device cpu|cuda] [--json]
+                                [--block 64] [--shape gpt2|qwen2-0.5b] [--lora-rank 0] [--threads 2] [--warmup 1]
+                                [--reference fp32] [--eitp build/eitp] [--timeout 600] [--device cpu|cuda] [--json]
 
-A step trains GPT-2 of 124M parameters, or Qwen2 of 0.5B, on batch x block random tokens: forward, backward, clipping, AdamW;
-with --lora-rank adapters on all linear layers alone. The modes:
+A step trains GPT-2 124M, or Qwen2 0.5B, on batch x block random tokens: forward, backward, clipping, AdamW. With --lora-rank,
+only adapters on all linear layers are trained. The modes:
 
     eitp-fp32, eitp-bf16, eitp-fp16      eitp bench step --precision
-    fp32, autocast, bf16                 PyTorch: fp32; bf16 autocast around fp32 weights; bf16 throughout
-    ...+compile                          each of these by torch.compile, which needs a C++ compiler
+    fp32, autocast, bf16                 PyTorch: fp32; bf16 autocast with fp32 weights; bf16 throughout
+    ...+compile                          each of these with torch.compile, which needs a C++ compiler
 
-Each round runs each mode once, in a process of its own, so that changes of the machine's speed affect all of them. A
-mode that fails, or takes longer than --timeout (as bf16 throughout does on processors without instructions for it),
-is reported and left out. The table has the best of all rounds, and "ratio", the speed relative to that of the reference.
---json adds the medians: of the steps, and of the ratios in the same round. Run it on an idle machine.
+Each round runs each mode once, in a separate process, so that changes of the machine's speed affect all of them. A mode that
+fails or exceeds --timeout (for example bf16 throughout on processors without instructions for it) is reported and excluded.
+The table has the best of all rounds, and "ratio", the speed relative to the reference. --json adds the medians of the steps,
+and of the ratios within rounds. Run it on an idle machine.
 
 Waiting threads spin for milliseconds by default, which makes steps many times slower on a busy machine. The command eitp
-sets GOMP_SPINCOUNT=1000 for itself, and this script sets it for PyTorch, unless you have set it.
+sets GOMP_SPINCOUNT=1000 for itself, and this script sets it for PyTorch, unless it is already set.
 
-It needs `pip install torch transformers numpy`, and eitp as `make` builds it.
+It needs `pip install torch transformers numpy`, and eitp as built by `make`.
 """
 
 import argparse
@@ -61,8 +61,8 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--reference", default="fp32")
     parser.add_argument("--eitp", type=pathlib.Path, default=HERE.parent.parent / "build" / "eitp")
-    parser.add_argument("--warmup", type=int, default=1, help="steps before those that count; of eitp always 1")
-    parser.add_argument("--timeout", type=int, default=600, help="seconds that a mode may take in a round")
+    parser.add_argument("--warmup", type=int, default=1, help="warm-up steps; always 1 for eitp")
+    parser.add_argument("--timeout", type=int, default=600, help="maximum seconds of a mode in a round")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object instead of a table")
     arguments = parser.parse_args()
@@ -93,7 +93,7 @@ def command_of(mode, arguments):
 
 
 def seconds_of(mode, result):
-    """The median and the best step of a result, and the peak of memory."""
+    """Return the median and the best step of a result, and the peak memory."""
     if mode.startswith("eitp-"):
         at = result["name"].index("step")
         return result["median_seconds"][at], result["seconds"][at], result["peak_rss_bytes"]
@@ -101,7 +101,7 @@ def seconds_of(mode, result):
 
 
 def run_mode(mode, arguments):
-    """What a mode printed, and why it failed: one of them is None."""
+    """Return the output of a mode and the reason for its failure; one of them is None."""
     environment = dict(os.environ)
     if "OMP_WAIT_POLICY" not in environment:
         environment.setdefault("GOMP_SPINCOUNT", "1000")
@@ -112,7 +112,7 @@ def run_mode(mode, arguments):
     except OSError as error:
         return None, str(error)
     except subprocess.TimeoutExpired:
-        return None, f"it took longer than {arguments.timeout} s"
+        return None, f"timed out after {arguments.timeout} s"
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         return None, lines[-1][:200]
@@ -120,7 +120,7 @@ def run_mode(mode, arguments):
 
 
 def measure(arguments):
-    """By mode: a list of (median, best, memory, result), one for each round; and the failures."""
+    """Return a list of (median, best, memory, result) per mode, one for each round, and the failures."""
     runs, failures = {mode: [] for mode in arguments.modes}, {}
     for number in range(arguments.rounds):
         for mode in arguments.modes:
@@ -132,7 +132,7 @@ def measure(arguments):
                 runs[mode].append((*seconds_of(mode, result), result))
             else:
                 failures[mode] = why
-                print(f"{mode} is left out: {why}", file=sys.stderr)
+                print(f"{mode} is excluded: {why}", file=sys.stderr)
     return {mode: done for mode, done in runs.items() if done and mode not in failures}, failures
 
 
@@ -170,7 +170,7 @@ def print_table(report):
     print(f"{report['date']}, {report['machine']}, {report['threads']} threads")
     print(", ".join(f"{name} {value}" for name, value in report["versions"].items()))
     lora = f" with adapters of rank {report['lora_rank']}" if report["lora_rank"] else ""
-    print(f"{report['shape']}{lora}, {report['batch']} x {report['block']} tokens a step,", end=" ")
+    print(f"{report['shape']}{lora}, {report['batch']} x {report['block']} tokens per step,", end=" ")
     print(f"{report['rounds']} rounds of {report['steps']} steps")
     print()
     print(f"| {'mode':18} |      ms | tokens/s | peak GB | ratio |")
@@ -183,7 +183,7 @@ def print_table(report):
         )
     for mode, why in report["failures"].items():
         print(f"\n{mode} failed: {why}")
-    print(f"\nbest of all rounds; ratio: times as fast as {report['reference']}")
+    print(f"\nbest of all rounds; ratio: speed relative to {report['reference']}")
 
 
 def main():

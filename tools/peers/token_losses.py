@@ -3,11 +3,11 @@
 
     python3 tools/peers/token_losses.py [--eitp build/eitp] [--steps 20] [--work DIRECTORY]
 
-Small random models, the tokenizers of tests/golden/words, and made-up sentences in CoNLL columns, with labels on the first
-piece of each word (is_split_into_words; RoBERTa with add_prefix_space). Compared are ids and labels of all tokens, the
-losses of each step (AdamW 1e-3, 16 sentences, for eitp in four micro-batches), what the trained models give in transformers,
-and the labels that eitp predicts. Fails if ids, labels or names differ, or losses by more than 1e-5, relative. Prints a line
-of JSON for each model.
+Uses small random models, the tokenizers of tests/golden/words, and synthetic sentences in CoNLL columns, with labels on the
+first piece of each word (is_split_into_words; RoBERTa with add_prefix_space). Compares ids and labels of all tokens, the losses
+of each step (AdamW 1e-3, 16 sentences, for eitp in four micro-batches), the results of the trained models in transformers, and
+the labels predicted by eitp. Fails if ids, labels or names differ, or losses by more than 1e-5, relative. Prints a line of JSON
+for each model.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def make_sentences(count):
 
 
 def prepare(name, work):
-    """The tokenizer as transformers uses it, and the model; eitp gets the directory "start"."""
+    """Return the tokenizer for transformers, and the model. eitp gets the directory "start"."""
     file, shape = MODELS[name]
     special = {"roberta": ("<s>", "</s>", "<pad>", "<unk>", "<mask>")}.get(file, ("[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"))
     roles = dict(zip(("cls_token", "sep_token", "pad_token", "unk_token", "mask_token"), special))
@@ -68,7 +68,7 @@ def prepare(name, work):
 
 
 def encode(tokenizer, rows):
-    """As run_ner.py of transformers does."""
+    """Align labels like run_ner.py of transformers."""
     inputs = tokenizer([words for words, _ in rows], is_split_into_words=True, truncation=True, max_length=LENGTH, padding=True,
                        return_tensors="pt")
     labels = torch.full(inputs["input_ids"].shape, IGNORED)
@@ -110,7 +110,7 @@ def train_eitp(eitp, rows, work, steps):
 
 
 def packed(work):
-    """The ids and labels of each sample in the labelled file (docs/sample-file.md)."""
+    """Return the ids and labels of each sample in the labelled file (docs/sample-file.md)."""
     file = numpy.fromfile(next((work / "out" / "data").glob("*.labelled")), "u1")
     samples, ids, values, _ = (int(n) for n in file[16:48].view("<u8"))
     size = int(file[12:16].view("<u4")[0])
@@ -140,7 +140,7 @@ def predicted(eitp, rows, work):
 
 
 def compare_trained(name, tokenizer, model, eitp, rows, work):
-    """The largest difference of logits, names that transformers misses, and rows whose predicted labels differ."""
+    """Return the largest difference of logits, names missing in transformers, and rows with different predicted labels."""
     opened, info = getattr(transformers, name).from_pretrained(work / "out" / "latest_model", output_loading_info=True)
     inputs, labels = encode(tokenizer, rows)
     with torch.no_grad():

@@ -3,10 +3,9 @@
 
     python3 tools/peers/tokenizer_directories.py [--eitp build/eitp] [DIRECTORY...]
 
-transformers creates and saves tokenizers, in current and older formats, in which eitp must find the same special tokens, and
-the same ids and segments of texts and pairs, cut in every way. Then eitp trains one step with each, and transformers must find
-the same in the checkpoint. DIRECTORY: further directories with a tokenizer. Prints a line of JSON for each. Works without
-PyTorch.
+transformers saves tokenizers in current and older formats, in which eitp must find the same special tokens, and the same ids
+and segments of inputs and pairs, with every truncation mode. Then eitp trains one step with each, and transformers must find the
+same in the checkpoint. DIRECTORY: more directories with a tokenizer. Prints a line of JSON for each. Does not need PyTorch.
 """
 
 import argparse
@@ -106,7 +105,7 @@ def of_transformers(directory):
 def cut(tokenizer, pair, length, strategy):
     try:
         return tokenizer(*pair, truncation=strategy, max_length=length).input_ids
-    except BaseException:  # the library's own errors, and its panics
+    except BaseException:  # the library's errors and panics
         return None
 
 
@@ -115,7 +114,7 @@ def run(eitp, *arguments):
 
 
 def encode(eitp, directory, text, *options):
-    """Standard input may have zero bytes, which arguments cannot have."""
+    """Use standard input, which may have zero bytes, unlike arguments."""
     words = [eitp, "tokenizer", "encode", "--tokenizer", str(directory), "--json", *map(str, options)]
     done = subprocess.run(words, capture_output=True, input=text.encode())
     return json.loads(done.stdout) if not done.returncode else {"ids": None, "segments": None}
@@ -137,7 +136,7 @@ def of_eitp(eitp, directory):
 
 
 def train(eitp, root, tokenizer, size):
-    """A checkpoint with this tokenizer, after one step."""
+    """Return a checkpoint with this tokenizer, after one step."""
     (root / "text").write_text("hello world the cat sat on the mat's end hello world the cat sat on the mat's end")
     shape = f"--init tiny --vocab-size {size} --precision fp32"
     options = shape + " --steps 1 --block-size 4 --batch-size 1 --grad-accum 1 --val-fraction 0"
@@ -145,7 +144,7 @@ def train(eitp, root, tokenizer, size):
     done = run(eitp, "train", "--data", root / "text", "--tokenizer", tokenizer, *options.split(), "--output-dir", output)
     if done.returncode:
         raise SystemExit(done.stderr)
-    (output / "checkpoint-1" / "config.json").unlink()  # GPT-2's, of which the tokenizer is not
+    (output / "checkpoint-1" / "config.json").unlink()  # it is GPT-2's and does not match the tokenizer
     for name in ("config.json", "1_Pooling"):
         if (tokenizer / name).is_file():
             shutil.copy(tokenizer / name, output / "checkpoint-1")

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Encode texts with eitp and with Hugging Face's tokenizers, and compare every id.
+"""Encode documents with eitp and with Hugging Face's tokenizers, and compare every id.
 
     python3 tools/peers/tokenizers_parity.py [--eitp build/eitp] [--megabytes 20] [--tokenizer FILE]... [TEXT...]
 
-FILE is a tokenizer.json (default: tests/golden/tokenizer/tokenizer.json). Compared too: byte-level BPE that eitp trains here, and
-what the library trains here on the files of this tree, Python's library and translations: WordPiece of 30,000 tokens, uncased and cased,
-byte-level BPE with RoBERTa's special tokens, and as Qwen2, Llama 3 and SmolLM have it, and BPE with byte fallback as Gemma, Llama 2 and
-Mistral have it. TEXT defaults to random code points of every plane, scripts, marks, controls and special tokens between spaces and
-without; to words of random letters of every script; to the translations in the Python packages Django, Faker and pycountry that are
-installed; and to those files. Prints one line of JSON, with the scripts of which there are at least 1000 letters. Fails if an id
-differs, or if a text is decoded differently by BPE with byte fallback.
+FILE is a tokenizer.json (default: tests/golden/tokenizer/tokenizer.json). Also compares byte-level BPE trained here by eitp, and
+tokenizers trained here by the library on the files of this tree, Python's library and translations: WordPiece with 30,000 tokens,
+uncased and cased; byte-level BPE with RoBERTa's special tokens and in the styles of Qwen2, Llama 3 and SmolLM; and BPE with byte
+fallback in the styles of Gemma, Llama 2 and Mistral. TEXT defaults to random code points of every plane, scripts, marks, controls
+and special tokens, with and without spaces; to words of random letters of every script; to the translations in the Python packages
+Django, Faker and pycountry, if installed; and to the training files. Prints one line of JSON, with the scripts that have at least
+1000 letters. Fails if an id differs, or if BPE with byte fallback decodes a text differently.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def run_eitp(arguments, *words, given=""):
 
 
 def script_of(character):
-    """The first word of a letter's name: LATIN, CYRILLIC, ..."""
+    """Return the first word of a letter's name: LATIN, CYRILLIC, ..."""
     return unicodedata.name(character, "?").split()[0] if character.isalpha() else None
 
 
@@ -59,7 +59,7 @@ def letters_by_script():
 
 
 def invented_text(generator, scripts):
-    """Words of random letters, 3000 letters of each script."""
+    """Return words of random letters, 3000 letters from each script."""
     lines = []
     for letters in scripts.values():
         words = ["".join(generator.choice(letters) for _ in range(generator.randint(1, 9))) for _ in range(600)]
@@ -69,7 +69,7 @@ def invented_text(generator, scripts):
 
 
 def translations():
-    """Texts of the packages with translations, in some 30 scripts."""
+    """Yield the translations in the packages, in about 30 scripts."""
     for package in "django", "faker", "pycountry":
         found = importlib.util.find_spec(package)
         for root in found.submodule_search_locations if found else ():
@@ -103,7 +103,7 @@ SPACES = [" ", "  ", "\n", "\t ", "\u3000", "\xa0", "\u2028", "\x85", "\x0b", "\
 
 
 def random_text(generator, count):
-    """Code points of every plane, beside what a pattern or a normalizer treats apart; in half of them words are short."""
+    """Return code points of every plane and strings that patterns or normalizers treat specially; half have short words."""
     limits = (0x80, 0x800, 0x3100, 0xA000, 0x20000, 0x110000)
     often = generator.choice((0.1, 0.6))
     parts = []
@@ -135,7 +135,7 @@ def texts(arguments):
 
 
 def train_peers():
-    """Tokenizers of the library: names and files."""
+    """Yield the library's tokenizers: names and files."""
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
     files = [str(file) for file in source_files() if file.is_file() and file.suffix in (".py", ".c", ".md")][:700]
@@ -167,7 +167,7 @@ BYTE_TOKENS = ["<0x%02X>" % byte for byte in range(256)]
 
 
 def train_characters(files):
-    """Tokens and merges of characters, learnt from code and translations, with runs of spaces and line feeds as Gemma has them."""
+    """Return tokens and merges of characters from code and translations, with runs of spaces and line feeds as in Gemma."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     texts = [pathlib.Path(file).read_text("utf-8", "replace") for file in files] + list(translations())
@@ -184,8 +184,8 @@ def train_characters(files):
 
 
 def with_byte_fallback(name, vocabulary, merges):
-    """The normalizer, pre-tokenizer, decoder and added tokens that files of these models have. "metaspace" cuts text at spaces, ignores
-    merges, and has tokens for half of the bytes, so that some characters are unknown."""
+    """Use the normalizer, pre-tokenizer, decoder and added tokens of these models' files. "metaspace" splits text at spaces,
+    ignores merges, and has tokens for half of the bytes, so that some characters are unknown."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     specials = ["<pad>", "<eos>", "<bos>", "<unk>"] if name == "gemma" else ["<unk>", "<s>", "</s>"]
@@ -217,7 +217,7 @@ CASELESS = (
 
 
 def train_decoder(name, files):
-    """Byte-level BPE with the normalizer, the pattern and the special tokens that files of these models have."""
+    """Byte-level BPE with the normalizer, the pattern and the special tokens of these models' files."""
     from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
     model = Tokenizer(models.BPE(ignore_merges=name == "llama3"))
@@ -263,7 +263,7 @@ def compare(arguments, scratch, name, tokenizer):
         decoded = decodes and run_eitp(
             arguments, "tokenizer", "decode", "--tokenizer", tokenizer, given=" ".join(map(str, expected)))
         if decodes and decoded != reference.decode(expected, skip_special_tokens=False).encode():
-            raise SystemExit(f"{name}: a text that begins {text[:40]!r} is decoded differently")
+            raise SystemExit(f"{name}: a text that starts with {text[:40]!r} is decoded differently")
         ids += len(expected)
         size += file.stat().st_size
 

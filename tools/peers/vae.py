@@ -3,11 +3,11 @@
 
     python3 tools/peers/vae.py [--eitp build/eitp]
 
-In a scratch directory: a small random BERT with a WordPiece tokenizer and a small random GPT-2 on bytes, by transformers,
-trained by `eitp train --task vae` with linear annealing, free bits and word dropout. Each step takes every text once, so
-that their order does not matter. Its noise is computed here again. Then encoder and decoder of the last checkpoint must
-open in transformers and have the weights that PyTorch has come to. Prints one line of JSON. Fails if the relative error
-of a term, a gradient norm, or a bound exceeds 1e-5. Nothing is downloaded.
+In a scratch directory, `eitp train --task vae` trains a small random BERT with a WordPiece tokenizer and a small random GPT-2
+on bytes, both from transformers, with linear annealing, free bits and word dropout. Each step uses every sample once, so that
+their order does not matter. Its noise is recomputed here. Then the encoder and decoder of the last checkpoint must open in
+transformers with the weights computed by PyTorch. Prints one line of JSON. Fails if the relative error of a term, a gradient
+norm, or a bound exceeds 1e-5. Downloads nothing.
 """
 
 import argparse
@@ -23,7 +23,7 @@ STEPS, TEXTS, UNITS, DRAWS, SEED = 20, 12, 6, 5, 11
 RATE, DECAY, CLIP = 2e-3, 0.1, 0.5
 KL_WEIGHT, ANNEAL, FREE_BITS, WORD_DROPOUT = 0.8, 10, 0.002, 0.2
 END, TOLERANCE = 256, 1e-5
-NOISE, DROPPED = 9, 10  # streams of random numbers
+NOISE, DROPPED = 9, 10  # rng streams
 
 
 def philox(seed, step, stream, index):
@@ -97,7 +97,7 @@ def by_eitp(arguments, scratch):
 
 
 class Reference:
-    """The model, in float64, with the latent weights that eitp started from."""
+    """Return the model in float64, with eitp's initial latent weights."""
 
     def __init__(self, scratch, latent, latent_input):
         import torch
@@ -173,7 +173,7 @@ class Reference:
 
 
 def read_latent(arguments, scratch):
-    """What eitp starts from: a run of no step has saved it."""
+    """Return eitp's initial weights, saved by a run of zero steps."""
     import safetensors.torch
 
     command = [arguments.eitp.resolve(), "train", "--task", "vae", "--encoder", scratch / "bert", "--decoder", scratch / "gpt2"]
@@ -190,7 +190,7 @@ def largest_error(found, reference):
 
 
 def compare_weights(reference, scratch):
-    """The largest difference between the weights of the last checkpoint, as transformers opens it, and the reference's."""
+    """Return the largest difference between the weights of the last checkpoint in transformers and the reference."""
     import transformers
 
     parts = [(transformers.BertModel, "encoder", reference.encoder, {"add_pooling_layer": False})]

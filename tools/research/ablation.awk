@@ -1,5 +1,5 @@
-# Reads the results of tools/research/ablation.sh, one a line, and prints tables (form=table) or a report (form=json).
-# Differences are those of a run and the run without regularizers of the same seed; intervals are Student's, of 95 %.
+# Reads the results of tools/research/ablation.sh, one per line, and prints tables (form=table) or a report (form=json).
+# Differences are between a run and the run without regularizers with the same seed. Intervals are 95 % Student's t.
 BEGIN {
     while ((getline name <configurations) > 0) {
         sub(/ .*/, "", name)
@@ -12,7 +12,7 @@ BEGIN {
     fine_count = split("loss accuracy calibration_error corrupted_loss corrupted_accuracy", fine_numbers, " ")
 }
 
-# The number of a member of JSON, which may be in the part that begins with `after`; "" if it has none.
+# Returns the number of a JSON member, optionally in the part that starts with `after`, or "" if it is missing.
 function member(text, name, after,   at) {
     if (after != "" && !(at = index(text, "\"" after "\": {")))
         return ""
@@ -54,8 +54,8 @@ function keep(configuration, seed, name, value) {
     lines[configuration, seed] = $0
 }
 
-# The mean of a configuration's numbers, or of their differences from those of `base`; sets `half`, half the interval,
-# and `known`, how many seeds there are.
+# Returns the mean of a configuration's numbers, or of their differences from `base`. Sets `half` to half the interval,
+# and `known` to the number of seeds.
 function mean(configuration, base, name,   i, x, sum, squares) {
     known = sum = squares = 0
     for (i = 1; i <= seed_count; i++) {
@@ -76,7 +76,7 @@ function mean(configuration, base, name,   i, x, sum, squares) {
     return sum
 }
 
-# A cell: of `base` itself the mean, of others the difference, bold where its interval excludes 0.
+# Returns a cell: the mean of `base`, or the difference of others, in bold if its interval excludes 0.
 function cell(configuration, base, name, digits,   found, text) {
     found = mean(configuration, configuration == base ? "" : base, name)
     if (found == "")
@@ -115,7 +115,7 @@ function print_table(fine, base, columns, headings, count, digits,   i, c, line)
     print ""
 }
 
-# What a regularizer measures itself, in the runs that train it and in those without, which measure the form kl of two.
+# Prints each regularizer's measure with and without training it. Without, self_repair is measured in the form kl only.
 function print_own(   i, s, own, off, on, pairs, name, heading) {
     for (i = 1; i <= name_count; i++) {
         name = names[i]
@@ -142,13 +142,13 @@ function print_own(   i, s, own, off, on, pairs, name, heading) {
         print ""
 }
 
-# A loss that is its own measure has no second record.
+# A loss that is also its measure is recorded only once.
 function own_value(line, own,   found) {
     found = member(line, "metrics/" own, "terms")
     return found != "" ? found : member(line, "loss_" own, "terms")
 }
 
-# The terms of a result are an object without others in it.
+# Returns the terms of a result, an object without nested objects.
 function terms_of(line) {
     line = substr(line, index(line, "\"terms\": "))
     return substr(line, 1, index(line, "}"))

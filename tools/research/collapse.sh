@@ -1,11 +1,11 @@
 #!/bin/sh
-# Whether a run's monitor tells a collapsed posterior from one that is used: trains a small variational autoencoder of
-# verses in two settings, with several seeds each. A run with a result is skipped.
+# Tests whether a run's monitor distinguishes a collapsed posterior from a used one: trains a small variational
+# autoencoder on verses in two settings, with several seeds each. Skips runs that have a result.
 #   collapse.sh           trains
-#   collapse.sh table     the results so far: a Markdown table
-# COLLAPSE is its directory (build/collapse), EITP the command, SEEDS "1 2 3", STEPS 1200, and WORKERS (1) the runs at a
-# time, of one thread each; with 1 worker a run has all processors. The text is Debian's bible-kjv-text, in the public
-# domain.
+#   collapse.sh table     prints the results so far as a Markdown table
+# COLLAPSE is the directory (build/collapse), EITP the command, SEEDS "1 2 3", STEPS 1200, and WORKERS (1) the number of
+# parallel runs, with one thread each. With 1 worker, a run uses all processors. The text is Debian's bible-kjv-text, in
+# the public domain.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -15,7 +15,7 @@ eitp=${EITP:-${BUILD:-$root/build}/eitp}
 seeds=${SEEDS:-1 2 3} steps=${STEPS:-1200} workers=${WORKERS:-1}
 [ "$workers" = 1 ] && threads=0 || threads=1
 
-settings() { # of a name
+settings() { # name
     case $1 in
     plain) echo "" ;;
     used) echo "--free-bits 0.3 --word-dropout 0.4" ;;
@@ -28,14 +28,14 @@ fail() {
     exit 1
 }
 
-# Verses without their references, one on each line; every tenth chapter is held out.
+# Writes verses without their references, one per line. Holds out every tenth chapter.
 prepare() {
     [ ! -e "$out/prepared" ] || return 0
     if ! command -v bible >/dev/null 2>&1; then
         [ "$(id -u)" = 0 ] && { apt-get update && apt-get install -y --no-install-recommends bible-kjv bible-kjv-text; } \
             >"$out/install.log" 2>&1
     fi
-    command -v bible >/dev/null 2>&1 || fail "there is no text: install Debian's bible-kjv and bible-kjv-text"
+    command -v bible >/dev/null 2>&1 || fail "the text is missing: install Debian's bible-kjv and bible-kjv-text"
     bible -f gen1:1-rev22:21 </dev/null | awk -v out="$out" '
         $1 ~ /^[A-Za-z0-9]+:[0-9]+$/ {
             chapter = $1
@@ -46,11 +46,11 @@ prepare() {
             sub(/^[^ ]+ +/, "")
             print >file
         }' && "$eitp" tokenizer train --quiet --data "$out/train.txt" --vocab-size 4096 --output "$out/tokenizer" >/dev/null ||
-        fail "the text could not be prepared"
+        fail "cannot prepare the text"
     : >"$out/prepared"
 }
 
-# A run is looked at every 100 steps; evaluations, whose units are recorded in detail, are made there too.
+# The monitor checks a run every 100 steps. Evaluations, which record the latent units in detail, use the same interval.
 train() { # setting, seed
     run=$out/$1-$2
     [ ! -e "$run/done" ] || return 0
@@ -63,8 +63,9 @@ train() { # setting, seed
     echo "$1-$2: done"
 }
 
-# The values of evaluations, and the guide's rule on the same: the mean of KL < 0.01, of a mean posterior variance < 0.1,
-# and of fewer than a tenth of the units with a posterior variance above 0.01, which it calls active.
+# Prints the values of evaluations and the guide's risk for the same data: the mean of three conditions: KL < 0.01, mean
+# posterior variance < 0.1, and fewer than a tenth of the units active, which the guide defines as a posterior variance
+# above 0.01.
 row() { # setting, seed
     run=$out/$1-$2
     [ -e "$run/done" ] || return 0
@@ -129,5 +130,5 @@ table)
         wait $running || exit 1
     done
     ;;
-*) fail "unknown argument '$1' (table, or none)" ;;
+*) fail "unknown argument '$1' (expected table or nothing)" ;;
 esac

@@ -1,10 +1,10 @@
 #!/bin/sh
-# The price of each regularizer: how much longer a training step takes with it, and planned against measured memory.
-#   objective_prices.sh          a table on standard output; the numbers go to PRICES/report.json
-# For each one, steps without and with it alternate in one process, and the price is the median over pairs of steps.
-# Another process has the trainer with it alone, for its peak of memory. PRICES is the directory of files
-# (build/prices); what was measured is kept there, so remove it to measure again. EITP is the command, MODEL gpt2,
-# BATCH 4, BLOCK 128, PAIRS 5, ONLY the names of those that are measured. Run it while the machine does nothing else.
+# Measures the price of each regularizer: the extra time of a training step, and planned and measured memory.
+#   objective_prices.sh          prints a table; writes the numbers to PRICES/report.json
+# For each regularizer, steps without and with it alternate in one process, and the price is the median over pairs of
+# steps. A separate process trains with the regularizer alone to measure peak memory. PRICES is the directory
+# (build/prices). It keeps measurements, so remove it to measure again. EITP is the command, MODEL gpt2, BATCH 4, BLOCK
+# 128, PAIRS 5, ONLY the names to measure. Run it on an idle machine.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -13,8 +13,9 @@ out=${PRICES:-${BUILD:-$root/build}/prices}
 eitp=${EITP:-${BUILD:-$root/build}/eitp}
 model=${MODEL:-gpt2} batch=${BATCH:-4} block=${BLOCK:-128} pairs=${PAIRS:-5} only=${ONLY:-}
 
-# A name, and members of a file of options. The first one shows how far apart steps without a regularizer are. What has
-# passes of its own is computed in every step here, but in a run in every 50th as a metric and in every 10th as a loss.
+# Prints names and members of option files. The first one shows the variation of steps without a regularizer.
+# Regularizers with separate passes are computed in every step here; a run computes them in every 50th step as a metric
+# and in every 10th as a loss.
 configurations() {
     echo 'off-again '
     for name in path_norm entropy coding_rate coherence brier variance participation_ratio balance attention_entropy; do
@@ -44,7 +45,7 @@ bench() {
         --precision fp32 --optimizer adamw --recompute none "$@"
 }
 
-# $1: name, $2: members. One line of JSON: the pairs, and the trainer alone.
+# Writes one line of JSON: the pairs, and the trainer with the regularizer alone. $1: name, $2: members
 measure() {
     [ ! -s "$out/$1.result" ] || return 0
     echo "{$2}" >"$out/$1.json"
@@ -63,7 +64,7 @@ is_wanted() {
 
 table() {
     awk '
-        function second(name,   text) { # of a list of two numbers
+        function second(name,   text) { # second of two numbers in a list
             if (!match($0, "\"" name "\": \\[[^]]*\\]"))
                 return ""
             text = substr($0, RSTART, RLENGTH)
@@ -74,7 +75,7 @@ table() {
             match($0, "\"" name "\": [0-9.e+]+")
             return substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 4) + 0
         }
-        function longer(gain) { # percent of time, from percent of speed
+        function longer(gain) { # percent of time from percent of speed
             return 100 / (1 + gain / 100) - 100
         }
         BEGIN {
@@ -97,7 +98,7 @@ table() {
         }'
 }
 
-[ -x "$eitp" ] || fail "there is no $eitp: run 'make' first"
+[ -x "$eitp" ] || fail "$eitp does not exist: run 'make' first"
 mkdir -p "$out"
 echo '{}' >"$out/off.json"
 configurations >"$out/configurations"
@@ -121,4 +122,4 @@ done <"$out/configurations" >"$out/results"
     echo ']}'
 } >"$out/report.json"
 table <"$out/results"
-[ -z "$failed" ] || fail "these could not be measured:$failed"
+[ -z "$failed" ] || fail "cannot measure:$failed"

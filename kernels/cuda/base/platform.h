@@ -1,4 +1,4 @@
-/* Takes the place of src/base/platform.h in device code: the headers that both include find here what they need. */
+/* Replaces src/base/platform.h in device code, for headers shared with the host. */
 #ifndef EITP_CUDA_PLATFORM_H
 #define EITP_CUDA_PLATFORM_H
 

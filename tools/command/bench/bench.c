@@ -1,5 +1,5 @@
-/* eitp bench: kernels and training steps, compared with the limits of the machine and with earlier results; and what a
-   run takes besides training. */
+/* eitp bench: times kernels and training steps, compared with the limits of the machine and with earlier results; and
+   measures the overhead of a run in addition to training. */
 #include "bench/bench.h"
 
 #include "bench/machine.h"
@@ -42,14 +42,16 @@ static eitp_status open_earlier(bench *b, eitp_error *error) {
     earlier_reader reader;
     eitp_status status;
     if (b->options.values[OPTION_COMPARE].count > 1 && b->options.command == OPTIONS_BENCH_KERNELS)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--compare takes one file here, output of an earlier --json");
-    if (b->options.values[OPTION_COMPARE].count != 1) /* several are files of options, not results */
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--compare takes one file here: the output of an earlier --json");
+    if (b->options.values[OPTION_COMPARE].count != 1) /* with several they are files of options, not results */
         return EITP_OK;
     memset(&reader, 0, sizeof reader);
     reader.b = b;
     status = json_read_file(path, "", read_earlier, &reader, error);
     if (!status && (!reader.matches || !b->earlier.count || reader.seconds != b->earlier.count))
-        status = command_fail(error, EITP_ERROR_FORMAT, "'%s' is not output of 'eitp bench %s --json'", path, b->kind);
+        status =
+            command_fail(error, EITP_ERROR_FORMAT, "'%s' is not the output of 'eitp bench %s --json'", path, b->kind);
     return status;
 }
 
@@ -66,7 +68,7 @@ void bench_report_missing(const bench *b) {
     for (size_t i = 0; i < b->earlier.count; i++) {
         const char *name = b->earlier.lines[i].name;
         if (!find_line(&b->results, name) && (!filter || strstr(name, filter)))
-            output_warning("'%s' in '%s' was not measured now", name, path);
+            output_warning("'%s' in '%s' was not measured this time", name, path);
     }
     for (size_t i = 0; i < b->results.count && path; i++) {
         const char *name = b->results.lines[i].name;
@@ -127,7 +129,7 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/* The slowest of: arithmetic, bytes read, bytes written, and bytes read and written together. */
+/* Returns the slowest of: arithmetic, bytes read, bytes written, and bytes read and written together. */
 double bench_limit(const eitp_limits *limits, const eitp_profile *profile) {
     double flops = limits->flops[profile->dtype];
     double seconds = (profile->bytes_read + profile->bytes_written) / larger(limits->update, limits->read);
@@ -162,7 +164,7 @@ static void print_heading(const bench *b, text_buffer *t) {
     const eitp_limits *limits = &b->limits;
     text_format(
         t,
-        "limits: products in %s %.1f GFLOP/s; memory read %.1f, written %.1f, updated %.1f GB/s (data in caches "
+        "limits: matrix products in %s %.1f GFLOP/s; memory read %.1f, written %.1f, updated %.1f GB/s (data in caches "
         "is faster)\n",
         eitp_dtype_name(b->dtype), limits->flops[b->dtype] / 1e9, limits->read / 1e9, limits->write / 1e9,
         limits->update / 1e9);
@@ -345,11 +347,10 @@ int command_bench(int count, char **arguments) {
             options_print_help(actions[i].whole_name, actions[i].command);
         return COMMAND_FINISHED;
     }
-    /* Options without an action are those of step, or, if one of them is --monitor, of that. */
+    /* Options without an action are for step, or for monitor if --monitor is one of them. */
     if (count > 0 && !strncmp(arguments[0], "--", 2))
         return run_action(names_monitor(count, arguments) ? ACTION_MONITOR : ACTION_STEP, count, arguments);
-    output_error("%s%s%s: use eitp bench kernels, step or monitor",
-                 count > 0 ? "unknown action '" : "an action is missing", count > 0 ? arguments[0] : "",
-                 count > 0 ? "'" : "");
+    output_error("%s%s%s: use eitp bench kernels, step or monitor", count > 0 ? "unknown action '" : "missing action",
+                 count > 0 ? arguments[0] : "", count > 0 ? "'" : "");
     return COMMAND_WRONG;
 }

@@ -1,4 +1,4 @@
-/* Training configurations compared: a sweep of one option, each switch alone, or configuration files. */
+/* Comparison of training configurations: a sweep of one option, each switch alone, or configuration files. */
 #ifndef COMMAND_BENCH_COMPARE_H
 #define COMMAND_BENCH_COMPARE_H
 
@@ -6,7 +6,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* True if the options ask for a comparison: --sweep, --matrix, or --compare with several files. */
+/* True if the options request a comparison: --sweep, --matrix, or --compare with several files. */
 int bench_compares(const bench *b);
 
 /* Measures the configurations and prints a table of them. */

@@ -1,4 +1,4 @@
-/* The machine that a bench runs on. */
+/* The machine that runs a bench. */
 #ifndef COMMAND_BENCH_MACHINE_H
 #define COMMAND_BENCH_MACHINE_H
 

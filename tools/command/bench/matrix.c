@@ -1,10 +1,10 @@
-/* eitp bench step --matrix: each switch alone, in turn with the baseline. */
+/* eitp bench step --matrix: each switch alone, alternating with the baseline. */
 #include "bench/rounds.h"
 #include "output.h"
 
 #include <unistd.h>
 
-/* Measures a configuration in turn with the baseline. */
+/* Measures a configuration, alternating with the baseline. */
 static eitp_status add_switch(bench_comparison *m, bench_configuration *base, const char *option, const char *value,
                               eitp_error *error) {
     char name[80], argument[120];
@@ -25,7 +25,7 @@ static eitp_status add_switch(bench_comparison *m, bench_configuration *base, co
     return status;
 }
 
-/* Every value of a list but the baseline's. */
+/* Adds every value of a list except the baseline's. */
 static eitp_status add_switches(bench_comparison *m, bench_configuration *base, option_id id, const char *values,
                                 const char *now, eitp_error *error) {
     char value[40];
@@ -44,7 +44,7 @@ static eitp_status add_number(bench_comparison *m, bench_configuration *base, co
     return add_switch(m, base, option, digits, error);
 }
 
-/* One thread if the baseline has several, otherwise one for each processor. */
+/* Adds one thread if the baseline has several, otherwise one per processor. */
 static eitp_status add_threads(bench_comparison *m, bench_configuration *base, eitp_error *error) {
     int64_t processors = (int64_t)sysconf(_SC_NPROCESSORS_ONLN), now = options_integer(&base->options, OPTION_THREADS);
     if (processors < 2)
@@ -52,7 +52,7 @@ static eitp_status add_threads(bench_comparison *m, bench_configuration *base, e
     return add_number(m, base, "threads", now == 1 ? processors : 1, error);
 }
 
-/* No worker if the baseline has some, otherwise one. */
+/* Adds no worker if the baseline has some, otherwise one. */
 static eitp_status add_data_workers(bench_comparison *m, bench_configuration *base, eitp_error *error) {
     return add_number(m, base, "data-workers", base->trainer.fit.trainer.data_workers ? 0 : 1, error);
 }

@@ -1,7 +1,6 @@
 /*
- * eitp bench monitor: what a run takes besides training, as processor time of its observers. A run is trained whose
- * level of records changes from step to step, so that each step is compared with the one before it, which records
- * nothing.
+ * eitp bench monitor: the overhead of a run in addition to training, as processor time of its observers. The level of
+ * records changes from step to step, so that each step is compared with the previous one, which records nothing.
  */
 #include "bench/trainer.h"
 
@@ -14,10 +13,10 @@
 
 enum {
     WARM_UP = 4,        /* steps that are not measured */
-    COMMON_IN_ROUND = 4 /* pairs of light, and of full, for one of each kind that is rare in a run */
+    COMMON_IN_ROUND = 4 /* pairs of light, and of full, for each pair of a kind that is rare in a run */
 };
 
-/* What a step records. */
+/* The level of records of a step. */
 typedef enum level { LEVEL_OFF, LEVEL_LIGHT, LEVEL_FULL, LEVEL_PERFORMANCE, LEVEL_WINDOW, LEVEL_COUNT } level;
 
 static const struct {
@@ -44,7 +43,7 @@ typedef struct sample {
     double process; /* seconds of the whole process */
 } sample;
 
-/* Seconds of many steps. The interval is that of the median, with a probability of 95 %; NAN: unknown. */
+/* Seconds of many steps, with the 95 % interval of the median; NAN: unknown. */
 typedef struct price {
     const char *name;
     size_t count;
@@ -52,30 +51,30 @@ typedef struct price {
 } price;
 
 typedef enum row {
-    ROW_OFF, /* each step; the next ones are differences of a step and the one before it */
+    ROW_OFF, /* each step; the next ones are differences between a step and the previous one */
     ROW_LIGHT,
     ROW_FULL,
     ROW_PERFORMANCE,
     ROW_WINDOW,
-    ROW_LIGHT_MEAN, /* of the steps of a run, some of which record more */
+    ROW_LIGHT_MEAN, /* average over the steps of a run, some of which record more */
     ROW_FULL_MEAN,
     ROW_ALARMS,
     ROW_GUARD,
     ROW_OTHER,
-    ROW_FILES, /* of each step that is recorded */
+    ROW_FILES, /* per recorded step */
     ROW_COUNT
 } row;
 
 typedef struct monitor_bench {
     bench *b;
     bench_trainer training;
-    eitp_monitor most; /* the highest level that is measured */
+    eitp_monitor most; /* the highest level to measure */
     int64_t log_full_every, metrics_every, perf_every;
     sample *samples;
     size_t count, capacity;
-    size_t steps;        /* so far, with those of the warm-up */
+    size_t steps;        /* so far, including the warm-up */
     double process;      /* seconds of the process at the end of the last step */
-    double step_seconds; /* of the process: the median */
+    double step_seconds; /* of the process, median */
     price rows[ROW_COUNT];
 } monitor_bench;
 
@@ -112,7 +111,7 @@ static void take_step(void *user, const double seconds[EITP_RUN_COST_COUNT], eit
     config->perf_every = levels[next].perf_every;
 }
 
-/* Random samples raise alarms, which mean nothing here. */
+/* Ignores alarms, which are meaningless with random samples. */
 static void take_event(void *user, const eitp_run_event *event) {
     (void)user;
     if (event->level >= EITP_LOG_WARNING && event->kind != EITP_EVENT_ALARM && event->kind != EITP_EVENT_SPIKE)
@@ -150,7 +149,7 @@ static eitp_status train(monitor_bench *m, const char *directory, eitp_error *er
     return status;
 }
 
-/* A directory whose entries are removed, and how many were found. */
+/* A directory whose entries are removed, and the number found. */
 typedef struct removal {
     const char *directory;
     int found;
@@ -170,7 +169,7 @@ static int remove_entry(void *user, const char *name) {
     return 0;
 }
 
-/* Where removing hides others from the listing, it is repeated. */
+/* Repeats the listing, since removing entries may hide others from it. */
 static void remove_directory(const char *directory) {
     const eitp_host host = command_host();
     removal r = {directory, 1};
@@ -181,7 +180,7 @@ static void remove_directory(const char *directory) {
     files_remove(directory);
 }
 
-/* Trains in a new directory, which is removed. */
+/* Trains in a new directory and removes it. */
 static eitp_status train_in_new_directory(monitor_bench *m, eitp_error *error) {
     const char *parent = options_text(&m->b->options, OPTION_OUTPUT_DIR);
     char *directory = files_join(parent, "eitp-bench-XXXXXX");
@@ -196,15 +195,15 @@ static eitp_status train_in_new_directory(monitor_bench *m, eitp_error *error) {
     return status;
 }
 
-/* ---- Prices ---- */
+/* ---- Costs ---- */
 
 static int compare_numbers(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* Sorts the values. The interval is between two of them, which the median of any distribution is between with that
-   probability (the normal approximation of the binomial distribution); of fewer than 6 there is none. */
+/* Sorts the values. The interval lies between two values that enclose the median of any distribution with that
+   probability (normal approximation of the binomial distribution). It requires at least 6 values. */
 static void set_price(price *p, double *values, size_t count) {
     const double middle = ((double)count - 1) / 2, half = 0.98 * sqrt((double)count);
     double sum = 0;
@@ -224,7 +223,7 @@ static void set_price(price *p, double *values, size_t count) {
     }
 }
 
-/* What a level records, less what the step before takes without. */
+/* Adds the time of steps with a level minus the time of the previous steps without records. */
 static void add_level(monitor_bench *m, level recorded, double *values) {
     price *p = &m->rows[ROW_OFF + (int)recorded];
     size_t count = 0;
@@ -246,7 +245,7 @@ static void add_part(monitor_bench *m, row at, eitp_run_cost part, const char *n
     set_price(&m->rows[at], values, m->count);
 }
 
-/* A row is added `share` times; where that is negative, its low end counts for the high one. */
+/* Adds a row `share` times. If `share` is negative, the low and high ends are swapped. */
 static void add_share(price *sum, const price *p, double share) {
     sum->median += share * p->median;
     sum->mean += share * p->mean;
@@ -255,7 +254,7 @@ static void add_share(price *sum, const price *p, double share) {
     sum->count = p->count < sum->count ? p->count : sum->count;
 }
 
-/* What some steps record more, spread over all. The interval is wide: it adds those of the parts. */
+/* Averages the cost of records of some steps over all steps. The interval is wide: the sum of the parts' intervals. */
 static void add_mean(monitor_bench *m, row at, const char *name) {
     const struct {
         row extra;
@@ -276,11 +275,11 @@ static void add_mean(monitor_bench *m, row at, const char *name) {
     add_share(sum, &m->rows[ROW_LIGHT], rest);
 }
 
-/* The threads of files write what several steps have recorded: only their sum can be divided. */
+/* The file threads write the records of several steps, so only the sum of their time can be divided. */
 static void add_files(monitor_bench *m) {
     price *p = &m->rows[ROW_FILES];
     double sum = 0;
-    p->name = "threads of files, a record";
+    p->name = "file threads, per record";
     p->median = p->low = p->high = (double)NAN;
     for (size_t i = 0; i < m->count; i++) {
         sum += m->samples[i].parts[EITP_RUN_COST_FILES];
@@ -402,7 +401,7 @@ static void print_table(const monitor_bench *m) {
         text_format(&t, "\n");
     }
     text_format(
-        &t, "on average: performance every %lld steps, the norms of full every %lld, a window every %lld (0: never)\n",
+        &t, "averages: performance every %lld steps, the norms of full every %lld, a window every %lld (0: never)\n",
         (long long)m->perf_every, (long long)m->log_full_every, (long long)m->metrics_every);
     output_result(t.data, t.size);
     text_release(&t);

@@ -6,7 +6,7 @@
 /* ---- One configuration ---- */
 
 eitp_status bench_configuration_options(const bench *b, const char *argument, option_set *options, eitp_error *error) {
-    /* A file of options is read with the others; an option replaces them, whatever name they were given by. */
+    /* A file of options is read along with the other options; an option replaces them under any alias. */
     const int is_file = !strncmp(argument, "--config=", strlen("--config="));
     int ended, count = b->argument_count;
     char **all = (char **)command_allocate((size_t)(count + 1) * sizeof *all);
@@ -88,7 +88,7 @@ static double speed(const bench_configuration *c, int64_t round) {
     return c->seconds[round] > 0 ? (double)c->trainer.step_tokens / c->seconds[round] : 0;
 }
 
-/* The gain over `base` in the same rounds: median and range. */
+/* Computes the gain over `base` in the same rounds: median and range. */
 static void compare_rounds(const bench_comparison *m, const bench_configuration *c, const bench_configuration *base,
                            bench_result *r) {
     double *gains = (double *)command_allocate((size_t)m->steps * sizeof *gains);
@@ -100,7 +100,7 @@ static void compare_rounds(const bench_comparison *m, const bench_configuration 
     free(gains);
 }
 
-/* True if the baseline is measured anew beside each row, so that it differs from row to row. */
+/* True if the baseline is measured again with each row and differs from row to row. */
 static int has_baselines(const bench_comparison *m) {
     return !strcmp(m->kind, "matrix");
 }
@@ -132,7 +132,7 @@ static void print_result(const bench_comparison *m, const bench_result *r) {
     text_release(&t);
 }
 
-/* The median seconds of a step, and the least in *best. */
+/* Returns the median seconds of a step; *best is the least. */
 static double find_times(const bench_comparison *m, const bench_configuration *c, double *best) {
     double *sorted = (double *)command_allocate((size_t)m->steps * sizeof *sorted), median;
     memcpy(sorted, c->seconds, (size_t)m->steps * sizeof *sorted);

@@ -1,6 +1,6 @@
 /*
- * eitp bench step: whole training steps on random samples, then a few with profiled plans, which show the time of each
- * kind of work.
+ * eitp bench step: times whole training steps on random samples, then a few with profiled plans, which show the time of
+ * each kind of work.
  */
 #include "bench/compare.h"
 #include "bench/rounds.h"
@@ -43,9 +43,9 @@ typedef struct step_bench {
     bench_trainer training;
     bench_line components[COMPONENT_COUNT]; /* of the current profiled step */
     bench_line best[COMPONENT_COUNT];       /* of the fastest profiled step */
-    double seconds, fastest;                /* in the plans of the current step; of the whole fastest step */
-    double model_flops;                     /* of the current step, in products and attention */
-    bench_line whole;                       /* of the steps that are not profiled */
+    double seconds, fastest;                /* in the plans of the current step; of the fastest whole step */
+    double model_flops;                     /* of the current step, in matrix products and attention */
+    bench_line whole;                       /* of the steps without profiling */
 } step_bench;
 
 /* ---- Components ---- */
@@ -168,7 +168,7 @@ static void add_lines(step_bench *s) {
     bench_add(s->b, &s->whole);
 }
 
-/* FLOPs of products and attention over those that the device could do in that time. */
+/* Returns FLOPs of matrix products and attention relative to the device's peak in that time. */
 static double flops_utilization(const step_bench *s, double seconds) {
     double peak = s->b->limits.flops[s->b->dtype];
     return peak > 0 ? s->model_flops / seconds / peak : 0;
@@ -231,7 +231,7 @@ static eitp_status measure_step(bench *b, eitp_error *error) {
         status = bench_trainer_fit(&s.training, error);
     if (!status)
         status = bench_measure(b, error);
-    /* Measuring the limits has released its memory, which is no part of a step. */
+    /* Measuring the limits has released its memory, which does not belong to a step. */
     process_reset_peak_memory();
     if (!status)
         status = bench_trainer_open(&s.training, s.training.is_fitted ? NULL : b->context, error);

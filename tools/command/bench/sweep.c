@@ -1,4 +1,4 @@
-/* eitp bench step --sweep: the values of one option, one after the other. */
+/* eitp bench step --sweep: measures the values of one option, one after another. */
 #include "bench/rounds.h"
 #include "options/table.h"
 #include "output.h"
@@ -16,7 +16,7 @@ static const struct {
     {OPTION_OPTIMIZER, ""},         {OPTION_RECOMPUTE, "none,attention,layer"},
 };
 
-/* The place in `swept` of an option, by any of its names or the first word of its name: batch is batch-size. */
+/* Finds the index in `swept` of an option, by any of its names or the first word of its name: batch is batch-size. */
 static eitp_status find_swept(const char *name, size_t size, size_t *found, eitp_error *error) {
     char whole[40];
     option_id id;
@@ -49,7 +49,7 @@ static eitp_status sweep_value(bench_comparison *m, const char *option, const ch
     return status;
 }
 
-/* Refuses a wrong value before anything is measured. */
+/* Refuses invalid values before anything is measured. */
 static eitp_status check_values(const bench_comparison *m, const char *option, const char *values, eitp_error *error) {
     char value[40], argument[120];
     eitp_status status = EITP_OK;
@@ -75,7 +75,7 @@ static eitp_status sweep_list(bench_comparison *m, const char *option, const cha
     return status;
 }
 
-/* Doubles the option's value until the memory budget, the model or the machine ends it. */
+/* Doubles the option's value up to the limit of the memory budget, the model or the machine. */
 static eitp_status sweep_doubling(bench_comparison *m, option_id id, eitp_error *error) {
     const option_set *o = &m->b->options;
     int64_t first = id == OPTION_THREADS || !options_integer(o, id) ? 1 : options_integer(o, id), last = INT64_MAX / 2;
@@ -105,7 +105,7 @@ eitp_status bench_sweep(bench_comparison *m, eitp_error *error) {
         return status;
     values = equals ? equals + 1 : swept[place].values;
     if (equals && !*values)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--sweep %s needs values, as in batch-size=1,2,4", text);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--sweep %s requires values, as in batch-size=1,2,4", text);
     if (values && !*values)
         values = bench_optimizer_names();
     if (values)

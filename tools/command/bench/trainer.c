@@ -6,7 +6,7 @@
 
 enum { MOST_TOKENS = 1 << 28 };
 
-/* Opens the training, of which --model names a directory or a shape. */
+/* Opens the training; --model is a directory or a shape. */
 static eitp_status open_plan(bench_trainer *t, option_set *o, size_t process, eitp_error *error) {
     eitp_recipe recipe;
     int64_t positions;
@@ -92,7 +92,7 @@ static eitp_status create_context(bench_trainer *t, eitp_error *error) {
     return eitp_context_create(&config, &t->owned, error);
 }
 
-/* The speed of a step does not depend on the weights, so they are random also where --model is a directory. */
+/* Uses random weights even if --model is a directory: the speed of a step does not depend on them. */
 static eitp_status create_trainer(bench_trainer *t, eitp_error *error) {
     eitp_status status = t->fit.create_task(t->fit.user, t->context, &t->task, error);
     t->model = t->task.model;
@@ -115,8 +115,8 @@ eitp_status bench_trainer_step(bench_trainer *t, double *seconds, eitp_error *er
     eitp_status status = eitp_trainer_step(t->trainer, &report, error);
     *seconds = process_time() - began;
     if (!status && !report.applied)
-        status = command_fail(error, EITP_ERROR_NOT_FINITE, "step %lld had a gradient that is not finite",
-                              (long long)report.step);
+        status =
+            command_fail(error, EITP_ERROR_NOT_FINITE, "step %lld had a non-finite gradient", (long long)report.step);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* A training configuration that is measured: what it is planned to take, and its trainer on random samples. */
+/* A training configuration for measurement: its planned memory, and its trainer on random samples. */
 #ifndef COMMAND_BENCH_TRAINER_H
 #define COMMAND_BENCH_TRAINER_H
 
@@ -9,11 +9,11 @@ EITP_BEGIN_DECLARATIONS
 
 typedef struct bench_trainer {
     const option_set *options;
-    eitp_training *plan; /* that the trainer is created from */
+    eitp_training *plan; /* from which the trainer is created */
     int64_t block_size;
     eitp_fit fit;
     eitp_fit_candidate rung; /* planned memory */
-    int is_fitted;           /* it is not as the options describe: see bench_trainer_fit */
+    int is_fitted;           /* it differs from the options; see bench_trainer_fit */
     eitp_context *context;   /* in use */
     eitp_context *owned;     /* the same, if the trainer created it */
     eitp_model *model;
@@ -23,23 +23,23 @@ typedef struct bench_trainer {
 } bench_trainer;
 
 /*
- * Plans the training that the options describe and fills in `rung`. Allocates next to nothing. `process` are the
- * resident bytes of the process without trainers, `others` the planned bytes of other trainers. EITP_ERROR_MEMORY if
- * all together exceed --memory-budget. The options must outlive the trainer.
+ * Plans the training that the options describe and fills in `rung`. Allocates almost nothing. `process` is the resident
+ * bytes of the process without trainers, `others` the planned bytes of other trainers. EITP_ERROR_MEMORY if the total
+ * exceeds --memory-budget. The options must outlive the trainer.
  */
 eitp_status bench_trainer_plan(bench_trainer *t, option_set *o, size_t process, size_t others, eitp_error *error);
 
-/* After that has failed with EITP_ERROR_MEMORY: plans the configuration that `eitp train` would choose for these
-   options, and says which. It needs a context of its own. */
+/* Call after bench_trainer_plan failed with EITP_ERROR_MEMORY. Plans the configuration that `eitp train` would choose
+   for these options, and logs it. It needs its own context. */
 eitp_status bench_trainer_fit(bench_trainer *t, eitp_error *error);
 
-/* What it recomputes: "auto", "none", "attention" or "layer". */
+/* Returns the recomputation: "auto", "none", "attention" or "layer". */
 const char *bench_trainer_recompute(const bench_trainer *t);
 
-/* Creates the model and the trainer, in `context` or, if that is NULL, in a context of its own. */
+/* Creates the model and the trainer in `context`, or in a new context if it is NULL. */
 eitp_status bench_trainer_open(bench_trainer *t, eitp_context *context, eitp_error *error);
 
-/* One optimizer step and the seconds it took. A gradient that is not finite is an error. */
+/* Makes one optimizer step and measures its seconds. A non-finite gradient is an error. */
 eitp_status bench_trainer_step(bench_trainer *t, double *seconds, eitp_error *error);
 
 void bench_trainer_close(bench_trainer *t);

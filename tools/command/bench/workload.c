@@ -1,10 +1,10 @@
-/* Measures one workload: its variables, its plans, and their executions. */
+/* Measures one workload: creates its variables and plans, and executes them. */
 #include "bench/workload.h"
 
 #include "output.h"
 #include "process.h"
 
-enum { FILL_BYTES = 1 << 20 /* written at a time */, MAX_EXECUTIONS = 100000 };
+enum { FILL_BYTES = 1 << 20 /* bytes written at a time */, MAX_EXECUTIONS = 100000 };
 
 /* Totals of the op in one execution of a plan. */
 typedef struct op_totals {
@@ -27,7 +27,7 @@ static void add_step(void *user, const eitp_profile *profile) {
 
 /* ---- Variables ---- */
 
-/* Numbers of both signs and of magnitude 0.03 to 0.06 in any floating-point dtype. */
+/* Fills with numbers of both signs and of magnitude 0.03 to 0.06 in any floating-point dtype. */
 static void fill_random(eitp_dtype dtype, void *data, size_t size) {
     static const uint32_t exponents[] = {0x3d000000u, 0, 0x3d00u, 0x2800u}, masks[] = {0x7fffffu, 0, 0x7fu, 0x3ffu};
     size_t element = eitp_dtype_size(dtype);
@@ -184,7 +184,7 @@ static eitp_status create_plans(kernel_bench *k, const workload *w, int copies, 
     return status;
 }
 
-/* Like the bench's own context, which has logged the device already. */
+/* Creates a context like the bench's, without logging the device again. */
 static eitp_status create_context(kernel_bench *k, eitp_error *error) {
     eitp_context_config config = eitp_context_config_default();
     config.host = eitp_context_host(k->b->context);

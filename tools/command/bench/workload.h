@@ -6,7 +6,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The plans of the current workload, executed in turn, and the context of their variables. */
+/* The plans of the current workload, which are executed alternately, and the context of their variables. */
 typedef struct kernel_bench {
     bench *b;
     eitp_context *context;
@@ -20,13 +20,13 @@ typedef struct workload {
     const char *name;                                                   /* of its line */
     const char *op;                                                     /* the op of the plan steps that are timed */
     const char *op_16;                                                  /* the same in 16-bit precision; NULL: op */
-    void (*build)(kernel_bench *k, int copy, const struct workload *w); /* fills a graph, which keeps a failure */
+    void (*build)(kernel_bench *k, int copy, const struct workload *w); /* fills a graph, which stores a failure */
     eitp_status (*write)(kernel_bench *k, const struct workload *w, eitp_error *error); /* integers; NULL: none */
     int64_t m, in, out;                                                                 /* sizes */
 } workload;
 
-/* A variable of a graph of shape [m, n], or [m] if n is 0, named after `what`, copy and shape. Floating-point ones are
- * filled with random numbers. */
+/* Adds a variable of shape [m, n], or [m] if n is 0, to a graph; named after `what`, copy and shape. Floating-point
+   variables are filled with random numbers. */
 eitp_tensor *workload_variable(kernel_bench *k, int graph, const char *what, int copy, eitp_dtype dtype, int64_t m,
                                int64_t n);
 

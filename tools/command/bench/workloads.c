@@ -3,8 +3,8 @@
  * have their bias, activation or residual, as in a step.
  *
  * Operands are variables, filled once, unless only another op can produce them. Weights and their gradients have more
- * copies than caches hold, used in turn, so that they are read from memory as in a training step. Activations may be in
- * caches.
+ * copies than caches hold. The copies are used alternately, so they are read from memory as in a training step.
+ * Activations may be in caches.
  */
 #include "bench/workload.h"
 
@@ -14,7 +14,7 @@ enum { WIDTH = 768, INNER = 3072, HEADS = 12, VOCABULARY = 50257, LOSS_WIDTH = 6
 
 #define COPIES_BYTES ((double)(256 << 20)) /* of all copies of a weight */
 
-/* A value in the precision; value_f32: always in f32. */
+/* Adds a value in the precision; value_f32 always in f32. */
 static eitp_tensor *value(kernel_bench *k, int graph, const char *what, int64_t m, int64_t n) {
     return workload_variable(k, graph, what, 0, k->b->dtype, m, n);
 }
@@ -23,7 +23,7 @@ static eitp_tensor *value_f32(kernel_bench *k, int graph, const char *what, int6
     return workload_variable(k, graph, what, 0, EITP_F32, m, n);
 }
 
-/* A parameter in the precision, as a model keeps its matrices; its gradient is f32. */
+/* Adds a parameter in the precision, like a model's matrices; its gradient is f32. */
 static eitp_tensor *parameter(kernel_bench *k, int graph, const char *name, int64_t m, int64_t n) {
     int64_t shape[2];
     shape[0] = m;
@@ -46,7 +46,7 @@ static eitp_tensor *ids(kernel_bench *k, int graph, const workload *w) {
     return workload_variable(k, graph, "ids", 0, EITP_I32, w->m, 0);
 }
 
-/* Spread over the vocabulary. */
+/* Writes ids spread over the vocabulary. */
 static eitp_status write_ids(kernel_bench *k, const workload *w, eitp_error *error) {
     return workload_write_integers(k, "ids", w->m, 7919, VOCABULARY, error);
 }
@@ -58,13 +58,13 @@ static eitp_tensor *weight(kernel_bench *k, int copy, const char *what, eitp_dty
                                 : workload_variable(k, copy, what, copy, dtype, w->in, w->out);
 }
 
-/* The head with its loss. In 16 bits it is an op of its own, whose values only the loss can read. */
+/* Builds the head with its loss. In 16 bits the head is a separate op, whose values only the loss can read. */
 static void build_head(kernel_bench *k, int copy, const workload *w) {
     eitp_tensor *x = value(k, copy, "x", w->m, w->in);
     eitp_output(eitp_linear_cross_entropy(x, weight(k, copy, "weight", k->b->dtype, w), ids(k, copy, w), -1));
 }
 
-/* With bias, and the activation (whose operand the gradient needs) or the residual. */
+/* Adds bias, and the activation (whose operand the gradient needs) or the residual. */
 static void build_forward(kernel_bench *k, int copy, const workload *w) {
     eitp_tensor *y = eitp_linear(value(k, copy, "x", w->m, w->in), weight(k, copy, "weight", k->b->dtype, w),
                                  value_f32(k, copy, "bias", w->out, 0), EITP_NO_ACTIVATION);
@@ -75,7 +75,7 @@ static void build_forward(kernel_bench *k, int copy, const workload *w) {
         eitp_output(eitp_gelu_tanh(y));
 }
 
-/* Behind an activation, with its derivative. */
+/* Builds the gradient after an activation, with its derivative. */
 static void build_input_gradient(kernel_bench *k, int copy, const workload *w) {
     eitp_tensor *dx = eitp_matmul_transposed(value(k, copy, "x", w->m, w->out),
                                              weight(k, copy, "weight", k->b->dtype, w), 0, w->out != VOCABULARY);
@@ -135,7 +135,7 @@ static eitp_status measure_products(bench *b, int64_t in, int64_t out, eitp_erro
     return status;
 }
 
-/* ---- Attention: sequences of `in` tokens, `m` in all ---- */
+/* ---- Attention: sequences of `in` tokens, `m` tokens in total ---- */
 
 static eitp_tensor *attention(kernel_bench *k, const workload *w, eitp_tensor *qkv) {
     eitp_attention_config config = eitp_attention_config_default();
@@ -204,7 +204,7 @@ static void build_dropout(kernel_bench *k, int copy, const workload *w) {
     eitp_output(eitp_dropout(value(k, copy, "x", w->m, w->in), key, 0.1));
 }
 
-/* The gradient of a bias, which is added to each row. */
+/* Builds the gradient of a bias, which is added to each row. */
 static void build_bias_gradient(kernel_bench *k, int copy, const workload *w) {
     eitp_output(eitp_sum(value(k, copy, "dy", w->m, w->in), 1u, 0));
 }
@@ -215,7 +215,7 @@ static void build_embedding(kernel_bench *k, int copy, const workload *w) {
     eitp_output(eitp_embedding(value(k, copy, "table", VOCABULARY, w->in), ids(k, copy, w)));
 }
 
-/* Added to the gradient of the head, which shares the table. */
+/* Builds the gradient of an embedding, added to the gradient of the head, which shares the table. */
 static void build_embedding_backward(kernel_bench *k, int copy, const workload *w) {
     eitp_tensor *table = parameter(k, copy, "parameter", VOCABULARY, w->in), *gradient = NULL;
     eitp_tensor *y = eitp_embedding(table, ids(k, copy, w)), *dy = value(k, copy, "dy", w->m, w->in);
@@ -223,7 +223,7 @@ static void build_embedding_backward(kernel_bench *k, int copy, const workload *
         eitp_accumulate(value_f32(k, copy, "gradient", VOCABULARY, w->in), gradient, NULL);
 }
 
-/* The time of the loss does not depend on the width of the hidden states, so a small one will do. */
+/* Uses a small width, since the time of the loss does not depend on it. */
 static eitp_tensor *losses(kernel_bench *k, int copy, const workload *w, eitp_tensor *x) {
     return eitp_linear_cross_entropy(x, value(k, copy, "table", w->in, LOSS_WIDTH), ids(k, copy, w), -1);
 }
@@ -315,7 +315,7 @@ static eitp_status measure_all(bench *b, eitp_error *error) {
         status = measure_rows(b, &row_workloads[i], error);
     if (!status && !b->results.count)
         status = command_fail(error, EITP_ERROR_ARGUMENT,
-                              "no workload matches --filter '%s' (names are for instance 'gelu')",
+                              "no workload matches --filter '%s' (an example of a name is 'gelu')",
                               options_text(&b->options, OPTION_FILTER));
     return status;
 }

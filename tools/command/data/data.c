@@ -10,9 +10,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* ---- Token files and texts ---- */
+/* ---- Token files and text files ---- */
 
-/* True if a file begins as a token file or as llm.c's (docs/sample-file.md). */
+/* True if a file starts like a token file of eitp or llm.c (docs/sample-file.md). */
 static int starts_as_token_file(const char *path) {
     static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
                                               {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};

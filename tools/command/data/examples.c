@@ -6,7 +6,7 @@
 struct examples {
     const option_set *options;
     eitp_table *table; /* of --data, or NULL */
-    int is_read;       /* --text was */
+    int is_read;       /* --text was read */
 };
 
 eitp_table_config examples_config(const option_set *o, option_id id) {
@@ -44,11 +44,11 @@ eitp_status examples_open(const option_set *o, int every_row, examples **opened,
     if (has_text == has_data)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             has_text ? "--text and --data exclude each other; give one"
-                                     : "--data is required: a table, a file with a text in each line, or - for "
+                                     : "--data is required: a table, a text file with one sample per line, or - for "
                                        "standard input; or --text");
     if (options_has(o, OPTION_PAIR) && !has_text)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--pair needs --text, the first text of the pair; for tables there is --pair-column");
+                            "--pair requires --text, the first text of the pair; for tables use --pair-column");
     *opened = (examples *)command_allocate(sizeof **opened);
     (*opened)->options = o;
     if (has_data)

@@ -1,4 +1,4 @@
-/* The texts that a command reads, one after another: of --data, or --text. */
+/* The samples that a command reads, one after another, from --data or --text. */
 #ifndef COMMAND_DATA_EXAMPLES_H
 #define COMMAND_DATA_EXAMPLES_H
 
@@ -8,16 +8,16 @@ EITP_BEGIN_DECLARATIONS
 
 typedef struct examples examples;
 
-/* Opens the texts that the options name. Fails if they name none. `every_row` is that of eitp_table_config. */
+/* Opens the samples that the options name. Fails if they name none. `every_row`: see eitp_table_config. */
 eitp_status examples_open(const option_set *o, int every_row, examples **opened, eitp_error *error);
 
-/* Where to read them. */
+/* Returns the source to read them from. */
 eitp_example_source examples_source(examples *e);
 
-/* How the tables of an option are read: --data-format, --encoding, the columns and what else says so. */
+/* Returns how the tables of an option are read, from --data-format, --encoding, the columns and similar options. */
 eitp_table_config examples_config(const option_set *o, option_id id);
 
-/* NULL is harmless. */
+/* Closes the samples. Accepts NULL. */
 void examples_close(examples *e);
 
 EITP_END_DECLARATIONS

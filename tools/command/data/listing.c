@@ -9,7 +9,7 @@ typedef struct listing {
     void *user;
     char *path;
     int depth;
-    int is_too_deep; /* most likely a link to a parent, which packing reports */
+    int is_too_deep; /* probably a link to a parent, which packing reports */
 } listing;
 
 static int list_path(listing *list);

@@ -3,14 +3,14 @@
 #include "output.h"
 #include "process.h"
 
-/* Shows how much of the data was read, and what they have become. */
+/* Shows the amount of data read, and the result so far. */
 static void show_reading(opening *o, const eitp_training_progress *progress) {
     const double now = process_time();
     char line[200], count[60] = "";
     if (now - o->shown < 0.2)
         return;
     o->shown = now;
-    /* Packing may take long: the command has started, and a later error is not a refusal. */
+    /* If packing takes long, the command counts as started: a later error is not a refusal. */
     if (now - o->started > 2)
         output_start();
     if (progress->unit)

@@ -1,4 +1,4 @@
-/* The lines on a terminal while data are opened, which may take long where texts are packed. */
+/* Progress lines on a terminal while data is opened, which may take long if it is packed. */
 #ifndef COMMAND_DATA_OPENING_H
 #define COMMAND_DATA_OPENING_H
 
@@ -7,12 +7,12 @@
 EITP_BEGIN_DECLARATIONS
 
 typedef struct opening {
-    const char *data;      /* what is read */
-    double started, shown; /* when packing began, and its last line */
-    int reads_data;        /* data are being read, not the model or its tokenizer */
+    const char *data;      /* name of the data being read */
+    double started, shown; /* time when packing started, and of its last line */
+    int reads_data;        /* reading data, not the model or its tokenizer */
 } opening;
 
-/* eitp_recipe.progress, whose user is an opening. Ends on a signal that stops the command. */
+/* Callback for eitp_recipe.progress; its user is an opening. Cancels on a signal that stops the command. */
 int opening_show(void *user, const eitp_training_progress *progress);
 
 EITP_END_DECLARATIONS

@@ -6,13 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Those who may read all texts so far, and the files to be written: bits of a mode for group and others. */
+/* Mode bits for group and others: the permission to read all text so far, and the files to be written. */
 typedef struct readers {
     mode_t bits;
     gid_t group; /* of the files to be written */
 } readers;
 
-/* For members of another group than the text's, the permissions are those of others. */
+/* For members of a group other than the text file's, the permissions of others apply. */
 static void add_text(readers *r, const struct stat *text) {
     const mode_t others = text->st_mode & 07, group = text->st_mode & 070;
     r->bits &= others | (text->st_gid == r->group ? group : others << 3);
@@ -25,7 +25,7 @@ static void add_file(void *user, const char *path, const eitp_path_info *info) {
         add_text((readers *)user, &text);
 }
 
-/* The group of files that are created in the directory of a path. */
+/* Returns the group of files created in the directory of a path. */
 static gid_t group_of_new(const char *path) {
     struct stat directory;
     char *parent = files_parent(path);

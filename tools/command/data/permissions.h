@@ -1,4 +1,4 @@
-/* Files that are copies of texts: nobody may read them who may not read the texts. */
+/* Permissions of files that are copies of text: only users who can read the text may read them. */
 #ifndef COMMAND_DATA_PERMISSIONS_H
 #define COMMAND_DATA_PERMISSIONS_H
 
@@ -9,8 +9,8 @@
 EITP_BEGIN_DECLARATIONS
 
 /*
- * From now on this process creates files in the directory of `path` that only those may read who may read all texts of
- * an option. Returns what permissions_restore takes.
+ * Makes new files of this process in the directory of `path` readable only by users who can read all text files of an
+ * option. Returns a value for permissions_restore.
  */
 mode_t permissions_lower(const option_set *o, option_id id, const char *path);
 void permissions_restore(mode_t before);

@@ -12,7 +12,7 @@
 
 /* ---- The file ---- */
 
-/* A file that never had a name, where the file system has them; else one whose name is removed at once. */
+/* Creates an unnamed file if the file system supports it, else a file whose name is removed at once. */
 static int create_nameless(const char *directory, char *path) {
     int descriptor = -1;
 #ifdef O_TMPFILE
@@ -143,7 +143,7 @@ static int temporary_remove(void *user, const char *path) {
     return is_temporary((const temporary_file *)user, path) ? 0 : host.files.remove(host.files.user, path);
 }
 
-/* It is gone when the machine starts again. */
+/* Does nothing: the file does not survive a reboot anyway. */
 static int sync_nothing(void *user, void *file) {
     (void)user, (void)file;
     return 0;

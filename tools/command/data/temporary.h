@@ -1,4 +1,4 @@
-/* A file without a name: no other process can open it, and it ends with this one, however that ends. */
+/* An unnamed file: no other process can open it, and it disappears when this process ends. */
 #ifndef COMMAND_DATA_TEMPORARY_H
 #define COMMAND_DATA_TEMPORARY_H
 
@@ -6,9 +6,9 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* It must not move while its host is used. */
+/* Do not move it while its host is in use. */
 typedef struct temporary_file {
-    char *path; /* what messages call it; nothing is there */
+    char *path; /* name in messages; no file has this path */
     char *partial;
     int descriptor;
 } temporary_file;
@@ -17,7 +17,8 @@ typedef struct temporary_file {
 eitp_status temporary_create(temporary_file *t, eitp_error *error);
 void temporary_release(temporary_file *t);
 
-/* The command's host, in which the file is at t->path, and at "<path>.partial" too, as which it is written first. */
+/* Returns the command's host with the file at t->path and at "<path>.partial", the path to which it is first
+   written. */
 eitp_host temporary_host(temporary_file *t);
 
 EITP_END_DECLARATIONS

@@ -9,7 +9,7 @@ enum { LARGEST_INPUT = 1 << 30 };
 
 /* ---- train ---- */
 
-/* A text source that ends with an error once a signal asks to stop. */
+/* A text source that fails when a signal asks to stop. */
 typedef struct stoppable {
     eitp_text_source source;
     double read, shown, total;
@@ -86,7 +86,7 @@ static void print_tokenizer(const option_set *o, const eitp_tokenizer *tokenizer
     text_release(&t);
 }
 
-/* A tokenizer that is trained and written. */
+/* A tokenizer to be trained and written. */
 typedef struct training {
     const option_set *options;
     eitp_tokenizer *tokenizer;
@@ -207,7 +207,7 @@ static void print_sequence(const option_set *o, const int32_t *ids, const int32_
     text_release(&t);
 }
 
-/* The settings of the tokenizer's files, unless options overrule them. */
+/* Returns the settings of the tokenizer's files, with options applied. */
 static eitp_sequence_config sequence_config(const option_set *o, const eitp_tokenizer *tokenizer) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(tokenizer);
     eitp_sequence_config config;
@@ -261,7 +261,7 @@ static eitp_status tokenizer_encode(const option_set *o, const eitp_tokenizer *t
     if (options_has(o, OPTION_PAIR) || options_has(o, OPTION_BLOCK_SIZE) || options_has(o, OPTION_TRUNCATION))
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
-            "--pair, --block-size and --truncation need --special-tokens; without it all of one text is "
+            "--pair, --block-size and --truncation require --special-tokens; without it all of one text is "
             "encoded");
     printer.json = (int)options_integer(o, OPTION_JSON);
     printer.count = 0;
@@ -280,7 +280,7 @@ static eitp_status tokenizer_encode(const option_set *o, const eitp_tokenizer *t
     return status;
 }
 
-/* Adds the ids that a text has, separated by spaces, commas or brackets. */
+/* Adds the ids in `text`, separated by spaces, commas or brackets. */
 static eitp_status read_ids(const char *text, text_buffer *ids, eitp_error *error) {
     static const char between[] = " \t\r\n,[]";
     for (text += strspn(text, between); *text; text += strspn(text, between)) {

@@ -9,7 +9,7 @@ char *advice_quote(const char *text) {
     return t.data;
 }
 
-/* The option that an argument names, or OPTION_CAPACITY; *has_value is 1 for "--name=value". */
+/* Returns the option that an argument names, or OPTION_CAPACITY. *has_value is 1 for "--name=value". */
 static option_id option_in(const char *argument, int *has_value) {
     const char *equals = strchr(argument, '=');
     char name[60];
@@ -21,7 +21,7 @@ static option_id option_in(const char *argument, int *has_value) {
     return option_find(name).id;
 }
 
-/* True if a text of options, separated by spaces, names this one. */
+/* True if a string of space-separated options has this one. */
 static int is_named(const char *options, option_id id) {
     char word[100];
     int has_value;
@@ -35,7 +35,7 @@ static int is_named(const char *options, option_id id) {
     return 0;
 }
 
-/* Adds the arguments of a command but those that are replaced, and what starts it where it was stopped. */
+/* Adds the arguments of a command, except those that are replaced and those that resume a run. */
 static void add_arguments(text_buffer *t, const eitp_json *first, const char *options) {
     for (const eitp_json *argument = first; argument; argument = argument->next) {
         const char *text = argument->kind == EITP_JSON_STRING ? argument->text : "";
@@ -55,7 +55,7 @@ static void add_arguments(text_buffer *t, const eitp_json *first, const char *op
     }
 }
 
-/* True for a command that continues a run: its options are those of run.json. */
+/* True for a command that resumes a run: its options are in run.json. */
 static int resumes(const eitp_json *command) {
     int has_value;
     for (const eitp_json *argument = recorded_items(command); argument; argument = argument->next) {
@@ -83,7 +83,7 @@ static char *again_command(const doctor_case *c, const char *options) {
     if (t.size)
         text_format(&t, "%s%s --output-dir %s", *options ? " " : "", options, quoted);
     else
-        text_format(&t, "start it again with %s", *options ? options : "the command that started it");
+        text_format(&t, "restart it with %s", *options ? options : "the command that started it");
     free(quoted);
     free(directory);
     return t.data;

@@ -1,4 +1,4 @@
-/* What the doctor proposes: commands with the run's own options filled in. */
+/* The doctor's advice: commands with the run's own options filled in. */
 #ifndef COMMAND_DOCTOR_ADVICE_H
 #define COMMAND_DOCTOR_ADVICE_H
 
@@ -6,21 +6,21 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Proposes the command that continues the run, with `more` options. A run that is over, or has no checkpoint, has
-   nothing to continue: then the one that trains anew with them, or nothing without options. */
+/* Proposes the command that resumes the run, with `more` options. For a run that is over or has no checkpoint, proposes
+   a new run with these options, or nothing without options. */
 void advise_resume(const doctor_case *c, doctor_finding *f, const char *more);
 
-/* Proposes the command that trains anew, as the run's was, with other options: "--lr 1e-4", and another output
-   directory. Options of the run's command that these name are left out. */
+/* Proposes the run's command as a new run with changed options, such as "--lr 1e-4", and another output directory. They
+   replace the same options of the run's command. */
 void advise_again(const doctor_case *c, doctor_finding *f, const char *options);
 
-/* The same with the learning rate times this factor; nothing if the rate is unknown or 0. */
+/* Does the same with the learning rate multiplied by `factor`; nothing if the rate is unknown or 0. */
 void advise_rate(const doctor_case *c, doctor_finding *f, double factor);
 
-/* Proposes another value of a setting: while the run trains with eitp set, else as advise_resume does. */
+/* Proposes another value of a setting: with eitp set while the run trains, otherwise as advise_resume does. */
 void advise_set(const doctor_case *c, doctor_finding *f, const char *option, double value);
 
-/* A path or argument as a shell takes it; to free. */
+/* Returns a path or argument quoted for a shell. Free it. */
 char *advice_quote(const char *text);
 
 EITP_END_DECLARATIONS

@@ -67,7 +67,7 @@ static int compare_numbers(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The median of the means of some points, at most DOCTOR_ENDS_POINTS. */
+/* Returns the median of the means of at most DOCTOR_ENDS_POINTS points. */
 static double median_of(const eitp_history_point *points, size_t count) {
     double values[DOCTOR_ENDS_POINTS];
     for (size_t i = 0; i < count; i++)
@@ -76,7 +76,7 @@ static double median_of(const eitp_history_point *points, size_t count) {
     return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
-/* The first loss alone is that of the untrained model: a median of several would hide how fast it falls. */
+/* Takes the first loss alone, of the untrained model: a median of several would hide a fast fall. */
 static doctor_course course_of(const eitp_history_point *points, size_t count) {
     doctor_course course = {(double)NAN, (double)NAN, (double)NAN, 0};
     const size_t used = count < DOCTOR_ENDS_POINTS ? count : (size_t)DOCTOR_ENDS_POINTS;
@@ -109,7 +109,8 @@ static double fall_at_end(const eitp_history_point *points, size_t count) {
     return fall;
 }
 
-/* The noise of a series, whatever its course: from the median distance of neighbours, for a normal distribution. */
+/* Estimates the standard deviation of a series regardless of its trend, from the median distance of neighbours,
+   assuming normal noise. */
 static double noise_of(const eitp_history_point *points, size_t count) {
     double *distances = (double *)command_allocate(count * sizeof *distances), noise = HUGE_VAL;
     for (size_t i = 1; i < count; i++)
@@ -142,7 +143,7 @@ static void measure_fall(doctor_case *c, const eitp_history_point *points, size_
     free(steps);
 }
 
-/* Evaluations are of the same samples, so that all of their difference is the model's. */
+/* Evaluations use the same samples, so the model causes all of their difference. */
 static void measure_fall_of_evaluations(doctor_case *c) {
     const recorded_evaluation *first = c->run->evaluation_count ? &c->run->evaluations[0] : NULL;
     const recorded_evaluation *best = recorded_best_evaluation(c->run);
@@ -168,7 +169,7 @@ static void measure_losses(doctor_case *c) {
 
 /* ---- Time ---- */
 
-/* The number of samples that were read. Steps at the end of a run may have had fewer than others. */
+/* Returns the number of samples read. Steps at the end of a run may have fewer. */
 static double samples_read(const doctor_case *c) {
     const double step = recorded_number(c->run->run, "process.step");
     const double missing = c->samples * step - recorded_number(c->run->run, "process.samples");
@@ -196,7 +197,7 @@ static void measure_time(doctor_case *c) {
 
 /* ---- Labels ---- */
 
-/* Labels of texts: their entropy is what a model that ignores the text reaches. */
+/* Measures the labels of samples: a model that ignores the text can at best reach their entropy. */
 static void measure_labels(doctor_case *c) {
     const eitp_json *labels = recorded_at(c->run->run, "data.labels");
     double sum = 0, most = 0, entropy = 0;
@@ -243,7 +244,7 @@ static void measure_learning(doctor_case *c) {
 
 /* ---- The end ---- */
 
-/* The last start of safe-train, if it is the process of run.json or there is none. */
+/* Returns the last start by safe-train if it is the process in run.json, or if run.json has none. */
 static const eitp_json *find_start(const recorded_run *r) {
     const eitp_json *starts = recorded_at(eitp_json_root(r->supervisor), "starts"), *last = NULL;
     const double alive = r->process.alive;
@@ -253,7 +254,7 @@ static const eitp_json *find_start(const recorded_run *r) {
     process = recorded_number(last, "process");
     if (!last || !isfinite(process))
         return NULL;
-    /* A shell may be between them; then the times must agree. */
+    /* There may be a shell between them; then the times must agree. */
     if (r->process.pid > 0 && process - (double)r->process.pid != 0 &&
         !(alive >= recorded_number(last, "time") && alive <= recorded_number(last, "end_time")))
         return NULL;
@@ -269,7 +270,7 @@ static int is_crash(int number) {
     return 0;
 }
 
-/* A process that is gone, in this start of the machine. */
+/* Finds the end of a process that is gone, since the last boot. */
 static doctor_end find_kill(doctor_case *c) {
     int is_memory = 0;
     double kills;
@@ -312,7 +313,7 @@ static doctor_end find_recorded(const recorded_run *r) {
     return DOCTOR_END_UNKNOWN;
 }
 
-/* A run that safe-train has started and that has not come to write a run.json. */
+/* Finds the end of a run that safe-train started and that ended before writing a run.json. */
 static doctor_end find_refusal(const doctor_case *c) {
     const double code = recorded_number(c->start, "exit_code");
     if (!(code > 0))

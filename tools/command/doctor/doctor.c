@@ -4,7 +4,7 @@
 #include "output.h"
 #include "records/recorded_run.h"
 
-/* What was found out about a run. */
+/* The findings about a run. */
 typedef struct diagnosis {
     doctor_finding *findings;
     size_t count;
@@ -25,7 +25,7 @@ static void apply_rules(diagnosis *d, const doctor_case *c, const char *area, co
     }
 }
 
-/* The weightiest first; of equal ones in the order of the rules. */
+/* Sorts by weight, largest first; equal ones stay in the order of the rules. */
 static void sort_findings(diagnosis *d) {
     for (size_t i = 1; i < d->count; i++) {
         const doctor_finding moved = d->findings[i];
@@ -70,13 +70,13 @@ static void print_missing(const recorded_run *r, text_buffer *t) {
     while (at && *at) {
         const size_t size = strcspn(at, "\n");
         char *line = command_format("%.*s", (int)size, at);
-        finding_print_line(t, "not looked at: ", line);
+        finding_print_line(t, "not examined: ", line);
         free(line);
         at += size + (at[size] == '\n');
     }
 }
 
-/* Without trouble, the note on how it ended follows the verdict; otherwise notes are left out. */
+/* Without trouble, the note about the end follows the verdict; otherwise notes are omitted. */
 static void print_diagnosis(const diagnosis *d, const recorded_run *r, text_buffer *t) {
     if (is_well(d))
         text_format(t, "no trouble found\n");
@@ -131,11 +131,11 @@ static eitp_status examine(const option_set *o, const char *directory, eitp_erro
     return status;
 }
 
-/* Looks at all of them, also after one that cannot be read. */
+/* Examines all runs, even if one cannot be read. */
 static eitp_status examine_all(const option_set *o, eitp_error *error) {
     eitp_status worst = EITP_OK;
     if (!o->positional_count)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "eitp doctor needs the directory of a run");
+        return command_fail(error, EITP_ERROR_ARGUMENT, "eitp doctor requires the directory of a run");
     for (size_t i = 0; i < o->positional_count; i++) {
         eitp_error failure;
         const eitp_status status = examine(o, o->positional[i], &failure);

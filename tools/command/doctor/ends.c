@@ -8,7 +8,7 @@
 
 /* ---- Texts ---- */
 
-/* "step 1234": the last one of the records, or that safe-train saw if these are gone. */
+/* Returns "step 1234": the last step in the records, or, without records, seen by safe-train. */
 static char *step_of(const doctor_case *c) {
     const double seen = recorded_number(c->start, "step");
     const int64_t step = seen > (double)c->run->step && seen < 9e18 ? (int64_t)seen : c->run->step;
@@ -23,7 +23,7 @@ static void format_time(double seconds, char *text, size_t size) {
         strftime(text, size, "%Y-%m-%d %H:%M:%S UTC", &utc);
 }
 
-/* Says "<begin> after step N<end>". */
+/* Writes the sentence "<begin> after step N<end>". */
 static void say_after_step(const doctor_case *c, doctor_finding *f, const char *begin, const char *end) {
     char *step = step_of(c);
     finding_say(f, "%s after %s%s", begin, step, end);
@@ -45,7 +45,7 @@ static void measure_message(const doctor_case *c, doctor_finding *f) {
         finding_measure(f, "%s (run.json)", c->run->process.message);
 }
 
-/* What safe-train saw, and where the last lines of output are. */
+/* Adds the observations of safe-train and the location of the last lines of output. */
 static void measure_start(const doctor_case *c, doctor_finding *f) {
     const char *reason = recorded_text(c->start, "reason", ""), *log = recorded_text(c->start, "error_log", "");
     const eitp_json *lines = recorded_at(eitp_json_root(c->run->supervisor), "last_lines"), *last = NULL;
@@ -53,7 +53,7 @@ static void measure_start(const doctor_case *c, doctor_finding *f) {
         return;
     finding_measure(f, "%s (logs/supervisor.json)", reason);
     if (!strcmp(recorded_text(eitp_json_root(c->run->supervisor), "state", ""), "waiting"))
-        finding_measure(f, "safe-train waits, and starts it again (logs/supervisor.json)");
+        finding_measure(f, "safe-train is waiting to restart it (logs/supervisor.json)");
     for (const eitp_json *line = recorded_items(lines); line; line = line->next)
         last = line->kind == EITP_JSON_STRING ? line : last;
     if (last)
@@ -68,21 +68,22 @@ static void measure_last_event(const doctor_case *c, doctor_finding *f, const ch
         finding_measure(f, "after step %lld: %s (metrics.jsonl)", (long long)event->step, event->message);
 }
 
-/* What memory was like, for ends that may be the kernel's. */
+/* Adds memory figures, for runs that the kernel may have killed. */
 static void measure_memory(const doctor_case *c, doctor_finding *f) {
     const double left = recorded_last(c->run, "mem/left_bytes"), own = recorded_last(c->run, "mem/rss_bytes");
     measure_last_event(c, f, "memory_short");
     measure_last_event(c, f, "memory_high");
     if (isfinite(left) && isfinite(own))
-        finding_measure(f, "the process had %s, and %s were left (mem/rss_bytes, mem/left_bytes)", output_bytes(own),
+        finding_measure(f, "the process used %s, with %s left (mem/rss_bytes, mem/left_bytes)", output_bytes(own),
                         output_bytes(left));
 }
 
-/* The command under safe-train, which restarts it. */
+/* Proposes to run the command under safe-train, which restarts it. */
 static void advise_supervision(const doctor_case *c, doctor_finding *f) {
     char *directory = advice_quote(c->run->directory);
     if (!c->run->supervisor && recorded_last_checkpoint(c->run))
-        finding_advise(f, "to have it restarted next time: eitp safe-train -- train --resume auto --output-dir %s",
+        finding_advise(f,
+                       "to restart it automatically next time: eitp safe-train -- train --resume auto --output-dir %s",
                        directory);
     free(directory);
 }
@@ -93,10 +94,10 @@ static int look_at_kernel(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_KERNEL)
         return 0;
     if (strncmp(c->kernel, "oom_kill", 8) != 0)
-        say_after_step(c, f, "The kernel ended the run for want of memory", ".");
+        say_after_step(c, f, "The kernel killed the run because memory ran out", ".");
     else
-        say_after_step(c, f, "The kernel ended the run for want of memory, most likely,",
-                       ": it was killed, and processes of its control group were for that reason.");
+        say_after_step(c, f, "The kernel probably killed the run because memory ran out,",
+                       ": it was killed, and the kernel killed processes in its control group because memory ran out.");
     finding_measure(f, "%s", c->kernel);
     measure_process(c, f);
     measure_start(c, f);
@@ -110,16 +111,16 @@ static int look_at_kernel(const doctor_case *c, doctor_finding *f) {
 static int look_at_pressure(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_PRESSURE)
         return 0;
-    say_after_step(c, f, "The run ended because memory stayed short", " (exit code 3).");
+    say_after_step(c, f, "The run stopped because memory stayed low", " (exit code 3).");
     measure_message(c, f);
     measure_memory(c, f);
-    finding_advise(f, "close the programs that take the memory; then:");
+    finding_advise(f, "close the programs that use the memory, then:");
     advise_resume(c, f, "--auto-shrink");
     advise_resume(c, f, "--profile low-memory");
     return DOCTOR_ENDED;
 }
 
-/* The message of the run has the smallest budget: "... that is enough is 13M". */
+/* Reads the smallest budget from the run's error message: "... that is enough is 13M". */
 static void advise_budget(const doctor_case *c, doctor_finding *f) {
     static const char words[] = "--memory-budget that is enough is ";
     const char *found = strstr(case_last_error(c), words);
@@ -138,7 +139,7 @@ static int look_at_room(const doctor_case *c, doctor_finding *f) {
     finding_say(f, "The run did not fit in memory and was refused before step 1 (exit code 2).");
     measure_start(c, f);
     advise_budget(c, f);
-    finding_advise(f, "eitp plan shows what the parts take; eitp check-system, which models fit");
+    finding_advise(f, "eitp plan shows the memory of each part; eitp check-system shows which models fit");
     return DOCTOR_ENDED;
 }
 
@@ -147,7 +148,7 @@ static int look_at_refusal(const doctor_case *c, doctor_finding *f) {
         return 0;
     finding_say(f, "The run was refused before step 1 (exit code %.0f).", recorded_number(c->start, "exit_code"));
     measure_start(c, f);
-    finding_advise(f, "correct what the last line says, and start it again");
+    finding_advise(f, "fix the problem in the last line and start it again");
     return DOCTOR_ENDED;
 }
 
@@ -158,12 +159,12 @@ static int look_at_kill(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_KILLED)
         return 0;
     begin = command_format("The run was killed by %s", child_signal_name(c->signal, name, sizeof name));
-    say_after_step(c, f, begin, ": by a person or a program; the kernel's log has nothing of it.");
+    say_after_step(c, f, begin, ", by a person or a program; the kernel's log does not mention it.");
     free(begin);
     measure_process(c, f);
     measure_start(c, f);
     measure_memory(c, f);
-    finding_advise(f, "if nobody did it, look for an end for want of memory: dmesg | grep -i 'killed process'");
+    finding_advise(f, "if you did not do it, check whether memory ran out: dmesg | grep -i 'killed process'");
     advise_resume(c, f, "");
     return DOCTOR_ENDED;
 }
@@ -181,8 +182,8 @@ static int look_at_crash(const doctor_case *c, doctor_finding *f) {
     measure_process(c, f);
     measure_start(c, f);
     advise_resume(c, f, "");
-    finding_advise(f, "if it crashes at another step each time, test the memory of the machine (memtest86+); if at "
-                      "the same one, report it with the version in run.json and the last lines of output");
+    finding_advise(f, "if it crashes at a different step each time, test the machine's memory (memtest86+); if always "
+                      "at the same step, report it with the version in run.json and the last lines of output");
     advise_supervision(c, f);
     return DOCTOR_ENDED;
 }
@@ -190,10 +191,10 @@ static int look_at_crash(const doctor_case *c, doctor_finding *f) {
 static int look_at_disappearance(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_VANISHED)
         return 0;
-    say_after_step(c, f, "The run was killed or has crashed", " or later: its process is gone and left no reason.");
+    say_after_step(c, f, "The run was killed or crashed", " or later: its process is gone and no reason is recorded.");
     measure_process(c, f);
     measure_memory(c, f);
-    finding_advise(f, "sudo dmesg | grep -i -e 'killed process' -e segfault    # what the kernel knows of it");
+    finding_advise(f, "sudo dmesg | grep -i -e 'killed process' -e segfault    # the kernel's messages about it");
     advise_resume(c, f, "");
     advise_supervision(c, f);
     return DOCTOR_ENDED;
@@ -202,16 +203,17 @@ static int look_at_disappearance(const doctor_case *c, doctor_finding *f) {
 static int look_at_restart(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_RESTARTED)
         return 0;
-    say_after_step(c, f, "The machine was started again while the run trained,",
-                   " or later: power, heat, the kernel or a person.");
+    say_after_step(c, f, "The machine rebooted during training,",
+                   " or later: because of power, heat, the kernel or a person.");
     measure_process(c, f);
     measure_last_event(c, f, "temperature");
     measure_memory(c, f);
-    finding_advise(f, "last -x shutdown reboot | head    # was it shut down in order?");
-    finding_advise(f, "sudo journalctl -b -1 -e    # the last lines before; without a panic or heat it was the power");
-    finding_advise(f, "sudo ls /sys/fs/pstore /var/lib/systemd/pstore    # what a kernel that panicked left");
-    finding_advise(f, "sudo ipmitool sel list    # of a server: power supplies, heat, errors of memory");
-    finding_advise(f, "if it is the heat: --temp-max lower, --spare-core");
+    finding_advise(f, "last -x shutdown reboot | head    # was it a clean shutdown?");
+    finding_advise(
+        f, "sudo journalctl -b -1 -e    # the last lines before it; if they show no panic or heat, power failed");
+    finding_advise(f, "sudo ls /sys/fs/pstore /var/lib/systemd/pstore    # traces of a kernel panic");
+    finding_advise(f, "sudo ipmitool sel list    # on a server: power supplies, heat, memory errors");
+    finding_advise(f, "if it was heat: lower --temp-max, or use --spare-core");
     advise_resume(c, f, "");
     return DOCTOR_ENDED;
 }
@@ -222,14 +224,13 @@ static int look_at_distance(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_ELSEWHERE)
         return 0;
     format_time(c->run->process.alive, alive, sizeof alive);
-    say_after_step(c, f, "The run was a process of another machine, and whether it still trains is not known here,",
-                   ".");
+    say_after_step(c, f, "The run was a process on another machine, so its state is unknown here,", ".");
     finding_measure(f, "host %s, last sign of life %s (run.json)", host, *alive ? alive : "unknown");
     finding_advise(f, "on %s: eitp doctor %s", host, recorded_text(c->run->run, "directory", c->run->directory));
     return DOCTOR_REMARK;
 }
 
-/* The signal that stopped it, by safe-train: the exit code of the command is 128 plus its number. */
+/* Gets the signal that stopped it from safe-train: the command's exit code is 128 plus the signal number. */
 static int look_at_stop(const doctor_case *c, doctor_finding *f) {
     const char *reason = recorded_text(c->start, "reason", "");
     char name[32], *begin;
@@ -239,7 +240,7 @@ static int look_at_stop(const doctor_case *c, doctor_finding *f) {
         begin = command_format("The run was stopped by %s", child_signal_name(c->signal, name, sizeof name));
     else
         begin = command_copy("The run was stopped by a signal");
-    say_after_step(c, f, begin, ", and its steps are saved.");
+    say_after_step(c, f, begin, "; its steps are saved.");
     free(begin);
     finding_measure(f, "state \"stopped\" (run.json)%s%s%s", *reason ? "; " : "", reason,
                     *reason ? " (logs/supervisor.json)" : "");
@@ -253,12 +254,12 @@ static int look_at_stall(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_STALLED)
         return 0;
     begin = command_format("The run stalled: no sign of life for %.0f s", recorded_number(c->start, "stall_timeout"));
-    say_after_step(c, f, begin, ", so safe-train ended it.");
+    say_after_step(c, f, begin, ", so safe-train stopped it.");
     free(begin);
     measure_start(c, f);
     measure_process(c, f);
-    finding_advise(f, "look whether the disk hangs (a network file system, dmesg), or the process was stopped");
-    finding_advise(f, "--stall-timeout longer, if a step or an evaluation takes that long");
+    finding_advise(f, "check whether the disk hangs (network file system; dmesg) or the process was stopped");
+    finding_advise(f, "a longer --stall-timeout, if a step or an evaluation takes that long");
     advise_resume(c, f, "");
     return DOCTOR_ENDED;
 }
@@ -270,14 +271,15 @@ static int look_at_disk(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_DISK)
         return 0;
     if (c->run->step > 0)
-        say_after_step(c, f, "The run ended because the disk had no room for what it writes,", " (exit code 5).");
+        say_after_step(c, f, "The run ended because the disk was full or a file size limit was reached,",
+                       " (exit code 5).");
     else
-        finding_say(f, "The run was refused because the disk has no room for its checkpoints (exit code 5).");
+        finding_say(f, "The run was refused because its checkpoints do not fit on the disk (exit code 5).");
     measure_message(c, f);
     measure_start(c, f);
     measure_last_event(c, f, "disk");
     directory = advice_quote(c->run->directory);
-    finding_advise(f, "df -h %s; ulimit -f    # what is left, and the limit of file sizes", directory);
+    finding_advise(f, "df -h %s; ulimit -f    # free space, and the file size limit", directory);
     free(directory);
     advise_resume(c, f, "--save-total-limit 1");
     return DOCTOR_ENDED;
@@ -295,12 +297,12 @@ static int look_at_failure(const doctor_case *c, doctor_finding *f) {
     measure_message(c, f);
     measure_start(c, f);
     measure_last_event(c, f, "save_failed");
-    finding_advise(f, "correct what the message says; then:");
+    finding_advise(f, "fix the problem in the message, then:");
     advise_resume(c, f, "");
     return DOCTOR_ENDED;
 }
 
-/* True if no step of this start has been applied: what it started from was bad. */
+/* True if this process applied no step: its starting point was bad. */
 static int never_applied(const doctor_case *c) {
     size_t count;
     eitp_history_point *points = recorded_points(c->run, "applied", &count);
@@ -316,14 +318,14 @@ static int look_at_numbers(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_NOT_FINITE)
         return 0;
     if (never_applied(c)) {
-        finding_say(f, "The run ended because the gradient was not finite from the first step on: the weights that "
-                       "it started from, or the data, hold numbers that are not.");
+        finding_say(f, "The run ended because the gradient was not finite from the first step on: the initial weights "
+                       "or the data contain non-finite numbers.");
         measure_message(c, f);
         measure_last_event(c, f, "skipped_step");
         advise_again(c, f, "--check-finite op");
         return DOCTOR_ENDED;
     }
-    say_after_step(c, f, "The run ended because its numbers were not finite any more", " (exit code 4).");
+    say_after_step(c, f, "The run ended because its numbers became non-finite", " (exit code 4).");
     measure_message(c, f);
     measure_last_event(c, f, "skipped_step");
     rate = command_format("--lr %.3g", case_number(c, "lr") / 10);
@@ -359,33 +361,33 @@ static int look_at_silence(const doctor_case *c, doctor_finding *f) {
     const recorded_run *r = c->run;
     if (c->end != DOCTOR_END_UNKNOWN || case_is_over(c))
         return 0;
-    say_after_step(c, f, "How the run ended is not recorded: its records stop", ".");
+    say_after_step(c, f, "The end of the run is not recorded: its records stop", ".");
     finding_measure(f, "%s", r->info ? "run.json has no state of the process" : "run.json is missing or damaged");
     advise_resume(c, f, "");
     return DOCTOR_ENDED;
 }
 
-/* ---- No trouble, or none that ended it ---- */
+/* ---- No trouble, or trouble that did not end it ---- */
 
 static int look_at_pause(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_PAUSED)
         return 0;
-    say_after_step(c, f, "The run pauses because a processor or device is too hot,", ".");
+    say_after_step(c, f, "The run is paused because a processor or device is too hot,", ".");
     measure_last_event(c, f, "temperature");
     measure_process(c, f);
-    finding_advise(f, "clean the fans, and give the machine air; eitp check-system shows all sensors");
-    finding_advise(f, "--spare-core or fewer --threads make less heat; --temp-max is the limit");
+    finding_advise(f, "clean the fans and improve airflow; eitp check-system shows all sensors");
+    finding_advise(f, "--spare-core or fewer --threads produce less heat; --temp-max sets the limit");
     return DOCTOR_FAILS;
 }
 
 static int look_at_good_end(const doctor_case *c, doctor_finding *f) {
     const recorded_run *r = c->run;
     const recorded_evaluation *last = recorded_last_evaluation(r);
-    const char *what = c->end == DOCTOR_END_RUNNING    ? "it trains"
+    const char *what = c->end == DOCTOR_END_RUNNING    ? "it is training"
                        : c->end == DOCTOR_END_FINISHED ? "it finished"
-                       : c->end == DOCTOR_END_OF_DATA  ? "it ended with its data"
-                       : c->end == DOCTOR_END_EARLY    ? "it stopped early, as --patience has it"
-                       : c->end == DOCTOR_END_UNKNOWN  ? "it has all its steps"
+                       : c->end == DOCTOR_END_OF_DATA  ? "it reached the end of its data"
+                       : c->end == DOCTOR_END_EARLY    ? "it stopped early (--patience)"
+                       : c->end == DOCTOR_END_UNKNOWN  ? "it completed all its steps"
                                                        : NULL;
     if (!what || (c->end == DOCTOR_END_UNKNOWN && !case_is_over(c)))
         return 0;
@@ -403,18 +405,18 @@ static int look_at_good_end(const doctor_case *c, doctor_finding *f) {
     return DOCTOR_NOTE;
 }
 
-/* What safe-train saw of the process that a later one reports as interrupted; NULL: nothing. */
+/* Returns safe-train's record of the process that a later one reports as interrupted, or NULL. */
 static const eitp_json *find_interrupted_start(const doctor_case *c, const recorded_event *event) {
     const eitp_json *starts = recorded_at(eitp_json_root(c->run->supervisor), "starts"), *found = NULL;
     for (const eitp_json *start = recorded_items(starts); start; start = start->next) {
         if (recorded_number(start, "end_time") <= event->time)
             found = start;
     }
-    /* Without safe-train a process may have run after the last one that it started. */
+    /* A process may have run without safe-train after the last one that it started. */
     return found && recorded_number(found, "end_time") >= recorded_number(event->record, "last_time") ? found : NULL;
 }
 
-/* An earlier process that did not end well. */
+/* Reports an earlier process that did not end normally. */
 static int look_at_past(const doctor_case *c, doctor_finding *f) {
     const recorded_event *event = recorded_last_event(c->run, "interrupted");
     const eitp_json *start = event ? find_interrupted_start(c, event) : NULL;
@@ -423,11 +425,11 @@ static int look_at_past(const doctor_case *c, doctor_finding *f) {
     if (!event)
         return 0;
     if (step >= 0 && *reason) {
-        finding_say(f, "An earlier process of this run did not end by itself: %s after step %.0f.", reason, step);
+        finding_say(f, "An earlier process of this run was interrupted: %s after step %.0f.", reason, step);
         finding_measure(f, "%s after step %.0f (logs/supervisor.json)", reason, step);
         return DOCTOR_REMARK;
     }
-    finding_say(f, "An earlier process of this run did not end by itself: %s", event->message);
+    finding_say(f, "An earlier process of this run was interrupted: %s", event->message);
     measure_last_event(c, f, "interrupted");
     return DOCTOR_REMARK;
 }

@@ -2,7 +2,7 @@
 
 #include <stdarg.h>
 
-/* The longest line, in bytes: files of a run may have any texts. */
+/* Longest line in bytes: strings in a run's files may have any length. */
 #define LONGEST_LINE 4000
 
 static char *format_text(const char *format, va_list arguments) {
@@ -55,7 +55,7 @@ void finding_release(doctor_finding *f) {
 
 /* ---- Output ---- */
 
-/* True for a control character of UTF-8: below U+0020, U+007F, and U+0080 to U+009F. */
+/* True for a control character in UTF-8: below U+0020, U+007F, and U+0080 to U+009F. */
 static int is_control(const char *at, int length) {
     const unsigned char *byte = (const unsigned char *)at;
     return (length == 1 && (byte[0] < 0x20 || byte[0] == 0x7f)) || (length == 2 && byte[0] == 0xc2 && byte[1] < 0xa0);

@@ -1,4 +1,4 @@
-/* What the kernel says about processes that it has ended. */
+/* The kernel's messages about processes that it killed. */
 #include "doctor/case.h"
 #include "files.h"
 
@@ -7,7 +7,7 @@
 
 #define LOG_LIMIT ((size_t)8 << 20) /* bytes; the kernel keeps less */
 
-/* Reads the kernel's log. Each read of the device is a record; it must not wait for the next one. */
+/* Reads the kernel's log. Each read of the device returns one record and must not wait for the next. */
 static void read_log(text_buffer *log) {
     char *path = files_of_system("/dev/kmsg");
     const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -15,7 +15,7 @@ static void read_log(text_buffer *log) {
     free(path);
     while (file >= 0 && log->size < LOG_LIMIT) {
         const ssize_t size = read(file, record, sizeof record);
-        /* EPIPE: records were overwritten meanwhile, and the next read goes on behind them. */
+        /* EPIPE: records were overwritten in the meantime; the next read continues after them. */
         if (size < 0 && (errno == EPIPE || errno == EINTR))
             continue;
         if (size <= 0)
@@ -26,7 +26,7 @@ static void read_log(text_buffer *log) {
         close(file);
 }
 
-/* True if a line has "<before><process><after>". */
+/* True if a line contains "<before><process><after>". */
 static int names_process(const char *line, const char *before, int64_t process, const char *after) {
     char text[80];
     snprintf(text, sizeof text, "%s%lld%s", before, (long long)process, after);
@@ -54,7 +54,7 @@ char *kernel_says_of(int64_t process, int *is_memory) {
     return found;
 }
 
-/* The number after a name at the beginning of a line, or 0. */
+/* Returns the number after a name at the start of a line, or 0. */
 static double number_in(const char *path, const char *name) {
     text_buffer content = {NULL, 0, 0};
     eitp_error error;

@@ -2,12 +2,12 @@
 #include "doctor/advice.h"
 #include "doctor/thresholds.h"
 
-/* True if there are enough steps to judge. */
+/* True if there are enough steps to decide. */
 static int has_steps(const doctor_case *c) {
     return c->loss.points >= DOCTOR_LEAST_STEPS && isfinite(c->loss.first) && isfinite(c->loss.last);
 }
 
-/* True if the ruin of the run is said already by why it ended. */
+/* True if the end of the run already explains that the model is damaged. */
 static int is_ruined(const doctor_case *c) {
     return c->end == DOCTOR_END_DIVERGED || c->end == DOCTOR_END_NOT_FINITE;
 }
@@ -16,12 +16,12 @@ static void measure_loss(const doctor_case *c, doctor_finding *f) {
     finding_measure(f, "loss %.4g in the first step, %.4g in the last ones (%s)", c->loss.first, c->loss.last,
                     recorded_task_loss(c->run));
     if (isfinite(c->base))
-        finding_measure(f, "%.4g is the loss of knowing frequencies alone (run.json)", c->base);
+        finding_measure(f, "predicting frequencies alone has a loss of %.4g (run.json)", c->base);
 }
 
 static void measure_moved(const doctor_case *c, doctor_finding *f) {
     finding_measure(f,
-                    "the updates of %lld steps have moved the weights by %.2g times their size, at a rate of %.3g "
+                    "the updates of %lld steps moved the weights by %.2g times their norm, at a rate of %.3g "
                     "(update_norm, parameter_norm, lr)",
                     (long long)c->loss.points, c->moved, case_number(c, "lr"));
 }
@@ -40,7 +40,7 @@ static int measure_alarm(const doctor_case *c, doctor_finding *f, const char *na
 
 /* ---- The learning rate ---- */
 
-/* Why the rate is too high, in the order of how sure that is; NULL: it is not. */
+/* Returns the reason why the rate is too high, most certain first, or NULL if it is not. */
 static const char *find_excess(const doctor_case *c) {
     const recorded_event *diverging = recorded_last_event(c->run, "diverging");
     const double spikes = (double)case_events(c, "spike");
@@ -49,13 +49,14 @@ static const char *find_excess(const doctor_case *c) {
     if (has_steps(c) && c->loss.first > 0 && c->loss.last > DOCTOR_RISEN * c->loss.first && c->moved > DOCTOR_FALL)
         return "the loss has risen";
     if (has_steps(c) && c->grown > DOCTOR_GROWN && c->loss.last > DOCTOR_BASE * c->base)
-        return "the weights have grown far beyond what they were, and the loss is no better than frequencies alone";
+        return "the weights have grown far beyond their initial size, and the loss is no better than predicting "
+               "frequencies";
     if (diverging)
-        return "the loss diverged on its way";
+        return "the loss diverged during training";
     if (case_alarm(c, "exploding_gradient"))
         return "the gradient explodes";
     if (c->run->step >= 10 * DOCTOR_LEAST_STEPS && spikes > DOCTOR_SPIKE_SHARE * (double)c->run->step)
-        return "the loss jumps again and again";
+        return "the loss jumps repeatedly";
     return NULL;
 }
 
@@ -74,21 +75,21 @@ static int look_at_high_rate(const doctor_case *c, doctor_finding *f) {
         finding_measure(f, "%zu events \"spike\" (metrics.jsonl)", case_events(c, "spike"));
     advise_rate(c, f, c->grown > DOCTOR_GROWN ? 0.03 : 0.1);
     if (!(case_number(c, "max-grad-norm") > 0))
-        finding_advise(f, "--max-grad-norm 1 clips gradients; a warm-up of some percent of the steps helps as well");
+        finding_advise(f, "--max-grad-norm 1 clips gradients; a warm-up of a few percent of the steps also helps");
     return DOCTOR_FAILS;
 }
 
-/* True if no part of the records shows that the loss fell by an amount that matters. */
+/* True if no record shows a significant fall of the loss. */
 static int is_flat(const doctor_case *c) {
     return has_steps(c) && c->fell < DOCTOR_FALL * fabs(c->loss.first);
 }
 
-/* True if the records rule out that it fell by such an amount, which those of a few noisy steps do not. */
+/* True if the records rule out such a fall; a few noisy steps cannot. */
 static int is_surely_flat(const doctor_case *c) {
     return is_flat(c) && c->fell_at_most < DOCTOR_FALL * fabs(c->loss.first);
 }
 
-/* True before the learning rate has reached its height. */
+/* True before the learning rate has reached its peak. */
 static int is_warming_up(const doctor_case *c) {
     return !case_is_over(c) && c->run->step <= warmup_steps(c);
 }
@@ -96,16 +97,16 @@ static int is_warming_up(const doctor_case *c) {
 static void measure_flatness(const doctor_case *c, doctor_finding *f) {
     measure_loss(c, f);
     if (!c->is_pretrained && isfinite(c->guessing))
-        finding_measure(f, "%.4g = ln %.0f is the loss of taking all tokens for equally likely (model.vocabulary)",
+        finding_measure(f, "%.4g = ln %.0f is the loss of a uniform prediction over all tokens (model.vocabulary)",
                         c->guessing, exp(c->guessing));
     if (isfinite(c->fell_at_most))
-        finding_measure(f, "in %lld steps it fell by %.2g at most (95 %% limit of the trend of loss)",
+        finding_measure(f, "in %lld steps it fell by at most %.2g (95 %% limit of the trend of loss)",
                         (long long)c->loss.points, c->fell_at_most);
     measure_moved(c, f);
 }
 
-/* The power of ten that would move the weights by half their size, or those of a trained model by a twentieth; at most
-   to the highest usual rate. */
+/* Returns the power of ten that would move the weights by half their norm, or a pretrained model's by a twentieth,
+   limited to the highest usual rate. */
 static double find_better_factor(const doctor_case *c) {
     const double lr = case_number(c, "lr");
     const int is_tuned = c->is_pretrained && !(case_number(c, "lora-rank") > 0);
@@ -113,7 +114,8 @@ static double find_better_factor(const doctor_case *c) {
     return fmin(factor, lr > 0 ? fmax((is_tuned ? 1e-4 : 1e-3) / lr, 10) : 10);
 }
 
-/* A model that was good before may have little to learn: its loss alone says nothing, unless its weights are still. */
+/* A model that was already good may have little to learn: its loss alone proves nothing unless its weights hardly
+   move. */
 static int look_at_low_rate(const doctor_case *c, doctor_finding *f) {
     const int is_good = c->is_pretrained && !(c->loss.last > DOCTOR_BASE * c->base);
     if (!is_flat(c) || is_ruined(c) || is_warming_up(c) || !(c->moved > 0) || !(c->moved < DOCTOR_MOVED_LITTLE))
@@ -135,7 +137,7 @@ static int look_at_flat_loss(const doctor_case *c, doctor_finding *f) {
     finding_say(f, "The loss has not fallen: the model has learned nothing.");
     measure_flatness(c, f);
     advise_rate(c, f, c->moved >= DOCTOR_MOVED_FAR ? 0.1 : 10);
-    advise_again(c, f, "--show-data 3    # is there anything to learn?");
+    advise_again(c, f, "--show-data 3    # check that there is something to learn");
     return DOCTOR_FAILS;
 }
 
@@ -143,10 +145,10 @@ static int look_at_frozen(const doctor_case *c, doctor_finding *f) {
     const char *freeze = case_option(c, "freeze");
     if (!has_steps(c) || c->moved > 0 || !isfinite(c->moved) || is_ruined(c))
         return 0;
-    /* Of one label the gradient is 0, which is another matter. */
+    /* With a single label the gradient is 0, which is another finding. */
     if (c->labels > 0 && c->labels < 2)
         return 0;
-    finding_say(f, "Nothing is trained: no update has changed a weight.");
+    finding_say(f, "Nothing is being trained: no update has changed a weight.");
     measure_loss(c, f);
     finding_measure(f, "the updates of %lld steps add up to 0 (update_norm); lr %.3g, freeze \"%s\" (run.json)",
                     (long long)c->loss.points, case_number(c, "lr"), freeze);
@@ -162,8 +164,7 @@ static int look_at_warmup(const doctor_case *c, doctor_finding *f) {
     char *option;
     if (!(planned >= DOCTOR_LEAST_STEPS) || warmup < DOCTOR_WARMUP_SHARE * planned)
         return 0;
-    finding_say(f, "The learning rate is still being warmed up for most of the run: %.0f of %.0f steps.", warmup,
-                planned);
+    finding_say(f, "Warm-up takes most of the run: %.0f of %.0f steps.", warmup, planned);
     finding_measure(f, "warmup-steps, warmup-ratio and steps (run.json)");
     option = command_format("--warmup-steps %.0f", ceil(0.05 * planned));
     advise_again(c, f, option);
@@ -175,12 +176,11 @@ static int look_at_skipped(const doctor_case *c, doctor_finding *f) {
     const double skipped = case_mean(c, "perf/skipped_percent");
     if (is_ruined(c) || !(skipped > DOCTOR_SKIPPED_PERCENT))
         return 0;
-    finding_say(
-        f, "Many steps are not applied, because their numbers are not finite or their gradients are spikes: %.0f %%.",
-        skipped);
+    finding_say(f, "Many steps are skipped because of non-finite numbers or gradient spikes: %.0f %%.", skipped);
     finding_measure(f, "%.3g %% of the steps (perf/skipped_percent)", skipped);
-    finding_advise(f,
-                   "--check-finite op names the op where such numbers begin; --precision bf16 or fp32 has no overflow");
+    finding_advise(
+        f,
+        "--check-finite op names the op where such numbers first appear; --precision bf16 or fp32 does not overflow");
     advise_rate(c, f, 0.3);
     return DOCTOR_POOR;
 }
@@ -196,31 +196,31 @@ static int look_at_single_label(const doctor_case *c, doctor_finding *f) {
         finding_say(f, "Almost all samples have the same label: %.0f %%.", 100 * c->majority);
     finding_measure(f, "%.0f labels occur, the most frequent in %.3g %% of the samples (data.labels in run.json)",
                     c->labels, 100 * c->majority);
-    finding_advise(f, "is --label-column the right one? Sorted files need --val-data, or are cut where labels change");
+    finding_advise(f, "check --label-column; a sorted file needs --val-data, or its validation part has other labels");
     if (c->labels >= 2)
         advise_again(c, f, "--class-weights balanced --keep-best macro_f1");
     return c->labels < 2 ? DOCTOR_FAILS : DOCTOR_POOR;
 }
 
-/* True if the validation samples are from a file of their own. */
+/* True if the validation samples are from a separate file. */
 static int has_own_validation(const doctor_case *c) {
     return recorded_at(c->run->configuration, "val-data") != NULL;
 }
 
-/* Samples of the packed file; those that are held out are not known with --eval no. */
+/* Returns the number of samples in the packed file; the validation samples are unknown with --eval no. */
 static double all_samples(const doctor_case *c) {
     const double validation = recorded_number(c->run->run, "data.validation_samples");
     return recorded_number(c->run->run, "data.training_samples") +
            (has_own_validation(c) || !isfinite(validation) ? 0 : validation);
 }
 
-/* A count of the data, such as "data.repeated", as a share of all samples; 0: unknown. */
+/* Returns the share of all samples that a count of the data has, such as "data.repeated"; 0 if unknown. */
 static double share_of_samples(const doctor_case *c, const char *name) {
     const double share = recorded_number(c->run->run, name) / all_samples(c);
     return isfinite(share) ? fmin(share, 1) : 0;
 }
 
-/* True if no evaluation is better than the most frequent label, beyond chance, and neither is its loss. */
+/* True if no evaluation is significantly better than predicting the most frequent label, in accuracy or loss. */
 static int validation_fails(const doctor_case *c) {
     const double error = isfinite(c->accuracy_error) ? c->accuracy_error : 0;
     return c->best && isfinite(c->base) && c->majority <= DOCTOR_MAJORITY_SHARE &&
@@ -230,14 +230,14 @@ static int validation_fails(const doctor_case *c) {
 static void measure_validation(const doctor_case *c, doctor_finding *f) {
     if (c->best)
         finding_measure(f,
-                        "validation: at best accuracy %.3g (standard error %.2g), where the most frequent label has "
+                        "validation: best accuracy %.3g (standard error %.2g); the most frequent label alone gives "
                         "%.3g; loss %.4g (val_accuracy, val_loss)",
                         c->accuracy, c->accuracy_error, c->majority, c->best->loss);
 }
 
 static int look_at_labels(const doctor_case *c, doctor_finding *f) {
     const double ambiguous = share_of_samples(c, "data.ambiguous");
-    /* With --dedup such samples were left out. */
+    /* With --dedup such samples were already dropped. */
     const int contradicts =
         ambiguous > DOCTOR_AMBIGUOUS_SHARE && !(case_number(c, "dedup") > 0) && recorded_at(c->run->run, "data.labels");
     const int fails = has_steps(c) && c->epochs >= DOCTOR_EPOCHS && c->moved > DOCTOR_MOVED_LITTLE &&
@@ -246,38 +246,38 @@ static int look_at_labels(const doctor_case *c, doctor_finding *f) {
     if (!contradicts && !fails)
         return 0;
     if (contradicts)
-        finding_say(
-            f,
-            "The labels contradict each other, as if they were shuffled: %.0f %% of the samples have a text that "
-            "also occurs with another label.",
-            100 * ambiguous);
-    else if (memorises)
         finding_say(f,
-                    "The labels do not follow from the texts, as if they were shuffled: the model learns its samples "
-                    "by heart and predicts new ones no better than the most frequent label.");
+                    "The labels contradict each other, as if they were shuffled: %.0f %% of the samples have text that "
+                    "also occurs with another label.",
+                    100 * ambiguous);
+    else if (memorises)
+        finding_say(f, "The labels do not depend on the text, as if they were shuffled: the model memorizes its "
+                       "samples and predicts new ones no better than the most frequent label.");
     else
         finding_say(f,
-                    "The labels do not follow from the texts, as if they were shuffled: in %.3g epochs nothing was "
-                    "found that predicts them.",
+                    "The labels do not depend on the text, as if they were shuffled: in %.3g epochs the model found "
+                    "nothing that predicts them.",
                     c->epochs);
     if (ambiguous > 0)
         finding_measure(f, "%.0f of %.0f samples (data.ambiguous in run.json)",
                         recorded_number(c->run->run, "data.ambiguous"), all_samples(c));
     measure_validation(c, f);
     measure_loss(c, f);
-    finding_advise(f, "look at some rows: does --label-column belong to --text-column? Were columns sorted apart?");
+    finding_advise(f,
+                   "look at some rows: does --label-column match --text-column? Were the columns sorted separately?");
     if (!contradicts)
         advise_rate(c, f, 0.3);
     return fails ? DOCTOR_FAILS + 1 : DOCTOR_POOR;
 }
 
-/* Of a part that is held out, duplicates are in both parts: then the validation says nothing of new texts. */
+/* If validation samples are split from the same data, duplicates are in both parts, and validation does not measure new
+   samples. */
 static int look_at_duplicates(const doctor_case *c, doctor_finding *f) {
     const double repeated = recorded_number(c->run->run, "data.repeated"), share = share_of_samples(c, "data.repeated");
     if (!(share > DOCTOR_REPEATED_SHARE) || case_number(c, "dedup") > 0)
         return 0;
-    finding_say(f, "Many texts are duplicates: %.0f %% of the samples repeat another one%s.", 100 * share,
-                has_own_validation(c) ? "" : ", so the validation sees what was trained on");
+    finding_say(f, "Many samples are duplicates: %.0f %% of them repeat another one%s.", 100 * share,
+                has_own_validation(c) ? "" : ", so validation uses samples that were trained on");
     finding_measure(f, "%.0f of %.0f samples (data.repeated in run.json)", repeated, all_samples(c));
     advise_again(c, f, "--dedup");
     return has_own_validation(c) ? DOCTOR_REMARK : DOCTOR_POOR - 1;
@@ -289,11 +289,11 @@ static int look_at_tokenizer(const doctor_case *c, doctor_finding *f) {
     const double vocabulary = recorded_number(c->run->run, "model.vocabulary");
     const double unknown = recorded_number(c->run->run, "data.unknown_percent");
     const int is_fine = tokens > DOCTOR_TOKENS_PER_BYTE && vocabulary > DOCTOR_BYTE_VOCABULARY;
-    /* Without a tokenizer the tokens are bytes, as somebody wanted. */
+    /* Without a tokenizer the tokens are bytes by choice. */
     if (unknown > DOCTOR_UNKNOWN_PERCENT)
-        finding_say(f, "The tokenizer does not fit the text: it does not know %.0f %% of the words.", unknown);
+        finding_say(f, "The tokenizer does not fit the text: %.0f %% of the words are unknown to it.", unknown);
     else if (*case_option(c, "tokenizer") && is_fine)
-        finding_say(f, "The tokenizer does not fit the text: it cuts it into single bytes, %.2g tokens for each.",
+        finding_say(f, "The tokenizer does not fit the text: it splits it into single bytes, %.2g tokens per byte.",
                     tokens);
     else if (*case_option(c, "tokenizer") && entropy < DOCTOR_LEAST_ENTROPY)
         finding_say(f, "The tokenizer does not fit the text: most of its tokens are the same one.");
@@ -303,7 +303,7 @@ static int look_at_tokenizer(const doctor_case *c, doctor_finding *f) {
         finding_measure(f, "%.3g %% of the tokens are unknown words (data.unknown_percent in run.json)", unknown);
     if (isfinite(tokens))
         finding_measure(f,
-                        "%.3g tokens for each byte, a vocabulary of %.0f, %.3g nats for each token by frequency alone "
+                        "%.3g tokens per byte, a vocabulary of %.0f, %.3g nats per token from frequencies alone "
                         "(data.tokens_per_byte, model.vocabulary, data.unigram_entropy in run.json)",
                         tokens, vocabulary, entropy);
     finding_advise(f, "eitp tokenizer train --data DATA --vocab-size %.0f --output tok", fmax(vocabulary, 1000));
@@ -311,14 +311,14 @@ static int look_at_tokenizer(const doctor_case *c, doctor_finding *f) {
     return DOCTOR_POOR + 2;
 }
 
-/* ---- How far it came ---- */
+/* ---- Progress ---- */
 
 static int look_at_overfitting(const doctor_case *c, doctor_finding *f) {
     const recorded_evaluation *best = recorded_best_evaluation(c->run), *last = recorded_last_evaluation(c->run);
     char *directory;
     if (!case_alarm(c, "overfitting") || !best || !last || !(last->loss > best->loss))
         return 0;
-    finding_say(f, "The run overfits: its validation loss is lowest after step %lld, and rises since.",
+    finding_say(f, "The run overfits: its validation loss was lowest after step %lld and has risen since.",
                 (long long)best->step);
     measure_alarm(c, f, "overfitting");
     directory = advice_quote(c->run->directory);
@@ -329,7 +329,7 @@ static int look_at_overfitting(const doctor_case *c, doctor_finding *f) {
     return DOCTOR_POOR;
 }
 
-/* A run that has recovered has more active units at its end than the alarm had. */
+/* After a recovery the run has more active units at its end than at the alarm. */
 static int look_at_collapse(const doctor_case *c, doctor_finding *f) {
     const recorded_event *alarm = case_alarm(c, "posterior_collapse");
     const recorded_evaluation *last = recorded_last_evaluation(c->run);
@@ -375,7 +375,7 @@ static int look_at_plateau(const doctor_case *c, doctor_finding *f) {
     measure_alarm(c, f, "plateau");
     measure_loss(c, f);
     advise_rate(c, f, 0.3);
-    finding_advise(f, "--lr-schedule cosine or plateau lowers the rate by itself; or this is what the model can do");
+    finding_advise(f, "--lr-schedule cosine or plateau lowers the rate automatically; or the model can do no better");
     return DOCTOR_REMARK;
 }
 
@@ -387,10 +387,11 @@ static int look_at_length(const doctor_case *c, doctor_finding *f) {
         !(c->moved >= DOCTOR_MOVED_LITTLE) || c->grown > DOCTOR_GROWN)
         return 0;
     if (is_poor)
-        finding_say(f, "The run has too few steps: it ended while its loss still fell, and before it was better than "
-                       "frequencies alone.");
+        finding_say(f,
+                    "The run has too few steps: it ended while its loss was still falling, before it was better than "
+                    "frequencies alone.");
     else
-        finding_say(f, "The loss still fell when the run ended: more steps would give a better model.");
+        finding_say(f, "The loss was still falling when the run ended: more steps would give a better model.");
     measure_loss(c, f);
     finding_measure(f, "in the last third of the steps it fell by %.3g (trend of loss, p < %g); %.2g epochs", c->falls,
                     DOCTOR_TREND_P, c->epochs);

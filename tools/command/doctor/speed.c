@@ -4,12 +4,12 @@
 #include "output.h"
 #include "report/slowdown.h"
 
-/* A share of some seconds, if they are enough to matter; else 0. */
+/* Returns a share of the time, or 0 if the time is too short to matter. */
 static double share_of(double part, double all) {
     return part >= DOCTOR_LEAST_SECONDS && all > 0 ? part / all : 0;
 }
 
-/* Trouble that takes this share of the time. */
+/* Returns the weight of trouble that costs this share of the time. */
 static int weigh(double share) {
     return share > 0.5 ? DOCTOR_SLOW : DOCTOR_TROUBLE;
 }
@@ -23,7 +23,7 @@ static int look_at_data(const doctor_case *c, doctor_finding *f) {
     char *more;
     if (share <= DOCTOR_DATA_SHARE)
         return 0;
-    finding_say(f, "The run is slow because it waits for its data: %.0f %% of the time of its steps.", 100 * share);
+    finding_say(f, "The run is slow because it waits for data: %.0f %% of its step time.", 100 * share);
     finding_measure(f, "%.3g s of %.3g s (perf/data_loading_time, perf/data_loading_ratio)", c->data, c->training);
     if (*file)
         finding_measure(f, "samples are read from %s by %.0f workers (run.json)", file, workers > 0 ? workers : 0);
@@ -40,12 +40,11 @@ static int look_at_offload(const doctor_case *c, doctor_finding *f) {
     const char *offload = case_option(c, "offload");
     if (share <= DOCTOR_TRANSFER_SHARE || !*offload || !strcmp(offload, "none"))
         return 0;
-    finding_say(
-        f, "The run is slow because it keeps weights in a file (--offload %s): moving them takes %.0f %% of the time.",
-        offload, 100 * share);
+    finding_say(f, "The run is slow because of offloading (--offload %s): moving weights takes %.0f %% of the time.",
+                offload, 100 * share);
     finding_measure(f, "%.3g s of %.3g s (perf/transfer_time)", c->transfer, c->training);
     advise_resume(c, f, "--offload none");
-    finding_advise(f, "if that does not fit: --optimizer adamw8 takes 5 bytes a weight instead of 12");
+    finding_advise(f, "if that does not fit: --optimizer adamw8 needs 5 bytes per weight instead of 12");
     return weigh(share);
 }
 
@@ -58,7 +57,7 @@ static int look_at_evaluations(const doctor_case *c, doctor_finding *f) {
                     c->wall, c->run->evaluation_count);
     if (every > 0)
         advise_set(c, f, "eval-steps", ceil(every * 10 * share));
-    finding_advise(f, "or evaluate on a part of the validation data: --eval-frac 0.1");
+    finding_advise(f, "or evaluate on part of the validation data: --eval-frac 0.1");
     return weigh(share);
 }
 
@@ -77,7 +76,7 @@ static int look_at_saves(const doctor_case *c, doctor_finding *f) {
                     c->wall, saves, output_bytes(checkpoint_bytes(c)));
     if (every > 0)
         advise_set(c, f, "save-steps", ceil(every * 10 * share));
-    finding_advise(f, "--save-seconds 600 saves by the clock instead");
+    finding_advise(f, "--save-seconds 600 saves by time instead");
     return weigh(share);
 }
 
@@ -88,19 +87,19 @@ static int look_at_disk(const doctor_case *c, doctor_finding *f) {
     if (c->wall < DOCTOR_LONG_SECONDS || !(seconds >= DOCTOR_LEAST_SECONDS) || !(bytes >= DOCTOR_DISK_BYTES) ||
         bytes / seconds >= DOCTOR_DISK_RATE || share_of(c->checkpoint, c->wall) <= DOCTOR_SAVE_SHARE)
         return 0;
-    finding_say(f, "The run is slow because its disk is: a checkpoint of %s takes %.3g s, which is %s a second.",
+    finding_say(f, "The run is slow because its disk is slow: a checkpoint of %s takes %.3g s (%s per second).",
                 output_bytes(bytes), seconds, output_bytes(bytes / seconds));
-    finding_measure(f, "%s (metrics.jsonl); in all %.3g s of %.3g s (perf/checkpoint_time)", saved->message,
+    finding_measure(f, "%s (metrics.jsonl); %.3g s of %.3g s in total (perf/checkpoint_time)", saved->message,
                     c->checkpoint, c->wall);
     directory = advice_quote(c->run->directory);
-    finding_advise(f, "df %s    # which disk it is; another --output-dir, on a local one, is faster", directory);
+    finding_advise(f, "df %s    # shows the disk; an --output-dir on a local disk is faster", directory);
     free(directory);
     return DOCTOR_TROUBLE;
 }
 
 /* ---- The machine ---- */
 
-/* Seconds of all pauses because of heat. */
+/* Returns the seconds of all pauses caused by heat. */
 static double paused_seconds(const doctor_case *c) {
     double sum = 0;
     for (size_t i = 0; i < c->run->event_count; i++) {
@@ -117,10 +116,10 @@ static int look_at_heat(const doctor_case *c, doctor_finding *f) {
     const recorded_event *event = recorded_last_event(c->run, "temperature");
     if (share <= DOCTOR_PAUSE_SHARE || !event)
         return 0;
-    finding_say(f, "The run is slow because of heat: it paused %.0f %% of its time.", 100 * share);
+    finding_say(f, "The run is slow because of heat: it was paused for %.0f %% of its time.", 100 * share);
     finding_measure(f, "%.3g s of pauses, %zu events \"temperature\"; the last one: %s (metrics.jsonl)", paused,
                     case_events(c, "temperature"), event->message);
-    finding_advise(f, "clean the fans, and give the machine air; eitp check-system shows all sensors");
+    finding_advise(f, "clean the fans and improve airflow; eitp check-system shows all sensors");
     advise_resume(c, f, "--spare-core");
     return weigh(share);
 }
@@ -143,10 +142,10 @@ static int look_at_frequency(const doctor_case *c, doctor_finding *f) {
         fell = after < DOCTOR_FREQUENCY_FALL * before && points[count - 1].mean < DOCTOR_FREQUENCY_FALL * before;
     }
     if (fell) {
-        finding_say(f, "The run is slow because the processor lowers its frequency: %.0f MHz, and %.0f before.", after,
+        finding_say(f, "The run is slow because the processor lowered its frequency: %.0f MHz, down from %.0f.", after,
                     before);
-        finding_measure(f, "means of the later and the first half of %zu records (sys/frequency_mhz)", count);
-        finding_advise(f, "look at heat and power: eitp check-system; is it on battery, or in a power-saving mode?");
+        finding_measure(f, "means of the second and the first half of %zu records (sys/frequency_mhz)", count);
+        finding_advise(f, "check heat and power: eitp check-system; is it on battery, or in a power-saving mode?");
         finding_advise(f, "sudo cpupower frequency-set -g performance");
     }
     free(points);
@@ -158,17 +157,17 @@ static int look_at_swapping(const doctor_case *c, doctor_finding *f) {
     const recorded_event *pressure = recorded_last_event(c->run, "pressure");
     if (!pressure && (c->wall < DOCTOR_LONG_SECONDS || rate < DOCTOR_FAULT_RATE))
         return 0;
-    finding_say(f, "The run is slow because the machine swaps: memory is short, and tasks wait for it.");
+    finding_say(f, "The run is slow because the machine is swapping: memory is low, and tasks wait for it.");
     if (pressure)
         finding_measure(f, "%s (metrics.jsonl)", pressure->message);
-    finding_measure(f, "%.0f page faults from disk, %.3g a second, %s read (sys/major_faults, sys/read_bytes)", faults,
-                    rate, output_bytes(case_total(c, "sys/read_bytes")));
-    finding_advise(f, "close other programs; then, or otherwise, a run that takes less memory:");
+    finding_measure(f, "%.0f page faults from disk, %.3g per second, %s read (sys/major_faults, sys/read_bytes)",
+                    faults, rate, output_bytes(case_total(c, "sys/read_bytes")));
+    finding_advise(f, "close other programs, or use less memory:");
     advise_resume(c, f, "--profile low-memory");
     return DOCTOR_SLOW;
 }
 
-/* "cpu, 2 threads, ...": the number of threads, at least 1. */
+/* Returns the number of threads in "cpu, 2 threads, ...", at least 1. */
 static double threads_of(const doctor_case *c) {
     const char *device = recorded_text(c->run->run, "device", "");
     const double threads = strncmp(device, "cpu, ", 5) ? 1 : strtod(device + 5, NULL);
@@ -197,22 +196,22 @@ static int look_at_neighbours(const doctor_case *c, doctor_finding *f) {
             "their time.",
             steal);
     else
-        finding_say(f, "The run is slow because other programs take its processors.");
+        finding_say(f, "The run is slow because other programs use its processors.");
     if (load)
         finding_measure(f, "%s (metrics.jsonl)", load->message);
-    finding_measure(f, "%.0f involuntary switches, %.3g a second and thread (sys/involuntary_switches)", switches,
+    finding_measure(f, "%.0f involuntary switches, %.3g per second and thread (sys/involuntary_switches)", switches,
                     rate);
     if (isfinite(steal))
         finding_measure(f, "%.2g %% of the processors' time given to other machines (sys/steal)", steal);
     if (c->wall > 0)
         finding_measure(f, "%.3g s of processor time in %.3g s, with %.0f threads (sys/processor_s, perf/wall_time)",
                         case_total(c, "sys/processor_s"), c->wall, threads_of(c));
-    finding_advise(f, "top    # which programs; end them, or start them with nice -n 19");
-    finding_advise(f, "fewer --threads than processors, so that the run waits less for the slowest thread");
+    finding_advise(f, "top    # shows which programs; stop them, or run them with nice -n 19");
+    finding_advise(f, "use fewer --threads than processors, so that the run waits less for the slowest thread");
     return DOCTOR_TROUBLE;
 }
 
-/* The mean number of items in the steps from one to another, both included; NaN: unknown. */
+/* Returns the mean number of items per step from one step to another, inclusive; NaN if unknown. */
 static double items_between(const doctor_case *c, int64_t from, int64_t to) {
     size_t count;
     eitp_history_point *points = recorded_points(c->run, recorded_unit(c->run), &count);
@@ -226,11 +225,11 @@ static double items_between(const doctor_case *c, int64_t from, int64_t to) {
     return records > 0 ? sum / records : (double)NAN;
 }
 
-/* How a step time rose, after what `report --trend` finds. */
+/* A rise of the step time, as found by `report --trend`. */
 typedef struct step_rise {
     double before, now; /* seconds; equal: it did not rise */
     double p;
-    int64_t until, from; /* the steps before and after the rise, to compare how much they do */
+    int64_t until, from; /* last step before and first step after the rise, to compare their work */
 } step_rise;
 
 static step_rise find_rise(const slowdown *s) {
@@ -254,7 +253,7 @@ static step_rise find_rise(const slowdown *s) {
     return rise;
 }
 
-/* True if steps take so much longer than they did, not because they do more, and this cost time that matters. */
+/* True if steps became significantly slower, not because they do more, and this cost enough time to matter. */
 static int is_slower(const doctor_case *c, const step_rise *rise) {
     const double more = items_between(c, rise->from, INT64_MAX) / items_between(c, 0, rise->until);
     const double lost = (rise->now - rise->before) * (double)(c->run->step - rise->until);
@@ -275,8 +274,8 @@ static void measure_rise(doctor_finding *f, const slowdown *s, const step_rise *
     }
 }
 
-/* The alarm "slowdown" if there is one, and what the step times of the whole run show. In a short run, in which any
-   other program has an effect, it is a remark. */
+/* Reports the alarm "slowdown" if there is one, and the trend of all step times. In a short run, which any other
+   program disturbs, it is a remark. */
 static int look_at_rise(const doctor_case *c, doctor_finding *f) {
     const recorded_event *alarm = case_alarm(c, "slowdown");
     slowdown s;
@@ -287,7 +286,7 @@ static int look_at_rise(const doctor_case *c, doctor_finding *f) {
     rises = is_slower(c, &rise);
     if (!alarm && !rises)
         return 0;
-    finding_say(f, "The run becomes slower: its steps take longer and longer.");
+    finding_say(f, "The run is slowing down: its steps take longer and longer.");
     if (rises) {
         text_buffer verdict = {NULL, 0, 0};
         slowdown_add_verdict(&s, SLOWDOWN_TIME, &verdict);
@@ -297,7 +296,7 @@ static int look_at_rise(const doctor_case *c, doctor_finding *f) {
     }
     if (alarm)
         finding_measure(f, "%s (alarm)", alarm->message);
-    finding_advise(f, "look for heat, other programs and swapping: top, vmstat 1, eitp check-system");
+    finding_advise(f, "check heat, other programs and swapping: top, vmstat 1, eitp check-system");
     advise_resume(c, f, "");
     return alarm || c->duration >= DOCTOR_LONG_SECONDS ? DOCTOR_TROUBLE : DOCTOR_REMARK;
 }
@@ -306,7 +305,7 @@ static int look_at_leak(const doctor_case *c, doctor_finding *f) {
     const recorded_event *alarm = case_alarm(c, "memory_drift");
     if (!alarm)
         return 0;
-    finding_say(f, "The memory of the run grows and would be used up.");
+    finding_say(f, "The run's memory keeps growing and would run out.");
     finding_measure(f, "%s (alarm)", alarm->message);
     advise_resume(c, f, "");
     return DOCTOR_TROUBLE;
@@ -316,15 +315,15 @@ static int look_at_full_memory(const doctor_case *c, doctor_finding *f) {
     const recorded_event *event = recorded_last_event(c->run, "memory_high");
     if (!event)
         return 0;
-    finding_say(f, "Other programs fill the memory of the machine.");
+    finding_say(f, "Other programs fill the machine's memory.");
     finding_measure(f, "after step %lld: %s (metrics.jsonl)", (long long)event->step, event->message);
-    finding_advise(f, "close them before memory is short; --auto-shrink lets the run make room by itself");
+    finding_advise(f, "close them before memory runs low; --auto-shrink lets the run free memory by itself");
     return DOCTOR_REMARK;
 }
 
-/* ---- How it is divided and recorded ---- */
+/* ---- Passes and records ---- */
 
-/* Few rows are a pass that reads all weights for little arithmetic: the bandwidth of memory limits it. */
+/* A pass with few rows reads all weights for little arithmetic: memory bandwidth limits it. */
 static int look_at_rows(const doctor_case *c, doctor_finding *f) {
     const double mfu = recorded_last(c->run, "perf/mfu");
     const double accumulated =
@@ -336,21 +335,20 @@ static int look_at_rows(const doctor_case *c, doctor_finding *f) {
         !(recorded_number(c->run->run, "model.parameters") > DOCTOR_LARGE_MODEL))
         return 0;
     if (accumulated > 1) {
-        finding_say(f,
-                    "The run is slow because its passes are small, so the bandwidth of memory limits it: %.0f tokens "
-                    "at a time.",
-                    c->rows);
+        finding_say(
+            f, "The run is slow because its passes are small and limited by memory bandwidth: %.0f tokens at a time.",
+            c->rows);
         more = command_format("--micro-batches-per-pass %.0f", recorded_number(c->run->run, "plan.grad_accum"));
         advise_resume(c, f, more);
     } else {
-        finding_say(f, "The run is slow because its batch is too small: %.0f tokens in a step.", c->rows);
+        finding_say(f, "The run is slow because its batch is too small: %.0f tokens per step.", c->rows);
         more = command_format("--batch-size %.0f", batch * factor);
         advise_again(c, f, more);
-        finding_advise(f, "eitp bench --sweep batch-size    # how much a larger batch gives on this machine");
+        finding_advise(f, "eitp bench --sweep batch-size    # shows the gain of a larger batch on this machine");
     }
     free(more);
     finding_measure(f, "%.2g %% of the peak of matrix products (perf/mfu)", mfu);
-    finding_measure(f, "batch size %.0f, %.0f passes a step, at most %.0f tokens in a pass (run.json)", batch,
+    finding_measure(f, "batch size %.0f, %.0f passes per step, at most %.0f tokens per pass (run.json)", batch,
                     accumulated > 1 ? ceil(accumulated) : 1, c->rows);
     return DOCTOR_TROUBLE;
 }
@@ -363,11 +361,10 @@ static int look_at_records(const doctor_case *c, doctor_finding *f) {
         (!is_checked && !(profile > 0 && profile < DOCTOR_FINE_STEPS) && !(full > 0 && full < DOCTOR_FINE_STEPS)))
         return 0;
     if (is_checked) {
-        finding_say(f,
-                    "The run is slow because each op is checked for numbers that are not finite (--check-finite op).");
+        finding_say(f, "The run is slow because every op is checked for non-finite numbers (--check-finite op).");
         advise_resume(c, f, "--check-finite step");
     } else if (profile > 0 && profile < DOCTOR_FINE_STEPS) {
-        finding_say(f, "The run is slow because every %s step is profiled.", profile > 1 ? "few" : "single");
+        finding_say(f, "The run is slow because %s step is profiled.", profile > 1 ? "almost every" : "every single");
         advise_set(c, f, "profile-every", 1000);
     } else {
         finding_say(f, "The run is slow because almost every step is recorded in full.");
@@ -382,8 +379,7 @@ static int look_at_recompute(const doctor_case *c, doctor_finding *f) {
     const char *recompute = case_option(c, "recompute");
     if (!*recompute || !strcmp(recompute, "none") || !strcmp(recompute, "auto"))
         return 0;
-    finding_say(f, "Values are computed twice to save memory (--recompute %s): up to a third more arithmetic.",
-                recompute);
+    finding_say(f, "Values are recomputed to save memory (--recompute %s): up to a third more arithmetic.", recompute);
     finding_measure(f, "recompute %s (run.json)", recompute);
     advise_resume(c, f, "--recompute none");
     return DOCTOR_REMARK;

@@ -1,141 +1,142 @@
 /*
- * The figures by which the doctor judges. A rule that cries for nothing is worse than one that misses: so each figure
- * is far from what runs without trouble have, and shares of time also need an amount of time.
+ * Thresholds of the doctor's rules. A false alarm is worse than a miss, so each threshold is far from the values of
+ * good runs, and shares of time also require a minimum time.
  */
 #ifndef COMMAND_DOCTOR_THRESHOLDS_H
 #define COMMAND_DOCTOR_THRESHOLDS_H
 
 /* ---- Time ---- */
 
-/* Less than this is lost time that nobody notices, and shares of so short a time are noise. */
+/* A shorter loss of time goes unnoticed, and shares of so short a time are noise. */
 #define DOCTOR_LEAST_SECONDS 0.5
 
-/* What depends on other programs is judged by runs that took longer: a minute is the time in which a neighbour is more
-   than a compiler that ran for a moment, and the guard takes as long to report a load. */
+/* Rules about other programs need a longer run: after a minute a neighbour is more than a short compilation, and the
+   guard also takes that long to report a load. */
 #define DOCTOR_LONG_SECONDS 60.0
 
-/* Share of the steps' time for reading samples. Packed data take below 1 %, and below 10 % even where a step takes a
-   millisecond; at 20 % a worker that reads ahead makes steps a quarter faster. */
+/* Share of step time spent on reading samples. Packed data takes less than 1 %, or 10 % if a step takes a millisecond;
+   at 20 % a worker that reads ahead makes steps a quarter faster. */
 #define DOCTOR_DATA_SHARE 0.2
 
-/* Share of the steps' time for moving weights between memory and a file: offloading costs more than it should. */
+/* Share of step time spent on moving weights between memory and a file: above it, offloading costs too much. */
 #define DOCTOR_TRANSFER_SHARE 0.2
 
-/* Share of all time for evaluations: more than training has. Short runs often evaluate a quarter of their time. */
+/* Share of all time spent on evaluations: above it, more than on training. Short runs often spend a quarter. */
 #define DOCTOR_EVALUATION_SHARE 0.5
 
-/* Share of all time for checkpoints that the training waited for. */
+/* Share of all time that training waited for checkpoints. */
 #define DOCTOR_SAVE_SHARE 0.2
 
-/* Evaluations or saves that are often: a short run has one or two of them, however long they take. */
+/* Number of evaluations or saves that counts as often: a short run has one or two, regardless of their duration. */
 #define DOCTOR_OFTEN 10
 
-/* Bytes per second below which a disk is slow, where a hard disk writes a hundred million; and the bytes of a
-   checkpoint from which this shows, since each save also waits for some syncs of a few milliseconds. */
+/* Bytes per second below which a disk is slow; a hard disk writes a hundred million. And the smallest checkpoint that
+   shows it, since each save also waits for some syncs of a few milliseconds. */
 #define DOCTOR_DISK_RATE 20e6
 #define DOCTOR_DISK_BYTES 10e6
 
-/* Share of all time that training paused because of heat. */
+/* Share of all time that training was paused because of heat. */
 #define DOCTOR_PAUSE_SHARE 0.05
 
-/* Page faults that a disk answers, for each second. Each takes 0.1 ms of a solid-state disk and 10 ms of another one:
-   this is 5 % of the time at the least. Reading a model at the start causes some thousands in all. */
+/* Page faults per second that read from a disk. Each takes 0.1 ms on a solid-state disk and 10 ms on a hard disk, so
+   this is at least 5 % of the time. Reading a model at the start causes some thousands in total. */
 #define DOCTOR_FAULT_RATE 500.0
 
-/* The frequency of the later half of a run, relative to that of the first. Processors lower it by 10 to 20 % from a
-   single busy core to all of them, which begins before the first record. */
+/* Frequency in the second half of a run relative to the first half. Processors lower it by 10 to 20 % when all cores
+   are busy rather than one, which happens before the first record. */
 #define DOCTOR_FREQUENCY_FALL 0.75
 #define DOCTOR_FREQUENCY_POINTS 4
 
 /* Percent of the processors' time that a hypervisor gave to others; a few are usual. */
 #define DOCTOR_STEAL_PERCENT 10.0
 
-/* Involuntary switches per second and thread. A thread that computes alone on its processor has below 10; one that
-   shares it has one for each time slice of 3 to 10 ms. */
+/* Involuntary switches per second and thread. A thread alone on its processor has fewer than 10; one that shares it has
+   one per time slice of 3 to 10 ms. */
 #define DOCTOR_SWITCH_RATE 50.0
 
-/* Processor time that the threads got while the run computed, as a part of that time. Below it, if they were also
-   switched off more often than they waited, others had the processors; threads of a small model wait for each other
-   instead. */
+/* Share of the computing time in which the threads had a processor. If it is lower and the threads were preempted more
+   often than they waited, other programs had the processors. Threads of a small model wait for each other instead. */
 #define DOCTOR_PROCESSOR_SHARE 0.5
 
-/* How much longer a step takes at the end than at the beginning, by a jump or a trend with p below 0.001. As for the
-   alarm, which looks at the latest half, but of all steps, so more. */
+/* Ratio of the step time at the end to the start, by a jump or a trend with p below 0.001. The alarm uses only the
+   latest half of the steps; this uses all of them, so the threshold is higher. */
 #define DOCTOR_RISE 1.2
 #define DOCTOR_TREND_P 0.001
 
-/* Rows of a pass below which products read more weights than they compute with: each weight of 4 bytes has 2 operations
-   a row, and processors compute some 20 operations in the time of a byte. With so few rows the share of the peak
-   is below this, while passes of thousands of rows reach 50 to 80 %. Smaller models stay in the processor's cache, and
-   their steps take no time that anyone waits for. */
+/* Rows per pass below which matrix products are limited by reading weights: each weight of 4 bytes takes 2 operations
+   per row, and processors compute some 20 operations in the time to read a byte. Percent of the peak: below it with so
+   few rows, while passes of thousands of rows reach 50 to 80 %. Parameters: smaller models stay in the processor's
+   cache, and their steps are too short to matter. */
 #define DOCTOR_FEW_ROWS 64.0
 #define DOCTOR_LOW_MFU 10.0
 #define DOCTOR_LARGE_MODEL 1e6
 
-/* Steps between two that are profiled, or recorded in full, below which this is most of what the run does. */
+/* Interval of steps that are profiled or recorded in full, below which this is most of the work. */
 #define DOCTOR_FINE_STEPS 5.0
 
 /* ---- Learning ---- */
 
-/* Steps, and losses at an end, that are enough to judge. */
+/* Number of steps, and of losses at each end, that are enough to decide. */
 #define DOCTOR_LEAST_STEPS 20
 #define DOCTOR_ENDS_POINTS 10
 
-/* How far the weights have moved, relative to their size at the start: the sum of all updates' norms. Training from
-   random weights moves them by 0.3 or more and fine-tuning by some percent; below this nothing can be learned. */
+/* Sum of the norms of all updates relative to the initial norm of the weights. Training from random weights moves them
+   by 0.3 or more, fine-tuning by a few percent; below this nothing can be learned. */
 #define DOCTOR_MOVED_LITTLE 0.01
 
-/* Below this the weights are what they were: one step of fine-tuning at the lowest usual rate, 1e-6, moves them so far.
-   And above the second, random ones have moved so far that a model has learned something, if there is anything. */
+/* Below the first the weights have not changed: one step of fine-tuning at the lowest usual rate, 1e-6, moves them this
+   far. Above the second, random weights have moved far enough to learn something, if there is anything to learn. */
 #define DOCTOR_MOVED_NOTHING 1e-5
 #define DOCTOR_MOVED_FAR 0.1
 
-/* How many times their size at the start the weights have. Training from random weights doubles them at the most. */
+/* Norm of the weights relative to their initial norm. Training from random weights at most doubles it. */
 #define DOCTOR_GROWN 3.0
 
-/* Part of the first loss that it must have fallen by to have learned anything. */
+/* Fraction of the first loss by which the loss must fall to have learned anything. */
 #define DOCTOR_FALL 0.01
 
-/* A trend of the loss with p below this is a fall, and so is a first loss that exceeds the last ones by so many times
-   the standard deviation of a step: by chance, one loss of a thousand does. */
+/* A trend of the loss with p below the first is a fall. So is a first loss that exceeds the last ones by more standard
+   deviations of a step than the second: by chance, one loss in a thousand does. */
 #define DOCTOR_FALL_P 0.01
 #define DOCTOR_CLEAR_NOISE 3.0
 
-/* A loss is no better than that of frequencies alone if it is above this part of it. */
+/* A loss above this fraction of the loss of frequencies is no better than frequencies alone. */
 #define DOCTOR_BASE 0.98
 
 /* A loss this much above the first one has risen, beyond noise. */
 #define DOCTOR_RISEN 1.1
 
-/* Epochs after which a classifier that has learned nothing will not; fine-tuning takes 2 to 4 in all. */
+/* Epochs after which a classifier that has learned nothing never will; fine-tuning takes 2 to 4 in total. */
 #define DOCTOR_EPOCHS 3.0
 
-/* A training loss that is below this part of the frequencies' has been learned by heart if the validation has not. */
+/* A training loss below this fraction of the loss of frequencies means memorized samples if validation is no better. */
 #define DOCTOR_MEMORISED 0.7
 
-/* Parts of the samples: with the same text as others and another label, repeated, and of the most frequent label. */
+/* Shares of the samples: with the text of another sample but a different label; repeated; with the most frequent
+   label. */
 #define DOCTOR_AMBIGUOUS_SHARE 0.1
 #define DOCTOR_REPEATED_SHARE 0.2
 #define DOCTOR_MAJORITY_SHARE 0.95
 
-/* Tokens for each byte above which a tokenizer does not fit its text. One of thousands of tokens that was trained on
-   such text makes 0.2 to 0.4, one of some hundred 0.6; bytes make 1. */
+/* Tokens per byte above which a tokenizer does not fit its text. With thousands of tokens, trained on such text, it
+   needs 0.2 to 0.4, with some hundreds 0.6; bytes need 1. */
 #define DOCTOR_TOKENS_PER_BYTE 0.75
 #define DOCTOR_BYTE_VOCABULARY 300.0
 
 /* Percent of the tokens that are unknown words. WordPiece knows the letters of its language: usually less than 1 %. */
 #define DOCTOR_UNKNOWN_PERCENT 5.0
 
-/* Nats of single tokens below which most are the same one, such as [UNK]. Text has 5 to 8, and bytes have 3. */
+/* Entropy of single tokens in nats, below which most are the same token, such as [UNK]. Text has 5 to 8, bytes have
+   3. */
 #define DOCTOR_LEAST_ENTROPY 1.0
 
 /* Percent of the steps that were not applied. */
 #define DOCTOR_SKIPPED_PERCENT 5.0
 
-/* Part of the steps that were spikes: the loss jumps again and again. */
+/* Share of steps that were spikes: the loss jumps repeatedly. */
 #define DOCTOR_SPIKE_SHARE 0.02
 
-/* Part of the planned steps that is warm-up; guides say 3 to 10 %. */
+/* Share of the planned steps spent on warm-up; guides say 3 to 10 %. */
 #define DOCTOR_WARMUP_SHARE 0.5
 
 #endif

@@ -34,7 +34,7 @@ eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *
     return status;
 }
 
-/* The names of the layers that adapters are for; the caller frees them. */
+/* Returns the names of the layers that get adapters. The caller frees them. */
 static char *format_targets(const eitp_architecture *architecture, const eitp_lora_config *lora) {
     const size_t size = eitp_lora_targets_format(architecture, lora, NULL, 0) + 1;
     char *names = (char *)command_allocate(size);

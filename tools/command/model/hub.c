@@ -10,7 +10,7 @@ static const struct {
     {"gpt2", "openai-community"},  {"bert-", "google-bert"},     {"all-", "sentence-transformers"},
 };
 
-/* "owner/name" or "name", and no path in this directory. */
+/* True for "owner/name" or "name" that is not a path here. */
 static int is_hub_name(const char *name) {
     const char *slash = strchr(name, '/');
     return *name && *name != '.' && *name != '/' && *name != '-' && strlen(name) < 100 &&
@@ -46,7 +46,7 @@ static char *cache_directory(void) {
     return home && *home ? files_join(home, ".cache/huggingface/hub") : NULL;
 }
 
-/* The snapshot of a repository's main branch, or NULL. */
+/* Returns the snapshot of a repository's main branch, or NULL. */
 static char *find_snapshot(const char *cache, const char *owner, const char *name) {
     char folder[300], *slash, *reference, *snapshots, *found = NULL;
     text_buffer commit = {NULL, 0, 0};

@@ -4,15 +4,15 @@
 #include "model/hub.h"
 #include "output.h"
 
-/* A checkpoint that is named by its own path is not verified when it is found, as those of an output directory are. It
-   is used all the same: someone may have changed its weights on purpose. */
+/* Warns of a damaged checkpoint. A checkpoint named by its own path is not verified when it is found, unlike those of
+   an output directory. It is still used: its weights may have been changed on purpose. */
 static void report_damage(const char *directory) {
     const eitp_host host = command_host();
     eitp_error error;
     if ((files_is_file(directory, "manifest.json") || files_is_file(directory, "trainer_state.json")) &&
         eitp_checkpoint_verify(&host, directory, &error) == EITP_ERROR_FORMAT &&
         files_info(directory).kind == EITP_PATH_DIRECTORY)
-        output_warning("%s; it is used as it is", error.message);
+        output_warning("%s; using it anyway", error.message);
 }
 
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error) {
@@ -23,7 +23,7 @@ eitp_status model_find_directory(const char *path, char **directory, eitp_error 
         eitp_run_find_checkpoint(&host, cached ? cached : path, EITP_RUN_BEST, found, sizeof found, error);
     *directory = status ? NULL : command_copy(found);
     if (!status && cached)
-        output_info("model '%s' is in the cache of the hub: '%s'", path, cached);
+        output_info("using model '%s' from the hub's cache: '%s'", path, cached);
     if (!status && !strcmp(path, found))
         report_damage(found);
     if (status == EITP_ERROR_ARGUMENT && is_missing)
@@ -49,8 +49,8 @@ int model_read_again(const char *given, const char *directory, int *attempts, ei
     if (strcmp(given, directory))
         return ++*attempts < MODEL_ATTEMPTS;
     command_fail(error, EITP_ERROR_ARGUMENT,
-                 "'%s' was removed while it was read: a run that trains there keeps its newest checkpoints; name the "
-                 "output directory, or best_model or latest_model in it",
+                 "'%s' was removed while it was being read: a run training there keeps only its newest checkpoints; "
+                 "pass the output directory, or best_model or latest_model in it",
                  directory);
     return 0;
 }
@@ -70,7 +70,7 @@ eitp_status model_read_directory(const char *given, char **directory,
     }
 }
 
-/* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives isa "avx512" and products "openblas". Any
+/* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives isa "avx512" and products "openblas". All
    other products are eitp's own. */
 static void read_numerics(const char *numerics, char *isa, size_t size, const char **products) {
     const char *first = strchr(numerics, '-'), *second = first ? strchr(first + 1, '-') : NULL;
@@ -137,7 +137,7 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
     if (given && model_is_bytes(given))
         return eitp_tokenizer_create_bytes(&host, tokenizer, error);
     if (given && files_info(given).kind == EITP_PATH_MISSING)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; name a directory or a tokenizer.json",
+        return command_fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; pass a directory or a tokenizer.json",
                             given);
     /* The tokenizers of an output directory are in its checkpoints. */
     if (is_directory && !model_has_tokenizer(given))
@@ -153,7 +153,7 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
 eitp_status model_create_directory(const option_set *o, option_id id,
                                    eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                    void *user, eitp_error *error) {
-    /* A tokenizer is loaded from any of the lists. The last two make a directory a model. */
+    /* A tokenizer can be loaded from any of these lists of files. The last two make a directory a model. */
     static const char *const names[] = {
         "tokenizer_config.json",  "tokenizer.json", "vocab.json",       "merges.txt", "vocab.txt",
         "generation_config.json", "config.json",    "model.safetensors"};
@@ -208,12 +208,11 @@ eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_sa
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
             "the token file was packed with another tokenizer; pack it again, or name its own with --tokenizer");
-    /* The tokenizers are the same but for their end-of-text. */
+    /* The tokenizers are the same except for their end-of-text. */
     if (info.kind == EITP_SAMPLE_FILE_TOKENS && info.end_of_text != eitp_tokenizer_end_of_text(tokenizer))
-        output_warning(
-            "the token file ends documents with token %d, and the tokenizer's end-of-text is %d (-1: none); pack the "
-            "texts again to use the tokenizer's",
-            (int)info.end_of_text, (int)eitp_tokenizer_end_of_text(tokenizer));
+        output_warning("the token file ends documents with token %d, but the tokenizer's end-of-text is %d (-1: none); "
+                       "pack the text again to use the tokenizer's",
+                       (int)info.end_of_text, (int)eitp_tokenizer_end_of_text(tokenizer));
     return EITP_OK;
 }
 

@@ -9,12 +9,12 @@
 static const struct {
     int number;
     const char *signal, *name, *effect;
-} requests[] = {{SIGUSR1, "SIGUSR1", "save", "it saves after this step"},
-                {SIGTERM, "SIGTERM", "stop", "it saves and ends after this step"}};
+} requests[] = {{SIGUSR1, "SIGUSR1", "save", "it will save after this step"},
+                {SIGTERM, "SIGTERM", "stop", "it will save and stop after this step"}};
 
-/* ---- Whether a request can be made ---- */
+/* ---- Checks ---- */
 
-/* True if the process has a handler for a signal, as a run of this program has, and is not ended by it. */
+/* True if the process has a handler for a signal, as this program's runs have, so that the signal does not end it. */
 static int catches(int64_t process, int number) {
     static const char name[] = "SigCgt:";
     char line[200], *file_name = command_format("/proc/%lld/status", (long long)process);
@@ -32,7 +32,7 @@ static int catches(int64_t process, int number) {
     return (int)(caught >> (number - 1) & 1);
 }
 
-/* The process of a run, as it is at this moment; 0: it is not there. */
+/* Returns the current process of a run, or 0 if it is gone. */
 static int64_t find_process(const watched_run *w, eitp_run_process *p) {
     const eitp_host host = command_host();
     eitp_error ignored;
@@ -50,15 +50,15 @@ int control_is_possible(const watched_run *w, control_request request, char *sai
     eitp_run_process p;
     const int64_t process = recorded_has_begun(&w->run) ? find_process(w, &p) : 0;
     if (!recorded_has_begun(&w->run))
-        return refuse(w, request, "it has not begun to train", said, size);
+        return refuse(w, request, "it has not started to train", said, size);
     if (p.state == EITP_RUN_PROCESS_ELSEWHERE)
-        return refuse(w, request, "it trains, or trained, on another machine", said, size);
+        return refuse(w, request, "its process is on another machine", said, size);
     if (p.state == EITP_RUN_PROCESS_UNKNOWN)
-        return refuse(w, request, "run.json does not say which process it is", said, size);
+        return refuse(w, request, "run.json does not name its process", said, size);
     if (!process)
         return refuse(w, request, "it has ended", said, size);
     if (request == CONTROL_SAVE && !strcmp(p.recorded, "paused"))
-        return refuse(w, request, "it is paused because of heat, and saves when it pauses no more", said, size);
+        return refuse(w, request, "it is paused because of heat; it can save when it continues", said, size);
     if (!catches(process, requests[request].number))
         return refuse(w, request,
                       request == CONTROL_SAVE ? "the program does not save on SIGUSR1, which would end it"
@@ -75,7 +75,7 @@ static int say_failure(control_request request, int64_t process, char *said, siz
     return 0;
 }
 
-/* A descriptor that means this process whatever gets its number later; -1: the system has none. */
+/* Opens a descriptor that refers to this process even if its number is reused later. -1 if the system cannot. */
 static int open_process(int64_t process) {
 #ifdef SYS_pidfd_open
     return (int)syscall(SYS_pidfd_open, (pid_t)process, 0u);

@@ -1,8 +1,8 @@
 #include "monitor/curve.h"
 
-enum { LABEL = 9 /* columns of the range at the left */ };
+enum { LABEL = 9 /* columns of the range on the left */ };
 
-/* The columns of a curve, from step `first` to step `last`; a column without a value is NaN. */
+/* A curve in columns, from step `first` to step `last`; a column without a value is NaN. */
 typedef struct curve {
     double *values;
     int columns;
@@ -17,7 +17,7 @@ static int column_of(const curve *c, int64_t step) {
     return range > 0 ? (int)((double)(step - c->first) / range * (c->columns - 1) + 0.5) : 0;
 }
 
-/* The means of the points in each column. */
+/* Takes the mean of the points in each column. */
 static void take_means(curve *c, const eitp_history_point *points, size_t count) {
     double *sums = (double *)command_allocate((size_t)c->columns * sizeof *sums);
     double *counts = (double *)command_allocate((size_t)c->columns * sizeof *counts);
@@ -49,8 +49,8 @@ static int compare_numbers(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The range of the columns, without the highest fiftieth of them: the first steps and single spikes would leave no
-   height for the rest. */
+/* Finds the range of the columns without the highest fiftieth: the first steps and single spikes would leave no height
+   for the rest. */
 static void find_range(curve *c) {
     double *sorted = (double *)command_allocate((size_t)c->columns * sizeof *sorted);
     int count = 0;
@@ -71,7 +71,7 @@ static void find_range(curve *c) {
 
 /* ---- Drawing ---- */
 
-/* Eighths of a cell above the lowest value, which is one eighth. */
+/* Returns the height of a value in eighths of a cell; the lowest value has one eighth. */
 static int height_of(const curve *c, double value, int rows) {
     const double part = (value - c->low) / (c->high - c->low);
     const int height = 1 + (int)(part * (8 * rows - 1) + 0.5);
@@ -102,7 +102,7 @@ static void draw_marks(screen *s, const curve *c, area at, const recorded_run *r
     }
 }
 
-/* A number of the axis, at the left of a row. */
+/* Draws a number of the axis at the left of a row. */
 static void draw_label(screen *s, area at, int row, double value) {
     char text[32];
     snprintf(text, sizeof text, fabs(value) < 0.01 ? "%.3g" : "%.4g", value);

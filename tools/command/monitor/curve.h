@@ -12,8 +12,8 @@ typedef struct area {
     int row, column, rows, columns;
 } area;
 
-/* Draws a number of the records over the steps, filled from below, with its range at the left and the steps in the last
-   row; `marks` adds a mark for each evaluation. Without points it says so. */
+/* Draws a recorded number over the steps, filled from below, with its range on the left and the steps in the last row;
+   `marks` adds a mark for each evaluation. Without points it shows a message. */
 void curve_draw(screen *s, area at, const recorded_run *r, const char *name, int marks, int style);
 
 EITP_END_DECLARATIONS

@@ -2,7 +2,7 @@
 
 #include "files.h"
 
-/* True if a process with this number is a safe-train. */
+/* True if the process with this number is a safe-train. */
 static int is_safe_train(double process) {
     static const char wanted[] = "safe-train";
     char line[512], *name = command_format("/proc/%.0f/cmdline", process), *path = files_of_system(name);
@@ -19,7 +19,7 @@ static int is_safe_train(double process) {
     return at < size;
 }
 
-/* True while the safe-train that has written its state is there. */
+/* True while the safe-train that wrote its state file is running. */
 static int is_supervised(const recorded_run *r) {
     const eitp_json *root = eitp_json_root(r->supervisor);
     const double process = recorded_number(root, "process");
@@ -48,7 +48,7 @@ int end_is_final(const recorded_run *r) {
                : has_failed_to_begin(r);
 }
 
-/* The reason of the last start that safe-train has seen ending. */
+/* Returns the reason for the end of the last start that safe-train saw ending. */
 static const char *supervised_reason(const recorded_run *r) {
     const eitp_json *start = recorded_at(eitp_json_root(r->supervisor), "starts");
     const char *reason = "";
@@ -63,17 +63,17 @@ int end_describe(const recorded_run *r, text_buffer *t) {
     if (has_begun && r->process.state == EITP_RUN_PROCESS_ALIVE)
         return 0;
     if (has_begun && r->process.state == EITP_RUN_PROCESS_ELSEWHERE)
-        text_format(t, "whether it trains there is not known here");
+        text_format(t, "its state there is unknown");
     else if (has_begun && *r->process.message)
         text_format(t, "%s", r->process.message);
     else if (has_begun && r->process.state == EITP_RUN_PROCESS_RESTARTED)
-        text_format(t, "the process is gone, and the machine was started again since");
+        text_format(t, "the process is gone and the machine has rebooted since");
     else if (has_begun && r->process.state == EITP_RUN_PROCESS_VANISHED)
-        text_format(t, "the process is gone without a word%s%s", *reason ? "; safe-train: " : "", reason);
+        text_format(t, "the process is gone, reason unknown%s%s", *reason ? "; safe-train: " : "", reason);
     else if (!has_begun && *reason)
         text_format(t, "%s; see %s", reason, recorded_text(eitp_json_root(r->supervisor), "log", "its log"));
     if (waits_for_restart(r))
-        text_format(t, "%ssafe-train is going to start it again", t->size ? "; " : "");
+        text_format(t, "%ssafe-train is going to restart it", t->size ? "; " : "");
     return t->size > 0;
 }
 
@@ -83,7 +83,7 @@ int end_next(const recorded_run *r, text_buffer *t) {
     if (!recorded_has_begun(r) || !end_is_final(r) || r->process.state == EITP_RUN_PROCESS_UNKNOWN)
         return 0;
     if (!recorded_items(command)) {
-        text_format(t, "the program that began it");
+        text_format(t, "the program that started it");
         return 1;
     }
     text_format(t, is_over ? "eitp eval --model " : "eitp train --resume auto --output-dir ");

@@ -27,7 +27,7 @@ static void add(facts *f, const char *key, const char *label, double number, con
     added->is_warning = 0;
 }
 
-/* A number, if it is known, with its unit. */
+/* Adds a number with its unit, if it is known. */
 static void add_number(facts *f, const char *key, const char *label, double number, const char *format,
                        const char *unit) {
     char text[64];
@@ -42,13 +42,13 @@ static void add_bytes(facts *f, const char *key, const char *label, double bytes
         add(f, key, label, bytes, "%s%s", output_bytes(bytes), what);
 }
 
-/* Only for JSON. */
+/* Adds a number only for JSON. */
 static void add_hidden(facts *f, const char *key, double number) {
     if (isfinite(number))
         add(f, key, NULL, number, "%s", "");
 }
 
-/* A warning about the newest fact. */
+/* Adds a warning about the newest fact. */
 static void warn(facts *f, const char *format, ...) COMMAND_PRINTF(2, 3);
 static void warn(facts *f, const char *format, ...) {
     va_list arguments;
@@ -149,7 +149,7 @@ static void add_training(facts *f, const recorded_run *r) {
     add_number(f, "mfu", "mfu", recorded_last(r, "perf/mfu"), "%.1f", " %");
 }
 
-/* Of the whole process, or of a program without that the parts that are known. */
+/* Returns the planned bytes of the whole process, or the sum of the known parts. */
 static double planned_bytes(const recorded_run *r) {
     static const char *const parts[] = {"plan.parameter_bytes", "plan.gradient_bytes", "plan.optimizer_bytes",
                                         "plan.arena_bytes", "plan.checkpoint_copy_bytes"};
@@ -162,7 +162,7 @@ static double planned_bytes(const recorded_run *r) {
     return isfinite(all) ? all : sum;
 }
 
-/* What the run may use: its budget, or what the machine had for it. */
+/* Returns the memory that the run may use: its budget, or the memory that the machine had available. */
 static double limit_bytes(const recorded_run *r) {
     const double budget = recorded_number(r->run, "memory.budget_bytes");
     return budget > 0 ? budget : recorded_number(r->run, "machine.usable_bytes");
@@ -183,7 +183,7 @@ static void add_memory(facts *f, const recorded_run *r, const machine *m, int is
         add_bytes(f, "left_bytes", "memory left", recorded_last(r, "mem/left_bytes"), " (last)");
 }
 
-/* The GPU as the run has last recorded it. */
+/* Returns the GPU state that the run recorded last. */
 static eitp_gpu recorded_gpu(const recorded_run *r) {
     const double gibibyte = 1073741824;
     eitp_gpu gpu;
@@ -198,7 +198,7 @@ static eitp_gpu recorded_gpu(const recorded_run *r) {
     return gpu;
 }
 
-/* Now, or else as it was recorded. */
+/* Adds the GPU's current state, or the last recorded one. */
 static void add_gpu(facts *f, const recorded_run *r) {
     eitp_gpu gpu;
     const int is_read = machine_read_gpu(r, &gpu);
@@ -216,7 +216,7 @@ static void add_gpu(facts *f, const recorded_run *r) {
     snprintf(unit, sizeof unit, " C%s", what);
     add_number(f, "gpu_temperature_celsius", "GPU temperature", gpu.temperature, "%.0f", unit);
     if (gpu.temperature >= gpu.slowdown_temperature - 5)
-        warn(f, "the GPU has %.0f C, and slows down at %.0f C", gpu.temperature, gpu.slowdown_temperature);
+        warn(f, "the GPU is at %.0f C and slows down at %.0f C", gpu.temperature, gpu.slowdown_temperature);
     snprintf(unit, sizeof unit, " W%s", what);
     add_number(f, "gpu_power_watts", "GPU power", gpu.power, "%.0f", unit);
 }
@@ -224,16 +224,16 @@ static void add_gpu(facts *f, const recorded_run *r) {
 static void add_machine(facts *f, const recorded_run *r, const machine *m, const facts_limits *limits) {
     add_number(f, "memory_used_percent", "memory used", m->memory_percent, "%.0f", " %");
     if (limits->memory > 0 && m->memory_percent > limits->memory)
-        warn(f, "memory of the machine is used to %.0f %% (warning above %g %%)", m->memory_percent, limits->memory);
+        warn(f, "memory use of the machine is %.0f %% (warning above %g %%)", m->memory_percent, limits->memory);
     add_number(f, "memory_pressure_percent", "pressure", m->pressure, "%.1f", " %");
     if (isfinite(m->load))
         add(f, "load", "load", m->load, "%.2f of %d", m->load, m->processors);
     add_number(f, "processor_percent", "processors", m->processor_percent, "%.0f", " %");
     if (limits->processor > 0 && m->processor_percent > limits->processor)
-        warn(f, "processors are busy to %.0f %% (warning above %g %%)", m->processor_percent, limits->processor);
+        warn(f, "processor use is %.0f %% (warning above %g %%)", m->processor_percent, limits->processor);
     add_number(f, "temperature_celsius", "temperature", m->temperature, "%.0f", " C");
     if (m->temperature >= m->temperature_limit - 5)
-        warn(f, "the processor has %.0f C, and its critical point is %.0f C", m->temperature, m->temperature_limit);
+        warn(f, "the processor is at %.0f C; its critical temperature is %.0f C", m->temperature, m->temperature_limit);
     add_number(f, "power_watts", "power", m->power, "%.0f", " W");
     add_bytes(f, "disk_free_bytes", "disk free", machine_disk(r->directory), "");
 }
@@ -255,7 +255,7 @@ static void add_safety(facts *f, const recorded_run *r, const machine *m) {
         add(f, "unsaved_s", "a crash now would cost", unsaved, "%s", facts_duration(unsaved, text, sizeof text));
 }
 
-/* What is missing; a run that has just begun writes its summary later. */
+/* Adds missing files, except the summary of a run that has just started, which is written later. */
 static void add_missing(facts *f, const recorded_run *r) {
     static const char later[] = "summary.jsonl is missing";
     const char *line = r->missing.data;
@@ -294,7 +294,7 @@ void facts_release(facts *f) {
     memset(f, 0, sizeof *f);
 }
 
-/* ---- Looking them up ---- */
+/* ---- Lookup ---- */
 
 const fact *facts_find(const facts *f, const char *key) {
     for (size_t i = 0; i < f->count; i++) {

@@ -4,9 +4,9 @@
 
 #include <time.h>
 
-enum { EVENTS = 5 /* the newest that are listed */ };
+enum { EVENTS = 5 /* newest events that are listed */ };
 
-/* The first of the events that are listed: warnings and errors alone, if `serious`. */
+/* Returns the first listed event; only warnings and errors count if `serious`. */
 static size_t first_event(const recorded_run *r, int serious) {
     size_t first = r->event_count, found = 0;
     while (first > 0 && found < EVENTS) {
@@ -38,7 +38,7 @@ static void add_line(text_buffer *t, const char *label, const char *separator, c
     free(copy);
 }
 
-/* The lines of a text, each with a label. */
+/* Adds the lines of `lines`, each with a label. */
 static void add_lines(text_buffer *t, const char *label, const char *lines) {
     while (lines && *lines) {
         const size_t size = strcspn(lines, "\n");
@@ -86,10 +86,10 @@ void lines_add(text_buffer *t, const watched_runs *l, int only_changes) {
     named = t->size;
     for (size_t i = 0; i < l->count; i++)
         lines_add_run(t, l->runs[i], only_changes);
-    if (t->size == named) /* no news: nor is the time */
+    if (t->size == named) /* nothing changed: omit the time as well */
         t->size = before;
     if (l->left_out)
-        text_format(t, "%zu other runs are left out\n", l->left_out);
+        text_format(t, "%zu other runs are not shown\n", l->left_out);
 }
 
 /* ---- JSON ---- */
@@ -104,7 +104,7 @@ static void add_json_event(text_buffer *t, const recorded_event *event) {
     text_format(t, "}");
 }
 
-/* The lines of a text as an array of strings. */
+/* Adds the lines of `lines` as an array of strings. */
 static void add_json_lines(text_buffer *t, const char *name, const char *lines) {
     int is_first = 1;
     text_json_name(t, name);

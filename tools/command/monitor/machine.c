@@ -7,7 +7,7 @@
 
 enum { MOST_SENSORS = 64, MOST_GPUS = 64, LINE = 256 };
 
-/* The first line of a file of the system; "" if that is not possible. */
+/* Reads the first line of a system file; "" on failure. */
 static void read_line(const char *name, char line[LINE]) {
     char *path = files_of_system(name);
     FILE *file = fopen(path, "r");
@@ -38,7 +38,7 @@ static void read_memory(machine *m) {
         m->memory_percent = group;
 }
 
-/* The line "cpu user nice system idle iowait irq softirq steal" of /proc/stat. */
+/* Reads the line "cpu user nice system idle iowait irq softirq steal" of /proc/stat. */
 static void read_processors(machine *m) {
     char line[LINE], *at = line + 3;
     const double busy_before = m->busy, all_before = m->all;

@@ -1,4 +1,4 @@
-/* The machine now, for runs that train on it. */
+/* The current state of the machine, for runs that train on it. */
 #ifndef COMMAND_MONITOR_MACHINE_H
 #define COMMAND_MONITOR_MACHINE_H
 
@@ -6,35 +6,35 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* What is unknown is NaN or 0. */
+/* Unknown values are NaN or 0. */
 typedef struct machine {
     double time; /* of the reading, in seconds since 1970 */
     char name[256];
     eitp_memory_info memory;
-    double memory_percent; /* in use, of the machine or of the control group, whichever is more */
-    double pressure;       /* percent of the last 10 seconds in which tasks waited for memory */
-    double load;           /* of the last minute */
+    double memory_percent; /* in use, the larger of machine and control group */
+    double pressure;       /* percent of the last 10 seconds that tasks waited for memory */
+    double load;           /* average of the last minute */
     int processors;
-    double processor_percent;              /* busy since the reading before */
+    double processor_percent;              /* busy since the previous reading */
     double temperature, temperature_limit; /* the hottest processor, in degrees Celsius */
-    double power;                          /* the largest that a sensor shows, in watts */
+    double power;                          /* largest value of a sensor, in watts */
     double busy, all;                      /* ticks of all processors */
 } machine;
 
-/* Reads it. Zeroed before the first time. */
+/* Reads the machine. Zero the struct before the first call. */
 void machine_read(machine *m);
 
-/* True if a run trains, or trained, on this machine. */
+/* True if a run trains or trained on this machine. */
 int machine_has(const machine *m, const recorded_run *r);
 
-/* Reads the GPU that a run computes on, and the memory that its process has there. Returns 0 if it computes on none, or
-   it cannot be read here. */
+/* Reads the GPU of a run and the memory of its process there. Returns 0 if the run uses no GPU, or if it cannot be read
+   here. */
 int machine_read_gpu(const recorded_run *r, eitp_gpu *gpu);
 
-/* Resident bytes of a process, or NaN. */
+/* Returns the resident bytes of a process, or NaN. */
 double machine_resident(int64_t process);
 
-/* Bytes that may be written to the file system of a path, or NaN. */
+/* Returns the free bytes of the file system of a path, or NaN. */
 double machine_disk(const char *path);
 
 EITP_END_DECLARATIONS

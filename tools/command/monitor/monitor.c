@@ -1,4 +1,4 @@
-/* eitp monitor: runs while they train, on the whole screen or as lines. */
+/* eitp monitor: shows runs while they train, on the full screen or as lines. */
 #include "files.h"
 #include "monitor/control.h"
 #include "monitor/lines.h"
@@ -10,7 +10,7 @@
 
 #include <signal.h>
 
-enum { SOON_S = 1 /* to the next update, after a request to a run and before one begins */ };
+enum { SOON_S = 1 /* to the next update after a request to a run, and while waiting for a run to start */ };
 
 typedef struct monitor {
     option_set options;
@@ -21,8 +21,8 @@ typedef struct monitor {
     FILE *log;       /* of --log, or NULL */
     int64_t updates; /* done */
     int confirms;    /* the next x stops the selected run */
-    int is_logged;   /* the log has the state of an update before */
-    int is_printed;  /* standard output has */
+    int is_logged;   /* the log has the state of an earlier update */
+    int is_printed;  /* so does standard output */
 } monitor;
 
 /* ---- The runs ---- */
@@ -48,7 +48,7 @@ static eitp_status open_log(monitor *m, eitp_error *error) {
     return m->log ? EITP_OK : files_fail(error, errno, "write", path);
 }
 
-/* Appends the state to the log: all of it first, then what has changed. */
+/* Appends the state to the log: first all of it, then changes. */
 static eitp_status write_log(monitor *m, eitp_error *error) {
     text_buffer lines = {NULL, 0, 0};
     int failed;
@@ -71,7 +71,7 @@ static eitp_status update(monitor *m, eitp_error *error) {
     return status;
 }
 
-/* A state that is asked for once, or that no update has shown, is an error without a run. */
+/* Fails without a run if --once was given or no update has shown one. */
 static eitp_status fail_without_run(const monitor *m, eitp_error *error) {
     const int once = (int)options_integer(&m->options, OPTION_ONCE);
     return command_fail(error, EITP_ERROR_ARGUMENT, "%s; pass the output directory of a run%s", m->runs.awaited,
@@ -82,7 +82,7 @@ static int has_had_enough(const monitor *m) {
     return options_has(&m->options, OPTION_UPDATES) && m->updates >= options_integer(&m->options, OPTION_UPDATES);
 }
 
-/* Seconds to the next update. */
+/* Returns the seconds to the next update. */
 static double interval(const monitor *m) {
     const double given = options_number(&m->options, OPTION_INTERVAL);
     if (!m->runs.count && given > SOON_S)
@@ -109,10 +109,10 @@ static void print_state(monitor *m) {
     output_result(m->output.data, m->output.size);
 }
 
-/* Says once that a run is waited for. */
+/* Logs once that the monitor is waiting for a run. */
 static void say_waiting(const monitor *m) {
     if (*m->runs.awaited && m->updates == 1 && !options_integer(&m->options, OPTION_QUIET))
-        output_info("%s: waiting for a run to begin; Ctrl-C ends this", m->runs.awaited);
+        output_info("%s: waiting for a run to start; press Ctrl-C to quit", m->runs.awaited);
 }
 
 /* Prints until a signal, the last update, or the end of all runs. */
@@ -136,7 +136,7 @@ static eitp_status print_updates(monitor *m, eitp_error *error) {
     return status;
 }
 
-/* The first update that has a run. */
+/* Waits for the first update with a run. */
 static eitp_status wait_for_run(monitor *m, eitp_error *error) {
     eitp_status status = update(m, error);
     while (!status && !m->runs.count) {
@@ -173,7 +173,7 @@ static void say(monitor *m, const char *text) {
     snprintf(m->panels.message, sizeof m->panels.message, "%s", text);
 }
 
-/* x, and x again. Returns 1 if a signal was sent. */
+/* Handles x, and x again to confirm. Returns 1 if a signal was sent. */
 static int request_stop(monitor *m, int was_asked) {
     char text[400];
     if (was_asked) {
@@ -188,7 +188,7 @@ static int request_stop(monitor *m, int was_asked) {
     return 0;
 }
 
-/* What a key does. Returns 1 if a signal was sent, -1 to quit. */
+/* Handles a key. Returns 1 if a signal was sent, -1 to quit. */
 static int take_key(monitor *m, const terminal_key *key) {
     const int was_asked = m->confirms, had_help = m->panels.shows_help;
     char text[400];
@@ -246,7 +246,7 @@ static eitp_status show_updates(monitor *m, int *is_gone, eitp_error *error) {
     return status;
 }
 
-/* After the screen is gone, a line for each run says where it is. */
+/* Prints a line for each run after the screen is closed. */
 static void print_summary(monitor *m) {
     for (size_t i = 0; i < m->runs.count; i++) {
         const watched_run *w = m->runs.runs[i];
@@ -260,7 +260,7 @@ static void print_summary(monitor *m) {
     }
 }
 
-/* *code is that of a signal, or of SIGHUP if the terminal is gone. */
+/* Sets *code to the exit code of a signal, or of SIGHUP if the terminal is gone. */
 static eitp_status show(monitor *m, int *code, eitp_error *error) {
     int is_gone = 0;
     eitp_status status = wait_for_run(m, error);

@@ -15,7 +15,7 @@ static area make_area(int row, int column, int rows, int columns) {
     return made;
 }
 
-/* A line with a title; returns the column after the title. */
+/* Draws a line with a title. Returns the column after the title. */
 static int draw_rule(screen *s, int row, int column, int end, const char *title) {
     for (int i = column; i < end; i++)
         screen_put_symbol(s, row, i, STYLE_FAINT, SYMBOL_LINE);
@@ -26,7 +26,7 @@ static int draw_rule(screen *s, int row, int column, int end, const char *title)
     return screen_put(s, row, column, end, STYLE_PLAIN, " ");
 }
 
-/* A bar whose part from 0 to 1 is filled. */
+/* Draws a bar filled to `part`, 0 to 1. */
 static void draw_bar(screen *s, int row, int column, int end, double part, int style) {
     const int whole = 8 * (end - column);
     const int filled = part > 0 ? (int)((part < 1 ? part : 1) * whole + 0.5) : 0;
@@ -71,7 +71,7 @@ static void draw_title(screen *s, int row, const watched_runs *l, const watched_
         screen_put(s, row, column + 2, end - 2, STYLE_REVERSE, w->run.directory);
 }
 
-/* "1 h 9 min (59 min to 1 h 14 min) left", or without its spread, or the state of a run that has ended. */
+/* Writes "1 h 9 min (59 min to 1 h 14 min) left", or without the range, or the state of a run that has ended. */
 static void describe_left(const watched_run *w, int is_short, char *text, size_t size) {
     const fact *left = facts_find(&w->facts, "left_s");
     const int whole = left ? (int)strlen(left->text) : 0;
@@ -83,7 +83,7 @@ static void describe_left(const watched_run *w, int is_short, char *text, size_t
 }
 
 static void draw_progress(screen *s, int row, const watched_run *w) {
-    enum { BAR = 10, PERCENT = 7 }; /* columns: the least for a bar, with space around it, and of "100 %" */
+    enum { BAR = 10, PERCENT = 7 }; /* columns: least for a bar, with space around it, and for "100 %" */
     const double step = facts_number(&w->facts, "step"), steps = facts_number(&w->facts, "steps");
     const int lives = facts_find(&w->facts, "left_s") != NULL;
     char text[200];
@@ -106,8 +106,8 @@ static void draw_progress(screen *s, int row, const watched_run *w) {
         draw_bar(s, row, column, end - 1, step / steps, STYLE_GREEN);
 }
 
-/* The checkpoint, and what a crash would cost; of a run that has ended why, and in another line how to go on. Returns
-   the row after them. */
+/* Draws the checkpoint and the cost of a crash, or, for a run that has ended, the reason and a line with the next
+   command. Returns the row after them. */
 static int draw_safety(screen *s, int row, const watched_run *w) {
     const fact *unsaved = facts_find(&w->facts, "unsaved_s"), *reason = facts_find(&w->facts, "reason");
     const fact *next = facts_find(&w->facts, "continue");
@@ -133,14 +133,14 @@ static int draw_safety(screen *s, int row, const watched_run *w) {
 /* ---- Facts in columns ---- */
 
 enum {
-    LABEL = 14, /* columns of the names of facts, with the sign of a warning */
+    LABEL = 14, /* columns for the names of facts, with the warning sign */
     KEYS = 5
 };
 
 typedef struct fact_row {
-    const char *label, *keys[KEYS]; /* the first key that there is */
-    const char *more; /* the key of another row, which follows in this one where there are too few; NULL: none */
-    int is_optional;  /* only where it is known */
+    const char *label, *keys[KEYS]; /* the first available key is used */
+    const char *more; /* key of another row that is joined to this one if there are too few rows; NULL: none */
+    int is_optional;  /* only shown if known */
 } fact_row;
 
 static const fact_row training_rows[] = {
@@ -176,7 +176,7 @@ static const fact *first_fact(const facts *f, const fact_row *row) {
     return found;
 }
 
-/* "2.9003 at step 60", or where that has no room "2.9003 at 60". Returns the column after it. */
+/* Draws "2.9003 at step 60", or "2.9003 at 60" if there is no room. Returns the column after it. */
 static int draw_value(screen *s, int row, int column, int end, int style, const char *text) {
     const char *step = strstr(text, " step ");
     char *shorter;
@@ -188,7 +188,7 @@ static int draw_value(screen *s, int row, int column, int end, int style, const 
     return column;
 }
 
-/* Another fact after one, if there is room for it. */
+/* Draws another fact after one if there is room. */
 static void draw_more(screen *s, int row, int column, int end, const fact *more) {
     char *text = command_format(", %s %s", more->label, more->text);
     if (screen_columns(s, text) <= end - column)
@@ -227,7 +227,7 @@ static void draw_facts(screen *s, area at, const facts *f, const fact_row *rows,
     }
 }
 
-/* Memory of the process against what it may have, as a bar too where there is room. */
+/* Draws the memory of the process relative to its limit, with a bar if there is room. */
 static void draw_memory(screen *s, area at, const facts *f) {
     const double resident = facts_number(f, "resident_bytes"), limit = facts_number(f, "limit_bytes");
     const int column = at.column + LABEL, end = at.column + at.columns;
@@ -266,7 +266,7 @@ static int draw_event(screen *s, int row, const recorded_event *event) {
     return row + 1;
 }
 
-/* Lines of a text, at most `most` of them. */
+/* Draws at most `most` of `lines`. */
 static int draw_lines(screen *s, int row, int end, const char *lines, const char *mark, int style) {
     while (lines && *lines && row < end) {
         const size_t size = strcspn(lines, "\n");
@@ -279,7 +279,7 @@ static int draw_lines(screen *s, int row, int end, const char *lines, const char
     return row;
 }
 
-/* Warnings of the monitor, then the newest events, then what is missing. */
+/* Draws the monitor's warnings, the newest events, and missing files. */
 static void draw_events(screen *s, int row, int end, const watched_run *w) {
     const recorded_run *r = &w->run;
     row = draw_lines(s, row, end, w->facts.warnings.data, "!", STYLE_RED);
@@ -304,7 +304,7 @@ static void draw_title_of_curve(screen *s, area at, const watched_run *w) {
     }
 }
 
-/* The loss; on a wide screen beside it the gradient norm above the learning rate. */
+/* Draws the loss; on a wide screen, also the gradient norm above the learning rate on the right. */
 static void draw_curves(screen *s, area at, const watched_run *w) {
     area left = at, right = at;
     if (at.columns >= 120 && at.rows >= 10) {
@@ -338,7 +338,7 @@ static void draw_columns(screen *s, area at, const watched_run *w) {
     draw_memory(s, right, &w->facts);
 }
 
-/* Rows are shared out: the columns of facts have up to 8, events as many as a sixth, the curves the rest. */
+/* Divides the rows: up to 8 for the columns of facts, up to a sixth for events, the rest for curves. */
 static void draw_run(screen *s, int row, int end, const watched_runs *l, const watched_run *w) {
     const int rows = end - row;
     const int facts_rows = rows >= 26 ? 9 : rows >= 18 ? 7 : 6, event_rows = rows >= 18 ? rows / 6 : 1;
@@ -354,7 +354,7 @@ static void draw_run(screen *s, int row, int end, const watched_runs *l, const w
 
 /* ---- The table of runs ---- */
 
-/* The column at which the names of runs end. */
+/* Returns the column at which the names of runs end. */
 static int name_end_of(const screen *s) {
     return s->columns < 100 ? s->columns - 36 : (s->columns < 120 ? s->columns : 120) - 74;
 }
@@ -383,7 +383,7 @@ static void draw_table_row(screen *s, int row, const watched_run *w, int is_sele
     screen_put(s, row, name_end + 46, s->columns - 1, style, facts_text(&w->facts, "left_s"));
 }
 
-/* Draws at most `most` rows, with the selected run among them; returns how many. */
+/* Draws at most `most` rows, including the selected run. Returns the number of rows. */
 static int draw_table(screen *s, int most, const watched_runs *l, panels_state *state) {
     const size_t rows = l->count < (size_t)most ? l->count : (size_t)most;
     char text[100];
@@ -394,7 +394,7 @@ static int draw_table(screen *s, int most, const watched_runs *l, panels_state *
     if (state->top + rows > l->count)
         state->top = l->count - rows;
     snprintf(text, sizeof text, "Run %zu of %zu%s", state->selected + 1, l->count,
-             l->left_out ? ", others left out" : "");
+             l->left_out ? ", others not shown" : "");
     draw_rule(s, 0, 0, s->columns, text);
     draw_table_heads(s);
     for (size_t i = 0; i < rows; i++)
@@ -408,11 +408,11 @@ static void draw_help(screen *s) {
     static const char *const lines[] = {"Keys",
                                         "",
                                         "s               save a checkpoint now (SIGUSR1)",
-                                        "x               stop with a checkpoint (SIGTERM), after x again",
+                                        "x               stop with a checkpoint (SIGTERM); press x twice",
                                         "up, down, k, j  select a run",
-                                        "q, Ctrl-C       quit; runs go on",
+                                        "q, Ctrl-C       quit; runs continue",
                                         "Ctrl-Z          suspend",
-                                        "?               this text; any key closes it"};
+                                        "?               this help; any key closes it"};
     for (int i = 0; i < (int)COMMAND_COUNT(lines); i++)
         screen_put(s, 2 + i, 3, s->columns - 1, i ? STYLE_PLAIN : STYLE_BOLD, lines[i]);
 }

@@ -1,4 +1,4 @@
-/* What the screen shows of runs. */
+/* The panels of the full screen. */
 #ifndef COMMAND_MONITOR_PANELS_H
 #define COMMAND_MONITOR_PANELS_H
 
@@ -7,15 +7,15 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The least size of a screen that has room for a run. */
+/* Smallest size of a screen that fits a run. */
 enum { PANELS_COLUMNS = 50, PANELS_ROWS = 16 };
 
-/* What a person has chosen and is told. */
+/* The user's selection, and the message shown. */
 typedef struct panels_state {
     size_t selected;
     size_t top; /* the first run in the table */
     int shows_help;
-    char message[400]; /* in the last line, instead of the keys; "": none */
+    char message[400]; /* shown in the last line instead of the keys; "": none */
 } panels_state;
 
 /* Draws everything. */

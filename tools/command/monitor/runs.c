@@ -22,7 +22,7 @@ static int has_directory(const char *directory, const char *name) {
     return found;
 }
 
-/* True for a directory with files of a run, or in which safe-train is to start one. */
+/* True for a directory with files of a run, or in which safe-train is going to start one. */
 static int is_run(const char *directory) {
     char *log = files_join(directory, "logs");
     const int found = files_is_file(directory, "run.json") || files_is_file(directory, "metrics.jsonl") ||
@@ -36,7 +36,7 @@ void runs_add_place(watched_runs *l, const char *directory) {
     l->places[l->place_count++] = command_copy(directory);
 }
 
-/* True if a run is watched, perhaps by another path. */
+/* True if a run is already watched, possibly by another path. */
 static int is_watched(const watched_runs *l, const char *directory) {
     eitp_path_info found;
     for (size_t i = 0; i < l->count; i++) {
@@ -51,7 +51,7 @@ static int is_watched(const watched_runs *l, const char *directory) {
     return 0;
 }
 
-/* Opens a run. One that has not begun is kept for safe-train's file and the next update. */
+/* Opens a run. One that has not started yet is kept, for safe-train's file and the next update. */
 static eitp_status open_run(watched_run *w, const char *directory, eitp_error *error) {
     eitp_status status = recorded_run_open(directory, &w->run, error);
     if (status == EITP_ERROR_ARGUMENT && w->run.history && has_directory(directory, "logs"))
@@ -88,7 +88,7 @@ typedef struct name_list {
     size_t count;
 } name_list;
 
-/* Directories of a run that are no runs of their own have names with a dot, or are kept from before. */
+/* Skips hidden directories, checkpoints and replaced runs. */
 static int visit(void *user, const char *name) {
     name_list *list = (name_list *)user;
     char *path;
@@ -108,7 +108,7 @@ static int compare_paths(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds the runs in a directory, and counts them; a run that cannot be read is left out. */
+/* Adds the runs in a directory and counts them. An unreadable run is skipped. */
 static eitp_status add_runs_in(watched_runs *l, const char *directory, size_t *found, eitp_error *error) {
     const eitp_host host = command_host();
     name_list list = {directory, NULL, 0};
@@ -130,7 +130,7 @@ static eitp_status add_runs_in(watched_runs *l, const char *directory, size_t *f
     return status == EITP_ERROR_MEMORY ? status : EITP_OK;
 }
 
-/* The place has no run, but may get one: it does not exist, or is a directory. */
+/* Waits for a run in a place that does not exist or is a directory; fails otherwise. */
 static eitp_status await_run(watched_runs *l, const char *place, eitp_error *error) {
     const int exists = is_directory(place);
     if (!exists && files_info(place).kind != EITP_PATH_MISSING)
@@ -138,11 +138,11 @@ static eitp_status await_run(watched_runs *l, const char *place, eitp_error *err
                             place);
     if (!*l->awaited)
         snprintf(l->awaited, sizeof l->awaited,
-                 exists ? "'%s' has no run, and no directory in it has one" : "'%s' does not exist", place);
+                 exists ? "neither '%s' nor its subdirectories have a run" : "'%s' does not exist", place);
     return EITP_OK;
 }
 
-/* The runs of a place that are not watched yet. */
+/* Adds the runs of a place that are not watched yet. */
 static eitp_status find_runs(watched_runs *l, const char *place, eitp_error *error) {
     size_t found = 0;
     eitp_status status = EITP_OK;
@@ -156,14 +156,14 @@ static eitp_status find_runs(watched_runs *l, const char *place, eitp_error *err
 
 /* ---- The run of a process ---- */
 
-/* Where a link leads; returns 0 if it cannot be read. */
+/* Reads the target of a link. Returns 0 on failure. */
 static int read_link(const char *path, char target[PATH_SIZE]) {
     const ssize_t size = readlink(path, target, PATH_SIZE - 1);
     target[size > 0 ? size : 0] = 0;
     return size > 0;
 }
 
-/* True if the process, or the one that safe-train has started as it, trains in a directory. */
+/* True if the process, or its child if it is safe-train, trains in a directory. */
 static int trains_in(int64_t process, const char *directory) {
     const eitp_host host = command_host();
     eitp_run_process found;
@@ -182,7 +182,7 @@ static int trains_in(int64_t process, const char *directory) {
     return trains;
 }
 
-/* Looks at what the process has open: the directory that it has locked, or metrics.jsonl in it. */
+/* Finds the directory from the open files of the process: the locked directory, or metrics.jsonl in it. */
 static char *find_by_files(int64_t process) {
     char folder[64], target[PATH_SIZE], *found = NULL;
     struct dirent *entry;
@@ -205,7 +205,7 @@ static char *find_by_files(int64_t process) {
     return found;
 }
 
-/* The directory that the arguments of a process name, or the usual one. */
+/* Returns the directory named by the arguments of a process, or the default one. */
 static char *find_by_arguments(int64_t process) {
     char folder[64], line[PATH_SIZE], current[PATH_SIZE], *path, *found;
     const char *named = "eitp_results";
@@ -239,17 +239,16 @@ eitp_status runs_add_process(watched_runs *l, int64_t process, eitp_error *error
     char folder[64], *directory;
     snprintf(folder, sizeof folder, "/proc/%lld", (long long)process);
     if (!is_directory(folder))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "there is no process %lld; pass the directory of its run",
+        return command_fail(error, EITP_ERROR_ARGUMENT, "no process %lld; pass the directory of its run",
                             (long long)process);
     directory = find_by_files(process);
     if (!directory)
         directory = find_by_arguments(process);
     if (!directory)
-        return command_fail(
-            error, EITP_ERROR_ARGUMENT,
-            "process %lld is no run that can be found: neither its open files nor its arguments lead to "
-            "a run.json with its number; pass the directory of the run",
-            (long long)process);
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "cannot find the run of process %lld: neither its open files nor its arguments lead to a "
+                            "run.json with its number; pass the directory of the run",
+                            (long long)process);
     runs_add_place(l, directory);
     free(directory);
     return EITP_OK;

@@ -2,7 +2,7 @@
 
 /* ---- Characters ---- */
 
-/* Ranges of characters whose width all terminals agree on; others are not drawn. */
+/* Ranges of characters that have the same width on all terminals; others are not drawn. */
 static const struct {
     uint32_t first, last;
     int width;
@@ -16,7 +16,7 @@ static const struct {
     {0x30000, 0x3134a, 2},
 };
 
-/* The columns of a character; 0: it is not drawn. */
+/* Returns the columns of a character; 0 if it is not drawn. */
 static int character_width(uint32_t character) {
     for (size_t i = 0; i < COMMAND_COUNT(ranges); i++) {
         if (character >= ranges[i].first && character <= ranges[i].last)
@@ -25,7 +25,7 @@ static int character_width(uint32_t character) {
     return 0;
 }
 
-/* The next character of a text, whose bytes are passed over. */
+/* Returns the next character of *text and advances past its bytes. */
 static uint32_t next_character(const char **text) {
     const unsigned char *at = (const unsigned char *)*text;
     const int length = text_utf8_length(*text, strlen(*text));
@@ -42,7 +42,7 @@ static uint32_t next_character(const char **text) {
     return character;
 }
 
-/* As it is drawn: another one for those that are not. */
+/* Returns the character to draw: a replacement for those that are not drawn. */
 static uint32_t drawable(const screen *s, uint32_t character, int *width) {
     const int known = s->unicode || character < 0x80 ? character_width(character) : 0;
     *width = known ? known : 1;
@@ -156,7 +156,7 @@ void screen_fill_right(screen *s, int row, int column, int style, int eighths) {
         set_cell(s, row, column, s->unicode ? 0x2590u - (uint32_t)eighths : eighths > 3 ? '#' : '=', style);
 }
 
-/* ---- What the terminal gets ---- */
+/* ---- Output to the terminal ---- */
 
 static void add_style(text_buffer *output, const screen *s, int style) {
     static const char *const colours[] = {"", ";31", ";32", ";33", ";36", "", "", ""};
@@ -168,8 +168,8 @@ static int same_cell(const screen_cell *a, const screen_cell *b) {
     return a->character == b->character && a->style == b->style;
 }
 
-/* Writes the cells from `first` to `last`. After a wide character the cursor is set anew: a terminal that takes it for
-   narrow shows one character wrongly rather than a line. */
+/* Writes the cells from `first` to `last`. Repositions the cursor after a wide character, so that a terminal that
+   treats it as narrow shows one character wrongly rather than a line. */
 static void add_cells(text_buffer *output, const screen *s, int row, int first, int last, int *style) {
     const screen_cell *cells = s->cells + row * s->columns;
     int is_placed = 0;
@@ -200,7 +200,7 @@ void screen_update(screen *s, text_buffer *output) {
             first++;
         while (s->is_shown && last > first && same_cell(&cells[last], &shown[last]))
             last--;
-        /* A wide character is written whole, and over one that was there. */
+        /* Wide characters are written and overwritten as a whole. */
         while (first > 0 && first <= last && (!cells[first].character || !shown[first].character))
             first--;
         while (last >= first && last + 1 < s->columns && (!cells[last + 1].character || !shown[last + 1].character))

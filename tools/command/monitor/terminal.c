@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The other screen, without a cursor, where a line that is too long ends instead of continuing in the next one. */
+/* Switches to the alternate screen, hides the cursor, and turns off line wrapping. */
 static const char enter_sequence[] = "\033[?1049h\033[?25l\033[?7l\033[0m\033[2J";
 static const char leave_sequence[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
@@ -17,14 +17,14 @@ enum { KEY_BYTES = 64, FLUSH_TRIES = 10 };
 static struct {
     int is_open;
     volatile sig_atomic_t is_shown;
-    int file; /* an open file of its own, which does not wait: the shell's goes on to do so */
+    int file; /* a separate non-blocking open file; the shell's stays blocking */
     struct termios before;
-    sigset_t mask;        /* of the time before, with which it waits */
-    char keys[KEY_BYTES]; /* `size` bytes that were read, `used` of which were handed out */
+    sigset_t mask;        /* the previous mask, used while waiting */
+    char keys[KEY_BYTES]; /* `size` bytes read, `used` bytes returned */
     size_t used, size;
 } terminal;
 
-/* ---- What the environment says ---- */
+/* ---- Environment ---- */
 
 static int is_foreground(int file) {
     const pid_t group = tcgetpgrp(file);
@@ -68,7 +68,7 @@ static void handle_signal(int number) {
         ending = number;
 }
 
-/* Everything in here may be called by a handler. */
+/* Async-signal-safe. */
 static void restore(void) {
     size_t done = 0;
     if (!terminal.is_shown)
@@ -86,7 +86,7 @@ static void restore(void) {
     tcsetattr(terminal.file, TCSADRAIN, &terminal.before);
 }
 
-/* Then the signal has the effect that it had before. */
+/* Restores the terminal; then the signal has its previous effect. */
 static void handle_crash(int number) {
     restore();
     for (size_t i = 0; i < COMMAND_COUNT(crash_signals); i++) {
@@ -104,7 +104,7 @@ static void set_handler(int number, void (*handle)(int number), struct sigaction
     sigaction(number, &action, before);
 }
 
-/* Those that were ignored at the start stay ignored. */
+/* Signals ignored at the start stay ignored. */
 static void catch_signals(void) {
     sigset_t blocked;
     sigemptyset(&blocked);
@@ -144,7 +144,7 @@ static int show(void) {
     return terminal_write(enter_sequence, sizeof enter_sequence - 1);
 }
 
-/* A terminal whose name cannot be opened, as one of another user, is shared with other processes. */
+/* Falls back to the shared file if the terminal's name cannot be opened, for example because another user owns it. */
 static int open_file(void) {
     const char *name = ttyname(STDOUT_FILENO);
     const int file = name ? open(name, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : -1;
@@ -174,7 +174,7 @@ void terminal_close(void) {
     terminal.is_open = 0;
 }
 
-/* A size that the terminal knows, within bounds, or the usual one. */
+/* Returns the terminal's size, limited to bounds, or the usual one. */
 static int size_within(int known, int usual, int most) {
     return known < 1 ? usual : known < most ? known : most;
 }
@@ -190,8 +190,8 @@ void terminal_size(int *columns, int *rows) {
 
 /* ---- Waiting, writing and reading ---- */
 
-/* Waits until the terminal takes or has bytes, the time is over (negative: never), or a signal. Returns its errno
-   value or 0. */
+/* Waits until the terminal is ready to write or read, the time is over (negative: never), or a signal arrives. Returns
+   an errno value or 0. */
 static int wait_for(int writes, double seconds, int *is_ready) {
     struct timespec time = {0, 0};
     fd_set set;
@@ -229,7 +229,7 @@ int terminal_write(const char *data, size_t size) {
     return 0;
 }
 
-/* Skips the rest of "ESC [ 1 ; 5 A" or "ESC O A", whose last byte is returned; 0: nothing follows. */
+/* Skips the rest of "ESC [ 1 ; 5 A" or "ESC O A" and returns its last byte; 0 if nothing follows. */
 static int read_sequence(void) {
     int last = 0;
     if (terminal.used >= terminal.size || !strchr("[O", terminal.keys[terminal.used]))
@@ -266,7 +266,7 @@ static int read_keys(void) {
     return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Stops as the shell expects, after restoring the terminal. */
+/* Restores the terminal, then stops as the shell expects. */
 static void stop(void) {
     sigset_t set;
     has_stopped = 0;
@@ -281,7 +281,7 @@ static void stop(void) {
     has_changed = 2;
 }
 
-/* After a change; returns 0 if the terminal is gone. */
+/* Handles a change of the terminal. Returns 0 if the terminal is gone. */
 static int take_change(void) {
     const int continues = has_changed == 2;
     int code = 0;

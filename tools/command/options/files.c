@@ -7,7 +7,7 @@
 #include "output.h"
 #include "wording.h"
 
-enum { RECORD_LIMIT = 1 << 20 /* bytes of a file, as json_read_file has it */ };
+enum { RECORD_LIMIT = 1 << 20 /* bytes of a file, the same limit as in json_read_file */ };
 
 /* ---- Files of options ---- */
 
@@ -15,21 +15,21 @@ typedef struct config_reader {
     option_set *o;
     const char *path, *section;
     option_source source;
-    size_t lines[OPTION_CAPACITY];  /* where each option was set */
-    char *paths[OPTION_CAPACITY];   /* by which name, with its sections; NULL: it was not */
+    size_t lines[OPTION_CAPACITY];  /* line at which each option was set */
+    char *paths[OPTION_CAPACITY];   /* name with its sections; NULL: not set */
     const config_name *reported[8]; /* entries for whole sections that were reported */
-    /* Of a list that sets several options: its line, its values, and how many of them have not come. */
+    /* For a list that sets several options: its line, its number of values, and the number still missing. */
     size_t list_line, list_size, list_missing;
     char list_name[64];
 } config_reader;
 
-/* The option that a value of a file sets, and to what. */
+/* The option that a value in a file sets, and the value it gets. */
 typedef struct config_meaning {
-    option_id id;      /* OPTION_CAPACITY: the name is unknown */
-    const char *text;  /* NULL: nothing is to be set */
-    int is_own_option; /* an element of a list that is an option of its own */
+    option_id id;      /* OPTION_CAPACITY: unknown name */
+    const char *text;  /* NULL: sets nothing */
+    int is_own_option; /* an element of a list that sets several options */
     int is_weak;       /* SOURCE_SUGGESTION */
-    char held[400];    /* where text may be stored */
+    char held[400];    /* storage for text, if needed */
 } config_meaning;
 
 /* True for the first value to which an entry for a whole section applies. */
@@ -45,11 +45,11 @@ static int is_unreported(config_reader *reader, const config_name *entry) {
     return 1;
 }
 
-/* Says why a name has no effect: once per list, and once per section of an entry for a whole section. */
+/* Warns that a name has no effect, and why: once per list, and once per section for a whole-section entry. */
 static void report_no_effect(config_reader *reader, const config_name *entry, const json_value *value) {
     const char *name = value->name;
     size_t size = strlen(name);
-    if (value->boolean && !strcmp(value->boolean, "false")) /* it asks for nothing */
+    if (value->boolean && !strcmp(value->boolean, "false")) /* off anyway */
         return;
     if (!strcmp(entry->names, "*")) {
         if (!is_unreported(reader, entry))
@@ -121,7 +121,8 @@ static eitp_status read_entry(config_reader *reader, const config_name *entry, c
     return EITP_OK;
 }
 
-/* Entries for the value's section apply first; then options and their aliases; then entries without a section. */
+/* Looks first at entries for the value's section, then at options and their aliases, then at entries without a
+   section. */
 static eitp_status read_meaning(config_reader *reader, const json_value *value, const char *where,
                                 config_meaning *meaning, eitp_error *error) {
     const config_name *entry = config_find_in_section(value->path);
@@ -164,19 +165,19 @@ static void spell_value(const json_value *value, config_meaning *meaning) {
         meaning->text = value->boolean;
 }
 
-/* True for options written as names with commas between them, which may be lists in a file. */
+/* True for options with comma-separated names, which may be lists in a file. */
 static int is_joined(option_id id) {
     return id == OPTION_LORA_TARGETS || id == OPTION_LORA_MODULES_TO_SAVE || id == OPTION_FREEZE ||
            id == OPTION_REPORT_TO;
 }
 
-/* True for a boolean where text is needed. Numbers may be text, as a directory's name. */
+/* True for a boolean where text is expected. Numbers may be text, such as the name of a directory. */
 static int has_wrong_type(const option_entry *row, const json_value *value, const config_meaning *meaning) {
     return meaning->text == value->text && value->kind == JSON_BOOLEAN &&
            (row->kind == KIND_TEXT || row->kind == KIND_LIST);
 }
 
-/* Another file has set the option: fails unless the values are the same. */
+/* Fails if another file has set the option to a different value. */
 static eitp_status check_other_file(config_reader *reader, option_id id, const char *text, const char *where,
                                     eitp_error *error) {
     const option_value *other = &reader->o->values[id];
@@ -194,7 +195,7 @@ static eitp_status check_other_file(config_reader *reader, option_id id, const c
     return status;
 }
 
-/* A file sets an option a second time, by the same name or by another. */
+/* Fails because a file sets an option twice, by the same name or by two names. */
 static eitp_status fail_set_twice(const config_reader *reader, option_id id, const json_value *value, const char *where,
                                   eitp_error *error) {
     const char *first = reader->paths[id];
@@ -241,7 +242,7 @@ static int in_deepspeed(const json_value *value) {
     return !strncmp(value->path, DEEPSPEED, strlen(DEEPSPEED));
 }
 
-/* True for the parts of a DeepSpeed configuration that are read: values without a section, and these sections. */
+/* True for the parts of a DeepSpeed configuration that eitp reads: values without a section, and these sections. */
 static int is_read_deepspeed(const char *path) {
     static const char *const sections[] = {"optimizer.", "scheduler.",         "fp16.", "bf16.",
                                            "bfloat16.",  "zero_optimization.", "amp."};
@@ -252,10 +253,10 @@ static int is_read_deepspeed(const char *path) {
     return is_read;
 }
 
-/* A value of a DeepSpeed configuration that sets nothing. "auto" means eitp's own default, and is not reported. */
+/* Reports a value of a DeepSpeed configuration that sets nothing. "auto" means eitp's default and is not reported. */
 static eitp_status report_deepspeed(const json_value *value) {
     if (strcmp(value->text, "auto") && !value->index)
-        output_warning("%s has no effect: eitp has no counterpart of it", value->path + strlen(DEEPSPEED));
+        output_warning("%s has no effect: eitp has no equivalent", value->path + strlen(DEEPSPEED));
     return EITP_OK;
 }
 
@@ -282,7 +283,7 @@ static eitp_status read_placed_value(config_reader *reader, const json_value *va
     return set_config_value(reader, value, where, &meaning, error);
 }
 
-/* A list of several options must set them all: which of them a shorter one means is not certain. */
+/* A list must set all of its options: a shorter one would be ambiguous. */
 static eitp_status check_list(const config_reader *reader, eitp_error *error) {
     return reader->list_missing ? command_fail(error, EITP_ERROR_FORMAT, "%.300s:%zu: %s takes a list of %zu values",
                                                reader->path, reader->list_line, reader->list_name, reader->list_size)
@@ -373,7 +374,7 @@ static void write_values(const option_entry *row, const option_value *value, tex
     text_add(t, "]", 1);
 }
 
-/* True for a setting that lists leave out while it has its default. */
+/* True for a setting that lists omit while it has its default. */
 static int is_left_out(const option_entry *row, const option_value *value) {
     const eitp_setting *setting = row->setting;
     const double is = row->kind == KIND_NUMBER ? value->number : (double)value->integer;
@@ -395,7 +396,7 @@ void options_write(const option_set *o, text_buffer *t) {
 static const char *const source_names[] = {"not set",      "default", "profile",     "run.json",     "checkpoint",
                                            "command line", "config",  "environment", "command line", "command line"};
 
-/* Where a value comes from, and if it has one its place. A suggestion with a place is from a file. */
+/* Writes the source of a value, and its place if it has one. A suggestion with a place is from a file. */
 static void write_source(const option_value *value, int json, text_buffer *t) {
     const int is_of_file = value->source == SOURCE_SUGGESTION && *value->place;
     const char *name = source_names[is_of_file ? SOURCE_CONFIG : value->source];
@@ -442,8 +443,8 @@ void options_print(const option_set *o, int json) {
 /* The right column of the help, wrapped between words. */
 typedef struct help_column {
     text_buffer *t;
-    size_t columns, indent; /* of the terminal, 0: as long as it gets; of the column */
-    size_t used;            /* columns of the line so far */
+    size_t columns, indent; /* width of the terminal, 0: unlimited; start of the column */
+    size_t used;            /* columns used on this line */
 } help_column;
 
 static void indent_line(help_column *h) {
@@ -451,7 +452,7 @@ static void indent_line(help_column *h) {
     h->used = h->indent;
 }
 
-/* Begins with the left column, which has a line of its own on a narrow terminal, or if it is too long. */
+/* Starts with the left column, on a separate line if the terminal is narrow or the column is too long. */
 static void begin_help(help_column *h, const char *left) {
     const size_t before = h->t->size;
     h->indent = h->columns && h->columns < 70 ? 6 : 35;

@@ -7,18 +7,18 @@
 #define INTERVALS "steps every interval freq frequency"
 
 #define ONE_PROCESS                                                                                                    \
-    "eitp trains in one process on one device; --threads sets its processors, --grad-accum a larger batch"
+    "eitp trains in one process on one device; set --threads for more processors, --grad-accum for a larger batch"
 
 #define OFF "false= False= off= none= no= 0= 0.0="
-#define NO_NETWORK "eitp sends nothing over a network; --post-save-cmd runs a command of yours on each checkpoint"
-#define NO_PREFERENCES "eitp trains on texts, conversations and labels, not on preferred and rejected answers"
+#define NO_NETWORK "eitp sends nothing over a network; use --post-save-cmd to run a command on each checkpoint"
+#define NO_PREFERENCES "eitp trains on text, conversations and labels, not on pairs of preferred and rejected answers"
 #define NO_QUANTIZATION                                                                                                \
     "weights are fp32, bf16 or fp16; --lora-rank, --optimizer adamw8 or factored, and --offload save memory"
 
 #define WEIGHTS "loss_weights weights lambda lambdas regularizers"
-#define NO_HYPERNETWORK "the controller hyper is not built; use --controller const, dual or pi"
+#define NO_HYPERNETWORK "the controller hyper is not implemented; use --controller const, dual or pi"
 
-/* Of the entries for a section the first that matches applies. */
+/* The first matching entry of a section applies. */
 static const config_name names[] = {
     /* ---- data ---- */
     {"data dataset train", DATA_PATHS " text train train_path train_files", "data", "", NULL},
@@ -31,10 +31,10 @@ static const config_name names[] = {
     {VALIDATION, "batch_size", NULL, "", "validation uses the batch size of training"},
     {"", "eval_batch_size per_device_eval_batch_size", NULL, "", "validation uses the batch size of training"},
     {"", "eval_freq eval_interval", "eval-steps", "", NULL},
-    {"", "non_blocking", NULL, "", "on a CPU nothing is copied to a device"},
+    {"", "non_blocking", NULL, "", "a CPU needs no copy to a device"},
     {"", "persistent_workers dataloader_persistent_workers", NULL, "",
-     "the threads of data_workers always live for the whole run"},
-    {"", "use_dynamic_padding dynamic_padding", NULL, "", "samples of any length are packed: no padding is computed"},
+     "data worker threads always live for the whole run"},
+    {"", "use_dynamic_padding dynamic_padding", NULL, "", "samples of any length are packed without padding"},
 
     /* ---- model ---- */
     {"model", "name path name_or_path", "model", "", NULL},
@@ -62,11 +62,11 @@ static const config_name names[] = {
     {SCHEDULERS, "patience", "plateau-patience", "", NULL},
     {SCHEDULERS, "threshold", "plateau-threshold", "", NULL},
     {SCHEDULERS, "cooldown", "plateau-cooldown", "", NULL},
-    {SCHEDULERS, "mode", CONFIG_REFUSED, "min=", "plateau follows the validation loss, of which lower is better"},
+    {SCHEDULERS, "mode", CONFIG_REFUSED, "min=", "plateau follows the validation loss, which is minimized"},
     {SCHEDULERS, "threshold_mode", CONFIG_REFUSED, "rel=", "plateau-threshold is a fraction of the validation loss"},
     {SCHEDULERS, "monitor", CONFIG_REFUSED,
      "loss= val_loss= eval_loss= validation_loss=", "plateau follows the validation loss"},
-    {SCHEDULERS, "eps", NULL, "", "plateau makes no reduction below 1e-8"},
+    {SCHEDULERS, "eps", NULL, "", "plateau ignores reductions below 1e-8"},
     {SCHEDULERS, "verbose", NULL, "", "each reduction of plateau is logged"},
     {"", "warmup_num_steps", "warmup-steps", "", NULL},
 
@@ -81,9 +81,9 @@ static const config_name names[] = {
     {WEIGHTS, "balance thermo thermodynamic thermodynamics", "balance-weight", "", NULL},
     {WEIGHTS, "energy", "energy-weight", "", NULL},
     {WEIGHTS, "ce cross_entropy", CONFIG_REFUSED,
-     "1= 1.0=", "the loss of the task has weight 1; scale the weights of the regularizers instead"},
+     "1= 1.0=", "the task loss has weight 1; scale the regularizer weights instead"},
     {"", "ce_weight cross_entropy_weight lambda_ce", CONFIG_REFUSED,
-     "1= 1.0=", "the loss of the task has weight 1; scale the weights of the regularizers instead"},
+     "1= 1.0=", "the task loss has weight 1; scale the regularizer weights instead"},
     {"", "path_weight lambda_path lambda_path_norm", "path-norm-weight", "", NULL},
     {"", "lambda_entropy", "entropy-weight", "", NULL},
     {"", "lambda_coding_rate", "coding-rate-weight", "", NULL},
@@ -97,15 +97,16 @@ static const config_name names[] = {
     {"", "thermodynamic_weight thermodynamics_weight thermo_weight lambda_thermo lambda_thermodynamic",
      "balance-weight", "", NULL},
     {"", "lambda_energy", "energy-weight", "", NULL},
-    {"", "target_entropy", CONFIG_REFUSED, "", "entropy is kept in a band: set --entropy-low and --entropy-high"},
+    {"", "target_entropy", CONFIG_REFUSED, "",
+     "entropy is regularized to a range: set --entropy-low and --entropy-high"},
     {"", "text_coherence text_coherence_weight", CONFIG_REFUSED,
      "off= no= none= false= 0= 0.0=", "text coherence is measured on generated text: eitp eval --emergence"},
     {"", "fractal_dimension fractal_weight target_fractal_dim target_fractal_dimension", NULL, "",
-     "the box dimension of a matrix without zeros is 2, whatever is learned; --participation-ratio has the dimension "
+     "the box dimension of a matrix without zeros is always 2; --participation-ratio measures the dimension "
      "of "
      "the hidden states"},
     {"", "mutual_information mi_weight", NULL, "",
-     "it does not depend on the weights of a deterministic network; --coherence bounds what hidden states predict"},
+     "it is constant for a deterministic network; --coherence bounds what hidden states predict"},
     {"", "hardware_weight", NULL, "", "it has no gradient; --energy metric measures the machine"},
     {"hypernetwork hypernet hyper_network", "*", CONFIG_REFUSED, "false= False= off= none= no= 0=", NO_HYPERNETWORK},
     {"",
@@ -113,30 +114,31 @@ static const config_name names[] = {
      "hyper_dropout hypernetwork_hidden hypernetwork_hidden_dim hypernetwork_every hypernetwork_lr",
      CONFIG_REFUSED, "false= False= off= none= no= 0=", NO_HYPERNETWORK},
 
-    /* ---- what eitp has none of ---- */
+    /* ---- not available in eitp ---- */
     {"", "dora use_dora", CONFIG_REFUSED, OFF, "adapters are LoRA, or rsLoRA with --lora-rslora"},
-    {"", "lora_plus loraplus_lr_ratio", CONFIG_REFUSED, OFF, "both matrices of an adapter have the learning rate --lr"},
+    {"", "lora_plus loraplus_lr_ratio", CONFIG_REFUSED, OFF, "both matrices of an adapter use --lr"},
     {"", "lora_bias", CONFIG_REFUSED, "none= None= false=", "adapters have no bias"},
-    {"", "init_lora_weights", CONFIG_REFUSED, "true= True=", "adapters begin as zero, with A random and B zero"},
+    {"", "init_lora_weights", CONFIG_REFUSED, "true= True=", "adapters start at zero: A is random and B is zero"},
     {"", "qlora use_qlora load_in_4bit load_in_8bit quantization quantization_config quantize", CONFIG_REFUSED, OFF,
      NO_QUANTIZATION},
-    {"", "neftune_noise_alpha", CONFIG_REFUSED, OFF, "embeddings get no noise; --dropout and --word-dropout do alike"},
+    {"", "neftune_noise_alpha", CONFIG_REFUSED, OFF,
+     "eitp adds no noise to embeddings; --dropout and --word-dropout are similar"},
     {"", "ema use_ema ema_decay swa use_swa", CONFIG_REFUSED, OFF,
-     "no average of the weights is kept; --keep-best keeps the best checkpoint"},
+     "eitp does not average weights; --keep-best keeps the best checkpoint"},
     {"", "dpo_beta rpo_alpha loss_type ref_model reward_model", CONFIG_REFUSED, OFF, NO_PREFERENCES},
-    {"", "num_beams", CONFIG_REFUSED, "1=", "there is no beam search; --temperature 0 takes the most likely token"},
+    {"", "num_beams", CONFIG_REFUSED, "1=", "eitp has no beam search; --temperature 0 takes the most likely token"},
     {"", "repetition_penalty length_penalty", CONFIG_REFUSED,
-     "1= 1.0=", "tokens are drawn with --temperature, --top-k, --top-p and --min-p alone"},
+     "1= 1.0=", "sampling is controlled by --temperature, --top-k, --top-p and --min-p only"},
     {"", "push_to_hub hub_model_id hub_token hub_strategy wandb wandb_project", CONFIG_REFUSED, OFF, NO_NETWORK},
     {"", "fsdp fsdp_config ddp_backend", CONFIG_REFUSED, OFF, ONE_PROCESS},
     {"", "ddp_find_unused_parameters", NULL, "", ONE_PROCESS},
-    {"", "trust_remote_code", NULL, "", "eitp runs no code of a model"},
-    {"", "packing", NULL, "", "texts are cut into windows, and conversations share a batch, without padding"},
-    {"", "group_by_length pad_to_max_length", NULL, "", "samples of any length are packed: no padding is computed"},
-    {"", "streaming", NULL, "", "texts are packed into a file first, in memory that does not depend on their size"},
-    {"", "do_sample", NULL, "", "--temperature 0 takes the most likely token, any other draws one"},
-    {"", "use_cache", NULL, "", "keys and values are always cached where tokens are generated"},
-    {"", "data_seed", CONFIG_REFUSED, "none= None=", "--seed is for everything, the order of the data too"},
+    {"", "trust_remote_code", NULL, "", "eitp never runs code from a model"},
+    {"", "packing", NULL, "", "text is cut into windows, and conversations are packed into batches, without padding"},
+    {"", "group_by_length pad_to_max_length", NULL, "", "samples of any length are packed without padding"},
+    {"", "streaming", NULL, "", "data is packed into a file first; memory use does not depend on its size"},
+    {"", "do_sample", NULL, "", "--temperature 0 takes the most likely token; any other value samples"},
+    {"", "use_cache", NULL, "", "keys and values are always cached during generation"},
+    {"", "data_seed", CONFIG_REFUSED, "none= None=", "--seed sets everything, including the order of the data"},
 
     /* ---- training ---- */
     {"deepspeed", "train_batch_size", CONFIG_STEP_SEQUENCES, "", NULL},
@@ -146,7 +148,7 @@ static const config_name names[] = {
     {"bf16 bfloat16", "enabled", "precision", "true=bf16 false=~fp32", NULL},
     {"fp16 bf16 bfloat16",
      "loss_scale loss_scale_window initial_scale_power hysteresis consecutive_hysteresis min_loss_scale auto_cast",
-     NULL, "", "eitp scales the loss as fp16 needs"},
+     NULL, "", "eitp scales the loss automatically for fp16"},
     {"zero_optimization", "*", NULL, "",
      "eitp trains in one process; optimizer adamw8 or factored, and offload, save memory instead"},
     {"", "accelerator", "device", "", NULL},
@@ -173,14 +175,14 @@ static const config_name names[] = {
     {CHECKPOINTS, "keep keep_last limit max_to_keep total_limit", "save-total-limit", "", NULL},
     {"", "checkpoint_freq checkpoint_interval save_freq save_interval", "save-steps", "", NULL},
     {"", "max_checkpoints", "save-total-limit", "", NULL},
-    {"", "greater_is_better", NULL, "", "the direction of each metric is known"},
+    {"", "greater_is_better", NULL, "", "eitp knows the direction of each metric"},
     {"log logging", INTERVALS, "log-every", "", NULL},
     {"", "steps_per_print", "log-every", "", NULL},
     {"monitor", "update_frequency", "log-full-every", "", NULL},
     {"monitor", "plot_frequency", "metrics-every", "", NULL},
     {"monitor", "window_size", "metrics-window", "", NULL},
     {"monitor", "verbose", NULL, "", "-v prints details"},
-    {"", "mem_check_every memory_check_every", NULL, "", "free memory is looked at within every step"},
+    {"", "mem_check_every memory_check_every", NULL, "", "free memory is checked within every step"},
     {"", "lang", CONFIG_REFUSED, "en= EN=", "messages are in English"},
     {"", "eval_log_freq", NULL, "", "metrics.jsonl has every evaluation"},
     {"", "perf_log_freq", "perf-every", "", NULL},
@@ -209,14 +211,14 @@ static int list_has(const char *list, const char *name, size_t size) {
     return 0;
 }
 
-/* The last name of path[0 .. size). */
+/* Returns the last name in path[0 .. size). */
 static const char *last_name(const char *path, size_t size) {
     while (size && path[size - 1] != '.')
         size--;
     return path + size;
 }
 
-/* The section of `path` that an entry applies to a name in, or NULL; of "*" the innermost that matches. */
+/* Returns the section of `path` in which an entry applies to a name, or NULL; for "*" the innermost match. */
 static const char *matching_section(const config_name *entry, const char *path, const char *name, size_t *size) {
     const char *section = name;
     do {

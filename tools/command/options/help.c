@@ -1,4 +1,4 @@
-/* What an option means in a command, if that differs from the table of options. */
+/* Help of options in commands where it differs from the table of options. */
 #include "options/table.h"
 
 #define TRAINS (OPTIONS_TRAIN | OPTIONS_PLAN)
@@ -17,18 +17,18 @@ static const struct {
     {OPTION_DATA, OPTIONS_EVAL,
      "text files, tables, directories of them, - for standard input, or one token file; may be repeated (required "
      "without --split)"},
-    {OPTION_DATA, OPTIONS_PLAN, "data of the run, whose tokenizer determines the vocabulary of an --init model"},
-    {OPTION_DATA, OPTIONS_CHECK_SYSTEM, "data of the command that is printed (default: a text of this directory)"},
+    {OPTION_DATA, OPTIONS_PLAN, "training data; its tokenizer determines the vocabulary of an --init model"},
+    {OPTION_DATA, OPTIONS_CHECK_SYSTEM, "data in the printed command (default: a text file in the current directory)"},
     {OPTION_MODEL, OPTIONS_CHECK_SYSTEM,
      "check this model directory, output directory or shape, and print its command"},
     {OPTION_INIT, OPTIONS_CHECK_SYSTEM, "check this shape, or the shape of a config.json, and print its command"},
-    {OPTION_OUTPUT_DIR, OPTIONS_CHECK_SYSTEM, "output directory of the command that is printed"},
+    {OPTION_OUTPUT_DIR, OPTIONS_CHECK_SYSTEM, "output directory in the printed command"},
     {OPTION_DATA, OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN,
      "text files, tables, directories of them, or - for standard input; may be repeated (required)"},
     {OPTION_DATA, OPTIONS_TOKENIZER_ENCODE, "text files; may be repeated"},
     {OPTION_DATA, PREDICTS,
-     "tables, files with a text in each line, directories with one for each label, or - for standard input; may be "
-     "repeated (required without --text)"},
+     "tables, text files with one sample per line, directories with one subdirectory per label, or - for standard "
+     "input; may be repeated (required without --text)"},
     {OPTION_MODEL, OPTIONS_TRAIN,
      "model to start from: its directory, or an output directory (its best checkpoint, or the newest)"},
     {OPTION_MODEL, OPTIONS_EVAL | GENERATES | PREDICTS,
@@ -37,13 +37,13 @@ static const struct {
      "model directory, output directory (its best checkpoint, or the newest), or shape: gpt2, gpt2-medium, gpt2-large, "
      "gpt2-xl, distilgpt2, tiny, bert-base, bert-large, minilm, roberta-base, roberta-large, distilbert-base, or a "
      "config.json (default: gpt2)"},
-    {OPTION_MODEL, OPTIONS_MERGE, "directory of the base model (default: the one that the adapters name)"},
+    {OPTION_MODEL, OPTIONS_MERGE, "directory of the base model (default: the one named by the adapters)"},
     {OPTION_VOCAB_SIZE, TRAINS,
-     "tokens in the vocabulary of an --init model, and at most so many in a tokenizer that is trained for it (default: "
-     "the tokenizer's; with a config.json its own)"},
+     "vocabulary size of an --init model, and the maximum for a tokenizer that is trained for it (default: the "
+     "tokenizer's, or that in config.json)"},
     {OPTION_VOCAB_SIZE, OPTIONS_TOKENIZER_TRAIN, "tokens in the vocabulary (default: 50257)"},
     {OPTION_TOKENIZER, TRAINS,
-     "tokenizer.json, its directory, or bytes (default: the model's; with --init one that is trained on the text)"},
+     "tokenizer.json, its directory, or bytes (default: the model's; with --init, one trained on the text)"},
     {OPTION_TOKENIZER, OPTIONS_EVAL, "tokenizer.json, its directory, or bytes (default: the model's, else bytes)"},
     {OPTION_TOKENIZER, GENERATES | PREDICTS, "tokenizer.json, its directory, or bytes (default: the model's)"},
     {OPTION_TOKENIZER, OPTIONS_MERGE,
@@ -53,69 +53,67 @@ static const struct {
     {OPTION_DROPOUT, TRAINS, "probability of all three dropouts (default: the model configuration's)"},
     {OPTION_DROPOUT, BENCHES_STEPS, "probability of all three dropouts (default: 0)"},
     {OPTION_ADAPTER, OPTIONS_MERGE,
-     "adapters of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the newest) "
+     "adapters from eitp or PEFT: their directory, or an output directory (its best checkpoint, or the newest) "
      "(required)"},
     {OPTION_OUTPUT_DIR, OPTIONS_TRAIN, "directory of checkpoints, metrics.jsonl, run.json and packed data"},
     {OPTION_OUTPUT_DIR, OPTIONS_MERGE, "directory of the merged model (required)"},
     {OPTION_OUTPUT_DIR, OPTIONS_BENCH_MONITOR,
-     "where the directory of the run is created, and removed at the end; the disk needs room for a checkpoint "
-     "(default: "
-     "the current directory)"},
-    {OPTION_MONITOR, OPTIONS_BENCH_MONITOR, "the highest level that is measured (default: full)"},
+     "directory in which the run's directory is created, and removed at the end; needs space for one checkpoint "
+     "(default: the current directory)"},
+    {OPTION_MONITOR, OPTIONS_BENCH_MONITOR, "highest level to measure (default: full)"},
     {OPTION_LOG_FULL_EVERY, OPTIONS_BENCH_MONITOR,
-     "what full takes is spread over N steps; 0: the norms of groups of parameters are never recorded"},
+     "the cost of full records is averaged over N steps; 0: the norms of parameter groups are never recorded"},
     {OPTION_METRICS_EVERY, OPTIONS_BENCH_MONITOR,
-     "what a window takes is spread over N steps; 0: windows are never recorded"},
+     "the cost of a window is averaged over N steps; 0: windows are never recorded"},
     {OPTION_OUTPUT_DIR, OPTIONS_SAFE_TRAIN,
-     "with a program after --, its output directory, which is locked and gets the logs (required)"},
-    {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total; 0: by --epochs"},
+     "output directory of the program after --; it is locked and gets the logs (required)"},
+    {OPTION_STEPS, OPTIONS_TRAIN, "total optimizer steps; 0: set by --epochs"},
     {OPTION_STEPS, OPTIONS_BENCH_STEP, "steps to time (default: 5)"},
     {OPTION_STEPS, OPTIONS_BENCH_MONITOR,
-     "pairs of steps for each level, one of which records nothing (default: 40); the run has five times as many steps"},
+     "pairs of steps per level, one of each pair without records (default: 40); the run has five times as many steps"},
     {OPTION_REPORT_TO, OPTIONS_BENCH_MONITOR,
-     "files of records that the run writes, separated by commas: jsonl, tensorboard, csv; or none (default: jsonl)"},
+     "comma-separated formats of the records that the run writes: jsonl, tensorboard, csv; or none (default: jsonl)"},
     {OPTION_BATCH_SIZE, TRAINS, "sequences per micro-batch (default: 1; 16 with --task classify, tokens or regress)"},
     {OPTION_BATCH_SIZE, OPTIONS_EVAL, "sequences to evaluate at a time"},
     {OPTION_GRAD_ACCUM, TRAINS, "micro-batches per step (default: 4; 1 with --task classify, tokens or regress)"},
     {OPTION_BLOCK_SIZE, OPTIONS_TOKENIZER_ENCODE,
      "with --special-tokens: cut the sequence to N tokens; 0: do not cut (default: the tokenizer's)"},
     {OPTION_BLOCK_SIZE, TRAINS,
-     "tokens in a sequence, to which rows of tables and labelled texts are cut (default for text: the model's "
-     "positions, "
-     "halved down to 64 until an epoch has 64 steps and memory suffices; for rows and labelled texts: the tokenizer's "
+     "tokens per sequence; longer rows and labelled samples are cut (default for text: the model's positions, halved "
+     "down to 64 until an epoch has 64 steps and memory suffices; for rows and labelled samples: the tokenizer's "
      "longest sequence, else the positions); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, BENCHES_STEPS,
-     "tokens in a sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
+     "tokens per sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_EVAL,
-     "tokens in a sequence (default: the checkpoint's; else the model's positions; for rows and labelled texts the "
+     "tokens per sequence (default: the checkpoint's, else the model's positions; for rows and labelled samples, the "
      "tokenizer's longest sequence, else the model's positions); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, PREDICTS,
-     "tokens at which a sequence is cut (default: the tokenizer's); 0: the model's positions"},
-    {OPTION_TEXT, PREDICTS, "one text, instead of --data"},
-    {OPTION_PAIR, PREDICTS, "second text of a pair whose first is --text"},
-    {OPTION_JSON, PREDICTS, "print a JSON object for each text, in a line"},
+     "maximum tokens per sequence; longer ones are cut (default: the tokenizer's); 0: the model's positions"},
+    {OPTION_TEXT, PREDICTS, "a single input instead of --data"},
+    {OPTION_PAIR, PREDICTS, "second text of a pair; --text is the first"},
+    {OPTION_JSON, PREDICTS, "print a JSON object per input, one per line"},
     {OPTION_OUTPUT, OPTIONS_TOKENIZER_TRAIN, "directory of the tokenizer (required)"},
     {OPTION_OUTPUT, OPTIONS_PACK, "token file to write (required)"},
-    {OPTION_OUTPUT, PREDICTS, "-o: file for the lines, instead of standard output; it is replaced when all are there"},
-    {OPTION_COMPARE, OPTIONS_BENCH_KERNELS, "output of an earlier --json, to compare with"},
+    {OPTION_OUTPUT, PREDICTS,
+     "-o: write to this file instead of standard output; it is replaced when the output is complete"},
+    {OPTION_COMPARE, OPTIONS_BENCH_KERNELS, "output of an earlier --json to compare with"},
     {OPTION_COMPARE, OPTIONS_BENCH_STEP,
-     "output of an earlier --json, to compare with; or several files of options, to measure alternately: --compare A "
+     "output of an earlier --json to compare with; or several files of options to measure in alternation: --compare A "
      "B, or "
      "--compare A --compare B"},
-    {OPTION_COMPARE, OPTIONS_PLAN,
-     "two or more files of options, whose plans are printed: --compare A B, or --compare A --compare B"},
-    {OPTION_PROMPT, OPTIONS_CHAT, "one message: print the answer, and exit"},
-    {OPTION_TOKENS, OPTIONS_CHAT, "tokens of an answer at most (default: 512)"},
+    {OPTION_COMPARE, OPTIONS_PLAN, "two or more files of options to plan: --compare A B, or --compare A --compare B"},
+    {OPTION_PROMPT, OPTIONS_CHAT, "one message: print the answer and exit"},
+    {OPTION_TOKENS, OPTIONS_CHAT, "maximum tokens per answer (default: 512)"},
     {OPTION_TEMPERATURE, OPTIONS_CHAT,
-     "below 1 favours likely tokens, above 1 unlikely ones; 0: always the likeliest (default: 0.7)"},
-    {OPTION_JSON, OPTIONS_CHAT, "print a JSON object for each answer, in a line"},
+     "below 1 favours likely tokens, above 1 unlikely ones; 0: always the most likely (default: 0.7)"},
+    {OPTION_JSON, OPTIONS_CHAT, "print a JSON object per answer, one per line"},
     {OPTION_MIN_P, OPTIONS_CHAT,
-     "sample from tokens with at least P times the probability of the likeliest (default: 0.05)"},
-    {OPTION_SEED, GENERATES, "seed of sampling"},
-    {OPTION_SEED, OPTIONS_EVAL, "with --emergence: seed of samples, retrieval, corruption, noise and texts"},
-    {OPTION_OUTPUT, OPTIONS_EVAL, "-o: file that --emergence writes its JSON to, too"},
+     "sample from tokens with at least P times the probability of the most likely one (default: 0.05)"},
+    {OPTION_SEED, GENERATES, "seed for sampling"},
+    {OPTION_SEED, OPTIONS_EVAL, "with --emergence: seed for samples, retrieval, corruption, noise and generated text"},
+    {OPTION_OUTPUT, OPTIONS_EVAL, "-o: file to which --emergence also writes its JSON"},
     {OPTION_OUTPUT, OPTIONS_REPORT,
-     "-o: the page, or with --json, --csv or an analysis a file for what is otherwise printed (default: report.html in "
+     "-o: the page, or with --json, --csv or an analysis, a file instead of standard output (default: report.html in "
      "the run's directory)"},
     {OPTION_NICE, OPTIONS_SAFE_TRAIN, "lower the priority by N, as nice(1) does (default: 10)"},
 };

@@ -9,8 +9,8 @@ typedef struct json_scanner {
     const char *start, *at, *end;
     size_t line;
     int depth;
-    text_buffer name; /* the path of the current member */
-    size_t name_at;   /* where its own name begins */
+    text_buffer name; /* path of the current member */
+    size_t name_at;   /* offset of the member's name */
     const char *skipped;
     int skipping;
     json_visitor visit;
@@ -20,7 +20,7 @@ typedef struct json_scanner {
 
 static eitp_status json_object(json_scanner *s);
 
-/* Characters from the beginning of the line to the position, which counts as well. */
+/* Returns the column of the position, in characters from 1. */
 static size_t json_column(const json_scanner *s) {
     size_t column = 1;
     for (const char *at = s->at; at > s->start && at[-1] != '\n'; at--)
@@ -32,7 +32,7 @@ static eitp_status json_fail(const json_scanner *s, const char *what) {
     return command_fail(s->error, EITP_ERROR_FORMAT, "%s:%zu:%zu: %s", s->path, s->line, json_column(s), what);
 }
 
-/* What is at the position: a word, a character, or the end. */
+/* Describes the text at the position: a word, a character, or the end. */
 static void json_describe(const json_scanner *s, char *text, size_t size) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
     const size_t left = (size_t)(s->end - s->at);
@@ -56,7 +56,7 @@ static eitp_status json_fail_expected(const json_scanner *s, const char *what) {
                         json_column(s), what, found);
 }
 
-/* The next byte that is not white space; 0 at the end. */
+/* Returns the next byte that is not white space, or 0 at the end. */
 static char json_next(json_scanner *s) {
     for (; s->at < s->end && strchr(" \t\r\n", *s->at) && *s->at; s->at++)
         s->line += *s->at == '\n';
@@ -76,8 +76,8 @@ static int json_hex(json_scanner *s, unsigned *code) {
     return 1;
 }
 
-/* The character after "\u", which a high surrogate and a low one make up together. A low one alone may be a byte of a
-   name that is not UTF-8: see text_json_string. */
+/* Reads the character after "\u"; a high and a low surrogate form one together. A lone low one may be a byte of a name
+   that is not UTF-8: see text_json_string. */
 static eitp_status json_unicode(json_scanner *s, text_buffer *t) {
     unsigned code, low;
     char bytes[4];
@@ -123,7 +123,7 @@ static eitp_status json_escape(json_scanner *s, text_buffer *t) {
     return EITP_OK;
 }
 
-/* A string, from its opening quote. */
+/* Reads a string from its opening quote. */
 static eitp_status json_string(json_scanner *s, text_buffer *t) {
     text_add(t, "", 0);
     s->at++;
@@ -244,7 +244,7 @@ static eitp_status json_array(json_scanner *s) {
     for (size_t index = 0;; index++) {
         char next = json_next(s);
         if (next == '[' || next == '{')
-            return json_fail(s, "a list must hold plain values only");
+            return json_fail(s, "a list can hold only plain values");
         status = json_plain(s, 1, index);
         if (status)
             return status;

@@ -15,7 +15,8 @@
 
 /* ---- Values ---- */
 
-/* The word of the library for a choice or a flag: "true" for yes, "lm" for causal-lm; "" for another value, or kind. */
+/* Finds the library's word for a choice or a flag: "true" for yes, "lm" for causal-lm. "" for other values and
+   kinds. */
 static void find_word(const option_entry *row, const char *value, char *word, size_t size) {
     const int boolean = row->kind == KIND_FLAG ? option_find_choice(BOOLEANS, value) : -1;
     const int choice = option_find_value(row, value);
@@ -26,7 +27,7 @@ static void find_word(const option_entry *row, const char *value, char *word, si
         option_choice_name(row->setting->choices, choice, word, size);
 }
 
-/* Sets the member of a struct that an option is the setting of. Texts are not copied. */
+/* Sets the struct member that belongs to an option. Strings are not copied. */
 static eitp_status set_member(const option_entry *row, const option_value *value, void *config, eitp_error *error) {
     if (row->kind == KIND_LIST)
         return eitp_setting_set_texts(row->setting, (const char *const *)value->texts, value->count, config, error);
@@ -52,8 +53,8 @@ eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, 
     return status;
 }
 
-/* Checks a value as the library does, in a recipe of no run; an option of the command alone is there at its start. The
-   message names the option. */
+/* Checks a value as the library does, in a scratch recipe. An option that only the command has is stored at the
+   recipe's start. The message names the option. */
 static eitp_status parse_value(const option_entry *row, const char *value, option_value *parsed, const char *where,
                                eitp_error *error) {
     eitp_recipe scratch = eitp_recipe_default();
@@ -75,12 +76,12 @@ static eitp_status parse_value(const option_entry *row, const char *value, optio
     return EITP_OK;
 }
 
-/* True for an option of the command that may be an empty text. */
+/* True for an option of the command that may be an empty string. */
 static int may_be_empty(option_id id) {
     return id == OPTION_PROMPT || id == OPTION_TEXT || id == OPTION_PAIR;
 }
 
-/* Resolves "auto" of --data-workers to a number; other options know the word themselves. */
+/* Resolves "auto" of --data-workers to a number; other options handle the word themselves. */
 static const char *resolve_auto(const char *value, char digits[32]) {
     if (strcmp(value, "auto"))
         return value;
@@ -88,13 +89,13 @@ static const char *resolve_auto(const char *value, char digits[32]) {
     return digits;
 }
 
-/* The name of a metric whose key in the records, or in those of transformers, is given: "loss" of "val_loss" and
-   "eval_loss", and of what the records compute from it. */
+/* Returns the name of the metric with a key in eitp's records or transformers' logs: "loss" for "val_loss",
+   "eval_loss", and values derived from the loss. */
 static const char *metric_of_key(const char *key) {
     static const struct {
         const char *key, *metric;
     } computed[] = {
-        {"perplexity", "loss"}, /* its exponential, so the best is the same */
+        {"perplexity", "loss"}, /* exp of the loss: the same checkpoint is best */
     };
     const size_t prefix = !strncmp(key, "val_", 4) ? 4 : !strncmp(key, "eval_", 5) ? 5 : 0;
     key += key[prefix] ? prefix : 0;
@@ -123,7 +124,7 @@ static void value_add(option_value *value, const char *text) {
     value->texts[value->count++] = command_copy(text);
 }
 
-/* The place that messages begin with, or where the value is only replaced, the old one. */
+/* Finds the place that messages start with. A value that is only replaced keeps the old place. */
 static void find_place(const option_value *old, option_source source, const char *where, char *place, size_t size) {
     const size_t length = strlen(where);
     *place = 0;
@@ -235,15 +236,15 @@ void options_release(option_set *o) {
 /* An option of the command line while it is read. */
 typedef struct line_option {
     option_set *o;
-    char *name;        /* as it was written, without dashes */
+    char *name;        /* as written, without dashes */
     const char *value; /* after "=", or NULL */
     int is_negated;    /* "no-" precedes the name */
-    int count, *at;    /* the arguments, and the index of this one; advanced past its value */
+    int count, *at;    /* the arguments, and the index of this one, which is advanced past its value */
     char **arguments;
     eitp_error *error;
 } line_option;
 
-/* The word that turns a choice, or report-to, off; NULL if there is none. */
+/* Returns the word that turns off a choice or report-to, or NULL. */
 static const char *off_word(option_id id) {
     static const char *const words[] = {"no", "none", "off"};
     for (size_t i = 0; i < COMMAND_COUNT(words) && option_of(id)->kind == KIND_CHOICE; i++) {
@@ -253,7 +254,7 @@ static const char *off_word(option_id id) {
     return id == OPTION_REPORT_TO ? "none" : NULL;
 }
 
-/* The option that "no-<name>" turns off: a flag, or one that has a word for it. */
+/* Finds the option that "no-<name>" turns off: a flag, or an option with a word for "off". */
 static option_name find_negated(const char *name) {
     option_name found;
     memset(&found, 0, sizeof found);
@@ -271,7 +272,8 @@ int options_same_value(const option_value *a, const option_value *b) {
            (a->integer || a->number > 0 || a->number < 0 || !strcmp(a->texts[0], b->texts[0]));
 }
 
-/* Sets an option by one of its names. Two names with two values conflict; of one name the last value counts. */
+/* Sets an option by one of its names. Two names with different values conflict; with the same name, the last value
+   counts. */
 static eitp_status set_by_name(const line_option *l, option_id id, const char *value, option_source source) {
     option_value *target = &l->o->values[id], before = *target;
     const option_entry *row = option_of(id);
@@ -297,7 +299,8 @@ static eitp_status set_by_name(const line_option *l, option_id id, const char *v
     return status;
 }
 
-/* The next argument if it can be the value of a flag. Where arguments without a name are allowed, digits are one. */
+/* Returns the next argument if it can be the value of a flag. Where positional arguments are allowed, digits are
+   one. */
 static const char *next_boolean(const line_option *l) {
     const char *next = *l->at + 1 < l->count ? l->arguments[*l->at + 1] : "";
     const int has_positional = (l->o->command & OPTIONS_WITH_POSITIONAL) != 0;
@@ -307,7 +310,8 @@ static const char *next_boolean(const line_option *l) {
     return next;
 }
 
-/* A flag, or a name as "fp16" that stands for a value of an option: "--x", "--x true", "--x=false", "--no-x". */
+/* Reads a flag, or a name such as "fp16" that stands for a value of an option: "--x", "--x true", "--x=false",
+   "--no-x". */
 static eitp_status read_flag(line_option *l, const option_name *found) {
     const char *value = l->value ? l->value : next_boolean(l);
     int boolean = value ? option_find_choice(BOOLEANS, value) : 1;
@@ -324,14 +328,14 @@ static eitp_status read_flag(line_option *l, const option_name *found) {
     return *found->off ? set_by_name(l, found->id, found->off, SOURCE_COMMAND_LINE_WEAK) : EITP_OK;
 }
 
-/* "--eval=no" by another name: "--no-eval". */
+/* Reads "--no-eval", another spelling of "--eval=no". */
 static eitp_status read_negated_choice(const line_option *l, option_id id) {
     if (l->value)
         return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s takes no value", l->name);
     return set_by_name(l, id, off_word(id), SOURCE_COMMAND_LINE);
 }
 
-/* A name that other programs use: see options/foreign_names.c. */
+/* Reads a name used by other programs: see options/foreign_names.c. */
 static eitp_status read_foreign(line_option *l, const config_name *entry) {
     const char *next = *l->at + 1 < l->count ? l->arguments[*l->at + 1] : NULL, *meaning;
     char option[64], text[400];
@@ -352,7 +356,7 @@ static eitp_status read_foreign(line_option *l, const config_name *entry) {
     }
     config_option(entry, 0, option, sizeof option);
     if (config_option_count(entry) > 1)
-        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s is not an option; give --%s and the others singly",
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s is not an option; give --%s and the others separately",
                             l->name, option);
     if (!l->value)
         return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s needs a value", l->name);
@@ -360,11 +364,11 @@ static eitp_status read_foreign(line_option *l, const config_name *entry) {
     return set_by_name(l, option_find(option).id, text, SOURCE_COMMAND_LINE);
 }
 
-/* A report draws what a run records. */
+/* Fails for an option of other commands. --plot-every, which some expect from train, belongs to report. */
 static eitp_status fail_other_command(const line_option *l, option_id id) {
     if (id == OPTION_PLOT_EVERY)
         return command_fail(l->error, EITP_ERROR_ARGUMENT,
-                            "'eitp %s' has no option --%s: 'eitp report' draws a run, and has it", l->o->name, l->name);
+                            "'eitp %s' has no option --%s; use 'eitp report', which draws runs", l->o->name, l->name);
     return command_fail(l->error, EITP_ERROR_ARGUMENT, "'eitp %s' has no option --%s; 'eitp help %s' lists them",
                         l->o->name, l->name, l->o->name);
 }
@@ -384,7 +388,7 @@ static eitp_status read_known(line_option *l, const option_name *found) {
     return set_by_name(l, found->id, l->value, SOURCE_COMMAND_LINE);
 }
 
-/* One option, whose name and "=" value are in l. */
+/* Reads one option, whose name and "=" value are in l. */
 static eitp_status read_option(line_option *l) {
     option_name found = option_find(l->name);
     const config_name *entry = NULL;
@@ -424,7 +428,7 @@ static eitp_status read_argument(option_set *o, const char *argument, int count,
     return status;
 }
 
-/* An argument without a name. After some options it is another of their values: b.json in "--compare a.json b.json". */
+/* Reads a positional argument. After some options it is another value: b.json in "--compare a.json b.json". */
 static eitp_status read_positional(option_set *o, char *argument, eitp_error *error) {
     static const option_id lists[] = {OPTION_COMPARE, OPTION_INTERPOLATE};
     for (size_t i = 0; i < COMMAND_COUNT(lists); i++) {
@@ -435,8 +439,8 @@ static eitp_status read_positional(option_set *o, char *argument, eitp_error *er
     return EITP_OK;
 }
 
-/* The option whose name is missing before an argument: of the commands that use a model it is --model for a directory,
-   if the model is not named yet, and where there is no --data. */
+/* Guesses the option whose name is missing before an argument. In commands that use a model it is --model for a
+   directory if the model is not named yet, and if the command has no --data. */
 static option_id probable_option(const option_set *o, const char *argument) {
     const unsigned uses = OPTIONS_EVAL | OPTIONS_PREDICT | OPTIONS_EMBED;
     const int has_model = o->values[OPTION_MODEL].source == SOURCE_COMMAND_LINE;
@@ -466,7 +470,7 @@ static eitp_status read_command_line(option_set *o, int count, char **arguments,
             options_set_integer(o, OPTION_HELP, 1, SOURCE_COMMAND_LINE);
         else if (!literal && argument[0] == '-' && argument[1])
             status = command_fail(error, EITP_ERROR_ARGUMENT,
-                                  "unknown option '%s'; options begin with two dashes: 'eitp help %s' lists them",
+                                  "unknown option '%s'; options start with two dashes: 'eitp help %s' lists them",
                                   argument, o->name);
         else
             status = read_positional(o, arguments[at], error);
@@ -488,7 +492,7 @@ eitp_status options_replace(option_set *o, const char *argument, eitp_error *err
     return options_set(o, id, argument + size + 1, SOURCE_COMMAND_LINE, "--", error);
 }
 
-/* Options that a variable of the environment sets. */
+/* Sets options from environment variables. */
 static eitp_status read_environment(option_set *o, eitp_error *error) {
     static const struct {
         const char *variable;
@@ -505,7 +509,7 @@ static eitp_status read_environment(option_set *o, eitp_error *error) {
     return status;
 }
 
-/* Forgets values that stand for none, such as --layers 0: those of the library's defaults. */
+/* Drops values that mean "not set", such as --layers 0: the library's defaults. */
 static void drop_open(option_set *o) {
     const eitp_recipe defaults = eitp_recipe_default();
     for (size_t id = 0; id < option_count(); id++) {

@@ -32,7 +32,7 @@ enum {
     OPTIONS_DOCTOR = 1048576,
     OPTIONS_LOGS = 2097152,
     OPTIONS_CHAT = 4194304,
-    OPTIONS_LOOKS = OPTIONS_MONITOR | OPTIONS_REPORT | OPTIONS_DOCTOR | OPTIONS_LOGS, /* at runs */
+    OPTIONS_LOOKS = OPTIONS_MONITOR | OPTIONS_REPORT | OPTIONS_DOCTOR | OPTIONS_LOGS, /* commands that look at runs */
     OPTIONS_EVERY = 8388607
 };
 
@@ -157,8 +157,8 @@ typedef enum option_id {
     OPTION_OFFLOAD_FILE,
     OPTION_PROFILE,
     OPTION_PRESETS,
-    OPTION_MEMORY_BUDGET,     /* bytes; 0 or not given: the memory that is free */
-    OPTION_GPU_MEMORY_BUDGET, /* bytes; 0 or not given: what OPTION_GPU_MEM_MAX leaves */
+    OPTION_MEMORY_BUDGET,     /* bytes; 0 or not set: the free memory */
+    OPTION_GPU_MEMORY_BUDGET, /* bytes; 0 or not set: limited by OPTION_GPU_MEM_MAX */
     OPTION_GPU_MEM_MAX,
     OPTION_PIN_MEMORY,
     OPTION_AUTO_SHRINK,
@@ -245,14 +245,14 @@ typedef enum option_id {
     OPTION_CAPACITY = OPTION_COUNT + 192 /* and settings without a row */
 } option_id;
 
-/* Where a value comes from; a later one of these overrides an earlier one. From SOURCE_SUGGESTION on, someone has given
-   it to this command. */
+/* Source of a value; later ones override earlier ones. From SOURCE_SUGGESTION on, the value was given to this
+   command. */
 typedef enum option_source {
     SOURCE_NONE,
     SOURCE_DEFAULT,
-    SOURCE_PROFILE,    /* that of --profile */
-    SOURCE_RUN,        /* run.json of the run that is resumed */
-    SOURCE_CHECKPOINT, /* the checkpoint that is resumed */
+    SOURCE_PROFILE,    /* --profile */
+    SOURCE_RUN,        /* run.json of the resumed run */
+    SOURCE_CHECKPOINT, /* the resumed checkpoint */
     /* A flag that only suggests a value: fp16 turned off in --config means fp32, load_best_model_at_end means keep-best
        loss, unless something else sets the option. */
     SOURCE_SUGGESTION,
@@ -264,64 +264,64 @@ typedef enum option_source {
 
 typedef struct option_value {
     option_source source;
-    char **texts; /* the values of a list; else one, as it was written */
+    char **texts; /* the values of a list; otherwise one, as written */
     size_t count;
-    int64_t integer; /* also of a flag: 0 or 1; of a size: bytes */
+    int64_t integer; /* also 0 or 1 for a flag, and bytes for a size */
     double number;
-    char name[40];   /* as it was written on the command line: "fp16" of precision */
-    char choice[40]; /* of a choice or a flag: its first spelling, whichever was given */
+    char name[40];   /* as written on the command line: "fp16" for precision */
+    char choice[40]; /* first spelling of a choice or a flag, regardless of the one used */
     char place[200]; /* "file:line" of a configuration file, a variable of the environment, "profile safe" */
 } option_value;
 
 typedef struct option_set {
     const char *name;     /* of the subcommand: "train", "tokenizer encode", ... */
     unsigned command;     /* its bit */
-    option_value *values; /* OPTION_CAPACITY; on the heap, since they would fill a small stack */
-    char **positional;    /* arguments that are not options, in order */
+    option_value *values; /* OPTION_CAPACITY; on the heap, since they would overflow a small stack */
+    char **positional;    /* positional arguments, in order */
     size_t positional_count;
     int has_deepspeed;              /* a file has values of a DeepSpeed configuration */
-    int has_record;                 /* a file is the run.json of a run: it has what nobody chose, too */
-    int64_t step_sequences;         /* batch-size x grad-accum, of its train_batch_size; 0: not set */
+    int has_record;                 /* a file is the run.json of a run, which also has values that the user never set */
+    int64_t step_sequences;         /* batch-size x grad-accum, from its train_batch_size; 0: not set */
     char step_sequences_place[400]; /* "file:line: " */
 } option_set;
 
-/* An empty set for a subcommand. Release it. */
+/* Creates an empty set for a subcommand. Release it. */
 void options_create(option_set *o, const char *name, unsigned command);
 
 /*
  * Creates a set from the command line, the environment, the files of --config and --deepspeed-config, and the defaults;
- * -q and -v take effect. *ended is 1 after --help, which is printed. Release the set in any case.
+ * -q and -v take effect. *ended is 1 if --help was printed. Release the set in any case.
  */
 eitp_status options_read(option_set *o, const char *name, unsigned command, int count, char **arguments, int *ended,
                          eitp_error *error);
 void options_release(option_set *o);
 
 /*
- * Sets an option unless it has a value from a stronger source; lists collect the values of one source. `where` begins
+ * Sets an option unless it has a value from a stronger source; lists collect the values of one source. `where` starts
  * messages: "--", or the place of the value and ": ".
  */
 eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
                         eitp_error *error);
 
-/* The same for a value that is known to be valid, as a default that depends on other options. */
+/* Like options_set, for a value known to be valid, such as a default that depends on other options. */
 void options_set_integer(option_set *o, option_id id, int64_t value, option_source source);
 void options_set_number(option_set *o, option_id id, double value, option_source source);
 void options_set_text(option_set *o, option_id id, const char *value, option_source source);
 
-/* True if two values of one option mean the same. */
+/* True if two values of an option are equivalent. */
 int options_same_value(const option_value *a, const option_value *b);
 
-/* Sets an option by an argument "--name=value", whatever the command line says. */
+/* Sets an option from an argument "--name=value"; overrides the command line. */
 eitp_status options_replace(option_set *o, const char *argument, eitp_error *error);
 
 /* Forgets an option's value. */
 void options_clear(option_set *o, option_id id);
 
 int options_has(const option_set *o, option_id id);
-int options_is_explicit(const option_set *o, option_id id); /* someone has given it to this command */
-int options_is_in_force(const option_set *o, option_id id); /* it has a value, and not 0 or false */
-/* True for a value that someone chose and that asks for something: a flag that a file sets to false does not, and a
-   run.json has all values. */
+int options_is_explicit(const option_set *o, option_id id); /* it was given to this command */
+int options_is_in_force(const option_set *o, option_id id); /* it has a value other than 0 or false */
+/* True if the user set the option to something effective. False for a flag that a file sets to false, and for values of
+   a run.json, which has all of them. */
 int options_is_asked(const option_set *o, option_id id);
 eitp_status options_require(const option_set *o, option_id id, eitp_error *error); /* fails if it is not explicit */
 int64_t options_integer(const option_set *o, option_id id);
@@ -329,40 +329,40 @@ double options_number(const option_set *o, option_id id);
 const char *options_text(const option_set *o, option_id id); /* NULL: it has no value */
 const char *options_name(option_id id);
 
-/* ", from profile tiny" of a value that is not of the command line, for messages that quote it; else "". */
+/* Writes ", from profile tiny" for messages that quote a value, or "" if the value is from the command line. */
 const char *options_origin(const option_set *o, option_id id, char *text, size_t size);
 
-/* The option of a setting, or OPTION_CAPACITY. */
+/* Returns the option of a setting, or OPTION_CAPACITY. */
 option_id options_setting(const eitp_setting *setting);
 
 /* Sets the settings of a group, such as "trainer", from the options that have values; NULL: of all groups. */
 eitp_status options_to_recipe(const option_set *o, const char *group, eitp_recipe *recipe, eitp_error *error);
 
-/* The same for the settings of a trainer alone. */
+/* Like options_to_recipe, for the settings of a trainer only. */
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error);
 
-/* The index of a choice's value in the table's list. */
+/* Returns the index of a choice's value in the table's list. */
 int options_choice(const option_set *o, option_id id);
 
 /*
- * Reads a file of options: YAML if its name ends in .yaml or .yml, otherwise JSON. The name of an option is that of the
- * innermost member; the objects around it only group, except where options/foreign_names.c has an entry for the
- * section. The member "run" is skipped. With SOURCE_RUN only options that belong to the run are read, and unknown ones
- * are skipped. `section` encloses all members, as "deepspeed"; NULL: none.
+ * Reads a file of options: YAML if its name ends in .yaml or .yml, otherwise JSON. The innermost member names the
+ * option; enclosing objects only group, except where options/foreign_names.c has an entry for the section. The member
+ * "run" is skipped. With SOURCE_RUN only options that belong to the run are read, and unknown ones are skipped.
+ * `section`, such as "deepspeed", encloses all members; NULL: none.
  */
 eitp_status options_read_config(option_set *o, const char *path, const char *section, option_source source,
                                 eitp_error *error);
 
 /*
- * Fails if two options of one source exclude each other, as --eval no and --eval-steps 5. Where the sources differ, the
- * weaker one loses its value. Then sets the options that follow from others, as --eval from --eval-every-frac.
+ * Fails if two options of the same source exclude each other, such as --eval no and --eval-steps 5. If the sources
+ * differ, the weaker one loses its value. Then sets derived options, such as --eval from --eval-every-frac.
  */
 eitp_status options_reconcile(option_set *o, eitp_error *error);
 
-/* Adds the options that have values as members of a JSON object, for options_read_config. */
+/* Writes the options that have values as members of a JSON object, for options_read_config. */
 void options_write(const option_set *o, text_buffer *t);
 
-/* --print-config: every option with its value and where it comes from. */
+/* Prints every option with its value and source, for --print-config. */
 void options_print(const option_set *o, int json);
 
 void options_print_help(const char *name, unsigned command);

@@ -8,13 +8,13 @@ typedef struct profile {
     const char *name;     /* a choice of --profile */
     const char *defaults; /* "option=value", separated by spaces */
     int takes_least;
-    const char *note;  /* what the profile means here, or NULL */
-    const char *model; /* the name of the model that a new run trains without --model and --init, or NULL */
+    const char *note;  /* message about the profile, or NULL */
+    const char *model; /* model that a new run trains without --model and --init, or NULL */
 } profile;
 
-#define MIXED "mixed precision is the type that this processor multiplies fastest (--precision auto)"
+#define MIXED "mixed precision uses the type that this processor multiplies fastest (--precision auto)"
 
-/* In the order of the choices. Those that auto chooses from have the same options, so that one replaces another. */
+/* In the order of the choices. The profiles that auto chooses from set the same options, so one can replace another. */
 static const profile profiles[] = {
     {"none", "", 0, NULL, NULL},
     {"auto", "", 0, NULL, NULL},
@@ -25,16 +25,16 @@ static const profile profiles[] = {
     {"quick", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8 metrics=fast", 0, MIXED, NULL},
     {"max", "batch-size=4 block-size=1000 grad-accum=2 data-workers=8 metrics=off", 0, MIXED, NULL},
     {"low-ram", "batch-size=2 block-size=500 grad-accum=2 data-workers=4 precision=bf16 auto-shrink=true metrics=fast",
-     0, "mixed precision is bf16, which takes the memory of fp16 and needs no loss scale", NULL},
+     0, "mixed precision uses bf16, which needs as much memory as fp16 and no loss scaling", NULL},
     {"debug", "batch-size=1 block-size=100 grad-accum=2 data-workers=2 precision=fp32 check-finite=op metrics=fast", 0,
-     "the result of every op is checked for numbers that are not finite, which is slow", NULL},
+     "the result of every op is checked for non-finite numbers, which is slow", NULL},
 };
 
 static const profile *profile_of(const option_set *o) {
     return &profiles[options_choice(o, OPTION_PROFILE)];
 }
 
-/* The next "option=value" of a list; 0 at its end. *value is cut off from its `size` bytes. */
+/* Reads the next "option=value" of a list. Returns 0 at the end. `value` has room for `size` bytes; the rest is cut. */
 static int next_default(const char **list, option_id *id, char *value, size_t size) {
     const char *word;
     char name[40];
@@ -47,7 +47,7 @@ static int next_default(const char **list, option_id *id, char *value, size_t si
     return 1;
 }
 
-/* Sets an option, unless anything but its default does. */
+/* Sets an option that has only its default value. */
 static void set_default(option_set *o, option_id id, const char *value) {
     char where[40];
     eitp_error ignored;
@@ -88,7 +88,7 @@ static int is_of_profile(const option_set *o, option_id id) {
     return o->values[id].source == SOURCE_PROFILE;
 }
 
-/* Lowers an option, and says why. */
+/* Lowers an option and reports why. */
 static void lower(option_set *o, option_id id, int64_t most, const char *why) {
     const int of_profile = is_of_profile(o, id);
     const int64_t given = options_integer(o, id);

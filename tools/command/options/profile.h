@@ -1,4 +1,4 @@
-/* Profiles: the values of --profile, each of which sets defaults of other options. */
+/* Profiles: the values of --profile. Each sets the defaults of other options. */
 #ifndef COMMAND_OPTIONS_PROFILE_H
 #define COMMAND_OPTIONS_PROFILE_H
 
@@ -6,23 +6,23 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Sets the defaults of the profile, where no option says otherwise. */
+/* Applies the profile's defaults to options that are not set. */
 void profile_apply(option_set *o);
 
-/* Names the model that a new run with the profile trains, where no option does. */
+/* Sets the model that a new run with the profile trains, unless an option names one. */
 void profile_name_model(option_set *o);
 
-/* Lowers defaults of the profile to what the model (positions in a sequence) and the machine (data workers) have, and
-   says so, as it says what else the profile means here. */
+/* Lowers the profile's defaults to the limits of the model (positions) and of the machine (data workers). Logs these
+   changes and the profile's note. */
 void profile_adapt(option_set *o, const eitp_transformer_config *shape);
 
-/* Lowers --block-size to the positions of a model, with a line in the log: texts are cut there. */
+/* Lowers --block-size to the model's positions and logs it: longer inputs are cut. */
 void profile_lower_block_size(option_set *o, int64_t positions);
 
-/* The default that the profile has for an option with whole numbers; 0: none. */
+/* Returns the profile's default for an integer option, or 0 if it has none. */
 int64_t profile_integer(const option_set *o, option_id id);
 
-/* The name of the profile in force: a choice of --profile, "none" without one. */
+/* Returns the name of the profile in force: a choice of --profile, or "none". */
 const char *profile_name(const option_set *o);
 
 /* True if the configuration with the least memory is used even if a faster one fits. */

@@ -1,8 +1,8 @@
-/* Options that exclude each other, and options that follow from others. */
+/* Options that exclude each other, and options derived from others. */
 #include "options/table.h"
 #include "output.h"
 
-/* Two options of which one run uses one; `choice`: only where `a` has this value. */
+/* Two options that exclude each other; with `choice`, only if `a` has this value. */
 typedef struct exclusion {
     option_id a;
     const char *choice;
@@ -34,7 +34,7 @@ static int has_choice(const option_set *o, option_id id, const char *choice) {
     return options_has(o, id) && options_choice(o, id) == option_find_value(option_of(id), choice);
 }
 
-/* "--eval no", or "config.json:3: eval no". */
+/* Writes "--eval no" or "config.json:3: eval no". */
 static void describe(const option_set *o, option_id id, char *text, size_t size) {
     const option_value *value = &o->values[id];
     if (*value->place)
@@ -57,7 +57,7 @@ static eitp_status check_exclusion(option_set *o, const exclusion *e, eitp_error
     return EITP_OK;
 }
 
-/* When a run validates and saves, as far as the options leave it open. */
+/* Derives when a run validates and saves, unless options set it. */
 static void derive_schedule(option_set *o) {
     if (!options_has(o, OPTION_EVAL))
         options_set_text(o, OPTION_EVAL, options_has(o, OPTION_EVAL_EVERY_FRAC) ? "epoch" : "steps", SOURCE_DEFAULT);
@@ -70,7 +70,7 @@ static void derive_schedule(option_set *o) {
         options_set_text(o, OPTION_SAVE_STEPS, option_of(OPTION_SAVE_STEPS)->fallback, SOURCE_DEFAULT);
 }
 
-/* "--self-repair kl" is a loss, and its form. */
+/* Splits "--self-repair kl" into the loss and its form. */
 static eitp_status split_self_repair(option_set *o, eitp_error *error) {
     const option_value *value = &o->values[OPTION_SELF_REPAIR];
     const option_id id = option_find("self-repair-form").id;
@@ -94,12 +94,12 @@ int options_is_asked(const option_set *o, option_id id) {
     return value->count && value->source > SOURCE_CONFIG;
 }
 
-/* Options that act on a GPU only, and why. */
+/* Warns of options that only affect a GPU, with the reason. */
 static void report_unused(const option_set *o) {
     static const struct {
         option_id id;
         const char *reason;
-    } options[] = {{OPTION_PIN_MEMORY, "on a CPU nothing is copied to a device"},
+    } options[] = {{OPTION_PIN_MEMORY, "a CPU needs no copy to a device"},
                    {OPTION_TF32, "on a CPU no product rounds to TF32"},
                    {OPTION_GPU_MEMORY_BUDGET, "on a CPU --memory-budget limits all memory"},
                    {OPTION_GPU_MEM_MAX, "on a CPU --memory-budget limits all memory"}};
@@ -114,7 +114,7 @@ static void report_unused(const option_set *o) {
     }
 }
 
-/* Fails because batch-size and grad-accum, as far as they are set (otherwise 0), cannot make train_batch_size. */
+/* Fails because batch-size and grad-accum (0 if not set) cannot yield train_batch_size. */
 static eitp_status fail_step_sequences(const option_set *o, int64_t batch, int64_t accum, eitp_error *error) {
     char expected[120];
     if (batch && accum)
@@ -127,15 +127,15 @@ static eitp_status fail_step_sequences(const option_set *o, int64_t batch, int64
                         o->step_sequences_place, (long long)o->step_sequences, expected);
 }
 
-/* An option's value if something other than a default sets it, otherwise 0. */
+/* Returns an option's value if it is not just the default, otherwise 0. */
 static int64_t explicit_integer(const option_set *o, option_id id) {
     return options_is_explicit(o, id) ? options_integer(o, id) : 0;
 }
 
 /*
- * A DeepSpeed configuration binds train_batch_size = micro-batch x gradient accumulation: two of them give the third.
- * A micro-batch alone is the whole step, and train_batch_size alone becomes micro-batches of one sequence: a pass takes
- * as many of them as fit in memory.
+ * In a DeepSpeed configuration train_batch_size = micro-batch x gradient accumulation: two of them determine the third.
+ * A micro-batch alone is the whole step. train_batch_size alone becomes micro-batches of one sequence; a pass takes as
+ * many of them as fit in memory.
  */
 static eitp_status divide_step(option_set *o, eitp_error *error) {
     const int64_t batch = explicit_integer(o, OPTION_BATCH_SIZE), accum = explicit_integer(o, OPTION_GRAD_ACCUM);

@@ -4,25 +4,25 @@
 
 #include <stdarg.h>
 
-/* An option of the command. Of a setting of the library the row has the spelling, and the commands. */
+/* An option of the command. For a setting of the library the row has only the spellings and the commands. */
 typedef struct option_row {
     const char *name;
     /* Other names, separated by spaces. "name=on|off" is a flag: true gives the option the value `on`, false `off`. */
     const char *aliases;
     option_kind kind;
     double low, high;
-    const char *fallback; /* the default; NULL: none, or for a setting the library's; DEPENDS, OPEN */
-    const char *words;    /* choices, or further spellings of a setting's; else the name of the argument in --help */
+    const char *fallback; /* the default; NULL: none, or the library's for a setting; DEPENDS, OPEN */
+    const char *words;    /* choices, or more spellings of a setting's choices; else the argument's name in --help */
     unsigned commands;
     int of_run;       /* recorded in run.json and read from there on resume */
-    const char *help; /* of a KIND_SETTING: appended to the library's */
+    const char *help; /* for KIND_SETTING: appended to the library's help */
 } option_row;
 
-/* A setting has no default: other options decide. With OPEN the library's default means that it is not given. */
+/* DEPENDS: a setting without a default; other options decide it. OPEN: the library's default means "not set". */
 #define DEPENDS ""
 #define OPEN "?"
 #define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
-#define LEAST_PROCESS 4194304.0    /* bytes of private memory with less of which no run starts */
+#define LEAST_PROCESS 4194304.0    /* bytes of private memory; no run starts with less */
 #define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
 #define PACKS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK)
 #define READS_TEXT (PACKS | PREDICTS | OPTIONS_TOKENIZER_TRAIN)
@@ -51,8 +51,8 @@ static const option_row rows[] = {
     {"val-fraction", "validation-fraction val-split", KIND_SETTING, 0, 0, NULL, "F", OPTIONS_TRAIN, 1,
      " (default: 0.1; with --eval no: 0)"},
     {"split", "", KIND_CHOICE, 0, 0, NULL, "all training=train validation=val=eval", OPTIONS_EVAL, 0,
-     "the part of the run's data to evaluate: what it trained on, what it held out, or all (default: all); without "
-     "--data, the data of the run"},
+     "the part of the run's data to evaluate: its training data, its validation data, or all (default: all); without "
+     "--data, the run's own data"},
     {"strict-utf8", "", KIND_SETTING, 0, 0, NULL, "", READS_TEXT, 1, ""},
     {"data-format", "", KIND_SETTING, 0, 0, NULL,
      "text=txt tsv=tab jsonl=json=ndjson conll=bio=iob chat=messages=sharegpt=alpaca", READS_TEXT, 1, ""},
@@ -65,16 +65,16 @@ static const option_row rows[] = {
     {"weight-column", "sample-weight-column", KIND_SETTING, 0, 0, NULL, "NAME", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
      " (default: none)"},
     {"delimiter", "", KIND_SETTING, 0, 0, NULL, "CHAR", READS_TEXT, 1,
-     " (default: for CSV the one of these that fits the first rows; for TSV a tab)"},
+     " (default: for CSV, the one that fits the first rows; for TSV, a tab)"},
     {"document-separator", "", KIND_SETTING, 0, 0, NULL, "TEXT", READS_TEXT, 1,
-     " (default: % if the file has at least three such lines, as files of fortune have)"},
+     " (default: % if the file has at least three such lines, as fortune files do)"},
     {"on-bad-row", "", KIND_SETTING, 0, 0, NULL, "stop=error=fail skip=warn", READS_TEXT, 1, ""},
     {"dedup", "deduplicate", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
     {"drop-last", "dataloader-drop-last", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1,
-     " (otherwise its mean is over the tokens it has)"},
+     " (otherwise its loss is the mean over its own tokens)"},
     {"data-workers", "dataloader-num-workers num-workers", KIND_SETTING, 0, 0, NULL, "N|auto",
-     OPTIONS_TRAIN | BENCHES_STEPS, 1, "; auto: one for every four processors, 1 to 16"},
+     OPTIONS_TRAIN | BENCHES_STEPS, 1, "; auto: one per four processors, 1 to 16"},
     {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N",
      OPTIONS_TRAIN | BENCHES_STEPS, 1, ""},
     {"model", "model-name model-name-or-path model-path decoder decoder-name decoder-path", KIND_SETTING, 0, 0, NULL,
@@ -91,7 +91,7 @@ static const option_row rows[] = {
     {"width", "hidden-size n-embd d-model", KIND_SETTING, 0, 0, OPEN, "N", FITS, 1, ""},
     {"positions", "n-positions max-position-embeddings", KIND_SETTING, 0, 0, OPEN, "N", FITS, 1, ""},
     {"encoder", "encoder-name encoder-path", KIND_SETTING, 0, 0, NULL, "DIR|NAME", FITS, 1,
-     "; --decoder is another name of --model"},
+     "; --decoder is another name for --model"},
     {"latent-size", "latent-dim z-dim nz", KIND_SETTING, 0, 0, NULL, "N", FITS, 1, ""},
     {"latent-input", "", KIND_SETTING, 0, 0, NULL, "prefix=memory added=embedding", FITS, 1, ""},
     {"tokenizer", "tokenizer-name tokenizer-path", KIND_SETTING, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1, ""},
@@ -100,9 +100,9 @@ static const option_row rows[] = {
     {"chat-values", "chat-template-kwargs", KIND_SETTING, 0, 0, NULL, "JSON",
      OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_CHAT, 1, ", such as '{\"enable_thinking\": false}'"},
     {"train-on", "", KIND_SETTING, 0, 0, NULL, "answers=assistant last-answer=last everything=all", OPTIONS_TRAIN, 1,
-     ": what the assistant says, with the token that ends its turn; that of its last turn; or every token"},
+     ": every assistant turn with the token that ends it, only the last such turn, or every token"},
     {"show-data", "", KIND_INTEGER, 0, 1000000, "0", "N", OPTIONS_TRAIN, 0,
-     "print the first N samples as the model sees them, token by token, those that are trained on marked, and exit"},
+     "print the first N samples token by token as the model sees them, with the trained tokens marked, and exit"},
     {"task", "", KIND_SETTING, 0, 0, NULL,
      "lm=clm=causal-lm mlm=masked-lm classify=classification tokens=token-classification regress=regression "
      "vae=latent-variable",
@@ -111,7 +111,7 @@ static const option_row rows[] = {
      "single=single-label-classification several=multi-label-classification", OPTIONS_TRAIN, 1, ""},
     {"mlm-probability", "", KIND_SETTING, 0, 0, NULL, "P", OPTIONS_TRAIN, 1, ", with --task mlm"},
     {"whole-words", "whole-word-masking wwm", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1,
-     ", with --task mlm; for tokenizers of WordPiece"},
+     ", with --task mlm; for WordPiece tokenizers"},
     {"label-smoothing", "label-smoothing-factor", KIND_SETTING, 0, 0, NULL, "X", FITS, 1,
      ", with --task classify or tokens"},
     {"class-weights", "", KIND_SETTING, 0, 0, NULL, "WEIGHTS", OPTIONS_TRAIN, 1, ", with --task classify or tokens"},
@@ -135,14 +135,16 @@ static const option_row rows[] = {
     {"freeze", "", KIND_SETTING, 0, 0, NULL, "PARTS", FITS, 1, ""},
     {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
      OPTIONS_EVAL | GENERATES | PREDICTS | OPTIONS_MERGE, 0,
-     "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
+     "adapters for the model, from eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
      "newest)"},
     {"output-dir", "", KIND_SETTING, 0, 0, "eitp_results", "DIR",
      OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN | OPTIONS_BENCH_MONITOR, 0, ""},
     {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
-     "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
+     "start a new run in an output directory that already has one; the old run is moved to its subdirectory "
+     "replaced-N"},
     {"resume", "resume-from-checkpoint auto-resume=auto|no", KIND_TEXT, 0, 0, NULL, "DIR|auto", OPTIONS_TRAIN, 0,
-     "resume from a checkpoint; auto: from the newest in the output directory that is whole, or start if it has none"},
+     "resume from a checkpoint; auto: from the newest complete one in the output directory, or start a new run if "
+     "there is none"},
     {"steps", "max-steps num-steps train-steps", KIND_SETTING, 0, 0, DEPENDS, "N", OPTIONS_TRAIN | BENCHES_STEPS, 1,
      ""},
     {"epochs", "num-epochs num-train-epochs max-epochs", KIND_SETTING, 0, 0, DEPENDS, "N", OPTIONS_TRAIN, 1,
@@ -172,9 +174,10 @@ static const option_row rows[] = {
     {"max-grad-norm", "grad-clip gradient-clip gradient-clip-val gradient-clipping clip", KIND_SETTING, 0, 0, NULL, "X",
      OPTIONS_TRAIN, 1, ""},
     {"objective", "", KIND_SETTING, 0, 0, NULL, "eitp-safe=safe eitp-paper=paper", FITS | BENCHES_STEPS, 1,
-     "; a regularizer NAME below also has --NAME-weight, -every, -start, -warmup and -target; see docs/objective.md"},
+     "; each regularizer NAME below also has --NAME-weight, -every, -start, -warmup and -target; see "
+     "docs/objective.md"},
     {"self-repair", "", KIND_SETTING, 0, 0, NULL, "loss=kl=denoise", FITS | BENCHES_STEPS, 1,
-     "; kl or denoise: a loss of this --self-repair-form"},
+     "; kl or denoise: loss, with this --self-repair-form"},
     {"spike-threshold", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"skip-spikes", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
     {"max-nonfinite", "max-bad-steps", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
@@ -188,28 +191,29 @@ static const option_row rows[] = {
     {"eval-windows", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"eval-frac", "limit-val-batches", KIND_SETTING, 0, 0, OPEN, "F", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"emergence", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVAL, 0,
-     "measure more than the loss, on --eval-windows samples (default: 64): calibration, retrieval over distances, "
+     "measure more than the loss on --eval-windows samples (default: 64): calibration, retrieval over distances, "
      "hidden states, attention, spectra, robustness, generated text"},
     {"reference-model", "", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_EVAL, 0,
-     "with --emergence: model directory, or output directory (its best checkpoint, or the newest), of another model, "
-     "whose perplexity of the generated texts is measured"},
+     "with --emergence: another model that measures the perplexity of the generated text: a model directory, or an "
+     "output directory (its best checkpoint, or the newest)"},
     {"save-strategy", "", KIND_CHOICE, 0, 0, NULL, "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
-     "when to write checkpoints: only the last; every --save-steps; or at each epoch's end (default: steps)"},
+     "when to write checkpoints: only at the end of the run; every --save-steps; or at the end of each epoch (default: "
+     "steps)"},
     {"save-steps", "save-every checkpoint-steps", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"save-seconds", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
-    {"async-save", "", KIND_SETTING, 0, 0, NULL, "no=false", OPTIONS_TRAIN, 1, "; no: training waits"},
+    {"async-save", "", KIND_SETTING, 0, 0, NULL, "no=false", OPTIONS_TRAIN, 1, "; no: training waits for each save"},
     {"save-total-limit", "keep-checkpoints", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"save-dtype", "", KIND_SETTING, 0, 0, NULL, "auto=none f32=fp32=float32 bf16=bfloat16 f16=fp16=float16=half",
      FITS | OPTIONS_MERGE, 1, ""},
     {"post-save-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,
-     "shell command to run beside training after a checkpoint is written, such as a copy to another disk; its "
-     "environment has EITP_CHECKPOINT and EITP_STEP; the end waits for it until Ctrl-C"},
+     "shell command to run in the background after each checkpoint, such as a copy to another disk; its environment "
+     "has EITP_CHECKPOINT and EITP_STEP; at the end the run waits for it, unless you press Ctrl-C"},
     {"on-event-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,
-     "shell command to run beside training for each alarm, heat, shortage of memory, trouble with the disk, divergence "
+     "shell command to run in the background for each alarm, overheating, memory shortage, disk problem, divergence "
      "and the end of the run; its environment has EITP_EVENT, EITP_MESSAGE, EITP_STEP, EITP_OUTPUT_DIR, EITP_ALARM and "
      "EITP_EXIT_REASON"},
     {"backup-steps", "", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
-     "run --post-save-cmd only for the first checkpoint after every N steps; 0: for each"},
+     "run --post-save-cmd only for the first checkpoint in every N steps; 0: for each"},
     {"keep-best", "metric-for-best-model load-best-model-at-end=~loss|", KIND_SETTING, 0, 0, NULL, "NAME",
      OPTIONS_TRAIN, 1, ""},
     {"patience", "early-stopping-patience", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
@@ -217,7 +221,7 @@ static const option_row rows[] = {
      OPTIONS_TRAIN, 1,
      ", and between two log lines when standard error is not a terminal; metrics.jsonl has every step"},
     {"report-to", "report", KIND_SETTING, 0, 0, NULL, "LIST", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1,
-     "; all: each of them"},
+     "; all: all of them"},
     {"log-dir", "logging-dir tensorboard-dir tensorboard-log-dir", KIND_SETTING, 0, 0, NULL, "DIR", OPTIONS_TRAIN, 1,
      "; EITP_LOG_DIR in the environment sets it too"},
     {"log-flush-seconds", "log-flush-secs tensorboard-flush-secs flush-secs", KIND_SETTING, 0, 0, NULL, "X",
@@ -232,9 +236,9 @@ static const option_row rows[] = {
     {"recompute", "gradient-checkpointing=layer|none activation-checkpointing=layer|none", KIND_SETTING, 0, 0, NULL,
      "attention=attn layer=block", FITS | BENCHES_STEPS, 0, ""},
     {"offload", "stream", KIND_SETTING, 0, 0, NULL, "none=no=false states=optimizer", FITS, 1,
-     "; a file wears out a disk"},
+     "; heavy writes to the file wear out a disk"},
     {"offload-file", "stream-file", KIND_SETTING, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
-     " (default: in the output directory; on a GPU none, but the host's memory)"},
+     " (default: in the output directory; on a GPU the host's memory, not a file)"},
     {"profile", "preset", KIND_CHOICE, 0, 0, "none",
      "none=no auto low-memory safe full tiny quick max=maximum low-ram=memory-limited debug", FITS, 0,
      "defaults for batch x length x accumulation: auto is the largest of full (8 x 512 x 1), safe (4 x 256 x 4) and "
@@ -249,127 +253,126 @@ static const option_row rows[] = {
     {"auto-shrink", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 0,
      " (default: only with --profile low-memory, safe, tiny or low-ram)"},
     {"cpu-mem-warn", "", KIND_SETTING, 0, 0, NULL, "P", OPTIONS_TRAIN, 0, ""},
-    {"cpu-mem-max", "", KIND_SETTING, 0, 0, NULL, "P", OPTIONS_TRAIN, 0, "; if given, --auto-shrink acts on it too"},
+    {"cpu-mem-max", "", KIND_SETTING, 0, 0, NULL, "P", OPTIONS_TRAIN, 0, "; if set, it also triggers --auto-shrink"},
     {"temp-max", "", KIND_SETTING, 0, 0, NULL, "C", OPTIONS_TRAIN, 0, ""},
     {"oom-score-adj", "", KIND_INTEGER, 0, 1000, "500", "N", OPTIONS_TRAIN, 0,
-     "how much sooner than other programs the kernel ends the run when memory runs out (oom_score_adj), so that the "
-     "desktop stays; never lowered; 0: unchanged"},
+     "oom_score_adj of the run: the higher, the sooner the kernel kills it rather than other programs when memory runs "
+     "out; never lowered; 0: unchanged"},
     {"nice", "", KIND_INTEGER, 0, 19, NULL, "N", OPTIONS_TRAIN | OPTIONS_SAFE_TRAIN, 0,
      "lower the priority by N, as nice(1) does (default: 0)"},
     {"spare-core", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
-     "leave one processor to other programs, if there are more than two and --threads is 0"},
+     "leave one processor free for other programs if there are more than two and --threads is 0"},
     {"deepspeed-config", "deepspeed ds-config", KIND_TEXT, 0, 0, NULL, "FILE", FITS, 0,
      "DeepSpeed configuration to read batch sizes, precision, clipping, optimizer and schedule from"},
     {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", GENERATES, 0, "text to continue"},
     {"prompt-file", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_GENERATE, 0,
      "file with the text to continue (default: standard input)"},
     {"reconstruct", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_GENERATE, 0,
-     "of a model of --task vae: encode the text, and generate from the mean of its latent variable"},
+     "with a --task vae model: encode the text, and generate from the mean of its latent variable"},
     {"interpolate", "", KIND_LIST, 0, 0, NULL, "A B", OPTIONS_GENERATE, 0,
-     "of a model of --task vae: generate from --samples (5) points between the means of two texts"},
+     "with a --task vae model: generate from --samples (5) points between the latent means of two inputs"},
     {"tokens", "max-new-tokens num-tokens", KIND_INTEGER, 0, LARGEST, "64", "N", GENERATES, 0,
-     "tokens to generate at most"},
+     "maximum number of tokens to generate"},
     {"temperature", "", KIND_NUMBER, 0, 1000, "1", "X", GENERATES, 0,
-     "below 1 favours likely tokens, above 1 unlikely ones; 0: always the likeliest"},
-    {"top-k", "", KIND_INTEGER, 0, 1 << 24, "0", "K", GENERATES, 0, "sample from the K likeliest tokens; 0: all"},
+     "below 1 favours likely tokens, above 1 unlikely ones; 0: always the most likely"},
+    {"top-k", "", KIND_INTEGER, 0, 1 << 24, "0", "K", GENERATES, 0, "sample from the K most likely tokens; 0: all"},
     {"top-p", "", KIND_NUMBER, 0, 1, "1", "P", GENERATES, 0,
-     "sample from the likeliest tokens whose probabilities add up to P"},
+     "sample from the most likely tokens whose probabilities add up to P"},
     {"min-p", "", KIND_NUMBER, 0, 1, "0", "P", GENERATES, 0,
-     "sample from tokens with at least P times the probability of the likeliest"},
+     "sample from tokens with at least P times the probability of the most likely one"},
     {"system", "system-prompt", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_CHAT, 0,
-     "what the model is told before the conversation"},
+     "system prompt: text that the model gets before the conversation"},
     {"context", "context-length n-ctx", KIND_INTEGER, 1, 1 << 24, NULL, "N", OPTIONS_CHAT, 0,
-     "tokens of a conversation that the model sees (default: 4096, or its positions if fewer)"},
+     "context length: tokens of the conversation that the model sees (default: 4096, or its positions if fewer)"},
     {"samples", "num-samples num-return-sequences", KIND_INTEGER, 1, LARGEST, "1", "N", OPTIONS_GENERATE, 0,
-     "texts to generate; text n uses seed + n - 1"},
+     "number of samples to generate; sample n uses seed + n - 1"},
     {"echo", "", KIND_FLAG, 0, 1, "1", "", OPTIONS_GENERATE, 0, "print the prompt before its continuation"},
     {"text", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
      "text to encode (default: --data, else standard input)"},
     {"pair", "text-pair", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
-     "second text of a sequence; needs --special-tokens"},
+     "second text of a sequence; requires --special-tokens"},
     {"special-tokens", "add-special-tokens", KIND_FLAG, 0, 1, "0", "", OPTIONS_TOKENIZER_ENCODE, 0,
-     "encode a sequence for a model: with special tokens around the text, cut to the tokenizer's longest sequence"},
+     "encode as model input: add special tokens around the text and cut it to the tokenizer's longest sequence"},
     {"truncation", "", KIND_CHOICE, 0, 0, NULL,
      "longest-first=longest only-first=first only-second=second none=no=false", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
-     "the text that is cut; none: a sequence that is too long is an error (default: the tokenizer's)"},
+     "which text to cut; none: a sequence that is too long is an error (default: the tokenizer's)"},
     {"pooling", "", KIND_CHOICE, 0, 0, NULL,
      "mean=mean-tokens cls=cls-token=first max=max-tokens last=lasttoken mean-sqrt-len=mean-sqrt-len-tokens",
      OPTIONS_EMBED, 0,
-     "how the hidden states of a text become its embedding (default: that of 1_Pooling in the model directory, else "
-     "mean)"},
+     "how hidden states are pooled into an embedding (default: as in 1_Pooling of the model directory, else mean)"},
     {"normalize", "normalize-embeddings", KIND_FLAG, 0, 1, "1", "", OPTIONS_EMBED, 0,
-     "divide embeddings by their length"},
+     "scale embeddings to unit length"},
     {"pass-tokens", "", KIND_INTEGER, 1, 1 << 24, NULL, "N", PREDICTS, 0,
-     "tokens computed at a time; results do not depend on it (default: 2048, or as many as fit in memory)"},
+     "tokens computed at a time; does not change results (default: 2048, or as many as fit in memory)"},
     {"with-text", "", KIND_FLAG, 0, 1, "0", "", PREDICTS, 0,
-     "repeat each text in its line: in columns after the others, in JSON as \"text\" and \"pair\""},
+     "repeat the input on its output line: in the last columns, or in JSON as \"text\" and \"pair\""},
     {"min-frequency", "minimum-frequency", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TOKENIZER_TRAIN, 0,
      "merge pairs that occur at least this often"},
     {"family", "", KIND_CHOICE, 0, 0, "gpt2", "gpt2 roberta", OPTIONS_TOKENIZER_TRAIN, 0,
-     "special tokens: gpt2: <|endoftext|>; roberta: those that classifiers and masked models need, around each text"},
+     "special tokens: gpt2: <|endoftext|>; roberta: tokens around each text sample, as classifiers and masked models "
+     "need them"},
     {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH",
      OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK | OPTIONS_REPORT | OPTIONS_EVAL | PREDICTS, 0,
      "-o: file to write (required)"},
     {"max-restarts", "", KIND_INTEGER, 0, LARGEST, "3", "N", OPTIONS_SAFE_TRAIN, 0,
-     "restarts without a new checkpoint before safe-train gives up"},
+     "number of restarts without a new checkpoint before safe-train gives up"},
     {"restart-delay", "", KIND_NUMBER, 0, 86400, "30", "SECONDS", OPTIONS_SAFE_TRAIN, 0,
-     "time before a restart; it doubles with each one without a new checkpoint, to at most 10 minutes"},
+     "time before a restart; doubles with each restart without a new checkpoint, up to 10 minutes"},
     {"restart-args", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_SAFE_TRAIN, 0,
-     "arguments that a restart adds to the command, separated by spaces; train gets --resume auto by itself"},
+     "arguments to add to the command on a restart, separated by spaces; train gets --resume auto automatically"},
     {"stall-timeout", "", KIND_NUMBER, 0, 1e9, NULL, "SECONDS", OPTIONS_SAFE_TRAIN, 0,
-     "stop and restart a command that records no step, evaluation or save, or without records prints nothing, for so "
-     "long; 0: never (default: 20 times the median step, at least 5 minutes; without records 0)"},
+     "stop and restart the command if it records no step, evaluation or save for this long (without records: if it "
+     "prints nothing); 0: never (default: 20 times the median step, at least 5 minutes; without records 0)"},
     {"kill-after", "", KIND_NUMBER, 0, 86400, "60", "SECONDS", OPTIONS_SAFE_TRAIN, 0,
-     "time that a stalled command has to end after SIGTERM, before SIGKILL"},
+     "time that a stalled command gets to exit after SIGTERM, before SIGKILL"},
     {"memory-limit", "", KIND_SIZE, LEAST_PROCESS, LARGEST, NULL, "SIZE", OPTIONS_SAFE_TRAIN, 0,
      "limit of the command's private memory (RLIMIT_DATA), such as 900M or 1.5Gi (default: none)"},
     {"background", "daemon", KIND_FLAG, 0, 1, "0", "", OPTIONS_SAFE_TRAIN, 0,
-     "print process and log, and continue without the terminal"},
-    {"pid", "", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_MONITOR, 0, "the run of this process"},
+     "print the process ID and the log's path, and detach from the terminal"},
+    {"pid", "", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_MONITOR, 0, "monitor the run with this process ID"},
     {"once", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_MONITOR, 0, "print the state as plain lines and exit"},
-    {"interval", "", KIND_NUMBER, 0.1, 86400, "5", "SECONDS", OPTIONS_MONITOR, 0, "time between two updates"},
+    {"interval", "", KIND_NUMBER, 0.1, 86400, "5", "SECONDS", OPTIONS_MONITOR, 0, "time between updates"},
     {"count", "", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_MONITOR, 0, "exit after N updates"},
     {"log", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_MONITOR, 0, "append the state to FILE at each update"},
     {"ascii", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_MONITOR, 0,
-     "draw with ASCII characters, also where the terminal has Unicode"},
+     "draw with ASCII characters even on a Unicode terminal"},
     {"memory-warn", "mem-warn", KIND_NUMBER, 0, 100, "85", "P", OPTIONS_MONITOR, 0,
-     "warn when more than P percent of the machine's memory, or of the control group's, is in use; 0: never"},
+     "warn when more than P percent of the memory of the machine or of the control group is in use; 0: never"},
     {"processor-warn", "cpu-warn", KIND_NUMBER, 0, 100, "0", "P", OPTIONS_MONITOR, 0,
-     "warn when processors are busier than P percent, which is usual while a run trains; 0: never"},
+     "warn when processors are more than P percent busy, which is normal during training; 0: never"},
     {"bottleneck", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT, 0, "print what limits the speed of the run"},
     {"trend", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT, 0, "print whether steps became slower, with statistics"},
     {"plot-every", "", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_REPORT, 0,
-     "draw a point for each N steps (default: as many as the page has room for)"},
+     "draw one point for every N steps (default: as many points as fit on the page)"},
     {"smoothing", "smooth", KIND_NUMBER, 0, 0.999, NULL, "X", OPTIONS_REPORT, 0,
-     "weight of earlier values in the smooth curve, 0: none (default: by the number of points)"},
-    {"log-scale", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT, 0, "logarithmic axis of the loss"},
+     "weight of earlier values in the smoothed curve; 0: none (default: depends on the number of points)"},
+    {"log-scale", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT, 0, "use a logarithmic loss axis"},
     {"x", "x-axis", KIND_CHOICE, 0, 0, "step", "step tokens time", OPTIONS_REPORT, 0, "the horizontal axis"},
-    {"follow", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0, "go on with what is recorded until the run ends"},
+    {"follow", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0, "keep printing new records until the run ends"},
     {"last", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0, "print the newest log of safe-train"},
     {"sizes", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0, "list the files of a run with their sizes"},
     {"columns", "", KIND_TEXT, 0, 0, NULL, "A,B,...", OPTIONS_LOGS, 0, "columns of the table, by name"},
-    {"sort", "", KIND_TEXT, 0, 0, NULL, "COLUMN", OPTIONS_LOGS, 0, "sort several runs by a column; -COLUMN: downwards"},
+    {"sort", "", KIND_TEXT, 0, 0, NULL, "COLUMN", OPTIONS_LOGS, 0, "sort runs by a column; -COLUMN: descending"},
     {"side-by-side", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0,
-     "two runs step by step: loss and val_loss, or --columns"},
-    {"csv", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT | OPTIONS_LOGS, 0, "print what is shown as CSV"},
+     "show two runs side by side, step by step: loss and val_loss, or --columns"},
+    {"csv", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT | OPTIONS_LOGS, 0, "print the result as CSV"},
     {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS | OPTIONS_LOGS, 0,
      "only kernels, or lines, with WORD in them"},
     {"seconds", "", KIND_NUMBER, 0, 3600, "0.2", "X", OPTIONS_BENCH_KERNELS, 0,
      "time each kernel for at least X seconds"},
     {"compare", "", KIND_LIST, 0, 0, NULL, "FILE",
      OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP | OPTIONS_PLAN | OPTIONS_REPORT, 0,
-     "print how the runs differ, of which the first is the one to compare with; with --output: a page with all of "
-     "them"},
+     "print how the runs differ from the first; with --output: write a page with all of them"},
     {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
-     "measure each value of an option, such as batch-size=1,2,4; without values the usual ones, or doubling up to the "
+     "measure each value of an option, such as batch-size=1,2,4; without values, common ones, or doubling up to the "
      "memory budget"},
     {"matrix", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_BENCH_STEP, 0,
      "measure each switch alone (precision, recompute, threads, batch, block, accumulation, optimizer, data workers), "
-     "alternating with the baseline, whose tokens/s are shown beside each"},
+     "alternating with the baseline; tokens/s of the baseline are shown next to each"},
     {"monitor", "lightweight-mode=light|full minimal-mode=light|", KIND_SETTING, 0, 0, NULL, "",
      OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
     {"monitor", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_SAFE_TRAIN, 0,
-     "--background, and eitp monitor in the foreground, which may end without the command"},
+     "run in the background with eitp monitor in the foreground; quitting the monitor does not stop the command"},
     {"log-full-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
     {"spot-samples", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"metrics-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
@@ -378,13 +381,13 @@ static const option_row rows[] = {
      "--monitor full with --log-full-every 100 --metrics-every 1000 (fast), 200 and 2000 (standard), or --monitor "
      "light"},
     {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | GENERATES | OPTIONS_EVAL, 1,
-     ", of initial weights, of the part of labelled data that is held out, and of the windows of --eval-windows"},
+     ", initial weights, the validation split of labelled data, and the windows of --eval-windows"},
     {"device", "", KIND_SETTING, 0, 0, NULL, "DEVICE",
      RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, ""},
     {"threads", "num-threads cpu-threads", KIND_SETTING, 0, 0, NULL, "N",
      RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, ""},
     {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", CONFIGURED, 0,
-     "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
+     "JSON or YAML file (.yaml, .yml; needs libyaml) of options with these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,
      "print each option's value and where it comes from, and exit"},
     {"json", "", KIND_FLAG, 0, 1, "0", "", PRINTS_RESULT, 0, "print the result as one JSON object"},
@@ -395,7 +398,7 @@ static const option_row rows[] = {
 
 typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : -1];
 
-/* Settings that are not options: others determine them. */
+/* Settings that are not options: other options determine them. */
 static const char *const derived[] = {"schedule_steps",       "last_sample",  "least_memory", "save_every_epochs",
                                       "memory_check_seconds", "cpu_mem_acts", "gpu_mem_warn"};
 
@@ -410,7 +413,7 @@ int option_names_equal(const char *a, const char *b, size_t size) {
     return !a[i] && i == size;
 }
 
-/* The next word of a list of words separated by spaces; 0 at the end. */
+/* Reads the next word of a list of words separated by spaces. Returns 0 at the end. */
 int option_next_word(const char **list, const char **word, size_t *size) {
     while (**list == ' ')
         ++*list;
@@ -420,19 +423,19 @@ int option_next_word(const char **list, const char **word, size_t *size) {
     return *size > 0;
 }
 
-/* ---- The table: rows, and settings that have none ---- */
+/* ---- The table: rows, and settings without a row ---- */
 
 static option_entry table[OPTION_CAPACITY];
 static size_t table_size;
 
-/* The first spellings of the words of a list. */
+/* Returns the first spelling of each word of a list. */
 static char *list_choices(const char *words) {
     char *choices = (char *)command_allocate(strlen(words) + 1);
     option_list_choices(words, " ", " ", choices, strlen(words) + 1);
     return choices;
 }
 
-/* Makes a setting of what an option of the command alone may be. */
+/* Makes a setting for an option that only the command has. */
 static void fill_own(option_entry *filled, const option_row *row) {
     static const struct {
         eitp_setting_kind kind;
@@ -468,7 +471,7 @@ static void fill_from_row(option_entry *filled, const option_row *row) {
         fill_own(filled, row);
 }
 
-/* Takes kind, bounds, choices, help and, where the row has none, the default from the library. */
+/* Copies kind, bounds, choices and help from the library, and the default if the row has none. */
 static void fill_from_setting(option_entry *filled, const eitp_setting_group *group, const eitp_setting *setting,
                               const option_row *row) {
     static const option_kind kinds[] = {KIND_INTEGER, KIND_INTEGER, KIND_NUMBER, KIND_FLAG,
@@ -499,7 +502,7 @@ static int is_of_objective(const eitp_setting_group *group, const eitp_setting *
 
 /* Adds a setting without a row: an option under its own name, recorded in run.json. */
 static void add_option(const eitp_setting_group *group, const eitp_setting *setting) {
-    static const char *const arguments[] = {"N", "N", "X", "", "", "TEXT", "TEXT"}; /* of the kinds of settings */
+    static const char *const arguments[] = {"N", "N", "X", "", "", "TEXT", "TEXT"}; /* by kind of setting */
     const unsigned commands = is_of_objective(group, setting) ? FITS | BENCHES_STEPS : OPTIONS_TRAIN;
     const option_row row = {setting->name, "", KIND_SETTING, 0, 0, NULL, arguments[setting->kind], commands, 1, ""};
     option_entry *added = &table[table_size];
@@ -514,7 +517,7 @@ static void add_option(const eitp_setting_group *group, const eitp_setting *sett
     fill_from_setting(added, group, setting, &row);
 }
 
-/* The library's optimizers, each with its aliases. */
+/* Lists the library's optimizers, each with its aliases. */
 static void fill_optimizers(option_entry *filled) {
     static char words[400];
     size_t used = 0;
@@ -533,7 +536,7 @@ typedef struct rate_text {
     char text[32];
 } rate_text;
 
-/* A learning rate as people write it: 3e-4, but 0.02. */
+/* Formats a learning rate as people write it: 3e-4, but 0.02. */
 static rate_text write_rate(double rate) {
     const int exponent = (int)floor(log10(rate));
     rate_text written;
@@ -553,7 +556,7 @@ static void add_help(option_entry *filled, const char *format, ...) {
     va_end(arguments);
 }
 
-/* Adds the first optimizer's usual rates and decay, and those that differ, to the help. */
+/* Adds the default rates and decay of the first optimizer to the help, and of other optimizers if they differ. */
 static void add_optimizer_defaults(option_entry *rate, option_entry *decay) {
     const eitp_optimizer_info *first = eitp_optimizer_get((eitp_optimizer)0);
     add_help(rate, " (default: %s with --model, %s with --init or --lora-rank",
@@ -595,7 +598,7 @@ static void fill_from_group(const eitp_setting_group *group) {
     }
 }
 
-/* Of the trainer, or of all others: among settings without a row the trainer's come first. */
+/* Fills in the trainer's settings, or all others: the trainer's come first among settings without a row. */
 static void fill_from_groups(int of_trainer) {
     for (size_t i = 0; eitp_recipe_group(i).settings; i++) {
         const eitp_setting_group group = eitp_recipe_group(i);
@@ -624,7 +627,7 @@ const option_entry *option_of(option_id id) {
     return &table[id < (option_id)option_count() ? id : OPTION_HELP];
 }
 
-/* The option at a place of a list: settings without a row follow the one of a regularizer that has one. */
+/* In lists, settings without a row follow --self-repair, the regularizer that has one. */
 option_id option_at(size_t place) {
     const size_t last = OPTION_SELF_REPAIR, added = option_count() - OPTION_COUNT;
     if (place <= last)
@@ -712,7 +715,7 @@ void option_choice_name(const char *words, int64_t index, char *name, size_t siz
     snprintf(name, size, "%.*s", (int)(length ? strcspn(word, "= ") : 0), word);
 }
 
-/* The index of the word that `value` is a spelling of, or -1. */
+/* Returns the index of the word that has the spelling `value`, or -1. */
 int option_find_choice(const char *words, const char *value) {
     const char *word;
     size_t size;
@@ -739,12 +742,12 @@ int option_find_value(const option_entry *row, const char *value) {
         names[strcspn(names, "=")] = 0;
         found = option_find_choice(choices, names);
     }
-    /* Other words for "off" need no row. */
+    /* "no", "none" and "false" mean "off" without a row that lists them. */
     return choices && found < 0 && option_find_choice("no=none=false", value) >= 0 ? option_find_choice(choices, "off")
                                                                                    : found;
 }
 
-/* The first spellings of the choices, as "a, b or c" or with another separator. */
+/* Lists the first spelling of each choice, as "a, b or c" or with another separator. */
 void option_list_choices(const char *words, const char *separator, const char *last, char *list, size_t size) {
     const char *word;
     size_t length, at = 0;
@@ -755,7 +758,7 @@ void option_list_choices(const char *words, const char *separator, const char *l
     }
 }
 
-/* Suggests the words of a list, each without what follows its "=". */
+/* Suggests the words of a list, each cut at its "=". */
 static void suggest_words(const char *name, const char *list, eitp_suggestion *suggestion) {
     const char *word;
     size_t length;
@@ -774,7 +777,7 @@ static int is_swap(const char *name, const char *near, size_t size) {
            !memcmp(name + same + 2, near + same + 2, size - same - 2);
 }
 
-/* True if the nearest name is what was meant: a mistyped letter in each four, not another word. */
+/* True if the nearest name is probably the intended one: at most one wrong letter in four, or two swapped letters. */
 static int is_misspelt(const char *name, const eitp_suggestion *near) {
     return near->name &&
            (near->distance < 2 || near->distance <= strlen(name) / 4 || is_swap(name, near->name, near->size));

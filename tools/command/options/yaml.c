@@ -9,7 +9,7 @@ enum { YAML_LARGEST_FILE = 1 << 20, YAML_DEEPEST = 16, YAML_MOST_NAMES = 4096 };
 
 /* ---- libyaml ---- */
 
-/* The part of libyaml's ABI that is used. It is the same in 0.1 and 0.2, so yaml.h need not be installed. */
+/* The part of libyaml's ABI that eitp uses. It is the same in 0.1 and 0.2, so yaml.h need not be installed. */
 
 enum { YAML_MEMORY_ERROR = 1, YAML_READER_ERROR = 2 };
 
@@ -45,7 +45,7 @@ typedef struct yaml_event {
     int type;
     struct {
         const char *anchor; /* of an alias: its name */
-        const char *tag;    /* of scalars, sequences and mappings; the members below are of scalars */
+        const char *tag;    /* of scalars, sequences and mappings; the members below apply to scalars */
         const char *value;
         size_t size;
         int plain_implicit, quoted_implicit, style;
@@ -64,7 +64,7 @@ typedef struct yaml_library {
     void (*delete_parser)(yaml_parser *parser);
 } yaml_library;
 
-/* Stores the address of a function, which ISO C cannot convert, in `function`. */
+/* Stores the address of a library function in `function`; ISO C cannot convert it. */
 static int yaml_find(const yaml_library *library, const char *name, void *function) {
     void *address = dlsym(library->handle, name);
     memcpy(function, &address, sizeof address);
@@ -115,10 +115,10 @@ typedef struct yaml_reader {
     text_buffer content;
     yaml_library library;
     yaml_parser parser;
-    yaml_event event; /* being read */
+    yaml_event event; /* the current event */
     int depth;
-    text_buffer name; /* the path of the member being read */
-    size_t name_at;   /* where the member's own name begins */
+    text_buffer name; /* path of the member being read */
+    size_t name_at;   /* offset of the member's own name */
     const char *skipped;
     int skipping;
     json_visitor visit;
@@ -155,7 +155,7 @@ static int yaml_has_tab(const yaml_reader *r, size_t line) {
     return at && at[strspn(at, " ")] == '\t';
 }
 
-/* Fails with the problem that libyaml reports. */
+/* Fails with the problem reported by libyaml. */
 static eitp_status yaml_problem(const yaml_reader *r) {
     const yaml_parser *p = &r->parser;
     const char *problem = p->problem ? p->problem : "it cannot be parsed";
@@ -170,7 +170,7 @@ static eitp_status yaml_problem(const yaml_reader *r) {
         return yaml_fail(r, line, "not valid YAML: %s", problem);
     if (p->context_mark.line + 1 == line)
         return yaml_fail(r, line, "not valid YAML: %s %s", problem, p->context);
-    return yaml_fail(r, line, "not valid YAML: %s %s that begins in line %zu", problem, p->context,
+    return yaml_fail(r, line, "not valid YAML: %s %s that starts in line %zu", problem, p->context,
                      p->context_mark.line + 1);
 }
 
@@ -236,7 +236,7 @@ static void yaml_resolve(json_value *value, char *number, size_t size) {
     }
 }
 
-/* The text of the scalar that was read; libyaml owns it until the next event. */
+/* Returns the text of the current scalar. libyaml owns it until the next event. */
 static eitp_status yaml_text(const yaml_reader *r, const char **text) {
     *text = r->event.data.value;
     if (memchr(*text, 0, r->event.data.size))
@@ -298,14 +298,14 @@ static eitp_status yaml_sequence(yaml_reader *r) {
         if (r->event.type == YAML_ALIAS)
             return yaml_alias(r);
         if (r->event.type != YAML_SCALAR)
-            return yaml_fail(r, yaml_line(r), "a list may hold plain values only");
+            return yaml_fail(r, yaml_line(r), "a list can hold only plain values");
         status = yaml_plain(r, 1, index);
         if (status)
             return status;
     }
 }
 
-/* The value of a member, whose name has been read. */
+/* Reads the value of a member after its name. */
 static eitp_status yaml_value(yaml_reader *r) {
     eitp_status status = yaml_next(r);
     if (status)
@@ -325,11 +325,11 @@ typedef struct yaml_names {
     size_t count;
 } yaml_names;
 
-/* Adds a name to those of its mapping. */
+/* Adds a name to its mapping and fails if the mapping has it already. */
 static eitp_status yaml_add_name(const yaml_reader *r, yaml_names *names, const char *name) {
     for (size_t i = 0; i < names->count; i++) {
         if (!strcmp(names->names[i], name))
-            return yaml_fail(r, yaml_line(r), "'%.100s' was given in line %zu already", name, names->lines[i]);
+            return yaml_fail(r, yaml_line(r), "'%.100s' is given twice, first in line %zu", name, names->lines[i]);
     }
     if (names->count == YAML_MOST_NAMES)
         return yaml_fail(r, yaml_line(r), "a mapping has more than %d names", (int)YAML_MOST_NAMES);
@@ -347,7 +347,7 @@ static void yaml_release_names(yaml_names *names) {
     free(names->lines);
 }
 
-/* A member, whose name is the event that was read. */
+/* Reads a member; the current event is its name. */
 static eitp_status yaml_member(yaml_reader *r, yaml_names *names) {
     int was_skipping = r->skipping;
     size_t outer = r->name.size;
@@ -377,7 +377,7 @@ static eitp_status yaml_mapping(yaml_reader *r) {
     yaml_names names = {NULL, NULL, 0};
     eitp_status status;
     if (r->depth == YAML_DEEPEST)
-        return yaml_fail(r, yaml_line(r), "mappings are nested too deep (more than %d)", (int)YAML_DEEPEST);
+        return yaml_fail(r, yaml_line(r), "mappings are nested too deeply (more than %d)", (int)YAML_DEEPEST);
     r->depth++;
     do {
         status = yaml_next(r);
@@ -402,13 +402,13 @@ static eitp_status yaml_check_utf8(const yaml_reader *r) {
     for (size_t at = 0; at < r->content.size;) {
         int length = text_utf8_length(r->content.data + at, r->content.size - at);
         if (length <= 0)
-            return yaml_fail(r, yaml_line_of_byte(r, at), "this is not UTF-8");
+            return yaml_fail(r, yaml_line_of_byte(r, at), "not valid UTF-8");
         at += (size_t)length;
     }
     return EITP_OK;
 }
 
-/* The whole stream: one document, which is a mapping. */
+/* Reads the whole stream: one document, which is a mapping. */
 static eitp_status yaml_stream(yaml_reader *r) {
     eitp_status status = yaml_next(r);
     if (!status)
@@ -416,7 +416,7 @@ static eitp_status yaml_stream(yaml_reader *r) {
     if (!status && r->event.type == YAML_DOCUMENT_START)
         status = yaml_next(r);
     if (!status && (r->event.type != YAML_MAPPING_START || r->event.data.tag))
-        status = yaml_fail(r, yaml_line(r), "a YAML mapping is needed: lines of \"name: value\"");
+        status = yaml_fail(r, yaml_line(r), "expected a YAML mapping: lines of \"name: value\"");
     if (!status)
         status = yaml_mapping(r);
     if (!status)
@@ -424,7 +424,7 @@ static eitp_status yaml_stream(yaml_reader *r) {
     if (!status)
         status = yaml_next(r);
     if (!status && r->event.type != YAML_STREAM_END)
-        status = yaml_fail(r, yaml_line(r), "a second document begins here; only one is supported");
+        status = yaml_fail(r, yaml_line(r), "a second document starts here; only one is supported");
     return status;
 }
 

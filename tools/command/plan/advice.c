@@ -12,7 +12,7 @@ const char *advice_tier(double bytes, double gpu_bytes) {
     return least > 16e9 ? "full" : least >= 8e9 ? "safe" : "low-memory";
 }
 
-/* Finds what a run takes: the configuration that train would choose, or if none fits the smallest. */
+/* Finds the configuration that train would choose, or the smallest if none fits. */
 static eitp_status choose(eitp_training *training, advice *found, eitp_error *error) {
     const eitp_recipe *recipe = eitp_training_get_recipe(training);
     const eitp_fit *fit = eitp_training_get_fit(training);
@@ -32,7 +32,7 @@ static eitp_status choose(eitp_training *training, advice *found, eitp_error *er
     return status;
 }
 
-/* A profile fits with an optimizer as exact as AdamW; the one that takes the least memory with any. */
+/* A profile counts as fitting only with an optimizer as exact as AdamW; the one with the least memory, with any. */
 static eitp_status try_profile(option_set *o, eitp_training *training, const char *profile, advice *found,
                                eitp_error *error) {
     eitp_status status;
@@ -48,7 +48,7 @@ static eitp_status try_profile(option_set *o, eitp_training *training, const cha
     return status;
 }
 
-/* The budget that the profiles are tried with: read once, so that it is the same for all. */
+/* Reads the budget for all profiles, once, so that it is the same for all. */
 static eitp_status read_budget(option_set *o, uint64_t *total, eitp_error *error) {
     const eitp_host host = command_host();
     eitp_memory_info info;
@@ -65,7 +65,7 @@ static eitp_status try_profiles(option_set *o, eitp_training *training, uint64_t
     eitp_status status;
     if (!options_integer(o, OPTION_MEMORY_BUDGET))
         return try_profile(o, training, advice_tier((double)total, (double)NAN), found, error);
-    /* Data that are too short for the windows of a profile may be long enough for those of the next. */
+    /* Data too short for the windows of one profile may be long enough for the next. */
     do {
         status = try_profile(o, training, from_the_largest[i], found, error);
     } while ((status == EITP_ERROR_MEMORY || status == EITP_ERROR_ARGUMENT) && ++i < COMMAND_COUNT(from_the_largest));
@@ -104,7 +104,7 @@ eitp_status advice_settle_profile(option_set *o, eitp_training *training, eitp_e
         status = advice_choose_profile(o, training, process_memory(), &found, error);
         if (status)
             return status;
-        process_trim_memory(); /* so that the plan of the run finds the process as it was */
+        process_trim_memory(); /* restores the process's memory for planning the run */
         output_info("profile auto: %s (%lld x %lld x %lld), the %s in %s (%s: %s)", found.profile,
                     (long long)found.batch_size, (long long)found.block_size, (long long)found.grad_accum,
                     found.chosen.fits ? "largest that fits" : "smallest, which does not fit",

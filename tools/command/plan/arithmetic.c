@@ -17,7 +17,7 @@ typedef struct operation_unit {
     const char *name;
 } operation_unit;
 
-/* The largest unit of which a number of operations has ten or more. */
+/* Returns the largest unit in which a number of operations is at least ten. */
 static operation_unit unit_of(double operations) {
     static const operation_unit units[] = {{1e3, "kF"}, {1e6, "MF"}, {1e9, "GF"}, {1e12, "TF"}, {1e15, "PF"}};
     size_t i = 0;

@@ -7,10 +7,10 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Adds a table: a line per component, and their sum. A step has so many tokens. */
+/* Adds a table with a line per component, and their sum. `tokens` is the number of tokens in a step. */
 void arithmetic_add_table(text_buffer *t, const eitp_fit_candidate *candidate, int64_t tokens);
 
-/* Adds a member of an object: an object with a member per component. */
+/* Adds a JSON object with a member per component. */
 void arithmetic_add_json(text_buffer *t, const eitp_fit_candidate *candidate);
 
 EITP_END_DECLARATIONS

@@ -1,4 +1,4 @@
-/* eitp check-system: what this machine has, what fits in its memory, and the command to run. */
+/* eitp check-system: the machine's resources, the models that fit in its memory, and a command to run. */
 #include "output.h"
 #include "plan/system.h"
 #include "process.h"
@@ -10,13 +10,12 @@ static int is_on_gpu(const system_report *r) {
     return !strncmp(r->device, "cuda:", 5);
 }
 
-/* Whether the memory of a GPU counts for the tier. */
+/* Says whether the memory of a GPU counts for the tier. */
 static const char *gpu_rule(const system_report *r) {
     if (!is_on_gpu(r))
-        return NOT_CHOSEN ", and the rules for the memory of a GPU do not apply";
+        return NOT_CHOSEN "; GPU memory does not count ";
     return r->gpu && r->gpu->free >= 0 ? NEVER_RUN
-                                       : NEVER_RUN
-               "; the rules for its memory do not apply, since it is unknown how much is free";
+                                       : NEVER_RUN "; its memory does not count because its free memory is unknown";
 }
 
 /* ---- In words ---- */
@@ -26,9 +25,9 @@ static void add_processor(text_buffer *t, const system_report *r) {
     const char *forced = getenv("EITP_ISA");
     text_format(t, "processor    %s, %d online, %d usable", r->processor, p->online, p->usable);
     if (p->allowed < p->online)
-        text_format(t, "; affinity allows %d", p->allowed);
+        text_format(t, "; the affinity mask allows %d", p->allowed);
     if (p->quota > 0)
-        text_format(t, "; the quota of the control group is %g", p->quota);
+        text_format(t, "; the control group's quota is %g", p->quota);
     for (size_t i = 0; i < r->cache_count; i++)
         text_format(t, "%s L%d %s %s", i ? "," : "\ncaches      ", r->caches[i].level, r->caches[i].type,
                     output_bytes((double)r->caches[i].bytes));
@@ -48,11 +47,11 @@ static void add_memory(text_buffer *t, const system_report *r) {
         text_format(t, "; control group: %s of %s used", output_bytes((double)m->cgroup_used),
                     output_bytes((double)m->cgroup_limit));
     if (m->data_limit)
-        text_format(t, "; limit of the process (ulimit): %s", output_bytes((double)m->data_limit));
+        text_format(t, "; process limit (ulimit): %s", output_bytes((double)m->data_limit));
     text_format(t, "; this process may use %s, according to %s\n", output_bytes((double)m->usable), m->source);
     text_format(t, "budget       %s, %s\n", r->budget ? output_bytes((double)r->budget) : "unknown",
-                r->has_budget ? "as given" : "which leaves a margin");
-    text_format(t, "swap         %s free of %s; eitp does not count on it\n", output_bytes((double)m->swap_free),
+                r->has_budget ? "as set" : "with a safety margin");
+    text_format(t, "swap         %s free of %s; not used by eitp\n", output_bytes((double)m->swap_free),
                 output_bytes((double)m->swap_total));
 }
 
@@ -66,7 +65,7 @@ static void add_gpu(text_buffer *t, const system_report *r, const machine_gpu *g
     if (gpu == r->gpu)
         text_format(t, "; used: " NEVER_RUN "\n");
     else
-        text_format(t, "; not used: %s\n", is_on_gpu(r) ? "--device names another" : NOT_CHOSEN);
+        text_format(t, "; not used: %s\n", is_on_gpu(r) ? "--device selects another" : NOT_CHOSEN);
 }
 
 static void add_gpus(text_buffer *t, const system_report *r) {
@@ -74,11 +73,11 @@ static void add_gpus(text_buffer *t, const system_report *r) {
         add_gpu(t, r, &r->gpus[i]);
     if (!r->gpu_count)
         text_format(t, "GPU          %s\n",
-                    is_on_gpu(r) ? "unknown: the library of NVIDIA's driver (libnvidia-ml.so.1) shows none"
+                    is_on_gpu(r) ? "unknown: NVIDIA's driver library (libnvidia-ml.so.1) lists none"
                                  : "none found; eitp computes on the processor");
 }
 
-/* The hottest sensor, or NULL. */
+/* Returns the hottest sensor, or NULL. */
 static const eitp_sensor *find_hottest(const system_report *r) {
     const eitp_sensor *hottest = NULL;
     for (size_t i = 0; i < r->sensor_count; i++) {
@@ -93,11 +92,11 @@ static void add_load(text_buffer *t, const system_report *r) {
     int pressures = 0;
     for (size_t i = 0; i < r->sensor_count; i++) {
         if (r->sensors[i].kind == EITP_SENSOR_LOAD)
-            text_format(t, "load         %.2f tasks, the mean of the last minute\n", r->sensors[i].value);
+            text_format(t, "load         %.2f tasks (1-minute average)\n", r->sensors[i].value);
     }
     for (size_t i = 0; i < r->sensor_count; i++) {
         if (r->sensors[i].kind == EITP_SENSOR_PRESSURE)
-            text_format(t, "%s %s %.0f %%", pressures++ ? "," : "pressure     in the last 10 seconds, tasks waited for",
+            text_format(t, "%s %s %.0f %%", pressures++ ? "," : "pressure     tasks waited in the last 10 seconds for",
                         r->sensors[i].name, 100 * r->sensors[i].value);
     }
     text_format(t, pressures ? "\n" : "");
@@ -106,24 +105,24 @@ static void add_load(text_buffer *t, const system_report *r) {
 static void add_surroundings(text_buffer *t, const system_report *r) {
     const eitp_sensor *hottest = find_hottest(r);
     text_format(t, "disk         %s free in '%s'%s\n",
-                r->disk_free == UINT64_MAX ? "an unknown size" : output_bytes((double)r->disk_free), r->disk,
+                r->disk_free == UINT64_MAX ? "an unknown amount" : output_bytes((double)r->disk_free), r->disk,
                 r->is_writable ? "" : ", which is not writable");
     if (hottest && hottest->limit > 0)
         text_format(t, "temperature  %.0f C (%s), critical at %.0f C\n", hottest->value, hottest->name, hottest->limit);
     else if (hottest)
         text_format(t, "temperature  %.0f C (%s)\n", hottest->value, hottest->name);
     else
-        text_format(t, "temperature  unknown: this machine has no sensor that can be read\n");
+        text_format(t, "temperature  unknown: no readable sensor\n");
     add_load(t, r);
 }
 
 static void add_models(text_buffer *t, const system_report *r) {
-    text_format(
-        t,
-        "\nWhat fits in %s, with the largest profile of full, safe and low-memory, or without one (none); LoRA:\n"
-        "adapters of rank %d on all linear layers, which alone are trained:\n  %-19s %-11s %-13s %10s  %s\n",
-        r->budget ? output_bytes((double)r->budget) : "memory of unknown size", SYSTEM_LORA_RANK, "model", "profile",
-        "batch x length", "memory", "configuration");
+    text_format(t,
+                "\nWhat fits in %s, with the largest of the profiles full, safe and low-memory, or with none; LoRA: "
+                "only adapters of\n"
+                "rank %d on all linear layers are trained:\n  %-19s %-11s %-13s %10s  %s\n",
+                r->budget ? output_bytes((double)r->budget) : "memory of unknown size", SYSTEM_LORA_RANK, "model",
+                "profile", "batch x length", "memory", "configuration");
     for (size_t i = 0; i < r->model_count; i++) {
         const system_model *model = &r->models[i];
         const advice *a = &model->advice;
@@ -138,43 +137,42 @@ static void add_models(text_buffer *t, const system_report *r) {
 
 static void add_advice(text_buffer *t, const system_report *r) {
     const system_model *model = r->model;
-    text_format(t, "\ntier         %s, from %s of memory alone (full above 16 GB, safe from 8 GB)", r->tier,
+    text_format(t, "\ntier         %s, according to %s of memory (full above 16 GB, safe from 8 GB)", r->tier,
                 output_bytes(r->has_budget ? (double)r->budget : (double)r->memory.usable));
     if (r->gpu && r->gpu->free >= 0)
         text_format(t, ", and %s free on the GPU (full above 8 GB, safe from 4 GB)",
                     output_bytes((double)r->gpu->free));
     text_format(t, "\n             %s\n", gpu_rule(r));
     if (!model) {
-        text_format(t, "advice       %s\n", *r->why ? r->why : "nothing fits; free some memory");
+        text_format(t, "advice       %s\n", *r->why ? r->why : "nothing fits; free memory");
         text_format(t, "             a smaller run: --profile tiny, which is --batch-size 1 --block-size 32 --eval no "
                        "with --init distilgpt2\n");
         return;
     }
     if (model->profile_bytes)
         text_format(t,
-                    "profile      none fits %s: low-memory, the smallest, needs %s; without a profile, as eitp plan "
-                    "chooses, %s is enough\n",
+                    "profile      none fits for %s: low-memory, the smallest, needs %s; without a profile, eitp plan's "
+                    "choice needs only %s\n",
                     model->name, output_bytes((double)model->profile_bytes),
                     output_bytes((double)model->advice.chosen.total));
     else
         text_format(t, "profile      %s for %s: the largest that fits; overrides the tier\n", model->advice.profile,
                     model->name);
     if (r->largest_batch)
-        text_format(
-            t,
-            "batch        %lld x %lld tokens fit at once with adamw and nothing recomputed; accumulation makes a "
-            "step larger without more memory\n",
-            (long long)r->largest_batch, (long long)model->advice.block_size);
+        text_format(t,
+                    "batch        %lld x %lld tokens fit at once with adamw and no recomputation; for a larger step, "
+                    "raise --grad-accum, which needs no more memory\n",
+                    (long long)r->largest_batch, (long long)model->advice.block_size);
     else
-        text_format(t, "batch        at most %lld x %lld tokens, which already need recomputation\n",
+        text_format(t, "batch        at most %lld x %lld tokens, and only with recomputation\n",
                     (long long)model->advice.batch_size, (long long)model->advice.block_size);
     text_format(t,
-                "workers      at most --data-workers %lld, one for every four processors; more would take time from "
+                "workers      at most --data-workers %lld, one per four processors; more would take time from "
                 "training\n",
                 (long long)process_data_workers());
     text_format(t, "checkpoints  %s each, at most %d at a time with --save-total-limit 2%s\n",
                 output_bytes((double)model->advice.chosen.checkpoint), SYSTEM_CHECKPOINTS,
-                system_has_room(r, model) ? "" : ", more than the disk has room for; use another --output-dir");
+                system_has_room(r, model) ? "" : ", which do not fit on the disk; use another --output-dir");
     if (r->save_steps)
         text_format(t, "             --save-steps %lld writes one about every 10 minutes, at the estimated speed\n",
                     (long long)r->save_steps);
@@ -205,7 +203,7 @@ static void add_text(text_buffer *t, const char *name, const char *value) {
         text_format(t, "null");
 }
 
-/* null if it is unknown. */
+/* Writes null if the size is unknown. */
 static void add_size(text_buffer *t, const char *name, uint64_t bytes, int is_known) {
     if (is_known)
         text_json_member_integer(t, name, (int64_t)bytes);

@@ -5,7 +5,7 @@
 #include "output.h"
 #include "task/task.h"
 
-/* The first choice is auto; the others are in the library's order. */
+/* The first choice is auto; the others follow in the library's order. */
 eitp_optimizer fit_optimizer(const option_set *o) {
     int choice = options_choice(o, OPTION_OPTIMIZER);
     return choice ? (eitp_optimizer)(choice - 1) : EITP_ADAMW;
@@ -13,19 +13,19 @@ eitp_optimizer fit_optimizer(const option_set *o) {
 
 /* ---- The run ---- */
 
-/* False if a file of options names a path that does not exist here: a run may be planned on another machine. */
+/* False if a file of options names a path that does not exist here: it may be for another machine. */
 static int is_available(const option_set *o, option_id id) {
     return options_has(o, id) &&
            (o->values[id].source == SOURCE_COMMAND_LINE || files_info(options_text(o, id)).kind != EITP_PATH_MISSING);
 }
 
-/* The model: a directory, or random weights in the shape that --model or --init names, else gpt2's. */
+/* Describes the model: a directory, or random weights in the shape named by --model or --init, else gpt2's. */
 static void describe_model(option_set *o, eitp_model_recipe *model) {
     const char *given = options_text(o, OPTION_MODEL);
     if (given && files_info(given).kind == EITP_PATH_DIRECTORY) {
         model->directory = given;
         model->shape = NULL;
-        model->vocabulary = model->layers = model->heads = model->width = model->positions = 0; /* they are compared */
+        model->vocabulary = model->layers = model->heads = model->width = model->positions = 0; /* only compared */
         return;
     }
     if (given)
@@ -35,7 +35,7 @@ static void describe_model(option_set *o, eitp_model_recipe *model) {
     model->shape = options_text(o, OPTION_INIT);
 }
 
-/* A model that is neither a directory nor a shape. */
+/* Fails for a model that is neither a directory nor a shape. */
 static eitp_status name_missing_model(const option_set *o, eitp_status status, eitp_error *error) {
     const char *given = options_text(o, OPTION_MODEL);
     eitp_error why;
@@ -60,7 +60,7 @@ eitp_status fit_to_recipe(option_set *o, eitp_recipe *recipe, eitp_error *error)
     return status;
 }
 
-/* Completes the options by the model and the samples. */
+/* Completes the options from the model and the samples. */
 static eitp_status complete_options(option_set *o, eitp_training *training, const char *directory, eitp_error *error) {
     const eitp_transformer_config *shape = eitp_training_get_shape(training);
     const int is_labelled = eitp_training_get_data(training, EITP_TRAINING).is_labelled;
@@ -97,7 +97,7 @@ eitp_status fit_follow_options(const option_set *o, eitp_training *training, eit
         status = options_to_recipe(o, groups[i], recipe, error);
     if (options_has(o, OPTION_BLOCK_SIZE))
         recipe->task.block_size = options_integer(o, OPTION_BLOCK_SIZE);
-    /* Profiles are tried before they are adapted to the model. */
+    /* Profiles are tried before being adapted to the model. */
     if (!options_is_explicit(o, OPTION_BLOCK_SIZE) && recipe->task.block_size > positions)
         recipe->task.block_size = positions;
     recipe->memory.least = profile_takes_least(o);
@@ -106,7 +106,7 @@ eitp_status fit_follow_options(const option_set *o, eitp_training *training, eit
 
 /* ---- The model's shape ---- */
 
-/* The sizes of a shape that options set. */
+/* A size of the model that an option sets. */
 typedef struct shape_size {
     option_id option;
     int64_t size;
@@ -126,7 +126,7 @@ static eitp_status check_size(const option_set *o, option_id id, int64_t size, c
                               eitp_error *error) {
     if (!options_is_explicit(o, id) || options_integer(o, id) == size)
         return EITP_OK;
-    return command_fail(error, EITP_ERROR_ARGUMENT, "--%s is %lld, but '%s' has %lld; it applies to --init",
+    return command_fail(error, EITP_ERROR_ARGUMENT, "--%s is %lld, but '%s' has %lld; it only applies with --init",
                         options_name(id), (long long)options_integer(o, id), directory, (long long)size);
 }
 
@@ -201,17 +201,17 @@ const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidat
 
 /* ---- What to change if nothing fits ---- */
 
-/* True if the memory of a GPU is what a candidate exceeds. */
+/* True if a candidate exceeds the memory of a GPU. */
 static int exceeds_device(const eitp_fit *fit, const eitp_fit_candidate *candidate) {
     return fit->device_budget && candidate->device > fit->device_budget;
 }
 
-/* A change of the run, and what the run needs with it: of a GPU's memory if that is what it exceeds now. */
+/* A change of the run, and the memory it then needs: GPU memory if the run exceeds that now. */
 typedef struct fit_change {
     char name[48];
     int fits;
     size_t total;
-    double seconds; /* of a step, for the same number of tokens */
+    double seconds; /* per step, for the same number of tokens */
 } fit_change;
 
 enum { FIT_CHANGES = 6 };
@@ -233,7 +233,7 @@ static void add_change(const eitp_fit *fit, int of_device, const char *name, dou
     ++*count;
 }
 
-/* Half their length, in a micro-batch of as many. */
+/* Adds sequences of half the length, with the same micro-batch. */
 static void add_shorter(const eitp_fit *fit, int64_t length, int of_device, fit_change *changes, size_t *count) {
     const int64_t half = (length + 1) / 2;
     eitp_error ignored;
@@ -245,7 +245,7 @@ static void add_shorter(const eitp_fit *fit, int64_t length, int of_device, fit_
     fit->use_length(fit->user, length, &ignored);
 }
 
-/* Half the sequences in a micro-batch, half their length, other optimizers, 16 bits, recomputing, a file. */
+/* Lists half the micro-batch, half the length, other optimizers, 16-bit weights, recomputation, and offloading. */
 static size_t list_changes(const eitp_fit *fit, int64_t length, int of_device, fit_change *changes) {
     size_t count = 0;
     char name[48];
@@ -257,7 +257,7 @@ static size_t list_changes(const eitp_fit *fit, int64_t length, int of_device, f
     }
     add_shorter(fit, length, of_device, changes, &count);
     other = *fit;
-    /* Another algorithm was chosen with a learning rate of its own. */
+    /* An optimizer of another algorithm was chosen along with its own learning rate. */
     if (!fit->any_optimizer &&
         eitp_optimizer_get(fit->trainer.optimizer_config.optimizer)->fidelity != EITP_DIFFERENT_ALGORITHM) {
         other.any_optimizer = 1;
@@ -281,21 +281,21 @@ static size_t list_changes(const eitp_fit *fit, int64_t length, int of_device, f
     return count;
 }
 
-/* Changes that fit come first, the fastest before the others; then those that need least memory. */
+/* Changes that fit come first, fastest first; then the others, smallest first. */
 static int is_cheaper(const fit_change *a, const fit_change *b) {
     if (a->fits != b->fits)
         return a->fits;
     return a->fits ? a->seconds < b->seconds : a->total < b->total;
 }
 
-/* Processes differ in the memory that they start with. A budget that is named is enough for any of them. */
+/* Bytes by which the initial memory of processes may differ; a suggested budget is enough for all of them. */
 #define FIT_SPREAD 262144
 
 double fit_named_budget(double total) {
     return ceil((total + FIT_SPREAD) / 1e6);
 }
 
-/* Rounded down to the digits that output_bytes shows: what does not fit must not seem to. */
+/* Formats a budget, rounded down to the digits of output_bytes so that nothing too large seems to fit. */
 static const char *budget_text(double budget) {
     double unit = 1;
     while (unit < 1e12 && budget >= 1000 * unit)
@@ -303,7 +303,7 @@ static const char *budget_text(double budget) {
     return output_bytes(unit > 1 ? floor(budget / unit * 10) / 10 * unit : budget);
 }
 
-/* The least that a process may use so that its default budget is `budget`. */
+/* Returns the least usable memory that gives `budget` as the default budget. */
 static double usable_for(const eitp_memory_info *info, double budget) {
     eitp_memory_info other = *info;
     uint64_t low = 0, high = (uint64_t)1 << 52;
@@ -317,11 +317,11 @@ static double usable_for(const eitp_memory_info *info, double budget) {
     return (double)low;
 }
 
-/* What to do where a limit of the process (ulimit) leaves too little: a larger budget would not mend that. */
+/* Suggests raising a process limit (ulimit) that leaves too little; a larger budget would not help. */
 static void describe_limit(const eitp_memory_info *info, double total, double budget, text_buffer *t) {
     const int is_addresses = !strcmp(info->source, "RLIMIT_AS");
     const char *option = is_addresses ? "-v" : "-d";
-    /* With more addresses, threads and the C library reserve more of them. */
+    /* With a larger address space, threads and the C library reserve more of it. */
     const double spread = FIT_SPREAD + 0.02 * total;
     const double more = usable_for(info, total + spread) - usable_for(info, budget);
     text_format(t, "the limit on the process's %s (ulimit %s) is %s; raise it to 'ulimit %s %.0f' or more",
@@ -347,7 +347,7 @@ eitp_status fit_fail(const option_set *o, const char *what, double total, double
     return status;
 }
 
-/* Keeps the changes that need less than `total`; returns how many. */
+/* Keeps the changes that need less than `total` and returns their number. */
 static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -357,8 +357,8 @@ static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
     return kept;
 }
 
-/* The bytes of `total` or more, of the GPU's memory or the process's, with which planning succeeds: the budget that is
-   named for them has been tried. */
+/* Returns the smallest amount from `total` up, of GPU or process memory, with which planning succeeds. The budget
+   suggested for it has been tried. */
 static size_t find_sufficient(const eitp_fit *fit, int of_device, size_t total) {
     eitp_fit trial = *fit;
     size_t *budget = of_device ? &trial.device_budget : &trial.budget;
@@ -375,7 +375,7 @@ static size_t find_sufficient(const eitp_fit *fit, int of_device, size_t total) 
     return total;
 }
 
-/* "run", or with a profile "run with --profile low-memory". */
+/* Writes "run", or "run with --profile low-memory" with a profile. */
 static const char *run_text(const option_set *o, char *text, size_t size) {
     if (profile_integer(o, OPTION_BATCH_SIZE))
         snprintf(text, size, "run with --profile %s", profile_name(o));
@@ -422,7 +422,7 @@ eitp_status fit_choose(const option_set *o, const eitp_fit *fit, const int64_t *
     eitp_fit shortest;
     eitp_status status = eitp_fit_choose(fit, chosen, &smallest, error);
     shortest = *fit;
-    shortest.length_count = 0; /* it is in use */
+    shortest.length_count = 0; /* already in use */
     return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(o, &shortest, *length, &smallest, error)
                                                          : status;
 }

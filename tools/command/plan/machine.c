@@ -7,7 +7,7 @@
 
 enum { SMALL_TEXT = 65536 };
 
-/* The first line of a small file, without white space at its ends; "" if it cannot be read. */
+/* Reads the first line of a small file and strips white space; "" if it cannot be read. */
 static void read_line(const char *path, char *line, size_t size) {
     text_buffer content = {NULL, 0, 0};
     char *found = files_of_system(path);
@@ -30,7 +30,7 @@ static void read_line_in(const char *directory, const char *name, char *line, si
     free(path);
 }
 
-/* What follows `label` and its colon in a text such as that of /proc/cpuinfo; "" without such a line. */
+/* Finds the value after `label` and a colon in text such as /proc/cpuinfo; "" without such a line. */
 static void find_value(const char *text, const char *label, char *value, size_t size) {
     const char *line = text, *colon;
     *value = 0;
@@ -60,7 +60,7 @@ void machine_processor_name(char *name, size_t size) {
         snprintf(name, size, "%s", uname(&system) < 0 ? "?" : system.machine);
 }
 
-/* "48K", "32768K", "1M" */
+/* Parses "48K", "32768K", "1M". */
 static int64_t parse_cache_size(const char *text) {
     char *unit;
     const int64_t number = strtoll(text, &unit, 10);
@@ -85,7 +85,7 @@ size_t machine_caches(machine_cache caches[MACHINE_CACHES]) {
 
 /* ---- Lists of devices ---- */
 
-/* The names in a directory, in order. */
+/* The names in a directory, sorted. */
 typedef struct name_list {
     char *names[128];
     size_t count;
@@ -124,7 +124,7 @@ static const struct {
     const char *name;
 } vendors[] = {{0x10de, "NVIDIA"}, {0x1002, "AMD"}, {0x8086, "Intel"}};
 
-/* One of which only the address is known. */
+/* Initializes a GPU with a known address and nothing else. */
 static machine_gpu *begin_gpu(machine_gpu *gpu, const char *address) {
     memset(gpu, 0, sizeof *gpu);
     snprintf(gpu->address, sizeof gpu->address, "%s", address);
@@ -133,7 +133,7 @@ static machine_gpu *begin_gpu(machine_gpu *gpu, const char *address) {
     return gpu;
 }
 
-/* The version of NVIDIA's driver: the first word of its description that begins with a digit and has a dot. */
+/* Reads the version of NVIDIA's driver: the first word of its description that starts with a digit and has a dot. */
 static void read_nvidia_version(char *version, size_t size) {
     char line[400];
     const char *at = line;
@@ -147,7 +147,7 @@ static void read_nvidia_version(char *version, size_t size) {
     }
 }
 
-/* What NVIDIA's driver lists, also in containers that do not show the PCI bus. */
+/* Lists the GPUs of NVIDIA's driver, also in containers that hide the PCI bus. */
 static size_t list_nvidia(machine_gpu gpus[MACHINE_GPUS]) {
     char version[60], *devices = files_of_system(NVIDIA_DEVICES);
     name_list list;
@@ -172,7 +172,7 @@ static size_t list_nvidia(machine_gpu gpus[MACHINE_GPUS]) {
     return count;
 }
 
-/* The driver that a device is bound to, with its version where the module tells it. */
+/* Reads the driver of a device, with its version if the module reports it. */
 static void read_driver(const char *device, char *driver, size_t size) {
     char *link = files_join(device, "driver"), *target = realpath(link, NULL), *module, version[60];
     const char *slash = target ? strrchr(target, '/') : NULL;
@@ -187,8 +187,8 @@ static void read_driver(const char *device, char *driver, size_t size) {
     free(link);
 }
 
-/* Of a PCI device; returns 0 if it neither displays nor computes, or is of another vendor, as those of virtual
-   machines. */
+/* Reads a PCI device. Returns 0 if it is not for display or computing, or from another vendor, such as virtual
+   displays. */
 static int read_pci_gpu(const char *device, const char *address, machine_gpu *gpu) {
     char line[60];
     unsigned long kind, vendor;
@@ -199,7 +199,7 @@ static int read_pci_gpu(const char *device, const char *address, machine_gpu *gp
     vendor = strtoul(line, NULL, 16);
     while (i < COMMAND_COUNT(vendors) && vendors[i].number != vendor)
         i++;
-    /* Classes 3: display; 0x12: processing accelerators. */
+    /* Class 3: display; 0x12: processing accelerators. */
     if (i == COMMAND_COUNT(vendors) || (kind != 0x03 && kind != 0x12))
         return 0;
     begin_gpu(gpu, address);
@@ -211,7 +211,7 @@ static int read_pci_gpu(const char *device, const char *address, machine_gpu *gp
     return 1;
 }
 
-/* The one with this address, or a new one; NULL: there is no room. */
+/* Returns the GPU with this address, or a new one; NULL if the array is full. */
 static machine_gpu *find_gpu(machine_gpu gpus[MACHINE_GPUS], size_t *count, const char *address) {
     for (size_t i = 0; i < *count; i++) {
         if (!strcmp(gpus[i].address, address))
@@ -220,8 +220,8 @@ static machine_gpu *find_gpu(machine_gpu gpus[MACHINE_GPUS], size_t *count, cons
     return *count < MACHINE_GPUS ? begin_gpu(&gpus[(*count)++], address) : NULL;
 }
 
-/* Adds what the library of NVIDIA's driver tells, also of GPUs that neither /proc nor /sys lists. Returns how many
-   there are then. */
+/* Adds information from NVIDIA's driver library, also about GPUs that /proc and /sys do not list. Returns the new
+   number of GPUs. */
 static size_t add_figures(machine_gpu gpus[MACHINE_GPUS], size_t count) {
     eitp_gpu *read = (eitp_gpu *)command_allocate(MACHINE_GPUS * sizeof *read);
     eitp_error ignored;

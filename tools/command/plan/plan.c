@@ -6,16 +6,16 @@
 #include "plan/arithmetic.h"
 #include "plan/fit.h"
 
-/* Configurations of each optimizer: as many micro-batches per pass as fit, or one; recomputing; offloading. */
+/* Configurations for each optimizer: as many micro-batches per pass as fit, or one; recomputation; offloading. */
 static const struct {
     int many; /* micro-batches per pass; 0: one */
     eitp_recompute recompute;
     eitp_offload offload;
     const char *name;
-} variants[] = {{1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_NONE, "everything kept"},
+} variants[] = {{1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_NONE, "no recomputation"},
                 {1, EITP_RECOMPUTE_ATTENTION, EITP_OFFLOAD_NONE, "recompute attention, norms, activations"},
                 {1, EITP_RECOMPUTE_LAYER, EITP_OFFLOAD_NONE, "recompute whole layers"},
-                {0, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_NONE, "everything kept"},
+                {0, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_NONE, "no recomputation"},
                 {0, EITP_RECOMPUTE_LAYER, EITP_OFFLOAD_NONE, "recompute whole layers"},
                 {1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_STATES, "optimizer state offloaded"},
                 {1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_ALL, "weights and state offloaded"}};
@@ -24,10 +24,10 @@ static const char *const fidelities[] = {"same bits", "within seed noise", "appr
 
 typedef struct planning {
     option_set options;
-    eitp_training *training; /* that is only planned */
-    const eitp_fit *fit;     /* of it */
+    eitp_training *training; /* only planned, never run */
+    const eitp_fit *fit;     /* of the training */
     eitp_fit_candidate chosen;
-    eitp_fit_price price;           /* of it */
+    eitp_fit_price price;           /* of `chosen` */
     eitp_fit_candidate *candidates; /* [count] */
     const char *names[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(variants)];
     size_t count;
@@ -37,7 +37,7 @@ static const int64_t *block_size(const planning *p) {
     return &eitp_training_get_recipe(p->training)->task.block_size;
 }
 
-/* Chooses as train does. `fit` stays NULL if it does not come to that. */
+/* Chooses as train does. `fit` stays NULL if an earlier step fails. */
 static eitp_status choose(planning *p, eitp_error *error) {
     eitp_status status;
     output_progress("planning memory ...");
@@ -55,7 +55,7 @@ static eitp_status choose(planning *p, eitp_error *error) {
 
 /* ---- The configurations ---- */
 
-/* True if no earlier configuration takes the same memory, precision and micro-batches per pass. */
+/* True if no earlier configuration has the same memory, precision and micro-batches per pass. */
 static int is_new(const planning *p, const eitp_fit_candidate *candidate) {
     for (size_t i = 0; i < p->count; i++) {
         if (p->candidates[i].total == candidate->total &&
@@ -83,7 +83,7 @@ static eitp_status measure_candidates(planning *p, eitp_error *error) {
         if (!p->fit->any_optimizer && candidate.optimizer != p->fit->trainer.optimizer_config.optimizer)
             continue;
         status = eitp_fit_measure(p->fit, &candidate, error);
-        /* fp16 does not support every form of weights. */
+        /* fp16 does not support all weight formats. */
         if (status == EITP_ERROR_UNSUPPORTED && p->fit->any_optimizer) {
             status = EITP_OK;
             continue;
@@ -104,25 +104,26 @@ static int64_t step_tokens(const planning *p) {
 }
 
 static void add_components(text_buffer *t, const planning *p, const eitp_fit_candidate *candidate) {
-    text_format(t,
-                "  parameters        %12s\n  gradients         %12s\n  optimizer state   %12s\n"
-                "  activations       %12s  (of which logits %s)\n  workspace         %12s\n  records           %12s\n"
-                "  process           %12s\n  total             %12s\n",
-                output_bytes((double)candidate->parameters), output_bytes((double)candidate->gradients),
-                output_bytes((double)candidate->states), output_bytes((double)candidate->arena),
-                output_bytes((double)candidate->logits), output_bytes((double)candidate->workspace),
-                output_bytes((double)candidate->records), output_bytes((double)candidate->process),
-                output_bytes((double)candidate->total));
+    text_format(
+        t,
+        "  parameters        %12s\n  gradients         %12s\n  optimizer state   %12s\n"
+        "  activations       %12s  (including %s of logits)\n  workspace         %12s\n  records           %12s\n"
+        "  process           %12s\n  total             %12s\n",
+        output_bytes((double)candidate->parameters), output_bytes((double)candidate->gradients),
+        output_bytes((double)candidate->states), output_bytes((double)candidate->arena),
+        output_bytes((double)candidate->logits), output_bytes((double)candidate->workspace),
+        output_bytes((double)candidate->records), output_bytes((double)candidate->process),
+        output_bytes((double)candidate->total));
     if (candidate->device)
         text_format(t, "  on the GPU        %12s\n", output_bytes((double)candidate->device));
     text_format(t, "  checkpoint        %12s\n", output_bytes((double)candidate->checkpoint));
     text_format(t, "  arithmetic        %9.1f GF  per step", candidate->flops / 1e9);
     if (candidate->recomputed)
-        text_format(t, ", of which %.1f GF recomputed", candidate->recomputed_flops / 1e9);
+        text_format(t, ", including %.1f GF recomputed", candidate->recomputed_flops / 1e9);
     text_format(t, "\n");
     arithmetic_add_table(t, candidate, step_tokens(p));
     if (candidate->offload)
-        text_format(t, "  offloaded         %12s, a step reads %s and writes %s\n",
+        text_format(t, "  offloaded         %12s, each step reads %s and writes %s\n",
                     output_bytes((double)candidate->offloaded), output_bytes(candidate->file_reads),
                     output_bytes(candidate->file_writes));
 }
@@ -143,12 +144,11 @@ static void add_candidates(text_buffer *t, const planning *p, int fits) {
         add_candidate(t, p, &p->candidates[i], p->candidates[i].fits ? ' ' : '-', p->names[i]);
     if (fits)
         add_candidate(t, p, &p->chosen, '*',
-                      p->chosen.recomputed ? "recompute what the budget requires" : "everything kept");
-    text_format(
-        t, "  * chosen: the longest sequences, of these the highest fidelity, of that the fastest; another algorithm "
-           "only if requested\n"
-           "  - does not fit\n"
-           "  batches: micro-batches per pass; time: predicted time of a step, relative to the first line\n");
+                      p->chosen.recomputed ? "recomputation as the budget requires" : "no recomputation");
+    text_format(t, "  * chosen: the longest sequences, then the highest fidelity, then the fastest; another algorithm "
+                   "only if requested\n"
+                   "  - does not fit\n"
+                   "  batches: micro-batches per pass; time: predicted step time relative to the first line\n");
 }
 
 static void print_table(const planning *p, int fits, const eitp_error *error) {
@@ -159,7 +159,7 @@ static void print_table(const planning *p, int fits, const eitp_error *error) {
                 (long long)(c->batch_size * c->grad_accum), (long long)*block_size(p), (long long)c->batch_size,
                 p->fit->budget ? output_bytes((double)p->fit->budget) : "none");
     if (p->fit->device_budget)
-        text_format(&t, ", of the GPU's memory %s", output_bytes((double)p->fit->device_budget));
+        text_format(&t, ", GPU memory %s", output_bytes((double)p->fit->device_budget));
     text_format(&t, "\n");
     if (fits) {
         text_format(&t, "chosen: %s; %s, %.2fx the time of the first line below\n",
@@ -206,7 +206,7 @@ static void add_json_candidate(text_buffer *t, const eitp_fit_candidate *candida
     text_format(t, "%s}", candidate->fits ? "true" : "false");
 }
 
-/* What was given up, with the bytes that each would need; empty: nothing. */
+/* Lists the features given up, with the bytes that each would need; empty if none. */
 static void add_json_price(text_buffer *t, const eitp_fit_price *price) {
     const struct {
         const char *name;
@@ -290,7 +290,7 @@ static void planning_release(planning *p) {
     memset(p, 0, sizeof *p);
 }
 
-/* Reads the command line again with one more option, and adds the line of its run. */
+/* Reads the command line again with one more option and adds the line of that run. */
 static eitp_status add_variant(int count, char **arguments, const char *option, const char *value, text_buffer *t,
                                eitp_error *error) {
     char **all = (char **)command_allocate((size_t)(count + 3) * sizeof *all);
@@ -325,7 +325,7 @@ static int plan_presets(int count, char **arguments) {
     return print_lines(&t, status, &error);
 }
 
-/* --compare A B: files of options, each with the rest of the command line. */
+/* Plans the files of options of --compare, each with the rest of the command line. */
 static int plan_comparison(const planning *p, int count, char **arguments) {
     const option_value *files = &p->options.values[OPTION_COMPARE];
     text_buffer t = {NULL, 0, 0};
@@ -364,7 +364,7 @@ static int plan_run(planning *p) {
     return fits ? COMMAND_FINISHED : COMMAND_NO_MEMORY;
 }
 
-/* --print-config, with what follows from the profile and the model. */
+/* Prints --print-config with the options that depend on the profile and the model. */
 static void print_options(planning *p) {
     eitp_error error;
     profile_apply(&p->options);

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-/* ---- Words of a shell ---- */
+/* ---- Shell words ---- */
 
 void suggest_add(text_buffer *t, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:@%,";
@@ -25,7 +25,7 @@ void suggest_add_option(text_buffer *t, const char *option, const char *value) {
     suggest_add(t, value);
 }
 
-/* True if a shell that is given "eitp" finds the program at this path. */
+/* True if a shell finds the program at this path as "eitp". */
 static int is_found_in_path(const char *path) {
     const char *at = getenv("PATH");
     while (at && *at) {
@@ -44,7 +44,7 @@ static int is_found_in_path(const char *path) {
     return 0;
 }
 
-/* How a shell in this directory calls the program that is running, in a new text. */
+/* Returns a new string with the word that calls the running program from a shell in this directory. */
 static char *find_program(void) {
     char *path = realpath("/proc/self/exe", NULL), *here = realpath(".", NULL), *program = NULL;
     const size_t length = here ? strlen(here) : 0;
@@ -61,11 +61,11 @@ static char *find_program(void) {
 
 /* ---- Data ---- */
 
-/* The help of the command is a text that every machine has. It has at least so many bytes. */
+/* Every machine has the command's help text. It has at least HELP_SIZE bytes. */
 static const char help_text[] = "eitp_help.txt";
 enum { HELP_SIZE = 12000 };
 
-/* Bytes of the text; UINT64_MAX: unknown, but enough. */
+/* Returns the size of the text in bytes; UINT64_MAX if unknown but large enough. */
 static uint64_t text_size(const option_set *o) {
     const option_value *given = &o->values[OPTION_DATA];
     if (!given->count)
@@ -74,8 +74,8 @@ static uint64_t text_size(const option_set *o) {
                                                                                    : UINT64_MAX;
 }
 
-/* The tokens of a text, at least. Tokens are seldom longer than six bytes on average, and a new model's are bytes
-   where the text would have fewer. */
+/* Returns a lower bound for the number of tokens in `size` bytes of text. Tokens rarely average more than six bytes,
+   and a new model uses bytes if the text is short. */
 static uint64_t text_tokens(const system_model *model, uint64_t size) {
     const uint64_t fewest = size < 4096 ? size : 4096;
     return model->is_directory || size / 6 > fewest ? size / 6 : fewest;
@@ -88,7 +88,7 @@ static void add_data(const option_set *o, system_report *report, text_buffer *t)
     if (given->count)
         return;
     suggest_add_option(t, "--data", help_text);
-    report->note = command_copy("it trains on the help of eitp for one epoch; name your own text with --data");
+    report->note = command_copy("trains on eitp's help text for one epoch; use --data for your own text");
 }
 
 static void add_integer(text_buffer *t, const char *option, int64_t value) {
@@ -97,8 +97,7 @@ static void add_integer(text_buffer *t, const char *option, int64_t value) {
     suggest_add_option(t, option, digits);
 }
 
-/* Shortens the sequences where the tenth of the text that is held out does not have one of them, and a token more.
-   Returns their length. */
+/* Shortens the sequences if the validation tenth of the text is not longer than one of them. Returns their length. */
 static int64_t add_length(uint64_t tokens, const system_model *model, text_buffer *t) {
     const int64_t length = model->advice.block_size;
     int64_t shorter = length;
@@ -109,7 +108,7 @@ static int64_t add_length(uint64_t tokens, const system_model *model, text_buffe
     return shorter;
 }
 
-/* The steps of about 10 minutes, rounded to 1, 2 or 5 times a power of ten; 0 if the seconds of a step are unknown. */
+/* Returns the number of steps in about 10 minutes, rounded to 1, 2 or 5 times a power of ten; 0 if unknown. */
 static int64_t choose_save_steps(double seconds) {
     const double steps = seconds > 0 ? 600 / seconds : 0, power = steps > 1 ? pow(10, floor(log10(steps))) : 1;
     const double digit = steps / power;
@@ -118,7 +117,7 @@ static int64_t choose_save_steps(double seconds) {
     return (int64_t)(power * (digit > sqrt(50) ? 10 : digit > sqrt(10) ? 5 : digit > sqrt(2) ? 2 : 1) + 0.5);
 }
 
-/* Adds the interval of checkpoints. The time of a step is about proportional to the length of its sequences. */
+/* Adds the checkpoint interval. Step time is about proportional to sequence length. */
 static void add_saves(system_report *report, int64_t length, text_buffer *t) {
     const advice *a = &report->model->advice;
     report->save_steps = choose_save_steps(a->chosen.seconds * (double)length / (double)a->block_size);
@@ -142,7 +141,7 @@ static int is_unused(const char *path) {
            (kind == EITP_PATH_DIRECTORY && !host.files.list(host.files.user, path, stop_at_first, NULL));
 }
 
-/* Adds an output directory without a run, if the default one is used or cannot be written. */
+/* Adds an unused output directory if the default one is in use or not writable. */
 static void add_directory(const option_set *o, const system_report *report, text_buffer *t) {
     const char *wanted = options_text(o, OPTION_OUTPUT_DIR), *temporary = getenv("TMPDIR");
     char *base = report->is_writable ? command_copy(wanted)
@@ -201,7 +200,7 @@ void suggest_command(const option_set *o, system_report *report) {
         suggest_add_option(&t, "--profile", model->advice.profile);
         add_limits(o, report, &t);
         report->note = command_format(
-            "it shows the plan of %s, which eitp train trains with a tokenizer or with labelled texts", model->name);
+            "shows the plan for %s; to train it, eitp train needs a tokenizer or labelled data", model->name);
     }
     report->command = t.data;
     free(program);

@@ -1,4 +1,4 @@
-/* Commands that are ready to run: the one that eitp check-system suggests, and the one that resumes a run. */
+/* Commands that are ready to run: the suggestion of eitp check-system, and the command that resumes a run. */
 #ifndef COMMAND_PLAN_SUGGESTION_H
 #define COMMAND_PLAN_SUGGESTION_H
 
@@ -6,16 +6,16 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Sets report->command and report->note, where a model fits. */
+/* Sets report->command and report->note if a model fits. */
 void suggest_command(const option_set *o, system_report *report);
 
-/* The command that resumes the run in an output directory, in a new text. */
+/* Returns the command that resumes the run in an output directory in a new string. */
 char *suggest_resume(const char *directory);
 
-/* Begins any command of this program: "eitp", or its path where a shell would not find it. */
+/* Starts a command of this program: "eitp", or its path if a shell would not find it. */
 void suggest_begin(text_buffer *t, const char *command);
 
-/* Adds a word after a space, in quotes if it has characters that mean something to a shell; and an option. */
+/* Adds a word after a space, in quotes if it has special shell characters; the second function adds an option. */
 void suggest_add(text_buffer *t, const char *word);
 void suggest_add_option(text_buffer *t, const char *option, const char *value);
 

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-/* In the order of the report, after the model that is given. */
+/* In the order of the report, after the requested model. */
 static const struct {
     const char *name;
     int has_adapters;
@@ -18,12 +18,12 @@ static const struct {
              {"smollm2-135m", 1}, {"gemma-3-270m", 1},    {"qwen2-0.5b", 1}, {"qwen3-0.6b", 1},
              {"llama-3.2-1b", 1}, {"qwen2.5-1.5b", 1}};
 
-/* Where no model is given, the command is for the first of these that fits. */
+/* Without a requested model, the command uses the first of these that fits. */
 static const char *const preferred[] = {"gpt2", "distilgpt2", "tiny"};
 
 /* ---- Processor and kernels ---- */
 
-/* The instruction sets of the build whose kernels can run here. */
+/* Lists the instruction sets of the build whose kernels can run here. */
 static void list_sets(const option_set *o, system_report *report) {
     const char *at = strstr(eitp_build_info(), "kernels=");
     at = at ? at + strlen("kernels=") : "";
@@ -49,7 +49,8 @@ static void list_sets(const option_set *o, system_report *report) {
     }
 }
 
-/* What will compute, with EITP_ISA and the like taken into account; fails where they ask for what is not here. */
+/* Finds the device and kernels that will compute, considering EITP_ISA and similar variables. Fails if they request
+   something unavailable. */
 static eitp_status examine_device(const option_set *o, system_report *report, eitp_error *error) {
     char isa[MODEL_ISA_SIZE];
     eitp_context_config config = model_context_config(o, NULL, isa);
@@ -105,7 +106,7 @@ static void examine_disk(const option_set *o, system_report *report) {
 
 /* ---- Models ---- */
 
-/* Reads the options of `eitp plan` for a model, with the limits that check-system was given. */
+/* Reads the options of `eitp plan` for a model, with the limits given to check-system. */
 static eitp_status read_plan(const option_set *o, const system_report *report, const system_model *model,
                              const char *profile, option_set *plan, eitp_error *error) {
     char *arguments[] = {command_format("--%s=%s", model->is_given ? "model" : "init", model->name),
@@ -124,14 +125,14 @@ static eitp_status read_plan(const option_set *o, const system_report *report, c
     return status;
 }
 
-/* True if eitp train trains the model on text alone. */
+/* True if eitp train can train the model on unlabelled text. */
 static int trains_on_text(const eitp_transformer_config *shape, const char *directory) {
     if (eitp_head_has_labels(shape->head))
         return 0;
     return !shape->bidirectional || (directory && model_has_tokenizer(directory));
 }
 
-/* Opens what `eitp plan` plans for a model. Release both in any case. */
+/* Opens the run that `eitp plan` plans for a model. Release both in any case. */
 static eitp_status open_plan(const option_set *o, const system_report *report, system_model *model, const char *profile,
                              option_set *plan, eitp_training **training, eitp_error *error) {
     eitp_status status = read_plan(o, report, model, profile, plan, error);
@@ -168,7 +169,7 @@ static eitp_status examine_model(const option_set *o, system_report *report, con
     close_plan(&plan, training);
     if (status || model->advice.chosen.fits)
         return status;
-    /* No profile fits: the verdict is that of `eitp plan` without one. */
+    /* No profile fits: use the choice of `eitp plan` without one. */
     model->profile_bytes = model->advice.chosen.total;
     status = open_plan(o, report, model, "none", &plan, &training, error);
     if (!status)
@@ -177,7 +178,7 @@ static eitp_status examine_model(const option_set *o, system_report *report, con
     return status;
 }
 
-/* --model takes the names of shapes too. */
+/* --model also accepts names of shapes. */
 static eitp_status examine_models(const option_set *o, system_report *report, eitp_error *error) {
     const char *given = options_text(o, OPTION_MODEL);
     eitp_status status = EITP_OK;
@@ -199,8 +200,8 @@ int system_has_room(const system_report *report, const system_model *model) {
     return report->disk_free / SYSTEM_CHECKPOINTS >= model->advice.chosen.checkpoint;
 }
 
-/* The one that was given, or the first of the preferred ones that fits, if possible with its checkpoints on the disk.
-   If none fits, the smallest. */
+/* Returns the requested model, or the first preferred one that fits, if possible together with its checkpoints on the
+   disk. If none fits, the smallest. */
 static system_model *choose_model(system_report *report) {
     system_model *chosen = NULL;
     if (report->models[0].is_given)
@@ -218,7 +219,7 @@ static system_model *choose_model(system_report *report) {
     return chosen ? chosen : &report->models[0]; /* the first of the usual ones is the smallest */
 }
 
-/* The batch that has room, or why there is none. */
+/* Finds the largest batch that fits, or the reason why none does. */
 static eitp_status look_closer(const option_set *o, system_report *report, eitp_error *error) {
     system_model *model = choose_model(report);
     eitp_training *training;

@@ -12,7 +12,7 @@ enum { MOST_FILES = 100000, MOST_LEVELS = 8 };
 
 typedef struct file_list {
     const char *root;
-    char *at; /* the directory below it that is listed, "" or with a slash at its end */
+    char *at; /* the subdirectory being listed, "" or with a slash at its end */
     int level;
     char **names; /* below the root */
     size_t count;
@@ -45,7 +45,7 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Lists the files of a directory and those below it, by path. */
+/* Lists the files of a directory and its subdirectories, by path. */
 static void list_files(file_list *list, const char *directory) {
     const eitp_host host = command_host();
     memset(list, 0, sizeof *list);
@@ -111,7 +111,7 @@ double log_files_size(const char *directory) {
 
 /* ---- Logs ---- */
 
-/* The names have the time of the start, so the last one is the newest. */
+/* Keeps the last log: names contain the start time, so it is the newest. */
 static int visit_log(void *user, const char *name) {
     static const char prefix[] = "training_", suffix[] = ".log";
     char **last = (char **)user;
@@ -134,11 +134,12 @@ eitp_status log_files_find_last(const char *directory, char **path, eitp_error *
     return *path ? EITP_OK
                  : command_fail(error, EITP_ERROR_ARGUMENT,
                                 "no log in '%s/logs': safe-train writes training_*.log there; 'eitp logs %s' without "
-                                "--last has the records",
+                                "--last shows the records",
                                 directory, directory);
 }
 
-/* Adds what can be printed of a piece, and returns how many of its bytes: a character that is not complete is left. */
+/* Adds the printable part of a piece. Returns the number of bytes used: an incomplete character at the end is left
+   over. */
 static size_t add_piece(text_buffer *t, const char *piece, size_t size, int is_end) {
     size_t at = 0;
     while (at < size) {

@@ -1,4 +1,4 @@
-/* eitp logs: the records of a run as a table, several runs as lines, the files of a run. */
+/* eitp logs: prints the records of a run as a table, several runs as lines, or the files of a run. */
 #include "files.h"
 #include "options/options.h"
 #include "output.h"
@@ -9,7 +9,7 @@
 
 #include <time.h>
 
-/* Rows of a table that nothing more was asked of. */
+/* Default number of rows of a table. */
 #define FEW_ROWS 20
 
 static const char columns_of_run[] = "loss,val_loss,lr,grad_norm,items/s,memory,time";
@@ -19,7 +19,7 @@ static table_format format_of(const option_set *o) {
     return options_integer(o, OPTION_JSON) ? TABLE_JSON : options_integer(o, OPTION_CSV) ? TABLE_CSV : TABLE_ALIGNED;
 }
 
-/* 0: no limit. */
+/* Returns the largest number of rows; 0: no limit. */
 static size_t most_rows(const option_set *o) {
     return options_has(o, OPTION_COLUMNS) || options_has(o, OPTION_FILTER) || format_of(o) != TABLE_ALIGNED ? 0
                                                                                                             : FEW_ROWS;
@@ -32,7 +32,7 @@ static void rest(void) {
     nanosleep(&second, NULL);
 }
 
-/* True if nothing more will be recorded. A run of another machine is over when it shows no signs of life. */
+/* True if nothing more will be recorded. A run on another machine is over when it shows no signs of life. */
 static int is_over(const recorded_run *r) {
     const double silent = 120; /* seconds */
     if (r->process.state == EITP_RUN_PROCESS_ELSEWHERE)
@@ -44,7 +44,7 @@ static eitp_status follow_log(const char *directory, const char *path, uint64_t 
     recorded_run r;
     eitp_status status = recorded_run_open(directory, &r, error);
     int ends = 0;
-    /* Before its first step a run has nothing; what is written after the end is read once more. */
+    /* Before its first step a run has no records; records written at the end are read once more. */
     while (!status && !ends) {
         int changed;
         ends = is_over(&r);
@@ -91,7 +91,7 @@ static eitp_status print_sizes(const option_set *o, eitp_error *error) {
         text_format(&json, ", \"total_bytes\": %.0f}\n", total);
         output_result(json.data, json.size);
     } else {
-        char *line = command_format("%s in all", output_bytes(total));
+        char *line = command_format("%s in total", output_bytes(total));
         text_table_add_note(&t, line);
         text_table_print(&t, format_of(o), output_columns(stdout));
         free(line);
@@ -103,7 +103,7 @@ static eitp_status print_sizes(const option_set *o, eitp_error *error) {
 
 /* ---- One run ---- */
 
-/* What is missing, on standard error. */
+/* Reports missing files on standard error. */
 static void say_missing(const recorded_run *r) {
     const char *line = r->missing.data;
     output_start();
@@ -156,7 +156,7 @@ typedef struct run_table {
     text_table table;
 } run_table;
 
-/* Adds what has been recorded since the last row, in at most so many rows; 0: all. */
+/* Adds the records since the last row, in at most `most` rows; 0: all. */
 static void add_new(run_table *rt, size_t most) {
     series_read(&rt->list);
     series_add_rows(&rt->list, most, &rt->events, &rt->table);
@@ -190,7 +190,7 @@ static eitp_status follow_run(run_table *rt, eitp_error *error) {
     return status;
 }
 
-/* Waits until the columns of a run are known: after a step, or a second evaluation of one that records no steps. */
+/* Waits until the columns of a run are known: after a step, or after a second evaluation if it records no steps. */
 static eitp_status wait_for_records(recorded_run *r, eitp_error *error) {
     eitp_status status = EITP_OK;
     while (!status && !eitp_history_name(r->history, 0) && r->evaluation_count < 2 && !is_over(r)) {
@@ -297,12 +297,13 @@ static eitp_status check_options(const option_set *o, size_t runs, eitp_error *e
     if (options_integer(o, OPTION_JSON) && options_integer(o, OPTION_CSV))
         return command_fail(error, EITP_ERROR_ARGUMENT, "--json and --csv exclude each other");
     if (options_integer(o, OPTION_JSON) && (options_integer(o, OPTION_FOLLOW) || options_integer(o, OPTION_LAST)))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--json does not go with --follow or --last");
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--json cannot be used with --follow or --last");
     if (of_one && runs != 1)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--follow, --last and --sizes are for one run (got %zu)", runs);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--follow, --last and --sizes require a single run (got %zu)",
+                            runs);
     if (runs != 2 && (is_side || (runs > 2 && options_has(o, OPTION_COLUMNS))))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--side-by-side%s is for two runs (got %zu)",
-                            is_side ? "" : ", which --columns of several runs means,", runs);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--side-by-side%s requires two runs (got %zu)",
+                            is_side ? "" : ", implied by --columns with several runs,", runs);
     return EITP_OK;
 }
 

@@ -6,7 +6,7 @@
 
 #define INFO_LIMIT ((size_t)1 << 24) /* bytes of run.json and supervisor.json */
 
-/* ---- Looking things up ---- */
+/* ---- Lookup ---- */
 
 const eitp_json *recorded_at(const eitp_json *object, const char *path) {
     char name[100];
@@ -39,7 +39,7 @@ const char *recorded_text(const eitp_json *object, const char *path, const char 
     return value && value->kind == EITP_JSON_STRING ? value->text : missing;
 }
 
-/* An integer at least 0, or -1. */
+/* Returns an integer that is at least 0, or -1. */
 static int64_t recorded_integer(const eitp_json *object, const char *path) {
     const eitp_json *value = recorded_at(object, path);
     return value && value->kind == EITP_JSON_NUMBER && value->is_integer && value->integer >= 0 ? value->integer : -1;
@@ -139,7 +139,7 @@ static void add_event(recorded_run *r, const eitp_json *record) {
     event->record = record;
 }
 
-/* One before step 1 may have fewer samples than the others, which nothing is compared with. */
+/* Adds an evaluation. One before step 1 may have fewer samples than the others, and is not used for comparisons. */
 static void add_evaluation(recorded_run *r, const eitp_json *record) {
     recorded_evaluation *evaluation = &r->all_evaluations[r->all_evaluation_count++];
     evaluation->step = recorded_integer(record, "step");
@@ -153,7 +153,7 @@ static void add_evaluation(recorded_run *r, const eitp_json *record) {
         r->evaluation_count++;
 }
 
-/* Parses the lines of evaluations and events. Lines that are not JSON objects are left out. */
+/* Parses the lines of evaluations and events. Lines that are not JSON objects are ignored. */
 static eitp_status read_lines(recorded_run *r, eitp_error *error) {
     const eitp_host host = command_host();
     size_t size, count = 0;
@@ -186,7 +186,7 @@ static eitp_status read_lines(recorded_run *r, eitp_error *error) {
 
 /* ---- Checkpoints ---- */
 
-/* Reads the name of a checkpoint; returns 0 for any other name. */
+/* Parses the name of a checkpoint. Returns 0 for any other name. */
 static int parse_checkpoint(const char *name, recorded_checkpoint *checkpoint) {
     static const char *const suffixes[] = {"", ".damaged", ".diverged"};
     static const char prefix[] = "checkpoint-";
@@ -250,7 +250,7 @@ static void note_damaged(recorded_run *r, const char *format, const char *text) 
     r->damaged_count++;
 }
 
-/* Reads a file of JSON; what is the matter with it goes to `missing`, if the run should have it. */
+/* Reads a JSON file. A problem is added to `missing` if the run should have the file. */
 static eitp_status read_json(recorded_run *r, const char *name, int is_expected, eitp_json_document **document,
                              eitp_error *error) {
     const eitp_host host = command_host();
@@ -269,7 +269,7 @@ static eitp_status read_json(recorded_run *r, const char *name, int is_expected,
     return status == EITP_ERROR_MEMORY ? status : EITP_OK;
 }
 
-/* Names a file of records that is there and cannot be opened. */
+/* Reports a file of records that exists but cannot be opened. */
 static void note_unreadable(recorded_run *r, const char *name) {
     const eitp_host host = command_host();
     char *path = files_join(r->records, name);
@@ -297,11 +297,11 @@ static eitp_status read_info(recorded_run *r, eitp_error *error) {
     r->first_step = recorded_integer(r->run, "first_step");
     r->last_step = recorded_integer(r->run, "last_step");
     if (r->info && r->process.state == EITP_RUN_PROCESS_UNKNOWN)
-        note_missing(r, "run.json has no state of the process: it is of an earlier version, or was copied%s", "");
+        note_missing(r, "run.json has no process state: it was written by an earlier version, or copied%s", "");
     return status;
 }
 
-/* The directory of the records: that of run.json, or of an earlier version's --log-dir, unless it is not here. */
+/* Returns the directory of the records, from run.json or from --log-dir of an earlier version, if it exists here. */
 static char *find_records(const recorded_run *r) {
     const char *given = recorded_text(r->run, "records", recorded_text(r->configuration, "log-dir", ""));
     const int is_elsewhere = strcmp(given, recorded_text(r->run, "directory", "")) != 0;
@@ -316,8 +316,7 @@ static void note_records(recorded_run *r) {
     if (r->damaged_count > before)
         return;
     if (!eitp_history_name(r->history, 0) && !r->line_count)
-        note_missing(r, "there are no records in '%s': metrics.jsonl and summary.jsonl are missing or empty",
-                     r->records);
+        note_missing(r, "no records in '%s': metrics.jsonl and summary.jsonl are missing or empty", r->records);
     else if (!files_is_file(r->records, "summary.jsonl"))
         note_missing(r, "summary.jsonl is missing%s: curves are made from metrics.jsonl", "");
 }
@@ -373,8 +372,8 @@ eitp_status recorded_run_open(const char *directory, recorded_run *r, eitp_error
                             directory);
     status = read_everything(r, error);
     if (!status && !r->supervisor && !recorded_has_begun(r))
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no run: no run.json, metrics.jsonl or checkpoints",
-                              directory);
+        status = command_fail(error, EITP_ERROR_ARGUMENT,
+                              "no run in '%s': it has no run.json, metrics.jsonl or checkpoints", directory);
     return status;
 }
 
@@ -400,7 +399,7 @@ void recorded_run_close(recorded_run *r) {
     memset(r, 0, sizeof *r);
 }
 
-/* ---- Its state ---- */
+/* ---- State ---- */
 
 const char *recorded_state(const recorded_run *r) {
     switch (r->process.state) {

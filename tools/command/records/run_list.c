@@ -6,7 +6,7 @@
 
 enum { MOST_RUNS = 4096 };
 
-/* ---- Finding them ---- */
+/* ---- Finding runs ---- */
 
 void run_list_release(run_list *list) {
     for (size_t i = 0; i < list->count; i++)
@@ -30,7 +30,7 @@ typedef struct directory_search {
     run_list *list;
 } directory_search;
 
-/* A checkpoint has a run.json too, but is no run. */
+/* Skips checkpoints, which also have a run.json. */
 static int visit_directory(void *user, const char *name) {
     directory_search *search = (directory_search *)user;
     char *directory = files_join(search->parent, name);
@@ -45,7 +45,7 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds the runs below a directory, unless it is one itself. */
+/* Adds the runs in a directory, or the directory if it is a run. */
 static void add_argument(const char *argument, run_list *list) {
     const eitp_host host = command_host();
     directory_search search = {argument, list};
@@ -55,20 +55,20 @@ static void add_argument(const char *argument, run_list *list) {
     if (list->count > before)
         qsort(list->directories + before, list->count - before, sizeof *list->directories, compare_texts);
     else
-        add_directory(list, command_copy(argument)); /* opening it says what is the matter */
+        add_directory(list, command_copy(argument)); /* opening it reports the problem */
 }
 
 eitp_status run_list_find(char *const *arguments, size_t count, run_list *list, eitp_error *error) {
     memset(list, 0, sizeof *list);
     if (!count)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "eitp logs needs the output directory of a run, or a directory of them");
+                            "eitp logs requires the output directory of a run, or a directory with runs");
     for (size_t i = 0; i < count; i++)
         add_argument(arguments[i], list);
     return EITP_OK;
 }
 
-/* ---- Their lines ---- */
+/* ---- Lines ---- */
 
 enum { NAME, STATE, STEP, STEPS, BEST, BEST_STEP, LOSS, RATE, TIME, STARTED, DIRECTORY, COLUMNS };
 
@@ -95,7 +95,7 @@ static void set_number(table_cell *cell, const char *name, double value) {
     text_table_set_number(cell, value, text);
 }
 
-/* Seconds of all steps. */
+/* Returns the seconds of all steps. */
 static double time_trained(const recorded_run *r) {
     size_t count;
     double sum = 0;
@@ -128,7 +128,7 @@ static void add_run(const recorded_run *r, text_table *t) {
     free(rate);
 }
 
-/* A directory with files of a run that say nothing yet. */
+/* Adds a directory whose run files have no records yet. */
 static void add_empty(const char *directory, text_table *t) {
     const char *slash = strrchr(directory, '/');
     table_cell *cells = text_table_add_row(t);

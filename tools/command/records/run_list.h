@@ -1,4 +1,4 @@
-/* Several runs: found in directories, one line each. */
+/* A list of runs found in directories, with one line each. */
 #ifndef COMMAND_RECORDS_RUN_LIST_H
 #define COMMAND_RECORDS_RUN_LIST_H
 
@@ -7,18 +7,18 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Directories of runs, in new texts. */
+/* Directories of runs, as new strings. */
 typedef struct run_list {
     char **directories;
     size_t count;
 } run_list;
 
-/* Finds the runs that arguments mean: each is the directory of a run, or one whose sub-directories are, by name. A
-   directory without any is EITP_ERROR_ARGUMENT. */
+/* Finds the runs of arguments: each is the directory of a run, or a directory with runs as subdirectories, which are
+   sorted by name. EITP_ERROR_ARGUMENT for a directory without runs. */
 eitp_status run_list_find(char *const *arguments, size_t count, run_list *list, eitp_error *error);
 void run_list_release(run_list *list);
 
-/* Adds a line for each run, sorted and chosen by --sort and --filter. */
+/* Adds a line for each run, sorted by --sort and selected by --filter. */
 eitp_status run_list_add(const run_list *list, const option_set *o, text_table *t, eitp_error *error);
 
 EITP_END_DECLARATIONS

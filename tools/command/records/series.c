@@ -8,7 +8,7 @@ static int is_evaluation_key(const eitp_json *member) {
     return member->kind == EITP_JSON_NUMBER && !strncmp(member->name, "val_", 4);
 }
 
-/* Calls `visit` with each number that a run has by name, until that returns 1. */
+/* Calls `visit` with the name of each number in a run until it returns 1. */
 static int each_name(const recorded_run *r, int (*visit)(void *user, const char *name), void *user) {
     const char *name;
     for (size_t i = 0; (name = eitp_history_name(r->history, i)) != NULL; i++) {
@@ -25,7 +25,7 @@ static int each_name(const recorded_run *r, int (*visit)(void *user, const char 
     return 0;
 }
 
-/* The names that are nearest to an unknown one. */
+/* The names nearest to an unknown one. */
 typedef struct nearest {
     const char *wanted;
     enum { NEAREST = 3 } most;
@@ -77,7 +77,7 @@ static eitp_status fail_unknown(const recorded_run *r, const char *name, eitp_er
     return status;
 }
 
-/* The key that a name means, in a new text; NULL: it is unknown. */
+/* Returns the key of a name in a new string, or NULL if it is unknown. */
 static char *find_key(const recorded_run *r, const char *name) {
     char *key = !strcmp(name, "items/s")  ? command_format("%s_per_s", recorded_unit(r))
                 : !strcmp(name, "memory") ? command_copy("rss_bytes")
@@ -150,7 +150,7 @@ static void read_points(series *s) {
     free(points);
 }
 
-/* Evaluations are there one by one, with their steps. */
+/* Reads the values of evaluations, which are stored one by one with their steps. */
 static void read_evaluations(series *s) {
     const recorded_run *r = s->run;
     s->steps = (int64_t *)command_resize(s->steps, r->all_evaluation_count * sizeof *s->steps);
@@ -158,7 +158,7 @@ static void read_evaluations(series *s) {
     for (size_t i = 0; i < r->all_evaluation_count; i++) {
         const eitp_json *value = eitp_json_member(r->all_evaluations[i].record, s->name);
         const int64_t before = s->count ? s->steps[s->count - 1] : s->taken;
-        /* One that was repeated after a resume replaces the one before. */
+        /* An evaluation repeated after a resume replaces the earlier one. */
         if (s->count && r->all_evaluations[i].step == before)
             s->count--;
         else if (r->all_evaluations[i].step <= before)
@@ -212,7 +212,7 @@ void series_format(const char *name, double value, char *text, size_t size) {
         snprintf(text, size, fabs(value) >= 1000 && fabs(value) < 1e15 ? "%.0f" : "%.4g", value);
 }
 
-/* A name as a title, in a new text, and the rank by which its column is left out. */
+/* Returns the title of a name in a new string, and the rank by which its column is dropped. */
 static char *title_of(const series *s, int *rank) {
     static const struct {
         const char *name;
@@ -228,7 +228,7 @@ static char *title_of(const series *s, int *rank) {
     return title ? title : command_copy(strcmp(s->name, "rss_bytes") ? s->name : "memory");
 }
 
-/* The column of a number of one of two runs. */
+/* Adds the column of a number of one of two runs. */
 static void add_named_column(const series_list *list, const series *s, const char *title, text_table *t) {
     const recorded_run *first = list->all[0].run, *last = list->all[list->count - 1].run;
     const char *name = strcmp(first->name, last->name) ? s->run->name : s->run->directory;
@@ -257,7 +257,7 @@ static int compare_steps(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The steps that have a number, each once, in a new array. */
+/* Returns the steps that have a number, each once, in a new array. */
 static int64_t *list_steps(const series_list *list, size_t *count) {
     size_t total = 0, kept = 0;
     int64_t *steps;

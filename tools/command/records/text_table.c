@@ -9,7 +9,7 @@ typedef struct character_range {
     int width;
 } character_range;
 
-/* Characters that take no column, or two (Unicode: combining marks, and East Asian Width W and F). */
+/* Characters with a width of 0 or 2 columns (Unicode: combining marks, and East Asian Width W and F). */
 static const character_range ranges[] = {
     {0x300, 0x36F, 0},   {0x1100, 0x115F, 2}, {0x200B, 0x200F, 0},   {0x2E80, 0x303E, 2},   {0x3041, 0x4DBF, 2},
     {0x4E00, 0xA4CF, 2}, {0xAC00, 0xD7A3, 2}, {0xF900, 0xFAFF, 2},   {0xFE00, 0xFE0F, 0},   {0xFE30, 0xFE6F, 2},
@@ -23,7 +23,7 @@ static unsigned read_character(const char *text, int length) {
     return character;
 }
 
-/* Columns that a text takes. */
+/* Returns the width of `text` in columns. */
 static int width_of(const char *text) {
     const size_t size = strlen(text);
     int width = 0;
@@ -80,7 +80,7 @@ void text_table_release(text_table *t) {
     memset(t, 0, sizeof *t);
 }
 
-/* A new text that can be printed. */
+/* Returns a printable copy of `text`. */
 static char *make_printable(const char *text) {
     text_buffer line = {NULL, 0, 0};
     text_add(&line, "", 0);
@@ -149,7 +149,7 @@ static void add_aligned(text_buffer *line, const table_column *column, const cha
     free(printable);
 }
 
-/* The header, or a row. */
+/* Adds the header or a row. */
 static void add_line(const text_table *t, const table_cell *cells, text_buffer *line) {
     size_t last = 0, begin = line->size;
     for (size_t i = 0; i < t->column_count; i++)
@@ -167,7 +167,7 @@ static void add_line(const text_table *t, const table_cell *cells, text_buffer *
     text_format(line, "\n");
 }
 
-/* Widths from the rows, and the columns that fit. */
+/* Computes widths from the rows, and the columns that fit. */
 static void fit(text_table *t, int columns) {
     for (size_t row = 0; row < t->row_count; row++) {
         for (size_t i = 0; i < t->column_count && !t->notes[row]; i++) {
@@ -233,7 +233,7 @@ static int compare_cells(const table_cell *a, const table_cell *b, int downwards
     return downwards ? -order : order;
 }
 
-/* By insertion: there are few rows, and equal ones keep their order. */
+/* Insertion sort: there are few rows, and equal ones keep their order. */
 void text_table_sort(text_table *t, size_t column, int downwards) {
     const size_t size = t->column_count * sizeof *t->cells;
     table_cell *moved = (table_cell *)command_allocate(size);
@@ -249,7 +249,7 @@ void text_table_sort(text_table *t, size_t column, int downwards) {
 
 /* ---- CSV and JSON ---- */
 
-/* Points are in single precision, and get the shortest number that is the same in it. Integers are exact. */
+/* Points are in single precision: writes the shortest number that reads back as the same float. Integers are exact. */
 static void add_number(text_buffer *t, double value) {
     char digits[40];
     if (value >= -9e15 && value <= 9e15 && value == floor(value)) {
@@ -265,7 +265,7 @@ static void add_number(text_buffer *t, double value) {
     text_format(t, "%s", digits);
 }
 
-/* RFC 4180. */
+/* Adds a CSV field (RFC 4180). */
 static void add_field(text_buffer *t, const char *text) {
     if (!strpbrk(text, ",\"\r\n")) {
         text_format(t, "%s", text);

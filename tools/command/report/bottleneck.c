@@ -2,7 +2,7 @@
 
 #include "report/numbers.h"
 
-/* The parts by name, and in which records they are. */
+/* Names of the parts, and the records that have them. */
 static const struct {
     const char *name, *of_step, *perf;
 } parts[BOTTLENECK_PARTS] = {
@@ -18,7 +18,7 @@ const char *bottleneck_part_name(bottleneck_part part) {
 
 /* ---- Times ---- */
 
-/* The sum of all records of a number; 0 if there are none. *records counts them (may be NULL). */
+/* Returns the sum of all records of a number, 0 without records. *records (may be NULL) is their number. */
 static double sum_of(const recorded_run *r, const char *name, double *records) {
     size_t count;
     eitp_history_point *points = recorded_points(r, name, &count);
@@ -44,8 +44,8 @@ static double percent_of(double part, double whole) {
     return whole > 0 ? 100 * part / whole : 0;
 }
 
-/* A run that was killed lacks the last record of performance, and one without them has only the steps' own times: what
-   covers more steps is used. */
+/* Uses the performance records or the step times, whichever cover more steps: a killed run lacks its last performance
+   record, and some runs have only step times. */
 static void find_times(const recorded_run *r, bottleneck *b) {
     double of_steps, of_perf = sum_of(r, "perf/steps", NULL), lines = evaluation_seconds(r);
     sum_of(r, "forward_s", &of_steps);
@@ -73,7 +73,7 @@ static void find_times(const recorded_run *r, bottleneck *b) {
 
 /* ---- Rates ---- */
 
-/* The mean of a rate over the time of the steps that it is of. NaN: it is not recorded. */
+/* Returns the time-weighted mean of a rate, or NaN if it is not recorded. */
 static double rate_over_time(const recorded_run *r, const char *name) {
     size_t count, times, steps, at_time = 0, at_steps = 0;
     eitp_history_point *rate = recorded_points(r, name, &count);
@@ -124,7 +124,7 @@ static void find_rates(const recorded_run *r, bottleneck *b) {
     b->peak_tflops = b->mfu > 0 ? 100 * b->tflops / b->mfu : (double)NAN;
 }
 
-/* Hints of the arithmetic intensity: of products of weights, by the rows that a pass has, and of the update. */
+/* Estimates the arithmetic intensity of matrix products, from the rows of a pass, and of the update. */
 static void find_intensity(const recorded_run *r, bottleneck *b) {
     const double batch = recorded_number(r->run, "plan.batch_size"),
                  tokens = recorded_number(r->run, "model.sample_tokens");
@@ -140,7 +140,7 @@ static void find_intensity(const recorded_run *r, bottleneck *b) {
                              : (double)NAN;
 }
 
-/* ---- What limits ---- */
+/* ---- Limits ---- */
 
 enum { SMALL_MFU = 40, SMALL_ROWS = 512 };
 
@@ -154,7 +154,7 @@ static bottleneck_finding *add_finding(bottleneck *b, const char *limit, double 
     return f;
 }
 
-/* "(now 20)", or nothing where the setting is not known. The text is valid until the second next call. */
+/* Returns "(now 20)", or "" if the setting is unknown. The string is valid until the second next call. */
 static const char *setting_now(const recorded_run *r, const char *name) {
     static char texts[2][40];
     static int next;
@@ -174,39 +174,36 @@ static void advise(const recorded_run *r, bottleneck_part part, bottleneck_findi
     const size_t size = sizeof f->advice;
     switch (part) {
     case BOTTLENECK_DATA:
-        snprintf(
-            text, size,
-            "read batches ahead with --data-workers%s, pack the texts once with eitp pack, and keep the packed file "
-            "on a fast local disk",
-            setting_now(r, "data-workers"));
+        snprintf(text, size,
+                 "read batches ahead with --data-workers%s, pack the data once with eitp pack, and keep the packed "
+                 "file on a fast local disk",
+                 setting_now(r, "data-workers"));
         break;
     case BOTTLENECK_EVALUATION:
-        snprintf(text, size, "evaluate less often with --eval-steps%s, or on a part of the data with --eval-frac",
+        snprintf(text, size, "evaluate less often with --eval-steps%s, or on part of the data with --eval-frac",
                  setting_now(r, "eval-steps"));
         break;
     case BOTTLENECK_SAVING:
-        snprintf(text, size, "save less often with --save-steps%s, and beside training with --async-save auto%s",
+        snprintf(text, size, "save less often with --save-steps%s, and in the background with --async-save auto%s",
                  setting_now(r, "save-steps"), setting_now(r, "async-save"));
         break;
     case BOTTLENECK_TRANSFER:
-        snprintf(
-            text, size,
-            "variables are read from the offload file: keep fewer there with --offload%s, for which a smaller "
-            "--batch-size, --recompute block or --precision bf16 makes room, or put --offload-file on a faster disk",
-            setting_now(r, "offload"));
+        snprintf(text, size,
+                 "variables are read from the offload file: offload less with --offload%s (a smaller --batch-size, "
+                 "--recompute block or --precision bf16 frees memory for it), or put --offload-file on a faster disk",
+                 setting_now(r, "offload"));
         break;
     case BOTTLENECK_UPDATE:
         snprintf(text, size,
-                 "the update takes as long for a small batch as for a large one: a larger --batch-size%s, or more "
-                 "micro-batches with --grad-accum%s, merged by --micro-batches-per-pass 0",
+                 "the update takes as long for a small batch as for a large one: use a larger --batch-size%s, or more "
+                 "micro-batches with --grad-accum%s, combined by --micro-batches-per-pass 0",
                  setting_now(r, "batch-size"), setting_now(r, "grad-accum"));
         break;
     default:
-        snprintf(
-            text, size,
-            "neither data nor arithmetic: full records%s, functions of the program, or other programs that use the "
-            "processors",
-            setting_now(r, "monitor"));
+        snprintf(text, size,
+                 "neither data nor arithmetic: full records%s, callbacks of the program, or other programs that use "
+                 "the processors",
+                 setting_now(r, "monitor"));
     }
 }
 
@@ -222,8 +219,8 @@ static void find_small_passes(bottleneck *b) {
     f = add_finding(b, "small passes", b->mfu, SMALL_MFU, 0);
     snprintf(
         f->advice, sizeof f->advice,
-        "products of %.0f rows do not fill the processors (%d or more do): a larger --batch-size, or micro-batches "
-        "merged by --micro-batches-per-pass 0; eitp bench step --sweep batch-size finds the best",
+        "matrix products with %.0f rows do not saturate the processors (%d or more do): use a larger --batch-size, or "
+        "micro-batches combined by --micro-batches-per-pass 0; eitp bench step --sweep batch-size finds the best",
         b->rows_per_pass, (int)SMALL_ROWS);
 }
 
@@ -232,11 +229,10 @@ static void note_compute(bottleneck *b) {
         b->of_steps[BOTTLENECK_FORWARD] + b->of_steps[BOTTLENECK_BACKWARD] + b->of_steps[BOTTLENECK_UPDATE];
     bottleneck_finding *f = add_finding(b, "compute", percent, (double)NAN, 1);
     snprintf(f->advice, sizeof f->advice, "%s",
-             b->mfu < SMALL_MFU
-                 ? "arithmetic and memory, but well below the peak of matrix products: the roofline shows "
-                   "which ops take the time, --profile-every records it during a run"
-                 : "arithmetic: less of it is a smaller model, shorter sequences or no recompute; faster is "
-                   "--precision bf16 where the processor has it");
+             b->mfu < SMALL_MFU ? "arithmetic and memory, but well below the peak of matrix products: the roofline "
+                                  "shows which ops take the time; --profile-every records it during a run"
+                                : "arithmetic: reduce it with a smaller model, shorter sequences or no recomputation; "
+                                  "speed it up with --precision bf16 if the processor supports it");
 }
 
 static void find_limits(const recorded_run *r, bottleneck *b) {
@@ -248,8 +244,7 @@ static void find_limits(const recorded_run *r, bottleneck *b) {
                  {BOTTLENECK_OTHER, 20, 1}, {BOTTLENECK_EVALUATION, 10, 0}, {BOTTLENECK_SAVING, 10, 0}};
     if (!b->has_times) {
         bottleneck_finding *f = add_finding(b, "unknown", (double)NAN, (double)NAN, 0);
-        snprintf(f->advice, sizeof f->advice,
-                 "no times of steps are recorded; train with --monitor light, which records them");
+        snprintf(f->advice, sizeof f->advice, "no step times are recorded; train with --monitor light to record them");
         return;
     }
     for (size_t i = 0; i < COMMAND_COUNT(rules); i++) {
@@ -279,7 +274,7 @@ static double profile_mean(const recorded_run *r, const char *op, const char *en
     return records > 0 ? sum / records : (double)NAN;
 }
 
-/* Reads "profile/<phase>/<op>_s" into the name of an op; returns 0 for another name, such as that of a rate. */
+/* Reads the name of an op from "profile/<phase>/<op>_s". Returns 0 for other names, such as rates. */
 static int parse_op(const char *name, bottleneck_op *op) {
     static const char prefix[] = "profile/", rate[] = "_gb_per_s";
     const char *begin = name + sizeof prefix - 1;
@@ -317,7 +312,7 @@ static void find_ops(const recorded_run *r, bottleneck *b) {
 
 /* ---- All of it ---- */
 
-/* Appends " NAME VALUE", with the value in quotes for a shell unless it is plain; nothing if there is no room. */
+/* Appends " NAME VALUE", with the value quoted for a shell if necessary. Appends nothing if there is no room. */
 static void add_argument(char *command, size_t size, const char *name, const char *value) {
     text_buffer t;
     memset(&t, 0, sizeof t);
@@ -335,7 +330,7 @@ static void add_argument(char *command, size_t size, const char *name, const cha
     text_release(&t);
 }
 
-/* A benchmark of the run's own model: a checkpoint, or what it was initialized from. */
+/* Names a benchmark of the run's model: a checkpoint, or the model that it started from. */
 static void name_roofline(const recorded_run *r, bottleneck *b) {
     const char *init = recorded_text(r->configuration, "init", recorded_text(r->configuration, "model", ""));
     const double tokens = recorded_number(r->run, "model.sample_tokens");
@@ -373,8 +368,7 @@ static void print_shares(const bottleneck *b, text_buffer *t) {
     numbers_add_seconds(t, b->step_seconds);
     text_format(t, " of steps, ");
     numbers_add_seconds(t, b->all_seconds);
-    text_format(t, " of training; times %s\n",
-                b->is_of_perf ? "of records of performance" : "of the steps' own records");
+    text_format(t, " of training; times %s\n", b->is_of_perf ? "from performance records" : "from step records");
     for (int part = 0; part < BOTTLENECK_PARTS; part++) {
         text_format(t, "  %-12s %12.3f s", parts[part].name, b->seconds[part]);
         if (part < BOTTLENECK_STEP_PARTS)
@@ -398,12 +392,12 @@ static void print_rates(const bottleneck *b, text_buffer *t) {
         text_format(t, "%.4g TFLOP/s", b->tflops);
     if (b->tflops > 0 && b->mfu > 0)
         text_format(t, ", MFU %.1f %% of a peak of %.4g TFLOP/s", b->mfu, b->peak_tflops);
-    text_format(t, b->tflops > 0 ? "\n" : "no TFLOP/s and no MFU are recorded (--perf-every)\n");
+    text_format(t, b->tflops > 0 ? "\n" : "TFLOP/s and MFU are not recorded (--perf-every)\n");
     if (b->flops_per_weight_byte > 0)
-        text_format(t, "%.0f rows per pass: each byte of weights is used for %.0f operations of a forward pass\n",
+        text_format(t, "%.0f rows per pass: each byte of weights is used for %.0f operations in a forward pass\n",
                     b->rows_per_pass, b->flops_per_weight_byte);
     if (b->update_gb_per_s > 0)
-        text_format(t, "an update reads and writes %.4g MB at least, at %.3g GB/s\n", 1e-6 * b->update_bytes,
+        text_format(t, "an update reads and writes at least %.4g MB, at %.3g GB/s\n", 1e-6 * b->update_bytes,
                     b->update_gb_per_s);
 }
 

@@ -1,17 +1,17 @@
 #include "report/chart_parts.h"
 
 enum {
-    ACROSS = 1000,  /* units of a plot's width, whatever its pixels */
-    HOVERS = 80,    /* values on hover are for as many parts of the width */
+    ACROSS = 1000,  /* units of a plot's width, regardless of its pixels */
+    HOVERS = 80,    /* parts of the width with values on hover */
     TICK_SPACE = 15 /* pixels between two labels of the vertical axis */
 };
 
-/* Where the parts of a picture of curves are, in pixels. */
+/* Positions of the parts of a picture of curves, in pixels. */
 typedef struct layout {
     chart_scale x, y;
     double ticks[CHART_TICKS + 2]; /* of the vertical axis */
     size_t tick_count;
-    int left, top, width, height; /* of the plot; width 0: what is left of the box */
+    int left, top, width, height; /* of the plot; width 0: the rest of the box */
 } layout;
 
 enum { LAYOUT_RIGHT = 12 };
@@ -22,10 +22,10 @@ int chart_text_width(const char *text) {
     int characters = 0;
     for (; *text; text++)
         characters += ((unsigned char)*text & 0xC0) != 0x80;
-    return CHART_CHARACTER * characters + 4; /* a short text may be of wide characters only */
+    return CHART_CHARACTER * characters + 4; /* a short string may consist of wide characters */
 }
 
-/* What `left` and `right` leave free beside the plot is padding, so that all parts may be placed in percent of it. */
+/* The space `left` and `right` of the plot is padding, so that all parts can be placed in percent of the plot. */
 static void add_root(text_buffer *t, const chart_frame *f, int width, int height, int left, int right) {
     const char *namespaces = f->is_file ? "xmlns=\"http://www.w3.org/2000/svg\" " : "";
     text_format(t, "<svg %sclass=\"chart\" role=\"img\" aria-labelledby=\"%s-t %s-d\" ", namespaces, f->id, f->id);
@@ -142,7 +142,7 @@ static void find_extents(const chart_curves *c, layout *l) {
     l->y = chart_scale_of(&c->y, y_low, y_high);
 }
 
-/* Where the extents are not given, the vertical axis ends at ticks. Returns how many there are then. */
+/* Extends the vertical axis to ticks if its extents are not given. Returns the new number of ticks. */
 static size_t round_extents(const chart_axis *axis, chart_scale *s, double *ticks, size_t count) {
     const double distance = count > 1 ? ticks[1] - ticks[0] : 0, room = 1e-3 * distance;
     if (axis->low < axis->high || s->is_logarithmic || count < 2)
@@ -180,7 +180,7 @@ static layout find_layout(const chart_curves *c) {
 
 /* ---- Curves: drawing ---- */
 
-/* Opens the box of the plot: in units of ACROSS, or in pixels and percent. What is outside of it is cut off, or not. */
+/* Opens the box of the plot: in units of ACROSS, or in pixels and percent. `is_cut` clips the outside. */
 static void open_plot(text_buffer *t, const layout *l, int is_scaled, int is_cut) {
     text_format(t, "<svg y=\"%d\" height=\"%d\" ", l->top, l->height);
     if (l->width)
@@ -192,7 +192,7 @@ static void open_plot(text_buffer *t, const layout *l, int is_scaled, int is_cut
     text_format(t, is_cut ? ">" : " overflow=\"visible\">");
 }
 
-/* A coordinate in tenths, and not far outside. */
+/* Adds a coordinate in tenths, clamped to just outside the plot. */
 static void add_coordinate(text_buffer *t, double value) {
     char digits[32];
     const double most = 4 * ACROSS;
@@ -230,7 +230,7 @@ static void add_line(text_buffer *t, const layout *l, const chart_series *s, con
         const int is_here = is_there(l, p->x, p->y);
         if (is_here)
             add_position(t, is_joined ? 'L' : 'M', l, p->x, p->y);
-        if (is_here && !is_joined) /* a point between two gaps is seen, too */
+        if (is_here && !is_joined) /* makes a point between two gaps visible */
             text_format(t, "h.1");
         is_joined = is_here;
     }
@@ -292,7 +292,7 @@ static void add_series(text_buffer *t, const layout *l, const chart_series *s) {
     add_line(t, l, s, s->kind == CHART_FAINT ? "t" : s->kind == CHART_DASHED ? "s d" : "s");
 }
 
-/* Lines and labels of both axes, and horizontal marks. */
+/* Adds lines and labels of both axes, and horizontal marks. */
 static void add_axes(text_buffer *t, const layout *l, const chart_curves *c) {
     double ticks[CHART_TICKS];
     const size_t count = chart_ticks(&l->x, c->x.format, c->x.format == CHART_SECONDS ? 4 : 5, ticks);
@@ -330,7 +330,7 @@ static void add_axes(text_buffer *t, const layout *l, const chart_curves *c) {
     }
 }
 
-/* Of marks that are hardly apart, one line is drawn; all are on hover. */
+/* Draws one line for marks that are close together; hovering shows all of them. */
 static void add_marks(text_buffer *t, const layout *l, const chart_curves *c) {
     enum { LEAST = 5 };
     double last = -ACROSS;
@@ -347,7 +347,7 @@ static void add_marks(text_buffer *t, const layout *l, const chart_curves *c) {
 
 /* ---- Curves: values on hover ---- */
 
-/* A point or, where `series` is SIZE_MAX, a mark. */
+/* A point, or a mark if `series` is SIZE_MAX. */
 typedef struct hover {
     double at; /* 0 to ACROSS */
     size_t series, index;
@@ -393,7 +393,7 @@ static void add_value(text_buffer *t, const chart_curves *c, const hover *h) {
                     chart_format_value(c->y.format, p->high, 4).text);
 }
 
-/* The last point of each series in a part of the width, and its first marks. */
+/* Adds the last point of each series in a part of the width, and its first marks. */
 static void add_hover_text(text_buffer *t, const chart_curves *c, const hover *part, size_t count) {
     enum { MOST_NAMED = 3 };
     size_t marks = 0;
@@ -442,7 +442,7 @@ static void add_hovers(text_buffer *t, const layout *l, const chart_curves *c) {
 
 /* ---- Curves ---- */
 
-/* What the curves show, in words. */
+/* Describes the curves in words. */
 static void describe(text_buffer *t, const chart_curves *c) {
     if (c->frame.description)
         text_format(t, "%s", c->frame.description);
@@ -463,7 +463,7 @@ static void describe(text_buffer *t, const chart_curves *c) {
     }
 }
 
-/* An entry for each series, unless there is only one; dots have none of their own below a line of their colour. */
+/* Adds an entry for each series, unless there is only one. Dots get none if a line has their colour. */
 static int add_keys(text_buffer *t, const chart_curves *c, int left) {
     const int width = c->frame.width ? c->frame.width : CHART_NARROW;
     chart_key *keys = (chart_key *)command_allocate(c->series_count * sizeof *keys);

@@ -2,8 +2,8 @@
 
 /* ---- Values as text ---- */
 
-/* A number in significant digits, but with all digits before the point up to 99999, without zeros at its end, and with
-   a short exponent: "1e-5". */
+/* Formats a number in significant digits, but with all digits before the point up to 99999, without trailing zeros, and
+   with a short exponent: "1e-5". */
 static chart_value format_number(double value, int digits) {
     chart_value v;
     const double size = fabs(value) + 0.5;
@@ -19,7 +19,7 @@ static chart_value format_number(double value, int digits) {
     return v;
 }
 
-/* A number with the largest prefix that leaves at least 1 of it. */
+/* Formats a number with the largest prefix that leaves at least 1. */
 static chart_value format_prefixed(double value, int digits, const char *unit) {
     static const char *const prefixes[] = {"", "k", "M", "G", "T", "P"};
     size_t index = 0;
@@ -35,7 +35,7 @@ static chart_value format_prefixed(double value, int digits, const char *unit) {
     return v;
 }
 
-/* The two largest units of a time of at least a minute: "1 h 30 min". */
+/* Formats a time of at least a minute in its two largest units: "1 h 30 min". */
 static chart_value format_long_time(double seconds) {
     static const struct {
         double seconds;
@@ -101,7 +101,7 @@ chart_value chart_tick_text(chart_format format, const double *ticks, size_t cou
             const chart_value other = chart_format_value(format, ticks[i], digits - 1);
             is_unique &= i == index || strcmp(other.text, v.text) != 0;
         }
-        /* the shortest text that is told apart, and whose value is that of the tick */
+        /* the shortest text that is unique and has the value of the tick */
         if (is_unique && !strcmp(chart_format_value(format, ticks[index], digits).text, v.text))
             break;
         v = chart_format_value(format, ticks[index], digits);
@@ -143,13 +143,13 @@ double chart_place(const chart_scale *s, double value) {
     return (value / 2 - s->low / 2) / (s->high / 2 - s->low / 2);
 }
 
-/* 1, 2 or 5 times a power of ten, at least `least`. */
+/* Returns the smallest 1, 2 or 5 times a power of ten that is at least `least`. */
 static double round_up(double least) {
     const double power = pow(10, floor(log10(least)));
     return power * (least <= power ? 1 : least <= 2 * power ? 2 : least <= 5 * power ? 5 : 10);
 }
 
-/* The distance of ticks: round, or of a time a usual one. */
+/* Returns the distance of ticks: a round number, or a common time interval. */
 static double tick_distance(double least, chart_format format) {
     static const double day = 86400, times[] = {60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
     if (format == CHART_STEPS && least < 1)
@@ -174,7 +174,7 @@ static size_t linear_ticks(const chart_scale *s, chart_format format, size_t abo
     return count;
 }
 
-/* Multiples of each power of ten, in sets from few to many. */
+/* Uses multiples of each power of ten, from the smallest set to the largest. */
 static size_t logarithmic_ticks(const chart_scale *s, double *ticks) {
     static const double sets[][9] = {{1}, {1, 3}, {1, 2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
     const int first = (int)floor(log10(s->low)), last = (int)ceil(log10(s->high));

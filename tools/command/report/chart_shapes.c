@@ -66,7 +66,7 @@ static void describe_bars(text_buffer *t, const chart_bars *b) {
     }
 }
 
-/* The legend has the segments that a bar has. */
+/* The legend lists only segments that occur in a bar. */
 static int add_segments(text_buffer *t, const chart_bars *b) {
     const int width = b->frame.width ? b->frame.width : CHART_NARROW;
     chart_key *keys = (chart_key *)command_allocate(b->segment_count * sizeof *keys);
@@ -103,7 +103,7 @@ void chart_add_bars(text_buffer *t, const chart_bars *b) {
 
 /* ---- A matrix ---- */
 
-enum { NAME_MOST = 20 }; /* bytes of a name beside the matrix; in full it is on hover */
+enum { NAME_MOST = 20 }; /* bytes of a name next to the matrix; hovering shows all of it */
 
 static int widest_name(const chart_matrix *m) {
     int widest = 0;

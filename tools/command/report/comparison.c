@@ -2,8 +2,8 @@
 
 #include "report/numbers.h"
 
-/* The part of the common range over which training losses are averaged; of short runs up to four times as much, for
-   enough points. */
+/* Part of the common range over which training losses are averaged; up to four times as much in short runs, for enough
+   points. */
 #define LAST_PART 0.1
 
 enum { LEAST_POINTS = 16 };
@@ -19,7 +19,7 @@ typedef struct loss_at {
     double x, loss, error;
 } loss_at;
 
-/* The evaluations of a run, in ascending order of items or seconds. The caller frees them. */
+/* Returns the evaluations of a run, in ascending order of items or seconds. The caller frees them. */
 static loss_at *list_evaluations(const comparison_run *r, comparison_axis axis, size_t *count) {
     const recorded_run *run = r->run;
     loss_at *list = (loss_at *)command_allocate((run->evaluation_count + 1) * sizeof *list);
@@ -38,8 +38,8 @@ static loss_at *list_evaluations(const comparison_run *r, comparison_axis axis, 
     return list;
 }
 
-/* The loss at x. Returns 0 if it is not between two evaluations, 2 if it is interpolated, otherwise 1. Errors of a run
-   are interpolated like its losses: all are of the same samples, so they do not average out. */
+/* Finds the loss at x. Returns 0 if x is not between two evaluations, 2 if the loss is interpolated, otherwise 1.
+   Errors are interpolated like losses: all evaluations of a run use the same samples, so errors do not average out. */
 static int loss_between(const loss_at *list, size_t count, double x, loss_at *found) {
     for (size_t i = 0; i < count; i++) {
         double part;
@@ -74,7 +74,7 @@ static void forget(comparison_difference *d) {
     d->from = d->to = d->baseline = d->value = d->difference = d->error = d->z = (double)NAN;
 }
 
-/* At the last evaluation of the run that has come less far. */
+/* Compares at the last evaluation of the run that is less far. */
 static void compare_evaluations(const comparison_run *baseline, const comparison_run *run, comparison_axis axis,
                                 int is_comparable, comparison_difference *d) {
     size_t count, baseline_count;
@@ -101,7 +101,7 @@ static void compare_evaluations(const comparison_run *baseline, const comparison
 
 /* ---- Training ---- */
 
-/* The mean of the training loss after `from` items or seconds, up to `to`. */
+/* Returns the mean training loss after `from` items or seconds, up to `to`. */
 static numbers_mean average_loss(const comparison_run *r, comparison_axis axis, double from, double to) {
     size_t count, used = 0;
     eitp_history_point *points = recorded_points(r->run, recorded_task_loss(r->run), &count);
@@ -145,7 +145,7 @@ static void compare_training(const comparison_run *baseline, const comparison_ru
 
 /* ---- The same loss ---- */
 
-/* Where the loss is first at most `loss`, interpolated; NaN: nowhere. */
+/* Returns the interpolated position where the loss is first at most `loss`, or NaN if nowhere. */
 static double reach(const comparison_run *r, comparison_axis axis, double loss) {
     size_t count;
     loss_at *list = list_evaluations(r, axis, &count);
@@ -175,7 +175,7 @@ static void compare_times(const comparison_run *baseline, const comparison_run *
     pair->items = reach(run, COMPARISON_ITEMS, pair->loss);
 }
 
-/* ---- What can be compared ---- */
+/* ---- Comparability ---- */
 
 static int are_alike(const recorded_run *a, const recorded_run *b, const char *path) {
     return setting_differences_are_equal(recorded_at(eitp_json_root(a->info), path),
@@ -190,7 +190,7 @@ static int are_all_alike(const recorded_run *a, const recorded_run *b, const cha
     return 1;
 }
 
-/* The number of items in the last evaluation; NaN: unknown. */
+/* Returns the number of items in the last evaluation, or NaN if unknown. */
 static double evaluated(const recorded_run *r) {
     const recorded_evaluation *last = recorded_last_evaluation(r);
     char name[64];
@@ -198,7 +198,7 @@ static double evaluated(const recorded_run *r) {
     return last ? recorded_number(last->record, name) : (double)NAN;
 }
 
-/* Whether the task that "auto" stands for may be another one: models of some types predict the next token. */
+/* True if --task auto means the same task for both: it depends on the model type. */
 static int predict_alike(const recorded_run *a, const recorded_run *b) {
     const char *left = recorded_text(a->run, "model.type", ""), *right = recorded_text(b->run, "model.type", "");
     return !strcmp(left, "gpt2") == !strcmp(right, "gpt2");
@@ -217,15 +217,15 @@ static comparison_validation compare_validation(const recorded_run *a, const rec
         return COMPARISON_VALIDATION_DIFFERENT;
     }
     if (!is_recorded) {
-        text_format(notes, "whether the validation data are the same is not recorded\n");
+        text_format(notes, "the records do not show whether the validation data is the same\n");
         return COMPARISON_VALIDATION_UNKNOWN;
     }
     if (!are_alike(a, b, amounts[0]) || !are_alike(a, b, amounts[1])) {
-        text_format(notes, "the validation data differ: validation losses cannot be compared\n");
+        text_format(notes, "the validation data differs: validation losses cannot be compared\n");
         return COMPARISON_VALIDATION_DIFFERENT;
     }
     if (!are_all_alike(a, b, tokenizers, COMMAND_COUNT(tokenizers))) {
-        text_format(notes, "the tokenizers or the texts differ: losses per %s cannot be compared\n",
+        text_format(notes, "the tokenizers or the data differ: losses per %s cannot be compared\n",
                     strcmp(recorded_unit(a), "tokens") ? "item" : "token");
         return COMPARISON_VALIDATION_DIFFERENT;
     }
@@ -234,21 +234,20 @@ static comparison_validation compare_validation(const recorded_run *a, const rec
                            "difference of validation losses is an upper bound\n");
         return COMPARISON_VALIDATION_SAME;
     }
-    text_format(notes, "the validation samples may be others: their errors count as independent\n");
+    text_format(notes, "the validation samples may differ: their errors are treated as independent\n");
     return COMPARISON_VALIDATION_OTHER;
 }
 
 static void note_begin(const comparison_run *r, text_buffer *notes) {
     if (!r->totals.items.count || !r->totals.times.count) {
         numbers_add_text(notes, r->label, 80);
-        text_format(notes, ": no steps are recorded, so how far it had come at its evaluations is not known\n");
+        text_format(notes, ": no steps are recorded, so its progress at the evaluations is unknown\n");
         return;
     }
     if (!(r->totals.begin > 0))
         return;
     numbers_add_text(notes, r->label, 80);
-    text_format(notes, ": the records begin after step %.0f, and so do its %s and its time\n", r->totals.begin,
-                r->unit);
+    text_format(notes, ": records start after step %.0f; its %s and time count from there\n", r->totals.begin, r->unit);
 }
 
 static void note_limits(const comparison_run *a, const comparison_run *b, comparison_pair *pair) {
@@ -257,8 +256,7 @@ static void note_limits(const comparison_run *a, const comparison_run *b, compar
     const double parameters = recorded_number(b->run->run, "model.parameters");
     text_buffer *notes = &pair->notes;
     if (!pair->is_same_unit)
-        text_format(notes, "one counts %s, the other %s: nothing is compared at equal amounts of them\n", a->unit,
-                    b->unit);
+        text_format(notes, "one counts %s, the other %s: they cannot be compared at equal amounts\n", a->unit, b->unit);
     if (isfinite(before) && isfinite(parameters) && (before < parameters || before > parameters)) {
         text_format(notes, "the models differ: ");
         numbers_add_amount(notes, parameters);
@@ -267,7 +265,7 @@ static void note_limits(const comparison_run *a, const comparison_run *b, compar
         text_format(notes, "\n");
     }
     if (!are_all_alike(a->run, b->run, machine, COMMAND_COUNT(machine)))
-        text_format(notes, "the machines differ, or are not recorded: so may times, whatever the settings\n");
+        text_format(notes, "the machines differ or are not recorded: times may differ regardless of the settings\n");
     note_begin(a, notes);
     note_begin(b, notes);
 }
@@ -291,7 +289,7 @@ static void find_rate(comparison_run *r) {
     free(points);
 }
 
-/* The largest value of a number; NaN: there is none. */
+/* Returns the largest value of a number, or NaN if it has no records. */
 static double largest_of(const recorded_run *r, const char *name) {
     size_t count;
     eitp_history_point *points = recorded_points(r, name, &count);

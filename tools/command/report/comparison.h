@@ -1,4 +1,4 @@
-/* Two or more runs side by side: what differs in their settings, and what came of it. The first is the baseline. */
+/* Compares two or more runs: differences of their settings and results. The first is the baseline. */
 #ifndef COMMAND_REPORT_COMPARISON_H
 #define COMMAND_REPORT_COMPARISON_H
 
@@ -7,17 +7,17 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* What runs are compared at an equal amount of. */
+/* The amount at which runs are compared. */
 typedef enum comparison_axis { COMPARISON_ITEMS, COMPARISON_SECONDS, COMPARISON_AXES } comparison_axis;
 
-/* What is compared: the loss of evaluations; and of training, the mean over the last tenth of the common range,
-   or over as much as 0.4 of it where a tenth has fewer than 16 points. */
+/* The loss that is compared: of evaluations, or the mean of training over the last tenth of the common range, or up to
+   0.4 of it if a tenth has fewer than 16 points. */
 typedef enum comparison_loss { COMPARISON_VALIDATION, COMPARISON_TRAINING, COMPARISON_LOSSES } comparison_loss;
 
 typedef enum comparison_verdict {
     COMPARISON_UNKNOWN, /* without a common range, an error, or validation data that can be compared */
-    COMPARISON_EQUAL,   /* no difference to be seen: it is below two standard errors */
-    COMPARISON_BETTER,  /* than the baseline: the loss is lower */
+    COMPARISON_EQUAL,   /* no significant difference: below two standard errors */
+    COMPARISON_BETTER,  /* lower loss than the baseline */
     COMPARISON_WORSE
 } comparison_verdict;
 
@@ -27,7 +27,7 @@ typedef struct comparison_difference {
     double from, to;        /* items or seconds; equal, or a range whose mean is compared */
     double baseline, value; /* the losses */
     double difference;      /* value - baseline: below 0 is better */
-    double error;           /* its standard error: of independent samples. NaN: unknown */
+    double error;           /* its standard error, for independent samples. NaN: unknown */
     double z;               /* difference / error; NaN: unknown */
     comparison_verdict verdict;
 } comparison_difference;
@@ -37,29 +37,29 @@ typedef struct comparison_run {
     char *label; /* its name, or its directory if another run has the same name */
     const char *unit;
     run_totals totals;
-    double items, seconds;            /* trained, in all; NaN: unknown */
-    double rate, rate_low, rate_high; /* items/s of the steps: median and quartiles; NaN: unknown */
+    double items, seconds;            /* trained, in total; NaN: unknown */
+    double rate, rate_low, rate_high; /* items/s per step: median and quartiles; NaN: unknown */
     double peak_bytes;                /* memory; NaN: unknown */
 } comparison_run;
 
-/* Whether validation losses may be compared. */
+/* Comparability of validation losses. */
 typedef enum comparison_validation {
-    COMPARISON_VALIDATION_UNKNOWN,  /* run.json of one of them does not say */
+    COMPARISON_VALIDATION_UNKNOWN,  /* not recorded in run.json of one of them */
     COMPARISON_VALIDATION_SAME,     /* the same samples, by settings and counts: the errors of both losses are
                                        correlated, and the error of their difference is an upper bound */
     COMPARISON_VALIDATION_OTHER,    /* other samples, perhaps */
     COMPARISON_VALIDATION_DIFFERENT /* another task, tokenizer or amount of data: no verdict */
 } comparison_validation;
 
-/* A run against the baseline. */
+/* A run compared with the baseline. */
 typedef struct comparison_pair {
     comparison_validation validation;
-    int is_same_unit; /* otherwise nothing is compared at equal items */
+    int is_same_unit; /* otherwise no comparison at equal items */
     comparison_difference differences[COMPARISON_LOSSES][COMPARISON_AXES];
     double speed, memory; /* ratios of the median rates and of the peaks; NaN: unknown */
-    /* The lowest validation loss that both have reached, and after what; NaN: none. */
+    /* The lowest validation loss that both have reached, and the time and items it took; NaN: none. */
     double loss, baseline_seconds, seconds, baseline_items, items;
-    text_buffer notes; /* lines, each with a line feed: what limits the comparison */
+    text_buffer notes; /* limits of the comparison: lines, each with a line feed */
 } comparison_pair;
 
 typedef struct comparison {
@@ -73,10 +73,10 @@ typedef struct comparison {
 void comparison_make(const recorded_run *runs, size_t count, comparison *c);
 void comparison_release(comparison *c);
 
-/* Adds a difference as a sentence without an end: "B is better by 0.031 +- 0.008". */
+/* Adds a difference as a sentence without a full stop: "B is better by 0.031 +- 0.008". */
 void comparison_add_verdict(const comparison *c, size_t pair, const comparison_difference *d, text_buffer *t);
 
-/* Lines of text; and one JSON object. */
+/* Writes lines of text; and one JSON object. */
 void comparison_print(const comparison *c, text_buffer *t);
 void comparison_print_json(const comparison *c, text_buffer *t);
 

@@ -5,13 +5,13 @@ enum { LABEL = 60, NAME = 40, CELL = 40 /* bytes of a label, a setting's name an
 
 /* ---- Text ---- */
 
-/* Digits after the point of a number whose error has two digits. */
+/* Returns the digits after the point that show two digits of the error. */
 static int digits_of(double error) {
     const double digits = error > 0 && isfinite(error) ? 1 - floor(log10(error)) : 4;
     return digits < 0 ? 0 : digits > 9 ? 9 : (int)digits;
 }
 
-/* Adds a difference, and its error if it is known, with the digits that this leaves it. */
+/* Adds a difference, and its error if known, with digits to match. */
 static void add_difference(const comparison_difference *d, int is_signed, text_buffer *t) {
     const int digits = digits_of(d->error), is_large = fabs(d->difference) > 1e6;
     if (is_large)
@@ -26,12 +26,12 @@ static void add_difference(const comparison_difference *d, int is_signed, text_b
 
 void comparison_add_verdict(const comparison *c, size_t pair, const comparison_difference *d, text_buffer *t) {
     if (!d->is_known) {
-        text_format(t, "unknown: the runs have none in a common range");
+        text_format(t, "unknown: the runs have no common range");
         return;
     }
     switch (d->verdict) {
     case COMPARISON_EQUAL:
-        text_format(t, "no difference to be seen: ");
+        text_format(t, "no significant difference: ");
         add_difference(d, 1, t);
         return;
     case COMPARISON_BETTER:
@@ -43,7 +43,7 @@ void comparison_add_verdict(const comparison *c, size_t pair, const comparison_d
     default:
         text_format(t, "the difference is ");
         add_difference(d, 1, t);
-        text_format(t, ", which is no verdict%s", d->error > 0 ? "" : ": its error is not known");
+        text_format(t, ", which is not conclusive%s", d->error > 0 ? "" : ": its error is unknown");
     }
 }
 
@@ -145,7 +145,7 @@ static void print_settings(const comparison *c, text_buffer *t) {
         text_format(t, "\n");
     }
     if (d->is_cut)
-        text_format(t, "  more, which are not shown\n");
+        text_format(t, "  more, not shown\n");
 }
 
 static void print_ratio(const char *label, double ratio, const char *of, text_buffer *t) {
@@ -185,8 +185,7 @@ void comparison_print(const comparison *c, text_buffer *t) {
     print_settings(c, t);
     for (size_t i = 0; i + 1 < c->count; i++)
         print_pair(c, i, t);
-    text_format(t,
-                "+- is one standard error, of samples; another seed changes losses too, which it does not include\n");
+    text_format(t, "+- is one standard error of sampling; it does not include the effect of another seed\n");
 }
 
 /* ---- JSON ---- */

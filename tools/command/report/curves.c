@@ -4,7 +4,7 @@
 
 /* ---- Horizontal axes ---- */
 
-/* Takes some of the steps of a total: between them it is nearly a straight line. */
+/* Samples a total at some of its steps; between them it is nearly linear. */
 static void read_totals(const run_totals *t, const running_total *steps, double (*total)(const run_totals *, double),
                         curve_places *places, curve_x x) {
     enum { MOST = 500 };
@@ -67,7 +67,7 @@ chart_point *curve_points_on(const chart_point *points, size_t count, const curv
 
 /* ---- Curves ---- */
 
-/* Joins points of the same `every` steps. Returns how many are left. */
+/* Joins points within the same `every` steps. Returns the number of points left. */
 static size_t join_steps(eitp_history_point *points, size_t count, int64_t every) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -91,7 +91,7 @@ static int compare_steps(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* More steps without a value than this are a gap: values that were not finite, or records that are lost. */
+/* Returns the number of steps without a value above which there is a gap: of non-finite values or lost records. */
 static int64_t find_gap(const eitp_history_point *points, size_t count) {
     int64_t *distances, usual;
     if (count < 3)
@@ -105,8 +105,8 @@ static int64_t find_gap(const eitp_history_point *points, size_t count) {
     return usual < INT64_MAX / 4 ? 4 * usual : INT64_MAX;
 }
 
-/* The weight of earlier values that averages over a twentieth of the curve, but over no more than 20 points, since a
-   smooth curve lags behind. */
+/* Returns the weight of earlier values that averages over a twentieth of the curve, but at most 20 points, since a
+   smoothed curve lags. */
 static double find_smoothing(const curve_settings *settings, size_t count) {
     const double window = count < 400 ? (double)count / 20 : 20;
     if (settings->smoothing >= 0)
@@ -114,7 +114,7 @@ static double find_smoothing(const curve_settings *settings, size_t count) {
     return window > 1.5 ? 1 - 2 / (window + 1) : 0;
 }
 
-/* Values of the curve: means, each with the earlier ones at a weight; the first ones count fully from the beginning. */
+/* Returns exponential moving averages of the means, with bias correction at the start. */
 static double *smooth(const eitp_history_point *points, size_t count, double weight) {
     double *values = (double *)command_allocate(count * sizeof *values);
     double value = 0, whole = 0;
@@ -135,7 +135,7 @@ static void add_gap(chart_point *points, size_t *count) {
     }
 }
 
-/* Draws `values` of the points, joined to about `most`. */
+/* Makes chart points from `values`, joined to about `most`. */
 static chart_point *thin(const eitp_history_point *points, const double *values, size_t count,
                          const curve_settings *settings, int has_band, size_t *made) {
     const size_t group = settings->most ? (count + settings->most - 1) / settings->most : 1;

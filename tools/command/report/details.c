@@ -13,7 +13,7 @@ static int read_end(const char *path, text_buffer *content) {
     char *bytes;
     int code;
     if (host.files.open(host.files.user, path, EITP_FILE_READ, &file))
-        return 0; /* missing, or named by recorded_run_open */
+        return 0; /* missing, or reported by recorded_run_open */
     code = host.files.size(host.files.user, file, &size);
     offset = size > MOST_BYTES ? size - MOST_BYTES : 0;
     bytes = (char *)command_allocate((size_t)(size - offset) + 1);
@@ -29,7 +29,7 @@ static int read_end(const char *path, text_buffer *content) {
     return code;
 }
 
-/* A line of a spot evaluation, of few samples, is left out. */
+/* Keeps a line, except of a spot evaluation, which has few samples. */
 static void keep(run_details *d, eitp_json_document *line) {
     if (eitp_json_member(eitp_json_root(line), "spot/loss")) {
         eitp_json_release(line);
@@ -42,7 +42,7 @@ static void keep(run_details *d, eitp_json_document *line) {
     d->evaluations[d->count++] = line;
 }
 
-/* It informs: one that cannot be read is left out. */
+/* Reads best.json. It is only informative, so an unreadable one is ignored. */
 static eitp_status read_best(const recorded_run *r, run_details *d, eitp_error *error) {
     const eitp_host host = command_host();
     char *path = files_join(r->directory, "best.json");

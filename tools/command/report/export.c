@@ -2,7 +2,7 @@
 
 /* ---- JSON ---- */
 
-/* A value of a file as JSON again. */
+/* Writes a value of a file as JSON. */
 static void add_json(text_buffer *t, const eitp_json *value) {
     const int is_object = value->kind == EITP_JSON_OBJECT;
     if (value->kind == EITP_JSON_STRING) {
@@ -37,7 +37,7 @@ static void add_member(text_buffer *t, const char *name, const eitp_json *value)
 
 typedef enum point_member { POINT_STEP, POINT_MEAN, POINT_MINIMUM, POINT_MAXIMUM, POINT_COUNT } point_member;
 
-/* A float in as many digits as its own. */
+/* Writes a float with the digits it needs. */
 static void add_float(text_buffer *t, float value) {
     if (isfinite(value))
         text_format(t, "%.7g", (double)value);

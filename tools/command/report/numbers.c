@@ -37,7 +37,7 @@ double numbers_autocorrelation(const double *values, size_t count) {
     return r < 0 ? 0 : r > 0.98 ? 0.98 : r;
 }
 
-/* Replaces values by what the straight line of least squares through them leaves. */
+/* Replaces values by their residuals from a least-squares line. */
 static void remove_line(double *values, size_t count, double mean) {
     const double middle = 0.5 * ((double)count - 1);
     double products = 0, squares = 0;
@@ -103,7 +103,7 @@ void numbers_add_seconds(text_buffer *t, double seconds) {
         text_format(t, "%.2f h", seconds / 3600);
 }
 
-/* True for a character that a terminal may take for a command: C0, DEL and C1, which is C2 80 to C2 9F. */
+/* True for a character that a terminal may interpret: C0, DEL and C1, which is C2 80 to C2 9F. */
 static int is_control(const char *character, int length) {
     const unsigned char first = (unsigned char)character[0];
     return first < 32 || first == 127 || (length == 2 && first == 0xc2 && (unsigned char)character[1] < 0xa0);

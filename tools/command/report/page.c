@@ -9,10 +9,10 @@ typedef struct page_section {
     void (*add)(page *p);
 } page_section;
 
-/* In the order of the page. A section without content is left out. */
+/* In the order of the page. A section without content is omitted. */
 static const page_section sections[] = {
     {"loss", "Loss", page_add_loss},
-    {"terms", "Terms of the loss, and measures", page_add_terms},
+    {"terms", "Loss terms and measures", page_add_terms},
     {"comparison", "Comparison", page_add_comparison},
     {"metrics", "Metrics and mistakes", page_add_metrics},
     {"optimization", "Learning rate and norms", page_add_optimization},
@@ -22,7 +22,7 @@ static const page_section sections[] = {
     {"memory", "Memory", page_add_memory},
     {"gpu", "GPU", page_add_gpu},
     {"layers", "Layers", page_add_layers},
-    {"samples", "Samples of text", page_add_samples},
+    {"samples", "Text samples", page_add_samples},
     {"settings", "Configuration", page_add_settings},
     {"machine", "Machine", page_add_machine},
     {"files", "Files and checkpoints", page_add_files},
@@ -190,8 +190,8 @@ static const char style[] =
     "thead th,tbody th,td.n,td.w{white-space:normal}"
     "h2,h3{break-after:avoid}tr{break-inside:avoid}}\n";
 
-/* The charts that the chosen axes show: class x0 is that of steps, y0 of a linear axis, ya of a single one. Where the
-   browser does not know :has, those of class first are shown. */
+/* Shows the charts for the chosen axes: class x0 is for steps, y0 for a linear axis, ya for a single one. Browsers
+   without :has show those of class first. */
 static void add_choices(text_buffer *t) {
     text_format(t, "@supports selector(:has(a)){.v.first{display:none}");
     for (int x = 0; x < CURVE_X_COUNT; x++) {
@@ -255,7 +255,7 @@ static void add_controls(page *p) {
     text_format(&p->text, "</fieldset></div>\n");
 }
 
-/* The sections into a buffer of their own, and links to those that have content. */
+/* Writes the sections into a separate buffer, and links to those with content. */
 static text_buffer write_sections(page *p, text_buffer *links) {
     text_buffer before = p->text, body;
     memset(&p->text, 0, sizeof p->text);

@@ -1,4 +1,4 @@
-/* The page of eitp report: one file of HTML with pictures, without scripts and without anything from elsewhere. */
+/* The page of eitp report: one HTML file with charts, without scripts or external resources. */
 #ifndef COMMAND_REPORT_PAGE_H
 #define COMMAND_REPORT_PAGE_H
 
@@ -8,9 +8,9 @@
 
 EITP_BEGIN_DECLARATIONS
 
-#define PAGE_RUNS 16 /* runs on one page, at most */
+#define PAGE_RUNS 16 /* largest number of runs on a page */
 
-/* A run, and what the page needs besides. */
+/* A run, with the additional data that the page needs. */
 typedef struct page_run {
     recorded_run *run;
     curve_places places;
@@ -18,13 +18,13 @@ typedef struct page_run {
 } page_run;
 
 typedef struct page {
-    recorded_run *records; /* run_count, as for comparisons of runs */
+    recorded_run *records; /* [run_count], as for comparisons */
     page_run *runs;        /* of each of them */
     size_t run_count;
-    curve_x x;          /* of the charts that are shown at first */
-    int is_logarithmic; /* the same: the axis of the loss */
-    double smoothing;   /* weight of earlier values; negative: by the number of points */
-    int64_t every;      /* a point for as many steps; 0: as they are recorded */
+    curve_x x;          /* axis of the charts shown at first */
+    int is_logarithmic; /* the same for the loss axis */
+    double smoothing;   /* weight of earlier values; negative: chosen from the number of points */
+    int64_t every;      /* one point per this many steps; 0: as recorded */
     text_buffer text;   /* of the page */
     size_t chart_count; /* numbers the pictures */
 } page;
@@ -52,18 +52,18 @@ void page_add_machine(page *p);
 void page_add_files(page *p); /* page_files.c */
 void page_add_commands(page *p);
 
-/* Curves of the metrics of evaluations. */
+/* Adds curves of evaluation metrics. */
 void page_add_metric_figures(page *p);
 
 /* ---- For sections ---- */
 
-/* A heading of level 3 with the name of a run, if there are several. */
+/* Adds a level 3 heading with the name of a run, if there are several. */
 void page_add_name(page *p, const page_run *r);
 
-/* A table: page_open_table with its headings (the first one of rows), rows of cells, page_close_table. */
+/* A table: page_open_table with its headings (the first is for row headings), rows of cells, page_close_table. */
 void page_open_table(page *p, const char *caption, const char *const *headings, size_t count);
 void page_close_table(page *p);
-void page_begin_row(page *p, const char *heading); /* NULL: the row has none */
+void page_begin_row(page *p, const char *heading); /* NULL: no row heading */
 void page_add_cell(page *p, const char *text);
 void page_add_number(page *p, chart_format format, double value, int digits);
 void page_add_time(page *p, double seconds); /* since 1970; 0: unknown */
@@ -72,13 +72,13 @@ void page_end_row(page *p);
 /* "2026-11-26 03:22:34 UTC". */
 chart_value page_time(double seconds);
 
-/* A value of a file, in about `most` bytes: lists with commas, sizes by the name of a member that ends with _bytes. */
+/* Adds a value of a file in about `most` bytes: lists with commas; sizes for names that end in _bytes. */
 void page_add_json(page *p, const eitp_json *value, size_t most);
 
-/* The name of a member in words, without the unit of a size: "usable_bytes" as "usable". */
+/* Adds the name of a member in words, without the unit of a size: "usable_bytes" as "usable". */
 void page_add_words(page *p, const char *name);
 
-/* A new id for a picture. It is valid until the next one. */
+/* Returns a new id for a chart, valid until the next call. */
 const char *page_chart_id(page *p);
 
 EITP_END_DECLARATIONS

@@ -8,7 +8,7 @@
 
 enum { MOST_SETTINGS = 60, MOST_VALUE = 300 };
 
-/* A sentence of an analysis, as it is printed on a terminal, in a cell. */
+/* Adds a cell with a sentence of an analysis, as printed on a terminal. */
 static void add_sentence(page *p, const text_buffer *t) {
     const char *sign = t->data ? strstr(t->data, "+-") : NULL;
     const size_t size = sign ? (size_t)(sign - t->data) : t->size;
@@ -21,7 +21,7 @@ static void add_sentence(page *p, const text_buffer *t) {
     text_format(&p->text, "</td>");
 }
 
-/* Run by run: a cell for each value of a setting. */
+/* Adds a row per setting with a cell per run. */
 static void add_differences(page *p, const comparison *c) {
     const char **headings = (const char **)command_allocate((c->count + 1) * sizeof *headings);
     headings[0] = "Setting";
@@ -42,11 +42,11 @@ static void add_differences(page *p, const comparison *c) {
     }
     page_close_table(p);
     if (c->settings.count > MOST_SETTINGS || c->settings.is_cut)
-        text_format(&p->text, "<p class=\"muted\">More are left out.</p>\n");
+        text_format(&p->text, "<p class=\"muted\">More are not shown.</p>\n");
     free(headings);
 }
 
-/* "tokens, to 61.4k", or "training time, from 1 h to 1 h 7 min". */
+/* Writes "tokens, to 61.4k", or "training time, from 1 h to 1 h 7 min". */
 static void add_range(page *p, const comparison *c, size_t pair, int axis, const comparison_difference *d) {
     const chart_format format = axis == COMPARISON_ITEMS ? CHART_COUNT : CHART_SECONDS;
     text_format(&p->text, "<td class=\"w\">%s", axis == COMPARISON_ITEMS ? c->runs[pair + 1].unit : "training time");
@@ -106,18 +106,16 @@ void page_add_comparison(page *p) {
     for (size_t i = 0; i + 1 < c.count; i++)
         add_pair(p, &c, i);
     add_differences(p, &c);
-    text_format(
-        &p->text,
-        "<p class=\"muted\">\xC2\xB1 is one standard error, of samples; another seed changes losses too, which it "
-        "does not include.</p>\n");
+    text_format(&p->text, "<p class=\"muted\">\xC2\xB1 is one standard error of sampling; it does not include the "
+                          "effect of another seed.</p>\n");
     comparison_release(&c);
 }
 
-/* ---- What limits a run, and whether it becomes slower ---- */
+/* ---- Limits of a run, and slowdown ---- */
 
 static void add_findings(page *p, const bottleneck *b) {
-    static const char *const headings[] = {"Limit", "Share", "What to do"};
-    page_open_table(p, "What limits the speed", headings, COMMAND_COUNT(headings));
+    static const char *const headings[] = {"Limit", "Share", "Advice"};
+    page_open_table(p, "Limits of the speed", headings, COMMAND_COUNT(headings));
     for (size_t i = 0; i < b->finding_count; i++) {
         page_begin_row(p, b->findings[i].limit);
         page_add_number(p, CHART_PERCENT, b->findings[i].percent, 3);

@@ -9,7 +9,7 @@ static int ends_with(const char *text, const char *ending) {
     return length >= size && !strcmp(text + length - size, ending);
 }
 
-/* A number of an evaluation that tells how good the model is, besides its loss. */
+/* True for a number of an evaluation that measures the model's quality, other than its loss. */
 static int is_metric(const eitp_json *member) {
     static const char *const others[] = {"val_loss",   "val_perplexity", "val_time_s",
                                          "val_tokens", "val_samples",    "val_words"};
@@ -37,8 +37,7 @@ static void add_metrics(page *p, const page_run *r) {
     best = best ? best : last;
     headings[1] = command_format("After step %lld", (long long)last->step);
     headings[2] = command_format("Lowest loss, after step %lld", (long long)best->step);
-    page_open_table(p, "Metrics of the validation, with standard errors", (const char *const *)headings,
-                    best == last ? 2 : 3);
+    page_open_table(p, "Validation metrics, with standard errors", (const char *const *)headings, best == last ? 2 : 3);
     for (const eitp_json *member = recorded_members(last->record); member && count < MOST_METRICS;
          member = member->next) {
         if (strcmp(member->name, "val_loss") && strcmp(member->name, "val_perplexity") && !is_metric(member))
@@ -91,15 +90,14 @@ static void add_confusion(page *p, const eitp_json *evaluation) {
     if (m.size) {
         m.frame.id = page_chart_id(p);
         m.frame.title = "Confusion matrix";
-        m.frame.description =
-            "Rows are true labels, columns what the model predicted; the colour is the share of the row.";
+        m.frame.description = "Rows are true labels, columns are predictions; the colour is the share of the row.";
         m.names = (const char *const *)names;
         m.counts = counts;
         m.row_title = "true";
         m.column_title = "predicted";
         text_format(&p->text,
-                    "<figure><figcaption>Confusion matrix<small>after step %.0f; rows are true labels, columns "
-                    "what was predicted</small></figcaption>\n"
+                    "<figure><figcaption>Confusion matrix<small>after step %.0f; rows are true labels, columns are "
+                    "predictions</small></figcaption>\n"
                     "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Confusion matrix\">",
                     recorded_number(evaluation, "step"));
         chart_add_matrix(&p->text, &m);
@@ -111,15 +109,14 @@ static void add_confusion(page *p, const eitp_json *evaluation) {
     free(counts);
 }
 
-/* With several labels, each has a line instead of a matrix. */
+/* Adds a line for each label instead of a matrix, if samples may have several. */
 static void add_labels(page *p, const eitp_json *evaluation) {
     static const char *const headings[] = {"Label", "True", "Predicted", "Both"};
     static const char *const members[] = {"true", "predicted", "both"};
     const eitp_json *labels = eitp_json_member(evaluation, "labels");
     if (!recorded_items(labels) || labels->count > MOST_LABELS)
         return;
-    page_open_table(p, "Samples that have a label, are predicted to have it, and both", headings,
-                    COMMAND_COUNT(headings));
+    page_open_table(p, "Samples with a label, predicted to have it, and both", headings, COMMAND_COUNT(headings));
     for (const eitp_json *label = recorded_items(labels); label; label = label->next) {
         page_begin_row(p, recorded_text(label, "label", "?"));
         for (size_t i = 0; i < COMMAND_COUNT(members); i++)
@@ -156,7 +153,7 @@ static void add_mistakes(page *p, const eitp_json *evaluation) {
             used[columns++] = i;
         }
     }
-    page_open_table(p, "The most confident mistakes of the last evaluation", headings, columns);
+    page_open_table(p, "Most confident mistakes of the last evaluation", headings, columns);
     for (const eitp_json *mistake = recorded_items(mistakes); mistake && left > 0; mistake = mistake->next, left--) {
         page_begin_row(p, NULL);
         for (size_t i = 0; i < columns; i++)

@@ -4,16 +4,16 @@
 
 typedef enum figure_kind {
     FIGURE_NOISY, /* smoothed */
-    FIGURE_EXACT, /* as it was recorded */
-    FIGURE_SHARE, /* 0 or 1 in each step: the share of steps */
-    FIGURE_LOSS   /* smoothed; large; its axis can be logarithmic */
+    FIGURE_EXACT, /* as recorded */
+    FIGURE_SHARE, /* 0 or 1 per step, drawn as the share of steps */
+    FIGURE_LOSS   /* smoothed and large; the axis can be logarithmic */
 } figure_kind;
 
-/* A picture of one number of all runs, or of an evaluation's. */
+/* A chart of one number of all runs, from steps or evaluations. */
 typedef struct figure {
     const char *title;
-    const char *key;   /* of the records of steps; NULL: none */
-    const char *value; /* of evaluations, with its error; NULL: none */
+    const char *key;   /* in step records; NULL: none */
+    const char *value; /* in evaluations, with its error; NULL: none */
     const char *error;
     const char *remark; /* below the title; NULL: none */
     chart_format format;
@@ -25,7 +25,7 @@ typedef struct figure {
 
 enum { MOST_POINTS = 600, MOST_MARKS = 40 };
 
-/* All curves of a figure, by step: those of one run after the other. */
+/* All curves of a figure, by step, run by run. */
 typedef struct figure_curves {
     curve *curves;
     chart_series *series;
@@ -105,7 +105,7 @@ static void release_curves(const page *p, figure_curves *f) {
 
 /* ---- Marks ---- */
 
-/* The last alarms, warnings and resumes of a single run. The caller frees the labels and the array. */
+/* Returns the last alarms, warnings and resumes of a single run. The caller frees the labels and the array. */
 static chart_mark *read_marks(const page *p, curve_x x, size_t *count) {
     const page_run *r = &p->runs[0];
     chart_mark *marks = (chart_mark *)command_allocate(MOST_MARKS * sizeof *marks);
@@ -166,7 +166,7 @@ static int has_places(const page *p, curve_x x) {
     return every;
 }
 
-/* Adds a figure with a picture for each axis that can be chosen; nothing without values. */
+/* Adds a figure with a chart for each selectable axis; nothing without values. */
 static void add_figure(page *p, const figure *g, const chart_mark *levels, size_t level_count) {
     const int has_logarithm = g->kind == FIGURE_LOSS;
     figure_curves f;
@@ -219,13 +219,13 @@ void page_add_loss(page *p) {
     add_figures(p, &loss, 1);
 }
 
-/* What follows the prefix of names that have it, or NULL. */
+/* Returns the rest of a name after a prefix, or NULL. */
 static const char *name_after(const char *name, const char *prefix) {
     const size_t length = strlen(prefix);
     return !strncmp(name, prefix, length) ? name + length : NULL;
 }
 
-/* True if a run before this one has the number. */
+/* True if an earlier run has the number. */
 static int is_drawn(const page *p, size_t run, const char *name) {
     size_t count = 0;
     for (size_t i = 0; i < run && !count; i++)
@@ -233,7 +233,7 @@ static int is_drawn(const page *p, size_t run, const char *name) {
     return count > 0;
 }
 
-/* A figure of a loss term, or of a measure and its value in evaluations. */
+/* Adds a figure of a loss term, or of a measure with its value in evaluations. */
 static void add_term(page *p, const char *name) {
     const char *term = name_after(name, "loss_"), *measure = name_after(name, "metrics/");
     char *value = measure ? command_format("val_%s", measure) : NULL;
@@ -250,7 +250,7 @@ static void add_term(page *p, const char *name) {
     free(error);
 }
 
-/* Adds what all runs have of one kind. */
+/* Adds the numbers of one kind from all runs. */
 static void add_terms_of(page *p, const char *prefix) {
     for (size_t i = 0; i < p->run_count; i++) {
         const char *name;
@@ -266,7 +266,7 @@ void page_add_terms(page *p) {
         {"Gradient norm of the task", "task_grad_norm", NULL, NULL, NULL, CHART_NUMBER, FIGURE_NOISY, 1},
         {"Gradient norm of the regularizers", "regularizer_grad_norm", NULL, NULL, "before the cap", CHART_NUMBER,
          FIGURE_NOISY, 1},
-        {"Factor of the regularizers", "regularizer_scale", NULL, NULL, "1: the cap is not reached", CHART_NUMBER,
+        {"Factor of the regularizers", "regularizer_scale", NULL, NULL, "1 if the cap is not reached", CHART_NUMBER,
          FIGURE_NOISY, 1},
     };
     const size_t begin = p->text.size;
@@ -285,21 +285,21 @@ void page_add_terms(page *p) {
 
 void page_add_metric_figures(page *p) {
     static const figure figures[] = {
-        {"Accuracy", NULL, "val_accuracy", "val_accuracy_error", "of the validation, with its standard error",
+        {"Accuracy", NULL, "val_accuracy", "val_accuracy_error", "on validation data, with its standard error",
          CHART_NUMBER, FIGURE_EXACT, 0},
         {"Macro F1", NULL, "val_macro_f1", "val_macro_f1_error", NULL, CHART_NUMBER, FIGURE_EXACT, 0},
         {"F1 of entities", NULL, "val_entity_f1", "val_entity_f1_error", NULL, CHART_NUMBER, FIGURE_EXACT, 0},
         {"Mean squared error", NULL, "val_mse", "val_mse_error", NULL, CHART_NUMBER, FIGURE_EXACT, 0},
         {"Pearson's correlation", NULL, "val_pearson", "val_pearson_error", NULL, CHART_NUMBER, FIGURE_EXACT, 0},
         {"Divergence of the latent variable", "spot/kl", "val_kl", "val_kl_error",
-         "in nats per text; spot evaluations, and evaluations with their standard error", CHART_NUMBER, FIGURE_EXACT,
+         "in nats per sample; spot evaluations, and evaluations with their standard error", CHART_NUMBER, FIGURE_EXACT,
          1},
         {"Active units of the latent variable", "spot/active_units", "val_active_units", "val_active_units_error",
-         "whose mean varies over texts", CHART_NUMBER, FIGURE_EXACT, 1},
+         "with a mean that varies over samples", CHART_NUMBER, FIGURE_EXACT, 1},
         {"Mutual information of text and latent variable", "spot/mutual_information", "val_mutual_information",
          "val_mutual_information_error", "in nats", CHART_NUMBER, FIGURE_EXACT, 1},
-        {"Reconstruction", "spot/reconstruction", "val_reconstruction", "val_reconstruction_error", "in nats per text",
-         CHART_NUMBER, FIGURE_EXACT, 0},
+        {"Reconstruction", "spot/reconstruction", "val_reconstruction", "val_reconstruction_error",
+         "in nats per sample", CHART_NUMBER, FIGURE_EXACT, 0},
     };
     add_figures(p, figures, COMMAND_COUNT(figures));
 }
@@ -308,8 +308,7 @@ void page_add_optimization(page *p) {
     static const figure figures[] = {
         {"Learning rate", "lr", NULL, NULL, NULL, CHART_NUMBER, FIGURE_EXACT, 1},
         {"Gradient norm", "grad_norm", NULL, NULL, "before clipping", CHART_NUMBER, FIGURE_NOISY, 1},
-        {"Steps whose gradient was clipped", "clipped", NULL, NULL, "share of the steps: 1 is all of them",
-         CHART_NUMBER, FIGURE_SHARE, 1},
+        {"Steps with clipped gradients", "clipped", NULL, NULL, "share of steps", CHART_NUMBER, FIGURE_SHARE, 1},
         {"Update norm", "update_norm", NULL, NULL, NULL, CHART_NUMBER, FIGURE_NOISY, 1},
         {"Parameter norm", "parameter_norm", NULL, NULL, NULL, CHART_NUMBER, FIGURE_EXACT, 0},
         {"Gradient noise scale", "gradient_noise_scale", NULL, NULL, "in samples", CHART_NUMBER, FIGURE_EXACT, 1},
@@ -317,11 +316,11 @@ void page_add_optimization(page *p) {
     add_figures(p, figures, COMMAND_COUNT(figures));
 }
 
-/* What the time went to, in seconds. */
+/* Parts of the time, in seconds. */
 enum { PARTS = 8 };
 static const struct {
     const char *name, *key;
-    int is_interval; /* of a record of performance, not of a step */
+    int is_interval; /* in performance records, not step records */
 } parts[PARTS] = {{"data", "data_s", 0},
                   {"forward", "forward_s", 0},
                   {"backward", "backward_s", 0},
@@ -339,7 +338,7 @@ static double sum_of(const recorded_run *r, const char *key) {
     return sum;
 }
 
-/* Until the first record of performance, evaluations have their own times. */
+/* Before the first performance record, uses the times of evaluations. */
 static double sum_of_evaluations(const recorded_run *r) {
     double sum = 0;
     for (size_t i = 0; i < r->all_evaluation_count; i++) {
@@ -351,8 +350,7 @@ static double sum_of_evaluations(const recorded_run *r) {
 
 static void add_shares_table(page *p, const double *values, const chart_bar *bars) {
     static const char *const headings[] = {"Run", "Part", "Time", "Share"};
-    page_open_table(p, "Shares of the time", headings + (p->run_count == 1),
-                    COMMAND_COUNT(headings) - (p->run_count == 1));
+    page_open_table(p, "Time breakdown", headings + (p->run_count == 1), COMMAND_COUNT(headings) - (p->run_count == 1));
     for (size_t i = 0; i < p->run_count; i++) {
         double sum = 0;
         for (size_t k = 0; k < PARTS; k++)
@@ -390,20 +388,20 @@ static void add_shares(page *p) {
             sum += value;
         }
         texts[i] = chart_format_value(CHART_SECONDS, sum, 3);
-        bars[i].label = p->run_count == 1 ? "all steps, and what is between them" : r->name;
+        bars[i].label = p->run_count == 1 ? "all steps and the time between them" : r->name;
         bars[i].text = texts[i].text;
         bars[i].values = &values[i * PARTS];
         all += sum;
     }
     b.frame.id = page_chart_id(p);
-    b.frame.title = "Shares of the time";
+    b.frame.title = "Time breakdown";
     b.bars = bars;
     b.bar_count = p->run_count;
     b.segments = names;
     b.segment_count = PARTS;
     b.format = CHART_SECONDS;
     if (all > 0) {
-        text_format(&p->text, "<figure><figcaption>Shares of the time</figcaption>\n");
+        text_format(&p->text, "<figure><figcaption>Time breakdown</figcaption>\n");
         chart_add_bars(&p->text, &b);
         add_shares_table(p, values, bars);
         text_format(&p->text, "</figure>\n");
@@ -416,12 +414,11 @@ static void add_shares(page *p) {
 void page_add_speed(page *p) {
     char rate[60], title[80];
     figure figures[] = {
-        {"Time of a step", "step_time_s", NULL, NULL, NULL, CHART_SECONDS, FIGURE_NOISY, 1},
+        {"Step time", "step_time_s", NULL, NULL, NULL, CHART_SECONDS, FIGURE_NOISY, 1},
         {NULL, NULL, NULL, NULL, NULL, CHART_COUNT, FIGURE_NOISY, 1},
-        {"Arithmetic", "perf/tflops", NULL, NULL, "TFLOP/s, without what is recomputed", CHART_NUMBER, FIGURE_EXACT, 1},
-        {"Share of the peak of matrix products", "perf/mfu", NULL, NULL, NULL, CHART_PERCENT, FIGURE_EXACT, 1},
-        {"Wait for data", "perf/data_loading_ratio", NULL, NULL, "share of the time of steps", CHART_PERCENT,
-         FIGURE_EXACT, 1},
+        {"Arithmetic", "perf/tflops", NULL, NULL, "TFLOP/s, without recomputation", CHART_NUMBER, FIGURE_EXACT, 1},
+        {"Share of the peak matrix throughput", "perf/mfu", NULL, NULL, NULL, CHART_PERCENT, FIGURE_EXACT, 1},
+        {"Wait for data", "perf/data_loading_ratio", NULL, NULL, "share of step time", CHART_PERCENT, FIGURE_EXACT, 1},
     };
     snprintf(rate, sizeof rate, "%s_per_s", recorded_unit(p->runs[0].run));
     snprintf(title, sizeof title, "%s per second", recorded_unit(p->runs[0].run));
@@ -438,7 +435,7 @@ static void add_memory_table(page *p, const page_run *r) {
     static const char *const headings[] = {"Memory", "Size"};
     const eitp_json *plan = recorded_at(r->run->run, "plan");
     page_add_name(p, r);
-    page_open_table(p, "Memory that was planned, and that there is", headings, COMMAND_COUNT(headings));
+    page_open_table(p, "Planned and available memory", headings, COMMAND_COUNT(headings));
     for (const eitp_json *part = recorded_members(plan); part; part = part->next) {
         text_format(&p->text, "<tr><th scope=\"row\">");
         page_add_words(p, part->name);
@@ -446,7 +443,7 @@ static void add_memory_table(page *p, const page_run *r) {
         page_add_json(p, part, 100);
         text_format(&p->text, "</td></tr>\n");
     }
-    page_begin_row(p, "planned, of the whole process");
+    page_begin_row(p, "planned for the whole process");
     page_add_number(p, CHART_BYTES, recorded_number(r->run->run, "memory.planned_bytes"), 4);
     page_end_row(p);
     page_begin_row(p, "budget");
@@ -455,13 +452,13 @@ static void add_memory_table(page *p, const page_run *r) {
     page_begin_row(p, "usable by programs");
     page_add_number(p, CHART_BYTES, recorded_number(r->run->run, "machine.usable_bytes"), 4);
     page_end_row(p);
-    page_begin_row(p, "left at the last look");
+    page_begin_row(p, "left at the last check");
     page_add_number(p, CHART_BYTES, recorded_last(r->run, "mem/left_bytes"), 4);
     page_end_row(p);
     page_close_table(p);
 }
 
-/* Lines for the plan, the budget and the machine, unless the curve would be flat below them. */
+/* Finds lines for the plan, the budget and the machine, except if the curve would look flat below them. */
 static size_t find_levels(const recorded_run *r, chart_mark *levels) {
     static const struct {
         const char *path, *label;
@@ -496,17 +493,17 @@ void page_add_memory(page *p) {
 
 void page_add_gpu(page *p) {
     static const figure figures[] = {
-        {"Use of the GPU", "gpu/utilization", NULL, NULL, "share of the time in which kernels ran", CHART_PERCENT,
+        {"GPU utilization", "gpu/utilization", NULL, NULL, "share of time in which kernels ran", CHART_PERCENT,
          FIGURE_EXACT, 1},
-        {"Use of the GPU's memory", "gpu/memory_utilization", NULL, NULL, "share of the time in which it was accessed",
+        {"GPU memory utilization", "gpu/memory_utilization", NULL, NULL, "share of time in which it was accessed",
          CHART_PERCENT, FIGURE_EXACT, 1},
-        {"Memory that the run allocated", "gpu/allocated_gib", NULL, NULL, "in GiB", CHART_NUMBER, FIGURE_EXACT, 1},
+        {"Memory allocated by the run", "gpu/allocated_gib", NULL, NULL, "in GiB", CHART_NUMBER, FIGURE_EXACT, 1},
         {"Memory of the process", "gpu/reserved_gib", NULL, NULL, "in GiB, on the GPU", CHART_NUMBER, FIGURE_EXACT, 1},
-        {"Memory of all programs", "gpu/memory_used_gib", NULL, NULL, "in GiB, on the GPU", CHART_NUMBER, FIGURE_EXACT,
-         1},
+        {"Memory used by all programs", "gpu/memory_used_gib", NULL, NULL, "in GiB, on the GPU", CHART_NUMBER,
+         FIGURE_EXACT, 1},
         {"Temperature", "gpu/celsius", NULL, NULL, "in degrees Celsius", CHART_NUMBER, FIGURE_EXACT, 0},
         {"Power", "gpu/power_w", NULL, NULL, "in watts", CHART_NUMBER, FIGURE_EXACT, 1},
-        {"Energy of a step", "gpu/step_energy_j", NULL, NULL, "in joules, with evaluations and checkpoints",
+        {"Energy per step", "gpu/step_energy_j", NULL, NULL, "in joules, including evaluations and checkpoints",
          CHART_NUMBER, FIGURE_EXACT, 1},
         {"Clock", "gpu/frequency_mhz", NULL, NULL, "in MHz", CHART_NUMBER, FIGURE_EXACT, 1},
     };

@@ -50,7 +50,7 @@ static void add_files(page *p, const char *directory) {
     }
     page_close_table(p);
     if (list->left_out)
-        text_format(&p->text, "<p class=\"muted\">%zu more are left out.</p>\n", list->left_out);
+        text_format(&p->text, "<p class=\"muted\">%zu more are not shown.</p>\n", list->left_out);
     free(list);
 }
 
@@ -87,7 +87,7 @@ void page_add_files(page *p) {
 
 /* ---- Commands ---- */
 
-/* An argument as a shell reads it. */
+/* Adds an argument quoted for a shell. */
 static void add_argument(page *p, const char *text, size_t size) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
     int is_plain = size > 0;
@@ -125,8 +125,8 @@ static void add_resume(page *p, const recorded_run *r) {
         return;
     }
     text_format(&p->text, "<p>%s after step %lld:</p>\n<pre>eitp train --resume auto --output-dir ",
-                r->last_step > 0 && saved->step >= r->last_step ? "All steps are done; this adds as many as you give it"
-                                                                : "This goes on",
+                r->last_step > 0 && saved->step >= r->last_step ? "All steps are done; this command adds more"
+                                                                : "This command resumes",
                 (long long)saved->step);
     add_argument(p, r->directory, strlen(r->directory));
     if (r->last_step > 0 && saved->step >= r->last_step)

@@ -2,29 +2,29 @@
 
 #include "report/numbers.h"
 
-/* ---- How it goes, or how it ended ---- */
+/* ---- State ---- */
 
 static const struct {
     const char *state, *words;
     int is_bad;
 } states[] = {
     {"running", "is training", 0},
-    {"paused", "pauses, because the machine is too hot", 0},
+    {"paused", "is paused because the machine is too hot", 0},
     {"finished", "finished: all steps are done", 0},
-    {"end_of_data", "ended with its data", 0},
+    {"end_of_data", "reached the end of its data", 0},
     {"stopped", "was stopped on request", 0},
-    {"early_stop", "ended early: the validation loss did not fall any more", 0},
-    {"not_finite", "ended: numbers were not finite", 1},
-    {"memory_pressure", "ended: memory was short", 1},
+    {"early_stop", "stopped early: the validation loss stopped falling", 0},
+    {"not_finite", "ended: numbers became non-finite", 1},
+    {"memory_pressure", "ended: memory ran low", 1},
     {"diverged", "ended: the loss diverged", 1},
     {"failed", "failed", 1},
-    {"killed or crashed", "was killed or has crashed: its process is gone, and recorded no end", 1},
-    {"machine restarted", "is gone: the machine has been started again since, and no end is recorded", 1},
-    {"on another machine", "trained on another machine, and has recorded no end", 0},
+    {"killed or crashed", "was killed or crashed: its process is gone and no end is recorded", 1},
+    {"machine restarted", "is gone: the machine has rebooted since, and no end is recorded", 1},
+    {"on another machine", "was training on another machine, and no end is recorded", 0},
 };
 
 static void add_state(page *p, const recorded_run *r) {
-    const char *state = recorded_state(r), *words = "has recorded no state";
+    const char *state = recorded_state(r), *words = "has no recorded state";
     int is_bad = 0;
     for (size_t i = 0; i < COMMAND_COUNT(states); i++) {
         if (!strcmp(states[i].state, state)) {
@@ -44,7 +44,7 @@ static void add_steps(page *p, const recorded_run *r) {
 
 /* ---- Figures of a run ---- */
 
-/* A value with its name and, below it, a remark. */
+/* Adds a value with its name and a remark below it. */
 static void add_tile(page *p, const char *name, const char *value, const char *remark) {
     text_format(&p->text, "<div><dt>");
     markup_text(&p->text, name);
@@ -63,7 +63,7 @@ static void add_number_tile(page *p, const char *name, chart_format format, doub
         add_tile(p, name, chart_format_value(format, value, 4).text, remark);
 }
 
-/* The best value by some measure, with its standard error and step. */
+/* Adds the best value of a measure, with its standard error and step. */
 static void add_best_tile(page *p, const char *name, double value, double error, int64_t step) {
     char remark[100];
     if (isfinite(error))
@@ -86,7 +86,7 @@ static void add_best(page *p, const page_run *r) {
         add_best_tile(p, "Best validation loss", best->loss, best->error, best->step);
 }
 
-/* The sum over all steps, from the mean of those that are recorded. */
+/* Returns the sum over all steps, extrapolated from the recorded ones. */
 static double total(const page_run *r, curve_x x) {
     return r->places.count[x] ? r->places.totals[x][r->places.count[x] - 1].y : (double)NAN;
 }
@@ -125,12 +125,12 @@ static void add_tiles(page *p, const page_run *r) {
     const char *unit = recorded_unit(r->run);
     char text[100];
     text_format(&p->text, "<dl class=\"tiles\">\n");
-    add_number_tile(p, "Loss", CHART_NUMBER, recorded_last(r->run, "loss"), "of the last step");
+    add_number_tile(p, "Loss", CHART_NUMBER, recorded_last(r->run, "loss"), "in the last step");
     add_best(p, r);
     snprintf(text, sizeof text, "%s", unit);
     text[0] = (char)(text[0] >= 'a' && text[0] <= 'z' ? text[0] - 'a' + 'A' : text[0]);
     add_number_tile(p, text, CHART_COUNT, total(r, CURVE_ITEMS), "");
-    add_number_tile(p, "Training time", CHART_SECONDS, total(r, CURVE_TIME), "with evaluations and checkpoints");
+    add_number_tile(p, "Training time", CHART_SECONDS, total(r, CURVE_TIME), "including evaluations and checkpoints");
     snprintf(text, sizeof text, "%s_per_s", unit);
     if (isfinite(recorded_last(r->run, text))) {
         const chart_value rate =
@@ -181,7 +181,7 @@ static void add_run(page *p, const page_run *r) {
     add_tiles(p, r);
 }
 
-/* The metric of --keep-best and its value, or "-". */
+/* Adds the metric of --keep-best with its value, or "-". */
 static void add_best_cell(page *p, const page_run *r) {
     best_metric kept;
     char *text = NULL;

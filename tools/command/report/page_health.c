@@ -20,7 +20,7 @@ static void add_event(page *p, const recorded_event *e) {
     text_format(&p->text, "</td></tr>\n");
 }
 
-/* The last events that are alarms and warnings, or that are not. */
+/* Adds the last events: alarms and warnings, or all others. */
 static void add_events(page *p, const recorded_run *r, int alarming, const char *caption) {
     static const char *const headings[] = {"Step", "Time", "Event", "Message"};
     size_t count = 0, skipped;
@@ -36,7 +36,7 @@ static void add_events(page *p, const recorded_run *r, int alarming, const char 
     }
     page_close_table(p);
     if (skipped)
-        text_format(&p->text, "<p class=\"muted\">%zu earlier ones are left out.</p>\n", skipped);
+        text_format(&p->text, "<p class=\"muted\">%zu earlier ones are not shown.</p>\n", skipped);
 }
 
 void page_add_health(page *p) {
@@ -49,7 +49,7 @@ void page_add_health(page *p) {
         for (size_t e = 0; e < r->event_count; e++)
             alarms += (size_t)is_alarming(&r->events[e]);
         if (!alarms)
-            text_format(&p->text, "<p>No alarm, and no warning.</p>\n");
+            text_format(&p->text, "<p>No alarms and no warnings.</p>\n");
         add_events(p, r, 1, "Alarms and warnings");
         text_format(&p->text, "<details%s><summary>Other events</summary>\n", alarms ? "" : " open");
         add_events(p, r, 0, "Other events");

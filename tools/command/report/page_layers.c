@@ -9,7 +9,7 @@ static const struct {
                {"activation_rms/", "Activation RMS"}, {"attention_entropy/", "Attention entropy"},
                {"dead_units/", "Dead units"}};
 
-/* The group in the name of a number, or NULL. */
+/* Returns the group in the name of a number, or NULL. */
 static const char *group_of(const char *name) {
     for (size_t i = 0; i < COMMAND_COUNT(columns); i++) {
         if (!strncmp(name, columns[i].prefix, strlen(columns[i].prefix)))
@@ -18,7 +18,7 @@ static const char *group_of(const char *name) {
     return NULL;
 }
 
-/* The groups of a run, in the order of their first records. Returns how many there are; the names are the history's. */
+/* Lists the groups of a run in the order of their first records. Returns their number; the history owns the names. */
 static size_t find_groups(const recorded_run *r, const char **groups) {
     size_t count = 0;
     const char *name;

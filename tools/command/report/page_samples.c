@@ -1,6 +1,6 @@
 #include "report/page.h"
 
-enum { MOST_SHOWN = 12, MOST_TEXT = 2048 }; /* evaluations, and bytes of a text */
+enum { MOST_SHOWN = 12, MOST_TEXT = 2048 }; /* evaluations, and bytes of a text sample */
 
 static void add_sample(page *p, const eitp_json *sample) {
     const eitp_json *prompt = eitp_json_member(sample, "prompt"), *text = eitp_json_member(sample, "text");

@@ -6,7 +6,7 @@
 
 /* ---- Configuration ---- */
 
-/* The options of eitp train that nobody has set, as JSON; NULL if they cannot be read. */
+/* Returns the defaults of eitp train's options as JSON, or NULL if they cannot be read. */
 static eitp_json_document *read_defaults(void) {
     const eitp_host host = command_host();
     option_set o;
@@ -34,7 +34,7 @@ static void add_setting(page *p, const eitp_json *setting) {
     text_format(&p->text, "</td></tr>\n");
 }
 
-/* The settings that are a default, or that are not. */
+/* Adds the settings that have their default values, or those that do not. */
 static void add_settings(page *p, const eitp_json *configuration, const eitp_json *defaults, int is_default,
                          const char *caption) {
     static const char *const headings[] = {"Setting", "Value"};
@@ -55,8 +55,8 @@ void page_add_settings(page *p) {
             continue;
         page_add_name(p, &p->runs[i]);
         add_settings(p, configuration, defaults, 0, "Settings that differ from the defaults");
-        text_format(&p->text, "<details><summary>Settings that are defaults</summary>\n");
-        add_settings(p, configuration, defaults, 1, "Settings that are defaults");
+        text_format(&p->text, "<details><summary>Settings with default values</summary>\n");
+        add_settings(p, configuration, defaults, 1, "Settings with default values");
         text_format(&p->text, "</details>\n");
     }
     eitp_json_release(document);

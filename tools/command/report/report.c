@@ -30,7 +30,7 @@ static void release_page(page *p) {
     text_release(&p->text);
 }
 
-/* The directory of a run: those of --compare follow those that stand before it. */
+/* Returns the directory of a run: positional arguments first, then those of --compare. */
 static const char *directory_of(const option_set *o, size_t index) {
     return index < o->positional_count ? o->positional[index]
                                        : o->values[OPTION_COMPARE].texts[index - o->positional_count];
@@ -39,12 +39,12 @@ static const char *directory_of(const option_set *o, size_t index) {
 static eitp_status count_runs(const option_set *o, size_t *count, eitp_error *error) {
     *count = o->positional_count + (options_has(o, OPTION_COMPARE) ? o->values[OPTION_COMPARE].count : 0);
     if (options_has(o, OPTION_COMPARE) && *count < 2)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--compare needs the directories of two runs or more (got %zu)",
-                            *count);
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--compare requires the directories of at least two runs (got %zu)", *count);
     if (!*count)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "eitp report needs the directory of a run");
+        return command_fail(error, EITP_ERROR_ARGUMENT, "eitp report requires the directory of a run");
     if (*count > PAGE_RUNS)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "%zu runs are given; a page has at most %d", *count, PAGE_RUNS);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%zu runs exceed the limit of %d on a page", *count, PAGE_RUNS);
     return EITP_OK;
 }
 
@@ -71,7 +71,7 @@ static eitp_status read_page(const option_set *o, page *p, eitp_error *error) {
 
 /* ---- Writing ---- */
 
-/* The path is the result; what it is, and how a person opens it, is said beside it. */
+/* Prints the path as the result, and logs a description with the command to open it. */
 static void say_written(const page *p, const char *path) {
     text_buffer word = {NULL, 0, 0};
     char *line = command_format("%s\n", path);
@@ -79,7 +79,7 @@ static void say_written(const page *p, const char *path) {
     free(line);
     text_add_shell_word(&word, path);
     if (files_info(path).kind == EITP_PATH_FILE)
-        output_info("wrote a page of %s that needs no network: open it in a browser, such as with xdg-open %s",
+        output_info("wrote a self-contained page of %s: open it in a browser, for example with xdg-open %s",
                     output_bytes((double)p->text.size), word.data);
     text_release(&word);
 }
@@ -98,7 +98,7 @@ static eitp_status write_page(const option_set *o, page *p, eitp_error *error) {
     return status;
 }
 
-/* What is not a page: to the file of --output, or to standard output. */
+/* Writes results other than a page to the file of --output or to standard output. */
 static eitp_status write_text(const option_set *o, const page *p, eitp_error *error) {
     const char *output = options_text(o, OPTION_OUTPUT);
     eitp_status status;
@@ -136,7 +136,7 @@ static void compare_runs(const option_set *o, page *p) {
     comparison_release(&c);
 }
 
-/* --compare prints, unless it is given a file: then the runs are on a page. */
+/* --compare prints; with --output it writes a page. */
 static eitp_status write_report(const option_set *o, page *p, eitp_error *error) {
     if (options_integer(o, OPTION_BOTTLENECK) || options_integer(o, OPTION_TREND)) {
         for (size_t i = 0; i < p->run_count; i++)

@@ -1,9 +1,9 @@
 #include "report/setting_differences.h"
 
 enum {
-    MEMBERS = 500,  /* of an object that are looked at */
-    SETTINGS = 200, /* that are listed */
-    VALUE = 4096    /* bytes of a value that are written */
+    MEMBERS = 500,  /* compared in an object, at most */
+    SETTINGS = 200, /* listed, at most */
+    VALUE = 4096    /* bytes written of a value */
 };
 
 /* ---- Values ---- */
@@ -78,13 +78,13 @@ void setting_differences_add_value(const eitp_json *value, text_buffer *t) {
 
 /* ---- Differences ---- */
 
-/* Where settings are: a member of run.json, and what its names begin with in the list. */
+/* Members of run.json with settings, and the prefixes of their names in the list. */
 static const struct {
     const char *path, *prefix;
 } places[] = {{"configuration", ""},  {"run.version", NULL},       {"run.build", NULL},     {"run.device", NULL},
               {"run.numerics", NULL}, {"run.machine", "machine."}, {"run.model", "model."}, {"run.data", "data."}};
 
-/* Names of the run, places in the file system that follow from it, and memory that was free when it began. */
+/* True for names and paths of the run, and for the memory that was free at its start. */
 static int is_of_one_run(const char *name) {
     static const char *const names[] = {"output-dir", "log-dir",         "run-name",
                                         "notes",      "data.token_file", "machine.usable_bytes"};
@@ -99,7 +99,7 @@ static const eitp_json *place_of(const recorded_run *r, size_t place) {
     return recorded_at(eitp_json_root(r->info), places[place].path);
 }
 
-/* Adds a setting, unless all runs that have a run.json have it alike. Takes the name and the values. */
+/* Adds a setting unless it is the same in all runs with a run.json. Takes ownership of the name and the values. */
 static void add_setting(const recorded_run *runs, char *name, const eitp_json **values, setting_differences *d) {
     size_t first = 0;
     int differs = 0;
@@ -122,7 +122,7 @@ static const eitp_json **new_values(const setting_differences *d) {
     return (const eitp_json **)command_allocate(d->run_count * sizeof(const eitp_json *));
 }
 
-/* The members of an object of runs[owner] that no run before has. */
+/* Adds the members of an object of runs[owner] that no earlier run has. */
 static void add_members(const recorded_run *runs, size_t owner, size_t place, setting_differences *d) {
     const eitp_json *object = place_of(&runs[owner], place);
     const eitp_json *member = recorded_members(object);

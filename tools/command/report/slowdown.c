@@ -6,7 +6,7 @@
 
 #define JUMP_P 0.001
 
-enum { JUMP_LEAST = 5 /* points of a level */, LEVELS = SLOWDOWN_JUMPS + 1 };
+enum { JUMP_LEAST = 5 /* least points of a level */, LEVELS = SLOWDOWN_JUMPS + 1 };
 
 typedef struct ranked_value {
     double value;
@@ -18,7 +18,7 @@ static int compare_ranked(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* Replaces values by their ranks, from 1; equal ones have the mean of theirs. */
+/* Replaces values by their ranks, from 1; equal values get their mean rank. */
 static void rank_values(const double *values, size_t count, double *ranks) {
     ranked_value *sorted = (ranked_value *)command_allocate(count * sizeof *sorted);
     for (size_t i = 0; i < count; i++) {
@@ -36,7 +36,7 @@ static void rank_values(const double *values, size_t count, double *ranks) {
     free(sorted);
 }
 
-/* A series as levels: neighbouring points that differ by noise alone. */
+/* A series as levels: neighbouring points that differ only by noise. */
 typedef struct level_parts {
     size_t count;
     size_t bounds[LEVELS + 1]; /* part i has the points from bounds[i] to bounds[i + 1] */
@@ -44,9 +44,8 @@ typedef struct level_parts {
     double distance;           /* sum of the distances of all points from their level */
 } level_parts;
 
-/* Where the sums of ranks, less what they would be without a change, are lowest and highest: *low and *high points from
-   the beginning (Pettitt, "A Non-Parametric Approach to the Change-Point Problem", 1979). Returns which of both is
-   farther from 0. */
+/* Finds the points where the sum of ranks minus its expectation is lowest and highest: *low and *high points from the
+   start (Pettitt, "A Non-Parametric Approach to the Change-Point Problem", 1979). Returns the one farther from 0. */
 static size_t find_extremes(const double *values, size_t count, size_t *low, size_t *high) {
     double *ranks = (double *)command_allocate(count * sizeof *ranks), sum = 0, lowest = 0, highest = 0;
     rank_values(values, count, ranks);
@@ -72,8 +71,8 @@ static void find_levels(const double *values, level_parts *parts) {
             numbers_quantile(values + parts->bounds[part], parts->bounds[part + 1] - parts->bounds[part], 0.5);
 }
 
-/* Moves each bound to where the points are nearest to the levels before and after it: sums of ranks, which all points
-   of a part add to, are a few points off. */
+/* Moves each bound to the position where points are nearest to the levels on both sides: bounds from rank sums, to
+   which all points of a part contribute, are a few points off. */
 static void refine_bounds(const double *values, level_parts *parts) {
     for (size_t at = 1; at < parts->count; at++) {
         double sum = 0, least = 0;
@@ -98,7 +97,7 @@ static int has_long_parts(const level_parts *parts) {
     return 1;
 }
 
-/* Finds levels and distance. False if a part has too few points. `left` is what the levels leave of each point. */
+/* Finds levels and distance. False if a part has too few points. `left` has the residuals of all points. */
 static int measure_parts(const double *values, level_parts *parts, double *left) {
     if (!has_long_parts(parts))
         return 0;
@@ -116,7 +115,7 @@ static int measure_parts(const double *values, level_parts *parts, double *left)
     return 1;
 }
 
-/* Divides a part at one bound, or at two: a change that does not last has one at each end. */
+/* Divides a part at one bound, or at two for a temporary change. */
 static int divide_part(const double *values, const level_parts *parts, size_t part, size_t added, level_parts *divided,
                        double *left) {
     const size_t begin = parts->bounds[part];
@@ -131,7 +130,7 @@ static int divide_part(const double *values, const level_parts *parts, size_t pa
     return measure_parts(values, divided, left);
 }
 
-/* Divides that part which gains most for each bound. False if none can be divided. */
+/* Divides the part that gains most per bound. False if no part can be divided. */
 static int divide_best(const double *values, const level_parts *parts, level_parts *best, double *left) {
     double most = 0;
     for (size_t part = 0; part < parts->count; part++) {
@@ -164,7 +163,8 @@ static double change_of(const level_parts *parts, size_t jump) {
     return parts->levels[jump] > 0 ? 100 * (parts->levels[jump + 1] / parts->levels[jump] - 1) : 0;
 }
 
-/* p of Pettitt's test for a bound, in the points of the levels before and after it; `part` of them are independent. */
+/* Returns p of Pettitt's test for a bound, in the points of the levels on both sides; the share `part` of them is
+   independent. */
 static double p_of(const double *values, const level_parts *parts, size_t jump, double part) {
     const size_t begin = parts->bounds[jump], count = parts->bounds[jump + 2] - begin;
     const double n = (double)count;
@@ -185,16 +185,16 @@ static int are_jumps_clear(const double *values, const level_parts *parts, doubl
     return 1;
 }
 
-/* A criterion by which few parameters are weighed against small distances, of which the lowest is chosen (Schwarz,
-   "Estimating the Dimension of a Model", 1978), for noise with a Laplace distribution. */
+/* Returns the information criterion that balances the number of parameters against the distances; lower is better
+   (Schwarz, "Estimating the Dimension of a Model", 1978). Assumes Laplace noise. */
 static double score_of(double distance, double least, double parameters, double n, double part) {
     return 2 * part * n * log(distance > least ? distance : least) + parameters * log(n);
 }
 
 /*
- * Finds the levels of count points: one, unless several are a better description than one and than a straight line.
- * The noise, and so the autocorrelation that weakens the evidence, is what the most levels leave. *part is the share of
- * points that are as good as independent.
+ * Finds the levels of `count` points: one, unless several fit better than one and than a straight line. The noise, and
+ * so the autocorrelation that weakens the evidence, is estimated from the residuals of the largest number of levels.
+ * *part is the share of effectively independent points.
  */
 static void choose_levels(const double *x, const double *values, size_t count, level_parts *chosen, double *part) {
     const double n = (double)count;
@@ -239,7 +239,7 @@ static void find_jumps(slowdown_series *s, const double *x, const double *values
     }
 }
 
-/* How likely an event is why steps became slower or faster: the lower, the likelier; -1: it is not. */
+/* Ranks an event as the cause of slower or faster steps: lower is more likely; -1: not a cause. */
 static int cause_of(const recorded_event *event) {
     static const char *const causes[] = {"temperature",  "set",         "interrupted", "started",
                                          "memory_short", "memory_high", "load",        "pressure",
@@ -286,7 +286,8 @@ static void find_trend(slowdown_series *s, const double *x, const double *y) {
         s->verdict = s->trend.slope > 0 ? SLOWDOWN_RISES : SLOWDOWN_FALLS;
 }
 
-/* What jumps explain better than a trend is not called one. Events are near them within two points of `width` steps. */
+/* Reports jumps instead of a trend if they explain the points better. An event is near a jump within two points of
+   `width` steps. */
 static void judge_jumps(const recorded_run *r, slowdown_series *s, double width) {
     const int64_t reach = width < 1e15 ? 2 + (int64_t)(2 * width) : INT64_MAX;
     double before;
@@ -356,7 +357,7 @@ static void add_percent(text_buffer *t, double value) {
     text_format(t, "%.*f", fabs(value) < 0.995 ? 2 : 1, fabs(value) < 0.005 ? 0.0 : value);
 }
 
-/* "3.1 % longer per 1000 steps [2.0, 4.2], p < 0.001; 5.2 % from step 1 to 1700", with the sign of `sign`. */
+/* Writes "3.1 % longer per 1000 steps [2.0, 4.2], p < 0.001; 5.2 % from step 1 to 1700", multiplied by `sign`. */
 static void add_slope(const slowdown *s, const slowdown_series *series, double sign, const char *word, text_buffer *t) {
     const double low = sign * series->percent_low, high = sign * series->percent_high;
     add_percent(t, sign * series->percent);
@@ -371,16 +372,16 @@ static void add_slope(const slowdown *s, const slowdown_series *series, double s
     text_format(t, " %% from step %lld to %lld", (long long)s->first_step, (long long)s->last_step);
 }
 
-/* What the verdicts begin with, and what follows the percentage. */
+/* Starts of the verdicts, and the words after the percentage. */
 static const struct {
     const char *none, *rises, *more, *falls, *less, *back;
 } wordings[SLOWDOWN_KINDS] = {
     {"no slowdown: the trend is ", "steps take ", " longer", "no slowdown: steps take ", " less",
-     "no lasting slowdown: step times have changed and changed back"},
+     "no lasting slowdown: step times changed and changed back"},
     {"no trend: ", "items per second rise by ", "", "items per second fall by ", "",
-     "no lasting change: items per second have changed and changed back"},
+     "no lasting change: items per second changed and changed back"},
     {"no growth: the trend is ", "memory grows by ", "", "no growth: memory falls by ", "",
-     "no lasting growth: memory has changed and changed back"},
+     "no lasting growth: memory changed and changed back"},
 };
 
 static void add_jumps(const slowdown_series *series, slowdown_kind kind, text_buffer *t) {
@@ -403,8 +404,8 @@ void slowdown_add_verdict(const slowdown *s, slowdown_kind kind, text_buffer *t)
     const slowdown_series *series = &s->series[kind];
     switch (series->verdict) {
     case SLOWDOWN_TOO_FEW:
-        text_format(t, "too few steps to tell: %zu records of %s, and at least %d are needed", series->count,
-                    series->name, SLOWDOWN_LEAST);
+        text_format(t, "too few steps to tell: %zu records of %s, at least %d required", series->count, series->name,
+                    SLOWDOWN_LEAST);
         break;
     case SLOWDOWN_NONE:
         text_format(t, "%s", wordings[kind].none);
@@ -471,7 +472,7 @@ static void print_series(const slowdown *s, slowdown_kind kind, text_buffer *t) 
         text_format(t, "; %.4g bytes per step [%.4g, %.4g]", series->trend.slope, series->trend.slope_low,
                     series->trend.slope_high);
     if (series->verdict != SLOWDOWN_TOO_FEW)
-        text_format(t, "; autocorrelation %.2f, as many as %.0f independent points of %lld",
+        text_format(t, "; autocorrelation %.2f, equivalent to %.0f independent points of %lld",
                     series->trend.autocorrelation, series->trend.effective_count, (long long)series->trend.points);
     text_format(t, "\n");
     print_jumps(kind, series, t);

@@ -1,4 +1,4 @@
-/* Whether the steps of a run became slower, and its memory grew: trends, and steps at which a level changed. */
+/* Detects slower steps and growing memory in a run: trends, and steps at which the level changed. */
 #ifndef COMMAND_REPORT_SLOWDOWN_H
 #define COMMAND_REPORT_SLOWDOWN_H
 
@@ -8,24 +8,24 @@ EITP_BEGIN_DECLARATIONS
 
 typedef enum slowdown_verdict {
     SLOWDOWN_TOO_FEW, /* fewer than SLOWDOWN_LEAST points */
-    SLOWDOWN_NONE,    /* no trend to be seen: p is at least 0.05, or the median slope is 0 */
+    SLOWDOWN_NONE,    /* no significant trend: p is at least 0.05, or the median slope is 0 */
     SLOWDOWN_RISES,   /* steadily */
     SLOWDOWN_FALLS,
-    SLOWDOWN_JUMPED_UP, /* in jumps, which explain the points better than a trend does */
+    SLOWDOWN_JUMPED_UP, /* in jumps, which explain the points better than a trend */
     SLOWDOWN_JUMPED_DOWN,
-    SLOWDOWN_JUMPED_BACK /* in jumps, and ends within SLOWDOWN_CHANGE percent of where it began */
+    SLOWDOWN_JUMPED_BACK /* in jumps that end within SLOWDOWN_CHANGE percent of the start */
 } slowdown_verdict;
 
-#define SLOWDOWN_CHANGE 2.0 /* percent: smaller changes of a level are no jumps */
+#define SLOWDOWN_CHANGE 2.0 /* percent: smaller changes of the level are not jumps */
 #define SLOWDOWN_LEAST 10
 
 /* A step at which the level changed and stayed. */
 typedef struct slowdown_jump {
-    int64_t step;         /* the first one of the new level, or the last one of a point that several steps share */
-    double before, after; /* medians of the points up to the jump before and after it */
-    double percent;       /* the change, of `before` */
-    double p;             /* how likely a change at least as clear is without one, anywhere in the series */
-    const recorded_event *event; /* near it, that may be why; NULL: none */
+    int64_t step;                /* first step of the new level, or the last step of a point that covers several */
+    double before, after;        /* medians of the points up to the jump before and after it */
+    double percent;              /* the change, relative to `before` */
+    double p;                    /* probability of a change at least as clear by chance, anywhere in the series */
+    const recorded_event *event; /* nearby possible cause; NULL: none */
 } slowdown_jump;
 
 #define SLOWDOWN_JUMPS 4
@@ -34,12 +34,12 @@ typedef struct slowdown_series {
     char name[64]; /* key of the records: "step_time_s", "tokens_per_s", "rss_bytes" */
     size_t count;  /* points */
     slowdown_verdict verdict;
-    eitp_trend trend;                          /* over steps; of SLOWDOWN_TOO_FEW all zero */
-    double level;                              /* the median of the points, of which the following are percent */
+    eitp_trend trend;                          /* over steps; all zero for SLOWDOWN_TOO_FEW */
+    double level;                              /* median of the points; the following are percentages of it */
     double percent, percent_low, percent_high; /* per 1000 steps, with its 95 % interval */
     double percent_of_run;                     /* from the first to the last step, along the trend */
     double first, last;                        /* means of the first and the last tenth of the points */
-    slowdown_jump jumps[SLOWDOWN_JUMPS];       /* by step. None where a trend is as good an explanation */
+    slowdown_jump jumps[SLOWDOWN_JUMPS];       /* by step. None if a trend explains the points as well */
     size_t jump_count;
     double jump_percent; /* from before the first jump to after the last one */
 } slowdown_series;
@@ -52,13 +52,14 @@ typedef struct slowdown {
     slowdown_series series[SLOWDOWN_KINDS];
 } slowdown;
 
-/* Looks at a run, which must stay open. Nothing needs to be released. */
+/* Analyzes a run, which must stay open. Nothing needs to be released. */
 void slowdown_make(const recorded_run *r, slowdown *s);
 
-/* Adds a verdict as a sentence without an end: "no slowdown: ...", "steps take 3.1 % longer per 1000 steps ...". */
+/* Adds a verdict as a sentence without a full stop: "no slowdown: ...", "steps take 3.1 % longer per 1000 steps
+   ...". */
 void slowdown_add_verdict(const slowdown *s, slowdown_kind kind, text_buffer *t);
 
-/* Lines of text, the first of which has the run's name and the verdict about step times; and one JSON object. */
+/* Writes lines of text, the first with the run's name and the verdict about step times; and one JSON object. */
 void slowdown_print(const slowdown *s, text_buffer *t);
 void slowdown_print_json(const slowdown *s, text_buffer *t);
 

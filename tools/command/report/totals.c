@@ -1,7 +1,7 @@
 #include "report/totals.h"
 
-/* The sums of a number's points. Where each step has a record, the first point begins as many steps before its end as
-   it has records, otherwise at step 0. */
+/* Sums the points of a number. If each step has a record, the first point starts as many steps before its end as it has
+   records, otherwise at step 0. */
 static void total_points(const recorded_run *r, const char *name, int is_each_step, running_total *total) {
     size_t count;
     eitp_history_point *points = recorded_points(r, name, &count);
@@ -57,7 +57,7 @@ void run_totals_make(const recorded_run *r, run_totals *t) {
     total_points(r, "step_time_s", 1, &t->times);
     total_points(r, "perf/checkpoint_time", 0, &t->saves);
     eitp_history_lines(r->history, NULL, &left_out);
-    if (left_out) /* some of them evaluations, perhaps */
+    if (left_out) /* possibly including evaluations */
         total_points(r, "perf/evaluation_time", 0, &t->evaluations);
     t->begin = t->items.count ? t->items.steps[0] : 0;
 }

@@ -3,7 +3,7 @@
 #include "files.h"
 #include "output.h"
 
-/* Adds the options that change what the library refuses. */
+/* Appends the options that avoid the library's error. */
 static void name_options(eitp_error *error, const char *options) {
     size_t size = strlen(error->message);
     snprintf(error->message + size, sizeof error->message - size, " (%s)", options);
@@ -31,7 +31,7 @@ eitp_status directory_open(training_run *r, eitp_run_resume resume, eitp_error *
     config.directory = r->directory;
     config.resume = resume;
     config.checkpoint = r->checkpoint;
-    config.report_to = NULL; /* the rest of the configuration follows when it is known */
+    config.report_to = NULL; /* the rest of the configuration is set once known */
     status = eitp_run_open(&host, &config, &r->run, error);
     if (status == EITP_ERROR_ARGUMENT)
         name_options(error,

@@ -1,4 +1,4 @@
-/* What --show-data writes in an output directory, to remove it again. */
+/* Removes the files that --show-data writes to an output directory. */
 #ifndef COMMAND_RUN_LEFTOVERS_H
 #define COMMAND_RUN_LEFTOVERS_H
 
@@ -6,18 +6,18 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The files that the directories for packed data had before. Zero-initialized nothing is removed. */
+/* The earlier files in the directory for packed data. If zero-initialized, nothing is removed. */
 typedef struct leftovers {
-    char *directory; /* of packed data; NULL: nothing is removed */
-    int existed;     /* it did */
+    char *directory; /* for packed data; NULL: nothing is removed */
+    int existed;     /* the directory existed before */
     char **names;
     size_t count;
 } leftovers;
 
-/* Lists what the output directory has now. The caller has its lock, so no other run adds to it. */
+/* Lists the current files. The caller holds the lock of the output directory, so no other run adds files. */
 void leftovers_begin(leftovers *l, const char *output_directory);
 
-/* Removes what has been written there since, and releases the list. */
+/* Removes files written since then, and releases the list. */
 void leftovers_remove(leftovers *l);
 
 EITP_END_DECLARATIONS

@@ -28,7 +28,7 @@ static void log_memory(const training_run *r) {
         output_bytes((double)arena), copy ? ", copy of a checkpoint " : "", copy ? output_bytes((double)copy) : "",
         output_bytes((double)(r->choice.total + copy)));
     if (r->choice.device)
-        output_info("memory of the GPU: %s", output_bytes((double)r->choice.device));
+        output_info("GPU memory: %s", output_bytes((double)r->choice.device));
     output_info("configuration: %s", fit_describe(fit, &r->choice, text, sizeof text));
     if (*fit_describe_price(&price, text, sizeof text))
         output_info("given up to save memory: %s", text);
@@ -43,13 +43,13 @@ static void log_memory(const training_run *r) {
                        (long long)eitp_training_get_task(r->training)->rows, optimizer->name, optimizer->state);
 }
 
-/* What offloading moves in a step, and writes to the disk in all. */
+/* Logs the bytes that offloading moves per step, and writes to the disk in total. */
 static void log_offload(const training_run *r) {
     double steps = (double)(r->steps - (r->checkpoint ? r->resumed.step : 0));
     const int in_memory = r->choice.device && !options_has(&r->options, OPTION_OFFLOAD_FILE);
     if (!r->choice.offload || steps <= 0)
         return;
-    output_info("offloaded: %s in %s; a step reads %s and writes %s", output_bytes((double)r->choice.offloaded),
+    output_info("offloaded: %s in %s; each step reads %s and writes %s", output_bytes((double)r->choice.offloaded),
                 in_memory ? "the host's memory" : "a file", output_bytes(r->choice.file_reads),
                 output_bytes(r->choice.file_writes));
     if (in_memory)
@@ -60,13 +60,13 @@ static void log_offload(const training_run *r) {
                                                                  : r->directory);
 }
 
-/* Why --device auto is the processor; nothing if a device is named. */
+/* Returns why --device auto chose the processor; "" if a device is named. */
 static const char *why_processor(const option_set *o) {
     if (strcmp(options_text(o, OPTION_DEVICE), "auto") != 0)
         return "";
-    return machine_has_nvidia() ? "; chosen by --device auto, because eitp's CUDA backend was never run on a GPU: "
-                                  "--device cuda uses the one here"
-                                : "; chosen by --device auto, because there is no NVIDIA GPU";
+    return machine_has_nvidia() ? "; chosen by --device auto because eitp's CUDA backend was never run on a GPU; "
+                                  "--device cuda uses this machine's GPU"
+                                : "; chosen by --device auto because there is no NVIDIA GPU";
 }
 
 static void log_run(const training_run *r) {
@@ -94,7 +94,7 @@ void run_log(const training_run *r) {
 
 /* ---- run.json ---- */
 
-/* The options as they are now, as a configuration. */
+/* Adds the current options as a configuration. */
 static eitp_status add_options_info(training_run *r, eitp_error *error) {
     text_buffer t = {NULL, 0, 0};
     eitp_status status;
@@ -107,7 +107,7 @@ static eitp_status add_options_info(training_run *r, eitp_error *error) {
     return status;
 }
 
-/* How to begin it again: the command as it was given. */
+/* Adds the original command, to start the run again. */
 static eitp_status add_command_info(const training_run *r, eitp_error *error) {
     text_buffer t = {NULL, 0, 0};
     eitp_status status;
@@ -122,7 +122,7 @@ static eitp_status add_command_info(const training_run *r, eitp_error *error) {
     return status;
 }
 
-/* What the whole process may take, and will, as it was planned. */
+/* Adds the memory budget and the planned memory of the whole process. */
 static eitp_status add_memory_info(const training_run *r, eitp_error *error) {
     const eitp_fit *fit = eitp_training_get_fit(r->training);
     char text[240], device[120] = "";

@@ -11,11 +11,11 @@
 
 enum { PAUSES_PER_SECOND = 50, LONGEST_WAIT = 10 };
 
-/* Descriptors of this process that no dup2 of a child replaces begin here. */
+/* Lowest descriptor used in this process, above those that a child's dup2 replaces. */
 enum { LEAST_DESCRIPTOR = 10 };
 
-/* Waits for the end of the call before, without a process of its own, and hides the pipes from the command: what that
-   leaves behind in the background keeps nobody waiting. */
+/* Waits for the end of the previous call without an extra process, and hides the pipes from the command, so that its
+   background processes keep nothing waiting. */
 static const char script[] = "read -r eitp <&3; exec 3<&-; /bin/sh -c \"$0\" 4>&-";
 
 /* The variables of a call, in this order. */
@@ -30,7 +30,7 @@ static void warn_failed(const char *name, int status) {
         output_warning("--on-event-cmd failed for '%s': it was killed by signal %d", name, WTERMSIG(status));
 }
 
-/* Takes the ends of those that have ended. */
+/* Collects calls that have ended. */
 static void reap(on_event *e) {
     const size_t before = e->count;
     size_t left = 0;
@@ -49,7 +49,7 @@ static void reap(on_event *e) {
         shell_forward();
 }
 
-/* A pipe whose descriptors only the children that get them have. */
+/* Opens a pipe whose descriptors are inherited only where passed explicitly. */
 static int open_pipe(int ends[2]) {
     int made[2], code;
     if (pipe(made))
@@ -77,7 +77,7 @@ static int start(on_event *e, const shell_variable *variables) {
     int ends[2] = {-1, -1}, code = open_pipe(ends);
     if (code)
         return code;
-    /* The end of a file is what the first one reads. */
+    /* The first call reads the end of a file at once. */
     call.reads = e->newest >= 0 ? e->newest : open("/dev/null", O_RDONLY | O_CLOEXEC);
     call.writes = ends[1];
     code = call.reads < 0 ? errno : shell_start(&call, &e->calls[e->count]);
@@ -173,7 +173,7 @@ void on_event_ended(on_event *e, const eitp_run_report *report, const char *why)
 
 /* ---- The end ---- */
 
-/* Not by waiting for processes, which a signal would not interrupt. */
+/* Polls rather than waiting for processes, which a signal would not interrupt. */
 static void wait_for_calls(on_event *e) {
     const int signal_before = process_stop_signal();
     for (int pauses = 0; e->count && process_stop_signal() == signal_before; pauses++) {
@@ -192,10 +192,10 @@ void on_event_end(on_event *e) {
         return;
     wait_for_calls(e);
     if (e->count)
-        output_warning("--on-event-cmd is still running for '%s' (process %ld), and is left alone", e->events[0],
+        output_warning("--on-event-cmd is still running for '%s' (process %ld); not waiting for it", e->events[0],
                        (long)e->calls[0]);
     if (e->dropped)
-        output_warning("--on-event-cmd was not run for %lld events: %d were waiting", (long long)e->dropped,
+        output_warning("--on-event-cmd was skipped for %lld events: %d were already waiting", (long long)e->dropped,
                        ON_EVENT_CALLS - 1);
     close_newest(e);
     free(e->directory);

@@ -12,7 +12,7 @@ enum { PAUSES_PER_SECOND = 50 };
 
 /* ---- Starting it ---- */
 
-/* Starts a command with the variables of the newest checkpoint; returns 0 after a warning that it could not. */
+/* Starts a command with the variables of the newest checkpoint. On failure prints a warning and returns 0. */
 static int start_command(post_save *p, const char *command, pid_t *process) {
     char *checkpoint = command_format("%s/checkpoint-%lld", p->directory, (long long)p->newest);
     char *absolute = realpath(checkpoint, NULL), step[32];
@@ -43,18 +43,18 @@ static void start(post_save *p) {
     eitp_run_keep_checkpoint(p->run, p->step);
 }
 
-/* Starts a shell that runs the command for the newest checkpoint once the running one has ended, after this process. */
+/* Starts a shell that outlives this process and runs the command for the newest checkpoint after the current call. */
 static void start_later(post_save *p) {
     char *command = command_format("while kill -0 %ld 2>/dev/null; do sleep 1; done\n%s", (long)p->process, p->command);
     pid_t ignored;
     if (start_command(p, command, &ignored))
         output_warning("--post-save-cmd is still running for checkpoint-%lld (process %ld); it will run for "
-                       "checkpoint-%lld when that ends",
+                       "checkpoint-%lld afterwards",
                        (long long)p->step, (long)p->process, (long long)p->newest);
     free(command);
 }
 
-/* ---- Looking after it ---- */
+/* ---- Polling ---- */
 
 static void warn_failed(const post_save *p, int status) {
     if (WIFEXITED(status) && WEXITSTATUS(status))
@@ -65,7 +65,7 @@ static void warn_failed(const post_save *p, int status) {
                        WTERMSIG(status));
 }
 
-/* Takes the end of the process if it has ended; returns 0 if it still runs. */
+/* Collects the process if it has ended. Returns 0 if it is still running. */
 static int reap(post_save *p) {
     int status = 0;
     const pid_t ended = waitpid(p->process, &status, WNOHANG);
@@ -107,7 +107,7 @@ void post_save_saved(post_save *p, int64_t step) {
     post_save_poll(p);
 }
 
-/* Says what is waited for: at once, and, since it may hang, as a warning after 2 seconds, 4, 8 and so on. */
+/* Logs the wait at once and, since the command may hang, warns after 2, 4, 8, ... seconds. */
 static void say_waiting(const post_save *p, int pauses) {
     const int is_late = pauses >= 2 * PAUSES_PER_SECOND && pauses % PAUSES_PER_SECOND == 0;
     const int seconds = pauses / PAUSES_PER_SECOND;
@@ -123,7 +123,7 @@ static void say_waiting(const post_save *p, int pauses) {
 void post_save_end(post_save *p) {
     int64_t step = -1;
     post_save_poll(p);
-    /* Not by waiting for the process alone, which a signal would not interrupt. */
+    /* Polls rather than waiting for the process, which a signal would not interrupt. */
     for (int pauses = 0; p->process && !process_stop_signal(); pauses++) {
         const struct timespec pause = {0, 1000000000 / PAUSES_PER_SECOND};
         if (step != p->step)

@@ -1,4 +1,4 @@
-/* The lines of a run while it trains. */
+/* The progress lines of a run. */
 #include "files.h"
 #include "output.h"
 #include "process.h"
@@ -23,7 +23,7 @@ void training_format_loss(double loss, char *text, size_t size) {
         snprintf(text, size, "not finite");
 }
 
-/* The same with three digits. */
+/* Does the same with three digits. */
 static void format_norm(double norm, char *text, size_t size) {
     if (isfinite(norm))
         snprintf(text, size, "%.3g", norm);
@@ -41,7 +41,7 @@ int training_has_perplexity(const training *t) {
     return !strcmp(training_unit(t), "tokens");
 }
 
-/* A part of a line. If the line is too long, parts with the highest rank are left out first. */
+/* A part of a line. If the line is too long, parts with the highest rank are dropped first. */
 typedef struct line_part {
     int rank;
     char text[80];
@@ -60,7 +60,7 @@ static void join_parts(const line_part *parts, int count, int columns, char *lin
     } while (columns && length >= (size_t)columns && most-- > 1);
 }
 
-/* "67.1 MB", or what the process has of the budget: "1.2 of 1.6 GB". */
+/* Formats the process's memory: "67.1 MB", or with the budget "1.2 of 1.6 GB". */
 static void format_memory(const training *t, int with_budget, char *text, size_t size) {
     const char *has = output_bytes((double)process_memory());
     const char *budget = output_bytes((double)eitp_training_get_fit(t->r->training)->budget);
@@ -73,7 +73,7 @@ static void format_memory(const training *t, int with_budget, char *text, size_t
         snprintf(text, size, "%s of %s", has, budget);
 }
 
-/* "evaluating 300/1200, 0m36s left", `seconds` after it began. */
+/* Formats "evaluating 300/1200, 0m36s left", `seconds` after the evaluation started. */
 static void format_evaluating(const training *t, double seconds, char *text, size_t size) {
     const double done = (double)t->now->evaluating, all = (double)t->now->evaluating_all;
     char left[32];
@@ -81,7 +81,7 @@ static void format_evaluating(const training *t, double seconds, char *text, siz
     snprintf(text, size, "evaluating %.0f/%.0f, %s left", done, all, left);
 }
 
-/* What has taken long, since the last event: "saving for 0m12s"; nothing if nothing has. */
+/* Formats work that is taking long since the last event: "saving for 0m12s"; "" if none is. */
 static void format_work(const training *t, double seconds, char *text, size_t size) {
     enum { LONG = 2 }; /* seconds */
     static const char *const words[] = {"starting", "", "evaluating", "saving", "paused"};
@@ -93,12 +93,12 @@ static void format_work(const training *t, double seconds, char *text, size_t si
     if (t->now->work == EITP_RUN_EVALUATES && t->now->evaluating)
         format_evaluating(t, seconds, text, size);
     else if (t->now->work == EITP_RUN_STEPS)
-        snprintf(text, size, "step %lld under way for %s", (long long)t->now->steps_done + 1, spent);
+        snprintf(text, size, "step %lld in progress for %s", (long long)t->now->steps_done + 1, spent);
     else
         snprintf(text, size, "%s for %s", words[t->now->work], spent);
 }
 
-/* What a line says of the last step. */
+/* Formats the values of the last step. */
 static void format_numbers(const training *t, line_part *loss, line_part *rate, line_part *norm, line_part *time,
                            line_part *items) {
     char text[32];
@@ -111,8 +111,8 @@ static void format_numbers(const training *t, line_part *loss, line_part *rate, 
     snprintf(items->text, sizeof items->text, "%.0f %.30s/s", t->rate, training_unit(t));
 }
 
-/* Formats the line of a run, `seconds` after the last thing that it has done; for a terminal of so many columns, or, if
-   it is not live, for a file. */
+/* Formats the line of a run, `seconds` after its last event, for a terminal with `columns`, or for a file if not
+   `is_live`. */
 static void format_line(const training *t, int is_live, double seconds, int columns, char *line, size_t size) {
     enum { STEP, WORK, LOSS, RATE, NORM, TIME, ITEMS, MEMORY, LEFT };
     line_part parts[] = {{1, ""}, {4, ""}, {2, ""}, {8, ""}, {7, ""}, {9, ""}, {5, ""}, {6, ""}, {3, ""}};
@@ -134,7 +134,7 @@ static void format_line(const training *t, int is_live, double seconds, int colu
     join_parts(parts, COMMAND_COUNT(parts), columns, line, size);
 }
 
-/* ---- The line of a terminal ---- */
+/* ---- The line on a terminal ---- */
 
 static void draw(training *t, double now) {
     char line[500];
@@ -143,7 +143,7 @@ static void draw(training *t, double now) {
     t->shown = now;
 }
 
-/* A log has a line on a long evaluation from time to time. */
+/* Writes a line to a log from time to time during a long evaluation. */
 static void log_evaluating(training *t, double now) {
     enum { BETWEEN = 30 }; /* seconds */
     char text[80];
@@ -154,7 +154,7 @@ static void log_evaluating(training *t, double now) {
     t->shown = now;
 }
 
-/* Called before each use of a file. */
+/* Keeps the line current. Called before each use of a file. */
 static void keep_current(void *user) {
     training *t = (training *)user;
     const double now = process_time();
@@ -176,7 +176,7 @@ void training_watch(training *t, int is_on) {
 
 /* ---- Events ---- */
 
-/* Takes what lines show of a step. */
+/* Takes the values of a step that lines show. */
 static void take_step(training *t, const eitp_run_event *event) {
     const eitp_run_report *report = event->report;
     const double done = (double)(report->step.step - report->start_step);
@@ -221,7 +221,7 @@ static void show_evaluation(const eitp_run_event *event) {
                        (long long)event->report->evaluated_step);
 }
 
-/* A setting has changed that lines depend on too. */
+/* Follows a changed setting that lines depend on. */
 static void follow_setting(training *t, const eitp_run_event *event) {
     const char *name = "", *is = "";
     for (size_t i = 0; i < event->value_count; i++) {
@@ -235,7 +235,7 @@ static void follow_setting(training *t, const eitp_run_event *event) {
         t->log_every = strtoll(is, NULL, 10);
 }
 
-/* Counts what the lines at the end say. */
+/* Counts events and times for the last lines. */
 static void count_event(training *t, const eitp_run_event *event) {
     const int is_evaluation = event->kind == EITP_EVENT_EVALUATION;
     t->since = process_time();
@@ -251,7 +251,7 @@ static void count_event(training *t, const eitp_run_event *event) {
 /* Prints an event of the library, and adds options where they help. */
 void training_notice(void *user, const eitp_run_event *event) {
     training *t = (training *)user;
-    /* A run that is refused has no events, and one line. */
+    /* A refused run has no events, and prints one line. */
     output_start();
     count_event(t, event);
     t->now = event->report;
@@ -260,7 +260,7 @@ void training_notice(void *user, const eitp_run_event *event) {
         return;
     }
     if (event->kind != EITP_EVENT_STEP && output_is_terminal())
-        draw(t, process_time()); /* steps may have passed since it was shown, and it is shown again below the event */
+        draw(t, process_time()); /* steps may have passed since it was drawn; it is drawn again below the event */
     if (event->kind == EITP_EVENT_SAVED)
         post_save_saved(&t->post_save, event->report->saved_step);
     else
@@ -273,7 +273,7 @@ void training_notice(void *user, const eitp_run_event *event) {
     else if (event->kind == EITP_EVENT_EVALUATION)
         show_evaluation(event);
     else if (event->kind == EITP_EVENT_MEMORY_SHORT && !options_integer(&t->r->options, OPTION_AUTO_SHRINK))
-        output_warning("%s; --auto-shrink would make the run smaller", event->message);
+        output_warning("%s; --auto-shrink would shrink the run", event->message);
     else if (event->kind == EITP_EVENT_DIVERGING)
         output_warning("%s (--lr %g, --warmup-steps)", event->message, options_number(&t->r->options, OPTION_LR));
     else if (event->level >= EITP_LOG_ERROR)

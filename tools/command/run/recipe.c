@@ -10,7 +10,7 @@ static void set_run(training_run *r, eitp_run_config *config) {
     config->directory = r->directory;
     config->resume = r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE;
     config->checkpoint = r->checkpoint;
-    /* Options that are not in force have no value: see options_reconcile. */
+    /* Options that are not in force have no value; see options_reconcile. */
     config->eval_steps = options_integer(o, OPTION_EVAL_STEPS);
     config->save_steps = options_integer(o, OPTION_SAVE_STEPS);
     config->save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
@@ -19,7 +19,7 @@ static void set_run(training_run *r, eitp_run_config *config) {
     config->listener = r->listener;
 }
 
-/* How long to train: as recorded, or by --steps or --epochs, whichever is from the better source. */
+/* Sets the length of training: as recorded, or from --steps or --epochs, whichever has the stronger source. */
 static void set_length(const training_run *r, eitp_recipe *recipe) {
     const option_set *o = &r->options;
     const option_source steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
@@ -36,7 +36,7 @@ static void set_length(const training_run *r, eitp_recipe *recipe) {
         recipe->warmup_ratio = 0;
 }
 
-/* Where the weights come from. A resumed run has its own; it needs --model for those that adapters belong to. */
+/* Sets the source of the weights. A resumed run has its own; with adapters it needs --model for the base weights. */
 static void set_model(const training_run *r, eitp_model_recipe *model) {
     const option_set *o = &r->options;
     const int is_explicit = !r->checkpoint || options_is_explicit(o, OPTION_DROPOUT);
@@ -45,7 +45,7 @@ static void set_model(const training_run *r, eitp_model_recipe *model) {
     model->dropout = options_has(o, OPTION_DROPOUT) && is_explicit ? options_number(o, OPTION_DROPOUT) : -1;
     if (r->checkpoint && !options_is_explicit(o, OPTION_TOKENIZER))
         model->tokenizer = NULL;
-    /* Of a model in a directory they are compared: see read_shape. */
+    /* For a model in a directory these are only compared; see read_shape. */
     if (!model->shape)
         model->vocabulary = model->layers = model->heads = model->width = model->positions = 0;
 }

@@ -11,7 +11,7 @@ static const option_id paths[] = {OPTION_DATA, OPTION_VAL_DATA, OPTION_MODEL, OP
 
 /* ---- Writing ---- */
 
-/* The absolute path, in a new text, of a file that may be missing in a directory that exists; NULL otherwise. */
+/* Returns the absolute path of a file in a new string. The file may be missing, but not its directory: then NULL. */
 static char *find_absolute(const char *path) {
     char *absolute = realpath(path, NULL), *parent, *directory;
     const char *name = strrchr(path, '/');
@@ -25,7 +25,7 @@ static char *find_absolute(const char *path) {
     return absolute;
 }
 
-/* False for standard input and the tokenizer of bytes. */
+/* False for standard input and the byte tokenizer. */
 static int is_path(option_id id, const char *text) {
     return strcmp(text, "-") && !(id == OPTION_TOKENIZER && model_is_bytes(text));
 }
@@ -45,7 +45,7 @@ void record_make_absolute(option_set *o) {
 
 /* ---- A directory that was moved ---- */
 
-/* Takes the output directory that a run.json names. */
+/* Takes the output directory named in a run.json. */
 static eitp_status take_directory(void *user, const json_value *value, eitp_error *error) {
     char **directory = (char **)user;
     (void)error;
@@ -54,7 +54,8 @@ static eitp_status take_directory(void *user, const json_value *value, eitp_erro
     return EITP_OK;
 }
 
-/* The same path in the new directory, if the old one does not exist and the new one may; else NULL. */
+/* Returns the same path in the new directory if the old path and its parent do not exist and the new parent does; else
+   NULL. */
 static char *find_moved(const char *path, const char *from, const char *to) {
     const size_t size = strlen(from);
     char *parent = files_parent(path), *moved;
@@ -72,7 +73,7 @@ static char *find_moved(const char *path, const char *from, const char *to) {
     return moved;
 }
 
-/* Replaces paths in the output directory that a run.json names, if the checkpoint is in another one now. */
+/* Replaces paths in the output directory named in a run.json if the checkpoint is now in another one. */
 static void follow_move(option_set *o, const char *record, const char *checkpoint) {
     char *from = NULL, *parent = files_parent(checkpoint), *to = realpath(parent, NULL);
     eitp_error ignored;
@@ -108,7 +109,7 @@ void record_copy(const option_set *from, option_set *to) {
     }
 }
 
-/* Reads into a set of its own, so that a damaged file sets nothing. */
+/* Reads into a separate set, so that a damaged file sets nothing. */
 static eitp_status read_file(option_set *o, const char *record, const char *checkpoint, eitp_error *error) {
     option_set recorded;
     eitp_status status;
@@ -132,8 +133,7 @@ eitp_status record_read(option_set *o, const char *checkpoint, int *found, eitp_
         status = read_file(o, record, checkpoint, error);
     } else if (files_info(record).kind == EITP_PATH_FILE) {
         if (read_file(o, record, checkpoint, error)) {
-            output_warning("%s; the options of the run are those of '%s' and of this command", error->message,
-                           checkpoint);
+            output_warning("%s; using the options of '%s' and of this command", error->message, checkpoint);
             *found = 0;
         }
     } else {

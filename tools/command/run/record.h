@@ -7,13 +7,13 @@
 EITP_BEGIN_DECLARATIONS
 
 /*
- * Sets the options of the run that wrote a checkpoint, from the run.json in the checkpoint or, of an earlier version,
- * next to it. Paths in an output directory that was moved since are those in the
- * new one. *found is 0 if there is no run.json; a damaged one next to the checkpoint is ignored with a warning.
+ * Sets the options of the run that wrote a checkpoint, from the run.json in the checkpoint, or next to it if written by
+ * an earlier version. Paths in an output directory that was moved since are changed to the new one. *found is 0 if
+ * there is no run.json; a damaged one next to the checkpoint is ignored with a warning.
  */
 eitp_status record_read(option_set *o, const char *checkpoint, int *found, eitp_error *error);
 
-/* Sets options as run.json does: those that another source than a default has set stay. */
+/* Sets options as run.json does; only defaults are replaced. */
 void record_copy(const option_set *from, option_set *to);
 
 /* Makes the recorded paths of a run absolute. */

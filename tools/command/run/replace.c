@@ -28,7 +28,7 @@ static int add_name(void *user, const char *name) {
     return 0;
 }
 
-/* The first "replaced-<n>" that does not exist. */
+/* Returns the first "replaced-<n>" that does not exist. */
 static char *find_free_directory(const char *directory) {
     for (int n = 1;; n++) {
         char *name = command_format("replaced-%d", n), *path = files_join(directory, name);
@@ -81,7 +81,8 @@ eitp_status replace_run(const char *directory, replaced_run *replaced, eitp_erro
     code = host.files.lock(host.files.user, directory, &lock);
     if (code == EWOULDBLOCK)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "another process trains in '%s'; wait for it, or choose another --output-dir", directory);
+                            "another process is training in '%s'; wait for it, or choose another --output-dir",
+                            directory);
     host.files.list(host.files.user, directory, add_name, replaced);
     if (replaced->count) {
         replaced->from = command_copy(directory);

@@ -1,4 +1,4 @@
-/* --overwrite-output-dir: the earlier run in an output directory makes room for a new one. */
+/* --overwrite-output-dir: moves the earlier run in an output directory away for a new one. */
 #ifndef COMMAND_RUN_REPLACE_H
 #define COMMAND_RUN_REPLACE_H
 
@@ -6,7 +6,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The files and checkpoints of an earlier run and where they are now. Zero-initialized it has none. */
+/* The moved files and checkpoints of an earlier run. Empty when zero-initialized. */
 typedef struct replaced_run {
     char *from, *to; /* the output directory, and the directory in it; NULL: nothing was moved */
     char **names;
@@ -15,8 +15,8 @@ typedef struct replaced_run {
 
 /*
  * Moves the checkpoints and records of the run in `directory` to a new directory "replaced-<n>" in it. Packed data and
- * files of anything else stay. Without a run there it does nothing. It fails, with nothing moved, while another process
- * trains in the directory.
+ * unrelated files stay. Does nothing without a run there. Fails, with nothing moved, while another process is training
+ * in the directory.
  */
 eitp_status replace_run(const char *directory, replaced_run *replaced, eitp_error *error);
 

@@ -17,7 +17,7 @@ static eitp_status check_start(const training_run *r, eitp_error *error) {
     option_source model = o->values[OPTION_MODEL].source, init = o->values[OPTION_INIT].source;
     if (!model && !init && resume_is_requested(o))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "no checkpoint in '%s'; give --model or --init to start a new run", r->directory);
+                            "no checkpoint in '%s'; pass --model or --init to start a new run", r->directory);
     if (!model && !init)
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
@@ -28,14 +28,14 @@ static eitp_status check_start(const training_run *r, eitp_error *error) {
                             "--model and --init cannot be used together: start from a model, or from random weights");
     if (run_starts_from_model(r) && options_is_explicit(o, OPTION_VOCAB_SIZE))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--vocab-size requires --init; the model of --model has a vocabulary");
+                            "--vocab-size requires --init; with --model, the model has its own vocabulary");
     if (!options_has(o, OPTION_DATA))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--data is required: text files, directories of them, or a token file");
     return EITP_OK;
 }
 
-/* The defaults are accepted: a run.json, which has all options, is a configuration. */
+/* Accepts default values: a run.json, which has all options, may be used as a configuration. */
 static eitp_status check_plateau_options(const option_set *o, const eitp_trainer_config *config, eitp_error *error) {
     const eitp_plateau_config plateau = config->plateau, defaults = eitp_trainer_config_default().plateau;
     const struct {
@@ -106,7 +106,7 @@ static double default_rate(const training_run *r) {
     return is_fine_tuning ? optimizer->fine_tuning_rate : optimizer->rate;
 }
 
-/* --warmup-ratio as steps, rounded up; --warmup-steps from a better source stands. */
+/* Converts --warmup-ratio to steps, rounded up. --warmup-steps from a stronger source wins. */
 static void resolve_warmup(option_set *o, int64_t steps) {
     const option_source source = o->values[OPTION_WARMUP_RATIO].source;
     double ratio = options_number(o, OPTION_WARMUP_RATIO);
@@ -114,14 +114,14 @@ static void resolve_warmup(option_set *o, int64_t steps) {
         options_set_integer(o, OPTION_WARMUP_STEPS, (int64_t)ceil(ratio * (double)steps), source);
 }
 
-/* Sets an option that --metrics stands for, unless it is given as explicitly. */
+/* Sets an option implied by --metrics, unless it is set just as explicitly. */
 static void set_metric_option(option_set *o, option_id id, const char *value) {
     const option_source source = o->values[OPTION_METRICS].source;
     if (o->values[id].source < source)
         options_set_text(o, id, value, source);
 }
 
-/* --metrics is short for four options. */
+/* Resolves --metrics, a shorthand for other options. */
 static void resolve_metrics(option_set *o) {
     static const char *const levels[] = {"full", "full", "light"}; /* fast, standard, off */
     static const char *const steps[][2] = {{"100", "1000"}, {"200", "2000"}};
@@ -138,7 +138,7 @@ static void resolve_metrics(option_set *o) {
     set_metric_option(o, OPTION_METRICS_EVERY, steps[chosen][1]);
 }
 
-/* True if spot evaluations, which are made every --log-full-every steps, may be made. -1 means those of task vae. */
+/* True if spot evaluations may run, every --log-full-every steps. -1 stands for the default of task vae. */
 static int may_spot(const option_set *o) {
     const int64_t samples = options_integer(o, OPTION_SPOT_SAMPLES);
     const int task = options_choice(o, OPTION_TASK);
@@ -149,7 +149,7 @@ static int may_spot(const option_set *o) {
     return samples > 0 || (samples < 0 && may_be_vae);
 }
 
-/* Warns of options that act only where more is recorded. 0 turns most of them off. */
+/* Warns of options that need a higher level of records. 0 turns most of them off. */
 static void report_unrecorded(const option_set *o) {
     static const struct {
         const char *name;
@@ -166,17 +166,17 @@ static void report_unrecorded(const option_set *o) {
         if (level >= needs[i].least || is_spot || !options_is_asked(o, id) || !options_integer(o, id))
             continue;
         option_choice_name(option_of(OPTION_MONITOR)->setting->choices, needs[i].least, least, sizeof least);
-        output_warning("%s%s has no effect with --monitor %s: it needs --monitor %s", *o->values[id].place ? "" : "--",
-                       options_name(id), options_text(o, OPTION_MONITOR), least);
+        output_warning("%s%s has no effect with --monitor %s: it requires --monitor %s",
+                       *o->values[id].place ? "" : "--", options_name(id), options_text(o, OPTION_MONITOR), least);
     }
 }
 
-/* Where to report: the library's names, in their order, and other programs' names. */
+/* Report destinations: the library's names, in their order, and other programs' names. */
 static const char *const report_names[] = {"jsonl", "tensorboard", "csv"};
 
 enum { REPORTS = sizeof report_names / sizeof *report_names };
 
-/* Notes what a word of report-to means. */
+/* Reads a word of report-to. */
 static eitp_status read_report(const char *word, int wanted[REPORTS], eitp_error *error) {
     static const char *const services = "wandb mlflow comet=comet-ml neptune clearml dagshub codecarbon swanlab";
     const int is_all = option_find_choice("all=true", word) >= 0;
@@ -192,12 +192,13 @@ static eitp_status read_report(const char *word, int wanted[REPORTS], eitp_error
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--report-to: unknown destination '%s' (choose from jsonl, tensorboard, csv, all, none)",
                             word);
-    output_warning("report-to %s: eitp uses no service; steps and evaluations are recorded in metrics.jsonl", word);
+    output_warning("report-to %s: eitp uses no online services; steps and evaluations are recorded in metrics.jsonl",
+                   word);
     wanted[0] = 1;
     return EITP_OK;
 }
 
-/* Replaces the list of report-to by one that the library reads. */
+/* Converts the list of report-to for the library. */
 static eitp_status resolve_reports(option_set *o, eitp_error *error) {
     int wanted[REPORTS] = {0};
     char *list = command_copy(options_text(o, OPTION_REPORT_TO)), settled[64] = "";
@@ -242,7 +243,7 @@ eitp_status run_resolve(training_run *r, eitp_error *error) {
     status = resolve_reports(o, error);
     if (!status)
         status = options_reconcile(o, error);
-    /* A run that is resumed keeps its data. */
+    /* A resumed run keeps its data. */
     if (!status && !r->checkpoint && !options_choice(o, OPTION_EVAL))
         options_set_number(o, OPTION_VAL_FRACTION, 0, SOURCE_DEFAULT);
     return status;

@@ -18,7 +18,7 @@ int resume_is_requested(const option_set *o) {
     return resume && strcmp(resume, "no") && strcmp(resume, "false");
 }
 
-/* Finds the newest checkpoint that is whole. Where the options are only printed, nothing is locked or written. */
+/* Finds the newest complete checkpoint. If the options are only printed, nothing is locked or written. */
 static eitp_status find_newest(training_run *r, eitp_error *error) {
     const eitp_host host = command_host();
     char found[MODEL_PATH_SIZE];
@@ -33,7 +33,7 @@ static eitp_status find_newest(training_run *r, eitp_error *error) {
     return status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
 }
 
-/* The run that --resume names continues in its directory, unless another one is given. */
+/* The run named by --resume continues in its directory unless another one is set. */
 static void take_directory(training_run *r, char *directory) {
     free(r->directory);
     r->directory = directory;
@@ -47,20 +47,21 @@ static eitp_status find_auto(training_run *r, eitp_error *error) {
     return status;
 }
 
-/* A file is what other programs call a checkpoint: its weights can start a run. */
+/* Fails for a file, which other programs call a checkpoint: its weights can start a run. */
 static eitp_status fail_file(const char *path, eitp_error *error) {
     static const char *const weights[] = {".safetensors", ".bin", ".pt", ".pth", ".ckpt"};
     const char *ending = strrchr(path, '.');
     int is_weights = 0;
     for (size_t i = 0; i < COMMAND_COUNT(weights) && ending; i++)
         is_weights |= !strcmp(ending, weights[i]);
-    return command_fail(error, EITP_ERROR_ARGUMENT,
-                        "'%s' is a file; a checkpoint of eitp is a directory, such as checkpoint-500 in an output "
-                        "directory%s",
-                        path,
-                        is_weights ? "; to start from the weights of another program, name the directory that has them "
-                                     "and their config.json with --model"
-                                   : "");
+    return command_fail(
+        error, EITP_ERROR_ARGUMENT,
+        "'%s' is a file; an eitp checkpoint is a directory, such as checkpoint-500 in an output "
+        "directory%s",
+        path,
+        is_weights
+            ? "; to start from another program's weights, pass the directory with them and their config.json to --model"
+            : "");
 }
 
 static eitp_status find_named(training_run *r, const char *path, eitp_error *error) {
@@ -90,11 +91,11 @@ eitp_status resume_find_checkpoint(training_run *r, eitp_error *error) {
         return EITP_OK;
     if (options_integer(&r->options, OPTION_OVERWRITE_OUTPUT_DIR))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--overwrite-output-dir and --resume cannot be used together: start a new run, or "
-                            "continue the one in the directory");
+                            "--overwrite-output-dir and --resume cannot be used together: start a new run, or resume "
+                            "the one in the directory");
     if (!strcmp(resume, "auto") || !strcmp(resume, "true"))
         return find_auto(r, error);
-    /* The run's own directory is locked before its checkpoint is chosen. */
+    /* The run's directory is locked before its checkpoint is chosen. */
     if (!directory_is_output(resume) ||
         (options_is_explicit(&r->options, OPTION_OUTPUT_DIR) && !directory_is_same(resume, r->directory)))
         return find_named(r, resume, error);
@@ -122,8 +123,8 @@ int resume_starts_over(training_run *r, eitp_error *error) {
 
 /* ---- Options from the checkpoint ---- */
 
-/* Learning rates are carried over between optimizers whose usual ones are the same: those of SGD are orders of
-   magnitude larger than those of AdamW. */
+/* Keeps learning rates only between optimizers with the same default: rates of SGD are orders of magnitude larger than
+   rates of AdamW. */
 static eitp_status drop_checkpoint_rates(training_run *r, eitp_error *error) {
     const eitp_trainer_config *c = &r->resumed.config;
     option_set *o = &r->options;
@@ -133,7 +134,7 @@ static eitp_status drop_checkpoint_rates(training_run *r, eitp_error *error) {
         return EITP_OK;
     if (!options_is_explicit(o, OPTION_LR))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' was trained with %s at learning rate %g, which is not a rate for %s; set one with "
+                            "'%s' was trained with %s at learning rate %g, which does not suit %s; set one with "
                             "--lr",
                             r->checkpoint, resumed->name, c->schedule.peak, optimizer->name);
     options_set_number(o, OPTION_FINAL_LR, 0, SOURCE_CHECKPOINT);
@@ -141,7 +142,8 @@ static eitp_status drop_checkpoint_rates(training_run *r, eitp_error *error) {
     return EITP_OK;
 }
 
-/* Passes are sized for the memory available now, unless that would change results or the run was shrunk. */
+/* True if passes keep their size because another would change results or the run was shrunk. Otherwise they are sized
+   for the memory available now. */
 static int keeps_pass_size(const eitp_checkpoint_info *resumed) {
     return resumed->config.dense_rows ||
            resumed->config.micro_batches_per_pass != resumed->initial_shape.micro_batches_per_pass;
@@ -167,7 +169,7 @@ static eitp_status take_checkpoint_options(training_run *r, eitp_error *error) {
     return drop_checkpoint_rates(r, error);
 }
 
-/* A run that was shrunk continues with its smaller shape where the options give the shape that it began with. */
+/* A shrunk run keeps its smaller shape if the options give its initial shape. */
 static void follow_shrinking(training_run *r) {
     static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MICRO_BATCHES_PER_PASS};
     const eitp_trainer_config *c = &r->resumed.config;
@@ -190,7 +192,7 @@ static void follow_shrinking(training_run *r) {
                     (long long)initial->grad_accum, (long long)initial->micro_batches_per_pass);
 }
 
-/* Says which values of the checkpoint are not those of its run.json: eitp set has changed them. */
+/* Reports values of the checkpoint that differ from its run.json because eitp set changed them. */
 static void report_changes(const training_run *r, const option_set *recorded) {
     static const option_id shape[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MICRO_BATCHES_PER_PASS};
     eitp_trainer_config before = r->resumed.config;
@@ -198,7 +200,7 @@ static void report_changes(const training_run *r, const option_set *recorded) {
     const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
     char is[64], was[64];
     eitp_error ignored;
-    before.objective = eitp_objective_config_default(); /* run.json leaves out its defaults */
+    before.objective = eitp_objective_config_default(); /* run.json omits its defaults */
     if (options_to_config(recorded, &before, &ignored))
         return;
     for (size_t i = 0; i < COMMAND_COUNT(shape); i++) /* shrinking changes these */
@@ -218,8 +220,8 @@ static void report_changes(const training_run *r, const option_set *recorded) {
     }
 }
 
-/* The checkpoint has the rows of the longest sample. The length at which texts are cut may be more, or less where a
-   sample has as many rows as its text has tokens of an encoder. */
+/* The checkpoint has the rows of the longest sample. The length at which text is cut may be larger, or smaller if a
+   sample's rows are an encoder's tokens. */
 static void keep_block_size(training_run *r, const option_set *recorded) {
     if (options_has(recorded, OPTION_BLOCK_SIZE) && options_integer(recorded, OPTION_BLOCK_SIZE) > 0)
         options_set_integer(&r->options, OPTION_BLOCK_SIZE, options_integer(recorded, OPTION_BLOCK_SIZE),

@@ -1,4 +1,4 @@
-/* What a resumed run takes from its checkpoint, and what it may change. */
+/* Options that a resumed run takes from its checkpoint, and changes that it allows. */
 #ifndef COMMAND_RUN_RESUME_H
 #define COMMAND_RUN_RESUME_H
 
@@ -6,15 +6,16 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* True if --resume is given, and not "no" or "false". */
+/* True if --resume is set to anything but "no" or "false". */
 int resume_is_requested(const option_set *o);
 
-/* Sets r->checkpoint to what --resume names; NULL for a new run. Without --output-dir the run keeps its directory. */
+/* Sets r->checkpoint to the checkpoint named by --resume; NULL for a new run. Without --output-dir the run keeps its
+   directory. */
 eitp_status resume_find_checkpoint(training_run *r, eitp_error *error);
 
 /*
- * True if the run cannot be prepared because its checkpoint is damaged, and an older one is whole: start over. The
- * damaged one has been set aside, which is in the log. Otherwise `error` is what the command ends with.
+ * True if the run must start over from an older complete checkpoint because its checkpoint is damaged. The damaged one
+ * was renamed and logged. Otherwise the command ends with `error`.
  */
 int resume_starts_over(training_run *r, eitp_error *error);
 

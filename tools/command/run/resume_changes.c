@@ -12,7 +12,7 @@ static int64_t samples_of(const training_run *r) {
     return r->resumed.config.batch_size * r->resumed.config.grad_accum;
 }
 
-/* Takes the batch size of --profile, where it divides the samples of a step, and says what the run keeps. */
+/* Takes the batch size of --profile if it divides the samples of a step, and logs the values that the run keeps. */
 static void follow_profile(training_run *r) {
     option_set *o = &r->options;
     const option_source source = o->values[OPTION_PROFILE].source;
@@ -29,12 +29,12 @@ static void follow_profile(training_run *r) {
         "size %lld and optimizer %s",
         options_text(o, OPTION_PROFILE), (long long)samples, (long long)batch, (long long)(samples / batch),
         (long long)r->resumed.rows, options_text(o, OPTION_OPTIMIZER));
-    /* There is nothing left to choose. */
+    /* Nothing is left to choose. */
     if (profile_is_auto(o))
         options_set_text(o, OPTION_PROFILE, "none", source);
 }
 
-/* A batch size alone is another split of the same samples, and so is an accumulation. */
+/* A new batch size or accumulation alone is another split of the same samples. */
 static void complete_split(training_run *r) {
     option_set *o = &r->options;
     const int has_batch = options_is_explicit(o, OPTION_BATCH_SIZE);
@@ -51,7 +51,7 @@ void changes_keep_samples(training_run *r) {
         complete_split(r);
     else
         follow_profile(r);
-    /* The recorded passes are those of the recorded micro-batches. */
+    /* The recorded passes belong to the recorded micro-batches. */
     if (options_integer(o, OPTION_BATCH_SIZE) != r->resumed.config.batch_size &&
         !options_is_explicit(o, OPTION_MICRO_BATCHES_PER_PASS))
         options_set_integer(o, OPTION_MICRO_BATCHES_PER_PASS, 0, o->values[OPTION_BATCH_SIZE].source);
@@ -63,7 +63,7 @@ static eitp_status check_samples(const training_run *r, const eitp_trainer_confi
         return EITP_OK;
     return command_fail(error, EITP_ERROR_ARGUMENT,
                         "'%s' was trained with %lld samples per step (--batch-size %lld, --grad-accum %lld), and a "
-                        "resumed run keeps them (got %lld and %lld); set both to that product, or start from the "
+                        "resumed run keeps this product (got %lld and %lld); set both accordingly, or start from the "
                         "weights with --model and another --output-dir",
                         r->checkpoint, (long long)samples_of(r), (long long)c->batch_size, (long long)c->grad_accum,
                         (long long)requested->batch_size, (long long)requested->grad_accum);
@@ -71,7 +71,7 @@ static eitp_status check_samples(const training_run *r, const eitp_trainer_confi
 
 /* ---- Settings ---- */
 
-/* `was` and `is` are the values of a setting that a resumed run keeps. */
+/* Fails because a resumed run must keep a setting: `was` and `is` are its values. */
 static eitp_status refuse_setting(const training_run *r, const eitp_setting *setting, const char *was, const char *is,
                                   eitp_error *error) {
     const option_id id = options_setting(setting);
@@ -111,7 +111,7 @@ eitp_status changes_check(const training_run *r, eitp_error *error) {
 
 /* ---- Kernels ---- */
 
-/* True if the words, which ", " separates, include this one. */
+/* True if a list separated by ", " has this word. */
 static int has_word(const char *words, const char *word) {
     const size_t size = strlen(word);
     for (const char *at = words; (at = strstr(at, word)) != NULL; at += size) {

@@ -23,8 +23,8 @@ static int exists(const char *path) {
     return files_info(path).kind != EITP_PATH_MISSING;
 }
 
-/* True unless the paths are known to lead to different places: a directory may have been moved since it was recorded,
-   or be one of the hub's cache. */
+/* True unless the paths are known to differ: a directory may have been moved since it was recorded, or be in the hub's
+   cache. */
 static int same_path(const option_value *given, const option_value *recorded) {
     const char *is, *was;
     char *cached;
@@ -60,8 +60,8 @@ typedef struct kept_option {
 /* The library compares the others. */
 static const kept_option kept[] = {{OPTION_INIT, 0}, {OPTION_MODEL, 1}, {OPTION_ENCODER, 1}, {OPTION_TASK, 0}};
 
-/* The weights that adapters belong to are compared with those that they were trained on, and --task auto means the
-   task of the run. */
+/* The library compares the base weights of adapters with those they were trained on. --task auto means the task of the
+   run. */
 static int is_compared_later(const training_run *r, const option_set *recorded, option_id id) {
     if (id == OPTION_MODEL)
         return r->resumed.lora.rank > 0;
@@ -92,9 +92,9 @@ static eitp_status check_kept(const training_run *r, const option_set *recorded,
     return EITP_OK;
 }
 
-/* ---- Options that decide how the data are read ---- */
+/* ---- Options that determine how data is read ---- */
 
-/* The length at which texts are cut: at most the model's positions. */
+/* Returns the length at which text is cut: at most the model's positions. */
 static int64_t text_length(int64_t block_size, int64_t positions) {
     return block_size && block_size < positions ? block_size : positions;
 }
@@ -115,7 +115,7 @@ static int reads_alike(const training_run *r, const option_set *recorded, option
     return id == OPTION_BLOCK_SIZE ? same_length(r, given, was) : same_value(id, given, was);
 }
 
-/* Texts that are to be read again must be there. */
+/* Fails if data that must be read again is gone. */
 static eitp_status check_data(const training_run *r, option_id id, eitp_error *error) {
     const option_value *data = &r->options.values[id];
     for (size_t i = 0; i < data->count; i++) {
@@ -123,12 +123,12 @@ static eitp_status check_data(const training_run *r, option_id id, eitp_error *e
         if (is_input && !options_is_explicit(&r->options, id))
             return command_fail(error, EITP_ERROR_ARGUMENT,
                                 "%s: the data of the run came from standard input, which cannot be read again; leave "
-                                "it out to continue with what they were packed into",
+                                "it out to continue with the packed data",
                                 r->rereads);
         if (!is_input && files_info(data->texts[i]).kind == EITP_PATH_MISSING)
             return command_fail(error, EITP_ERROR_ARGUMENT,
-                                "%s: the data would be read again, and '%s' is gone; leave it out to continue with "
-                                "what they were packed into, or name the data with --%s",
+                                "%s: the data must be read again, but '%s' is gone; leave the option out to continue "
+                                "with the packed data, or name the data with --%s",
                                 r->rereads, data->texts[i], options_name(id));
     }
     return EITP_OK;
@@ -143,7 +143,7 @@ eitp_status resume_compare_options(training_run *r, const option_set *recorded, 
             !reads_alike(r, recorded, id))
             snprintf(r->rereads + used, sizeof r->rereads - used, "%s--%s", used ? ", " : "", options_name(id));
     }
-    /* Options that are only printed resume nothing. */
+    /* If options are only printed, nothing is resumed. */
     return options_integer(&r->options, OPTION_PRINT_CONFIG) ? EITP_OK : check_kept(r, recorded, error);
 }
 
@@ -160,7 +160,7 @@ eitp_status resume_name_rereads(const training_run *r, eitp_status status, eitp_
     if (!r->rereads[0] || (status != EITP_ERROR_ARGUMENT && status != EITP_ERROR_FORMAT))
         return status;
     message = command_copy(error->message);
-    snprintf(error->message, sizeof error->message, "the data were read again with %s: %s", r->rereads, message);
+    snprintf(error->message, sizeof error->message, "the data was read again with %s: %s", r->rereads, message);
     free(message);
     return status;
 }

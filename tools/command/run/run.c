@@ -18,7 +18,7 @@
 
 /* ---- Model ---- */
 
-/* What --model means: its path, or a directory of the hub's cache; absolute for adapters, which are saved with it. */
+/* Resolves --model to its path or a directory in the hub's cache. Absolute for adapters, which are saved with it. */
 static eitp_status find_model(training_run *r, eitp_error *error) {
     const char *given = options_text(&r->options, OPTION_MODEL);
     char *found = NULL, *absolute;
@@ -28,13 +28,12 @@ static eitp_status find_model(training_run *r, eitp_error *error) {
     status = model_find_directory(given, &found, error);
     if (status && r->options.values[OPTION_MODEL].source == SOURCE_PROFILE) {
         const eitp_error why = *error;
-        return command_fail(error, status,
-                            "%s; or choose another model than that of --profile %s with --model or --init", why.message,
-                            profile_name(&r->options));
+        return command_fail(error, status, "%s; or replace the model of --profile %s with --model or --init",
+                            why.message, profile_name(&r->options));
     }
     if (status)
         return status;
-    /* A model of the cache is recorded as its directory there, which a resume finds again. */
+    /* A model in the cache is recorded as its directory there, so that a resume finds it again. */
     if (files_info(given).kind == EITP_PATH_MISSING)
         options_set_text(&r->options, OPTION_MODEL, found, r->options.values[OPTION_MODEL].source);
     free(found);
@@ -47,7 +46,7 @@ static eitp_status find_model(training_run *r, eitp_error *error) {
     return EITP_OK;
 }
 
-/* The encoder may be a model in the cache of the hub. */
+/* Resolves the encoder, which may be a model in the hub's cache. */
 static void find_encoder(training_run *r) {
     option_set *o = &r->options;
     const char *given = options_text(o, OPTION_ENCODER);
@@ -69,7 +68,7 @@ static eitp_status read_shape(training_run *r, eitp_error *error) {
         status = fit_check_shape(&r->options, &r->shape, r->checkpoint ? r->checkpoint : r->model_directory, error);
     if (!status && eitp_head_has_labels(r->shape.head))
         task_set_classifier_batch(&r->options);
-    /* A profile for windows is tried before it is adapted to the model. */
+    /* A profile for windows is tried before being adapted to the model. */
     if (!status && (options_is_explicit(&r->options, OPTION_BLOCK_SIZE) ||
                     (task_has_rows(&r->options, &r->shape) && options_has(&r->options, OPTION_BLOCK_SIZE))))
         profile_lower_block_size(&r->options, eitp_transformer_config_positions(&r->shape));
@@ -101,13 +100,13 @@ static eitp_status prepare_directory(training_run *r, eitp_error *error) {
     return status;
 }
 
-/* Packed texts are for those who may read the texts. */
+/* Packed data may be read only by those who may read the source text. */
 static eitp_status open_training(training_run *r, eitp_error *error) {
     eitp_recipe recipe;
     eitp_status status = recipe_describe(r, &recipe, error);
     const mode_t before = permissions_lower(&r->options, OPTION_DATA, r->directory);
     if (r->rereads[0])
-        output_info("the data are read again with %s", r->rereads);
+        output_info("reading the data again with %s", r->rereads);
     if (options_has(&r->options, OPTION_VAL_DATA))
         permissions_lower(&r->options, OPTION_VAL_DATA, r->directory);
     if (!status)
@@ -123,7 +122,7 @@ static eitp_status open_training(training_run *r, eitp_error *error) {
     return EITP_OK;
 }
 
-/* Nothing fits: says what to change, by the options. */
+/* Fails because nothing fits, and suggests changes of options. */
 static eitp_status advise(training_run *r, eitp_error *error) {
     const eitp_recipe *recipe = eitp_training_get_recipe(r->training);
     eitp_fit_candidate ignored;
@@ -146,7 +145,7 @@ static eitp_status plan(training_run *r, eitp_error *error) {
     return status;
 }
 
-/* run.json records what was left open, so that a resumed run keeps it. */
+/* Stores the choices made, so that run.json records them and a resumed run keeps them. */
 static void take_results(training_run *r) {
     option_set *o = &r->options;
     const eitp_recipe *recipe = eitp_training_get_recipe(r->training);
@@ -173,7 +172,7 @@ static eitp_status check_stopped(eitp_error *error) {
                : EITP_OK;
 }
 
-/* After a failure: says so if a run that trains there has removed the model meanwhile. */
+/* After a failure, reports if a run training there has removed the model in the meantime. */
 static void name_removed(const training_run *r, eitp_error *error) {
     const char *given = options_text(&r->options, OPTION_MODEL);
     int attempts = 0;
@@ -181,7 +180,7 @@ static void name_removed(const training_run *r, eitp_error *error) {
         model_read_again(given, given, &attempts, error);
 }
 
-/* With --show-data the training ends where its data and windows are known. */
+/* With --show-data the training ends as soon as its data and windows are known. */
 static eitp_status create_or_show(training_run *r, eitp_error *error) {
     const int64_t shown = options_integer(&r->options, OPTION_SHOW_DATA);
     return shown ? show_data(r, shown, error) : create_trainer(r, error);
@@ -197,7 +196,7 @@ eitp_status run_prepare(training_run *r, eitp_error *error) {
         if (status)
             name_removed(r, error);
         if (process_stop_signal())
-            status = check_stopped(error); /* also if a stage failed: because of it */
+            status = check_stopped(error); /* also if a stage failed, which the signal caused */
     }
     process_cancel_on_stop(PROCESS_CANCEL_NOTHING);
     if (status || options_integer(&r->options, OPTION_SHOW_DATA))
@@ -212,7 +211,7 @@ size_t run_copy_bytes(const training_run *r) {
 }
 
 void run_release(training_run *r) {
-    leftovers_remove(&r->leftovers); /* while the directory is locked */
+    leftovers_remove(&r->leftovers); /* while the directory is still locked */
     if (!r->training)
         eitp_run_close(r->run);
     eitp_training_close(r->training);

@@ -1,4 +1,4 @@
-/* A training run, from its options to the training that is ready for the next step. */
+/* A training run, from its options to a training that is ready for the next step. */
 #ifndef COMMAND_RUN_H
 #define COMMAND_RUN_H
 
@@ -12,19 +12,19 @@ EITP_BEGIN_DECLARATIONS
 typedef struct training_run {
     option_set options;
     char *directory;              /* --output-dir */
-    char *checkpoint;             /* that it resumes from; NULL: a new run */
+    char *checkpoint;             /* to resume from; NULL: a new run */
     char *model_directory;        /* of --model; NULL: none */
     eitp_checkpoint_info resumed; /* of that checkpoint */
-    char rereads[256];            /* options by which a resumed run reads its data otherwise; "": none */
-    const char *numerics;         /* that it is computed with further on; NULL: any */
+    char rereads[256];            /* options that make a resumed run read its data again; "": none */
+    const char *numerics;         /* kernels to continue with; NULL: any */
     replaced_run replaced;
     leftovers leftovers;           /* of --show-data */
     eitp_transformer_config shape; /* of the model */
-    eitp_task_kind kind;           /* what it trains for */
-    eitp_run *run;                 /* owns the directory: no other process writes in it; belongs to `training` */
-    eitp_training *training;       /* NULL: it is not open yet */
+    eitp_task_kind kind;           /* the task */
+    eitp_run *run;                 /* owns the directory, in which no other process writes; belongs to `training` */
+    eitp_training *training;       /* NULL: not open yet */
     eitp_fit_candidate choice;     /* the configuration that fits */
-    int64_t steps;                 /* in all */
+    int64_t steps;                 /* in total */
     eitp_run_listener listener;
     opening opening;
     char **arguments; /* of the command */
@@ -33,34 +33,34 @@ typedef struct training_run {
 } training_run;
 
 /*
- * Finds the checkpoint to resume from, and completes the options: from the checkpoint, its run.json, and defaults that
- * depend on other options. With --resume auto the directory is locked from here on, unless the options are only
- * printed.
+ * Finds the checkpoint to resume from, and completes the options from the checkpoint, its run.json, and defaults that
+ * depend on other options. With --resume auto the directory is locked from here on, unless options are only printed.
  */
 eitp_status run_resolve(training_run *r, eitp_error *error);
 
 /* Fails for options that contradict each other or the checkpoint. */
 eitp_status run_check_options(const training_run *r, eitp_error *error);
 
-/* True if the weights are those of --model, not random ones of --init. */
+/* True if the weights come from --model, not random ones from --init. */
 int run_starts_from_model(const training_run *r);
 
-/* Completes the options that follow from the model, for --print-config. */
+/* Completes the options that depend on the model, for --print-config. */
 void run_complete_options(training_run *r);
 
-/* Everything else: directory, model, data, trainer, run.json. The caller sets `listener` before. */
+/* Prepares everything else: directory, model, data, trainer, run.json. The caller sets `listener` first. */
 eitp_status run_prepare(training_run *r, eitp_error *error);
 
-/* The first lines of the log. */
+/* Prints the first lines of the log. */
 void run_log(const training_run *r);
 
 /* Adds the options and the command to run.json. */
 eitp_status run_add_info(training_run *r, eitp_error *error);
 
-/* Memory for a copy of the checkpoint beside that of the plan; 0: saves wait, or there is one only at the end. */
+/* Returns the memory for a copy of the checkpoint, in addition to the plan. 0 if training waits for saves, or saves
+   only at the end. */
 size_t run_copy_bytes(const training_run *r);
 
-/* Ends a run. Before the first step, files that it created are removed; packed data only if the run was refused. */
+/* Ends a run. Before the first step, removes the files that it created; packed data only if the run was refused. */
 void run_release(training_run *r);
 
 EITP_END_DECLARATIONS

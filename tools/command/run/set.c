@@ -1,24 +1,25 @@
-/* eitp set: changes settings of a checkpoint, or of a run that trains. */
+/* eitp set: changes settings of a checkpoint or of a run in progress. */
 #include "files.h"
 #include "model/model.h"
 #include "options/table.h"
 #include "output.h"
 #include "wording.h"
 
-/* Seconds that a run has to answer: it looks once a second, between steps. */
+/* Seconds to wait for a run's answer: it checks once a second, between steps. */
 #define ANSWER_SECONDS 5
 
 typedef struct setting {
     option_set options;
     char *checkpoint;
     eitp_setting_change *changes;
-    char **names; /* of all that is given */
+    char **names; /* of all changes given */
     size_t name_count;
-    size_t count;      /* changes that are made */
-    text_buffer fixed; /* names of changes that a run in progress cannot make, separated by commas */
+    size_t count;      /* changes to make */
+    text_buffer fixed; /* comma-separated names of changes that a run in progress cannot make */
 } setting;
 
-/* The library's name of a setting for any name of its option, as learning-rate for lr; other names as they are. */
+/* Returns the library's name of a setting for any alias of its option, such as lr for learning-rate; other names
+   unchanged. */
 static char *find_name(const char *given, size_t size) {
     char *name = command_format("%.*s", (int)size, given);
     const option_id id = option_find(name).id;
@@ -33,7 +34,7 @@ static eitp_status read_changes(setting *s, eitp_error *error) {
     const option_set *o = &s->options;
     if (o->positional_count < 2)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "eitp set needs a directory and changes: eitp set DIR name=value ...");
+                            "eitp set requires a directory and changes: eitp set DIR name=value ...");
     s->changes = (eitp_setting_change *)command_allocate(o->positional_count * sizeof *s->changes);
     s->names = (char **)command_allocate(o->positional_count * sizeof *s->names);
     for (size_t i = 1; i < o->positional_count; i++) {
@@ -49,9 +50,9 @@ static eitp_status read_changes(setting *s, eitp_error *error) {
     return EITP_OK;
 }
 
-/* ---- A run that trains ---- */
+/* ---- A run in progress ---- */
 
-/* The setting of a run with this name; NULL: there is none. */
+/* Returns the setting of a run with this name, or NULL. */
 static const eitp_setting *find_run_setting(const char *name) {
     size_t count;
     const eitp_setting *settings = eitp_settings_of("eitp_run_config", &count);
@@ -62,7 +63,7 @@ static const eitp_setting *find_run_setting(const char *name) {
     return NULL;
 }
 
-/* True if the changes are of a run rather than of a checkpoint. */
+/* True if the changes are for a run rather than a checkpoint. */
 static int is_of_run(const setting *s) {
     for (size_t i = 0; i < s->name_count; i++) {
         if (find_run_setting(s->names[i]))
@@ -71,7 +72,7 @@ static int is_of_run(const setting *s) {
     return 0;
 }
 
-/* Checks a change that a run in progress cannot make: nothing is changed if a name or a value is wrong. */
+/* Checks a change that a run in progress cannot make: if any name or value is wrong, nothing is changed. */
 static eitp_status check_fixed(const char *name, const char *value, eitp_error *error) {
     option_name found = option_find(name);
     option_set scratch;
@@ -79,7 +80,7 @@ static eitp_status check_fixed(const char *name, const char *value, eitp_error *
     option_prefer(&found, OPTIONS_TRAIN);
     if (found.id == OPTION_CAPACITY || !(option_of(found.id)->commands & OPTIONS_TRAIN))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "%s is not a setting of a run that trains, as others here are; nothing was changed", name);
+                            "%s is not a setting of a run in progress, unlike others given; nothing was changed", name);
     options_create(&scratch, "train", OPTIONS_TRAIN);
     status = options_set(&scratch, found.id, value, SOURCE_COMMAND_LINE, "", error);
     options_release(&scratch);
@@ -88,11 +89,11 @@ static eitp_status check_fixed(const char *name, const char *value, eitp_error *
 
 static eitp_status fail_fixed(const setting *s, eitp_error *error) {
     return command_fail(error, EITP_ERROR_ARGUMENT,
-                        "%s cannot change while the run trains; stop the run, and resume it with another value",
+                        "%s cannot be changed during training; stop the run and resume it with another value",
                         s->fixed.data);
 }
 
-/* Keeps the changes that a run can make while it trains, and lists the others. */
+/* Keeps the changes that a run can make during training, and lists the others. */
 static eitp_status keep_live(setting *s, eitp_error *error) {
     size_t live = 0;
     for (size_t i = 0; i < s->count; i++) {
@@ -159,7 +160,7 @@ static eitp_status change_run(setting *s, eitp_error *error) {
     output_start();
     print_running(s, step);
     if (step < 0)
-        output_info("written to '%s'; the run has not looked at it yet, and will between two steps", directory);
+        output_info("written to '%s'; the run has not applied it yet and will do so between two steps", directory);
     return s->fixed.size ? fail_fixed(s, error) : EITP_OK;
 }
 
@@ -178,7 +179,7 @@ static eitp_status find_checkpoint(setting *s, eitp_error *error) {
     return status;
 }
 
-/* Sets the checkpoint that the path means: another one if a run that ends there removes it meanwhile. */
+/* Changes the checkpoint that the path refers to, or the next one if a run ending there removes it in the meantime. */
 static eitp_status change_checkpoint(setting *s, eitp_error *error) {
     const eitp_host host = command_host();
     int attempts = 0;
@@ -220,9 +221,9 @@ static void print_changes(const setting *s) {
     text_release(&t);
 }
 
-/* ---- What a resume does ---- */
+/* ---- Effect on a resume ---- */
 
-/* The setting that a change is of; NULL: it is not one of the trainer. */
+/* Returns the trainer's setting of a change, or NULL. */
 static const eitp_setting *setting_of(const eitp_setting_change *change) {
     size_t count;
     const eitp_setting *settings = eitp_settings_of("eitp_trainer_config", &count);
@@ -236,12 +237,12 @@ static const eitp_setting *setting_of(const eitp_setting_change *change) {
     return NULL;
 }
 
-/* Says what a resume does with the changes whose difference it treats in this way. */
+/* Reports the effect of a resume on the changes with this kind of difference. */
 static void say_resume(const setting *s, eitp_difference difference) {
     static const char *const actions[] = {
-        "a resume continues as if the run had begun with this value; passing another one is refused",
+        "a resume continues as if the run had started with this value; passing another one is refused",
         "a resume uses this value unless you pass another one",
-        "a resume may choose another value: results do not depend on it",
+        "a resume may choose another value; results do not depend on it",
     };
     text_buffer names = {NULL, 0, 0};
     for (size_t i = 0; i < s->count; i++) {
@@ -256,7 +257,7 @@ static void say_resume(const setting *s, eitp_difference difference) {
     text_release(&names);
 }
 
-/* The value of a setting before the changes. */
+/* Returns the value of a setting before the changes. */
 static int64_t value_before(const setting *s, const char *name, int64_t now) {
     for (size_t i = 0; i < s->count; i++) {
         const eitp_setting *found = setting_of(&s->changes[i]);
@@ -266,7 +267,7 @@ static int64_t value_before(const setting *s, const char *name, int64_t now) {
     return now;
 }
 
-/* The position in the data is counted in samples. */
+/* Reports the effect on the position in the data, which is counted in samples. */
 static void say_samples(const setting *s) {
     const eitp_host host = command_host();
     eitp_checkpoint_info info;

@@ -9,10 +9,10 @@ extern char **environ;
 
 enum { SHELL_READS = 3, SHELL_WRITES = 4, MOST_KEPT = 1 << 20 };
 
-/* What scripts print: all of them append to one file. */
+/* The output of scripts: all of them append to one file. */
 static struct {
-    int descriptor; /* 0: not created yet; -1: it cannot be, and scripts print to standard error themselves */
-    off_t at;       /* bytes that were passed on */
+    int descriptor; /* 0: not created yet; -1: not possible, and scripts print directly to standard error */
+    off_t at;       /* bytes already forwarded */
 } printed;
 
 static void create_printed(void) {
@@ -36,7 +36,7 @@ void shell_forward(void) {
         printed.at += size;
         fwrite(piece, 1, (size_t)size, stderr);
     }
-    /* A script that prints for days fills no disk. */
+    /* A script that prints for days must not fill the disk. */
     if (printed.at > MOST_KEPT && !ftruncate(printed.descriptor, 0))
         printed.at = 0;
 }
@@ -50,7 +50,7 @@ static int is_variable(const shell_call *call, const char *entry) {
     return 0;
 }
 
-/* The environment with the variables, which come first: *own of them. */
+/* Returns the environment with the *own variables of the call first. */
 static char **make_environment(const shell_call *call, size_t *own) {
     size_t count = 0, at = 0;
     char **list;

@@ -5,11 +5,11 @@
 
 typedef struct data_shown {
     const eitp_tokenizer *tokenizer; /* NULL: unknown */
-    int has_marks;                   /* tokens with a label are trained on */
-    int64_t samples;                 /* of the file */
+    int has_marks;                   /* only tokens with a label are trained on */
+    int64_t samples;                 /* in the file */
 } data_shown;
 
-/* `weight` is negative for a token that is not trained on. */
+/* Prints a token. `weight` is negative if it is not trained on. */
 static void show_token(const data_shown *shown, int64_t number, int32_t id, double weight, text_buffer *t) {
     const char *bytes = "";
     size_t size = 0;
@@ -62,7 +62,7 @@ static eitp_status show_labelled(data_shown *shown, const eitp_sample_file *file
     return status;
 }
 
-/* Windows of tokens, all of which are trained on. */
+/* Prints windows of tokens, all of which are trained on. */
 static eitp_status show_windows(data_shown *shown, const eitp_sample_file *file, eitp_token_range range,
                                 int64_t block_size, int64_t count, eitp_error *error) {
     int32_t *ids = (int32_t *)command_allocate((size_t)block_size * sizeof *ids);

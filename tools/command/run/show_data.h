@@ -1,4 +1,4 @@
-/* --show-data: the first samples as the model sees them. */
+/* --show-data: prints the first samples as the model sees them. */
 #ifndef COMMAND_RUN_SHOW_DATA_H
 #define COMMAND_RUN_SHOW_DATA_H
 
@@ -6,8 +6,8 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Prints the first `count` samples of the data of a planned training: the id and text of each token, and * before those
-   that are trained on, where a sample has others. */
+/* Prints the first `count` samples of the data of a planned training: the id and text of each token, with * before
+   trained tokens if a sample also has others. */
 eitp_status show_data(training_run *r, int64_t count, eitp_error *error);
 
 EITP_END_DECLARATIONS

@@ -1,4 +1,4 @@
-/* The end of a run: its result, what ended it, and how to go on. */
+/* The end of a run: its result, the reason, and the next command. */
 #include "files.h"
 #include "model/adapt.h"
 #include "output.h"
@@ -6,10 +6,10 @@
 #include "process.h"
 #include "run/training.h"
 
-/* The metrics that the last line has. */
+/* Number of metrics in the last line. */
 #define SHOWN_METRICS 2
 
-/* What ended the run before its last step, as in the result of --json, or NULL. */
+/* Returns the reason why the run ended before its last step, as in the result of --json, or NULL. */
 static const char *stop_name(const eitp_run_report *report) {
     switch (report->end) {
     case EITP_RUN_STOPPED:
@@ -27,7 +27,7 @@ static const char *stop_name(const eitp_run_report *report) {
     }
 }
 
-/* The path of the last good checkpoint, or NULL; the caller frees it. */
+/* Returns the path of the last good checkpoint, or NULL. The caller frees it. */
 static char *last_checkpoint(const training *t) {
     const eitp_run_report *report = &t->report;
     if (report->saved_step < 0)
@@ -45,7 +45,7 @@ static void add_text(text_buffer *result, const char *name, const char *text) {
         text_format(result, "null");
 }
 
-/* Metrics that are not loss terms, as in metrics.jsonl. */
+/* Adds metrics other than loss terms, as in metrics.jsonl. */
 static void add_json_metrics(const eitp_evaluation *evaluation, text_buffer *result) {
     char name[EITP_SCALAR_NAME_SIZE + 8];
     for (int i = evaluation->term_count; i < evaluation->metric_count; i++) {
@@ -110,15 +110,15 @@ static void add_evaluation(const training *t, text_buffer *line) {
         text_format(line, ", best %.4f after step %lld", report->best_value, (long long)report->best_step);
 }
 
-/* The end of a run in words, unless a signal stopped it. */
+/* Describes the end of a run, unless a signal stopped it. */
 static const char *describe_end(const eitp_run_report *report) {
     switch (report->end) {
     case EITP_RUN_NOT_FINITE:
-        return "stopped (gradients not finite)";
+        return "stopped (non-finite gradients)";
     case EITP_RUN_DIVERGED:
         return "stopped (the loss diverged)";
     case EITP_RUN_MEMORY_PRESSURE:
-        return "stopped (short of memory)";
+        return "stopped (low memory)";
     case EITP_RUN_EARLY_STOP:
         return "stopped early";
     default:
@@ -152,16 +152,16 @@ void training_print_summary(const training *t) {
     text_release(&line);
 }
 
-/* ---- What came out, where it is, and what to do next ---- */
+/* ---- Results, files and next commands ---- */
 
-/* A label, and what follows it. */
+/* Prints a label and a line. */
 static void print_line(const char *label, text_buffer *line) {
     if (line->size)
         output_info("%s: %s", label, line->data);
     text_release(line);
 }
 
-/* The newest checkpoint, and the best one if the run keeps it. */
+/* Prints the newest checkpoint, and the best one if the run keeps it. */
 static void print_model(const training *t) {
     const eitp_run_report *report = &t->report;
     const option_set *o = &t->r->options;
@@ -193,18 +193,18 @@ static void add_seconds(text_buffer *line, const char *what, double seconds) {
     text_format(line, "%s%s", what, text);
 }
 
-/* The peak counts from the start of the process: reading the data may have taken more than training does. */
+/* Adds the peak since the start of the process: reading the data may have used more than training. */
 static void add_peak(text_buffer *line, const training *t, size_t planned) {
     const size_t peak = process_peak_memory();
     if (peak > planned && peak <= t->peak_before)
-        text_format(line, "; peak memory %s, before training, for which %s are planned", output_bytes((double)peak),
+        text_format(line, "; peak memory %s before training, with %s planned", output_bytes((double)peak),
                     output_bytes((double)planned));
     else
         text_format(line, "; peak memory %s of %s planned", output_bytes((double)peak), output_bytes((double)planned));
 }
 
-/* A plan is an upper bound: whoever relies on it should hear that it was not. What a GPU's driver takes of the process
-   is in no plan. */
+/* Reports if training exceeded the plan, which should be an upper bound. Plans do not include a GPU driver's memory in
+   the process. */
 static void print_defect(const training *t, size_t planned) {
     text_buffer line = {NULL, 0, 0};
     const size_t peak = process_peak_memory();
@@ -212,7 +212,7 @@ static void print_defect(const training *t, size_t planned) {
     if (t->r->choice.device || peak <= planned || peak <= t->peak_before)
         return;
     record = files_join(t->r->directory, "run.json");
-    text_format(&line, "training took %s more memory than planned, which is a bug in eitp: please report it with",
+    text_format(&line, "training used %s more memory than planned, which is a bug in eitp; please report it with",
                 output_bytes((double)(peak - planned)));
     suggest_add(&line, record);
     print_line("defect", &line);
@@ -232,14 +232,14 @@ static void print_time(const training *t) {
     if (t->save_seconds > 0)
         add_seconds(&line, ", saving ", t->save_seconds);
     if (t->save_seconds > 0 && run_copy_bytes(t->r))
-        text_format(&line, " (mostly beside the steps)");
+        text_format(&line, " (mostly in the background)");
     text_format(&line, "; %.0f %s/s", (double)report->items / report->seconds, training_unit(t));
     add_peak(&line, t, planned);
     print_line("time", &line);
     print_defect(t, planned);
 }
 
-/* Where records are, and the command that looks at them: what went wrong comes first. */
+/* Prints the location of records and the command to view them; trouble comes first. */
 static void print_records(const training *t) {
     static const char *const names[] = {"metrics.jsonl", "metrics.csv", "tensorboard"};
     const char *directory = eitp_run_records_directory(t->r->run);
@@ -248,7 +248,7 @@ static void print_records(const training *t) {
         char *path = files_join(directory, names[i]);
         if (files_info(path).kind != EITP_PATH_MISSING)
             suggest_add(&line, path);
-        /* The commands read the first of them alone. */
+        /* The commands read only the first one. */
         if (line.size && !i) {
             suggest_begin(&command, t->warnings ? "doctor" : "report");
             suggest_add(&command, t->r->directory);
@@ -262,7 +262,7 @@ static void print_records(const training *t) {
     text_release(&command);
 }
 
-/* Adds the model, or the adapters that were trained and the model that they belong to. */
+/* Adds the model, or the trained adapters and their base model. */
 static void add_model(const training *t, text_buffer *line) {
     const char *base = options_text(&t->r->options, OPTION_MODEL);
     const int is_adapted = base && adapt_is_requested(&t->r->options);
@@ -271,7 +271,7 @@ static void add_model(const training *t, text_buffer *line) {
         suggest_add_option(line, "--adapter", t->r->directory);
 }
 
-/* Adds new rows, which are read like those of the run: a file that is called like the run's data. */
+/* Adds a file of new rows with a name like the run's data, so that it is read in the same way. */
 static void add_new_rows(const training *t, text_buffer *line) {
     static const option_id names[] = {OPTION_DATA_FORMAT, OPTION_ENCODING, OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN,
                                       OPTION_DELIMITER};
@@ -289,12 +289,12 @@ static void add_new_rows(const training *t, text_buffer *line) {
     }
 }
 
-/* True for a language model whose samples are conversations: they alone have labels. */
+/* True for a language model trained on conversations: only their samples have labels. */
 static int is_of_conversations(const training *t) {
     return t->r->kind == EITP_TASK_LANGUAGE && eitp_training_get_data(t->r->training, EITP_TRAINING).is_labelled;
 }
 
-/* The first words of some tokens, on one line, in a new text; NULL if they have none. */
+/* Returns the first words of some tokens on one line in a new string, or NULL if they have none. */
 static char *first_words(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count) {
     enum { USUAL = 20 }; /* bytes */
     char text[1024];
@@ -324,8 +324,8 @@ static int is_special(const eitp_tokenizer *tokenizer, int32_t id) {
     return kind < EITP_SPECIAL_TOKEN_COUNT;
 }
 
-/* A prompt such as the model was trained on: the beginning of its first document, without special tokens, in a new
-   text; NULL if it cannot be read. */
+/* Returns a prompt from the training data: the start of its first document, without special tokens, in a new string.
+   NULL if it cannot be read. */
 static char *find_prompt(const training *t) {
     enum { MOST = 48 };
     const eitp_host host = command_host();
@@ -352,14 +352,14 @@ static char *find_prompt(const training *t) {
     return kept ? first_words(tokenizer, ids, kept) : NULL;
 }
 
-/* Adds a text for the model. */
+/* Adds a prompt for the model. */
 static void add_prompt(const training *t, const char *option, text_buffer *line) {
     char *prompt = find_prompt(t);
     suggest_add_option(line, option, prompt ? prompt : "...");
     free(prompt);
 }
 
-/* The command that uses the model. */
+/* Adds the command that uses the model. */
 static void add_use(const training *t, text_buffer *line) {
     const int has_latent = t->r->kind == EITP_TASK_VAE, is_masked = t->r->kind == EITP_TASK_MASKED;
     const int has_labels = t->r->kind >= EITP_TASK_CLASSIFICATION && !has_latent, talks = is_of_conversations(t);
@@ -379,7 +379,7 @@ static void print_next(const training *t) {
     text_buffer line = {NULL, 0, 0};
     char *resume;
     switch (t->report.end) {
-    case EITP_RUN_STOPPED: /* training_suggest_resume says it */
+    case EITP_RUN_STOPPED: /* see training_suggest_resume */
         break;
     case EITP_RUN_MEMORY_PRESSURE:
         resume = suggest_resume(t->r->directory);
@@ -405,17 +405,17 @@ void training_print_outcome(const training *t) {
     print_next(t);
 }
 
-/* How to continue a run that a signal stopped. */
+/* Prints the command to resume a run that a signal stopped. */
 void training_suggest_resume(const training *t) {
     char *command;
     if (t->report.end != EITP_RUN_STOPPED || t->report.saved_step < 0)
         return;
     command = suggest_resume(t->r->directory);
-    output_info("to continue: %s", command);
+    output_info("to resume: %s", command);
     free(command);
 }
 
-/* Says where to resume after a step that failed halfway, after which nothing can be saved. */
+/* Says where to resume after a step failed halfway, when the state could not be saved. */
 static void explain_torn(const training *t) {
     const training_run *r = t->r;
     const eitp_run_report *report = &t->report;
@@ -425,7 +425,7 @@ static void explain_torn(const training *t) {
         output_error("nothing was saved after the failure; resume with --resume %s/checkpoint-%lld", r->directory,
                      (long long)report->saved_step);
     else
-        output_error("nothing was saved, and there is no checkpoint to resume from; start the run again");
+        output_error("nothing was saved, and there is no checkpoint to resume from; start a new run");
 }
 
 int training_fail(const training *t, const eitp_error *error) {
@@ -440,7 +440,7 @@ int training_fail(const training *t, const eitp_error *error) {
     return command_exit_code(error->status);
 }
 
-/* A run that was stopped before it did or saved anything new. What the command created for it is removed. */
+/* Ends a run that was stopped before it did or saved anything new. Removes the files created for it. */
 int training_end_before_step(training *t) {
     output_error("stopped by %s before the first step", process_stop_name());
     t->r->started = t->report.start_step > 0;

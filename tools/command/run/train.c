@@ -25,7 +25,7 @@ static int run_training(training *t, eitp_error *error) {
     on_event_end(&t->on_event);
     if (status)
         code = training_fail(t, error);
-    /* Refused before the first step: nothing is left behind. */
+    /* Refused before the first step: leave nothing behind. */
     if (status == EITP_ERROR_IO && !t->report.steps_done && t->report.saved_step < 0)
         r->started = 0;
     if (t->report.end == EITP_RUN_FAILED)
@@ -44,7 +44,7 @@ static int run_training(training *t, eitp_error *error) {
     return code;
 }
 
-/* Other programs come first, as far as the options say. */
+/* Gives other programs priority, according to the options. */
 static void be_considerate(option_set *o) {
     const long processors = process_processors();
     process_offer_memory((int)options_integer(o, OPTION_OOM_SCORE_ADJ));
@@ -54,7 +54,7 @@ static void be_considerate(option_set *o) {
         options_set_integer(o, OPTION_THREADS, processors - 1, o->values[OPTION_THREADS].source);
 }
 
-/* Warns of a setting of PyTorch's allocator, which whoever sets it expects to save memory. */
+/* Warns that a setting of PyTorch's allocator, meant to save memory, has no effect. */
 static void report_allocator(const option_set *o) {
     static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
     for (size_t i = 0; i < COMMAND_COUNT(names) && !options_integer(o, OPTION_QUIET); i++) {
@@ -67,8 +67,8 @@ static void report_allocator(const option_set *o) {
     }
 }
 
-/* Trains once. *starts_over is 1 if nothing was done since the checkpoint is damaged, and there is another: its options
-   and shape may differ. */
+/* Trains once. *starts_over is 1 if nothing was done because the checkpoint is damaged but there is another, whose
+   options and shape may differ. */
 static int train(int count, char **arguments, int *starts_over) {
     training_run *r = (training_run *)command_allocate(sizeof *r);
     training t;

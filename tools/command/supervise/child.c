@@ -10,9 +10,9 @@
 
 extern char **environ;
 
-/* ---- Starting it ---- */
+/* ---- Starting ---- */
 
-/* The environment with EITP_LOCK_FD, whose text is the first; without it if there is no lock. */
+/* Returns the environment, with EITP_LOCK_FD first if there is a lock. */
 static char **make_environment(int lock) {
     static const char name[] = "EITP_LOCK_FD=";
     size_t count = 0, at = 0;
@@ -38,7 +38,7 @@ static void limit_to(int resource, uint64_t bytes) {
     setrlimit(resource, &limit);
 }
 
-/* The streams, limits and signals of the new process; returns 0 or an errno value. */
+/* Sets up streams, limits and signals of the new process. Returns 0 or an errno value. */
 static int prepare(const child_settings *settings) {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     setsid();
@@ -51,13 +51,13 @@ static int prepare(const child_settings *settings) {
         limit_to(RLIMIT_DATA, (uint64_t)settings->memory_limit);
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + settings->nice);
     process_restore_signals();
-    /* What this process ignores for its own sake; SIGUSR1 would end `train` before it is caught. */
+    /* Resets signals that only this process ignores. SIGUSR1 would end `train` before it is caught. */
     signal(SIGXFSZ, SIG_DFL);
     signal(SIGUSR1, settings->is_own ? SIG_IGN : SIG_DFL);
     return 0;
 }
 
-/* In the new process. Failures are reported through the pipe, which a program that is loaded closes. */
+/* Runs in the new process. Reports failures through the pipe, which closes when the program is loaded. */
 static void become(const child_settings *settings, char **arguments, char **environment, int report) {
     int code = prepare(settings);
     environ = environment;
@@ -72,7 +72,7 @@ static void become(const child_settings *settings, char **arguments, char **envi
     _exit(127);
 }
 
-/* The errno value that the new process reports; 0: its program is loaded. */
+/* Returns the errno value reported by the new process, or 0 if its program is loaded. */
 static int read_report(int report) {
     int code = 0;
     ssize_t size;
@@ -107,7 +107,7 @@ int child_start(const child_settings *settings, char **arguments, pid_t *process
     return code;
 }
 
-/* ---- Looking after it ---- */
+/* ---- Signals and exit ---- */
 
 void child_signal(pid_t process, int number) {
     kill(-process, number);

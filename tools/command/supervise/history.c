@@ -43,7 +43,7 @@ history_start *history_last(const history *h) {
 
 /* ---- JSON ---- */
 
-/* A step, or null for -1. */
+/* Adds a step, or null for -1. */
 static void add_step(text_buffer *t, const char *name, int64_t step) {
     if (step >= 0) {
         text_json_member_integer(t, name, step);

@@ -1,4 +1,4 @@
-/* logs/supervisor.json: each start of a supervised command, and how it ended. */
+/* logs/supervisor.json: each start of a supervised command, and its end. */
 #ifndef COMMAND_SUPERVISE_HISTORY_H
 #define COMMAND_SUPERVISE_HISTORY_H
 
@@ -14,36 +14,36 @@ typedef struct history_start {
     double end_time;
     char reason[100];
     int exit_code;
-    int64_t step;         /* the last that was recorded; -1: none */
-    int64_t checkpoint;   /* the newest; -1: none */
+    int64_t step;         /* last recorded step; -1: none */
+    int64_t checkpoint;   /* newest; -1: none */
     double stall_timeout; /* in seconds; 0: none */
     char *error_log;      /* path, or NULL */
 } history_start;
 
-/* Zero-initialized it is empty. */
+/* Empty when zero-initialized. */
 typedef struct history {
     const char *state; /* "running", "waiting" or "ended" */
     char *const *command;
     const char *directory, *log;
-    int64_t restarts; /* in all */
+    int64_t restarts; /* in total */
     history_start *starts;
     size_t count;
     int64_t forgotten;      /* starts before the first of these */
-    text_buffer last_lines; /* of the last child that has ended */
+    text_buffer last_lines; /* of the last child that ended */
 } history;
 
 void history_release(history *h);
 
-/* Adds a start, which is returned; only the newest hundred are kept. */
+/* Adds a start and returns it. Only the newest hundred are kept. */
 history_start *history_add(history *h, int64_t process);
 
-/* The newest start; NULL: none. */
+/* Returns the newest start, or NULL. */
 history_start *history_last(const history *h);
 
-/* Writes the file, whole or not at all. A failure is a warning in `error`. */
+/* Writes the file atomically. A failure is a warning in `error`. */
 eitp_status history_write(const history *h, const char *logs, eitp_error *error);
 
-/* Seconds since 1970. */
+/* Returns the seconds since 1970. */
 double history_time(void);
 
 EITP_END_DECLARATIONS

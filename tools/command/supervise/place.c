@@ -12,16 +12,16 @@
 #include <unistd.h>
 
 enum {
-    LOWEST_DESCRIPTOR = 20, /* of the lock: scripts use lower ones for files of their own */
-    MOST_TAIL = 1 << 18,    /* bytes of a log that its last lines are looked for in */
-    PIECE = 4096,           /* a pipe that can be written takes as much at once */
+    LOWEST_DESCRIPTOR = 20, /* of the lock; scripts use lower ones for their own files */
+    MOST_TAIL = 1 << 18,    /* bytes at the end of a log searched for its last lines */
+    PIECE = 4096,           /* bytes that a writable pipe takes at once */
     PIECES_AT_ONCE = 64,
     MOST_WAIT_MS = 2000
 };
 
 /* ---- The lock ---- */
 
-/* Locks as eitp_files.lock does, whose descriptor another process could not inherit. */
+/* Locks as eitp_files.lock does, but with a descriptor that another process can inherit. */
 static eitp_status lock_directory(place *p, eitp_error *error) {
     const int opened = open(p->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int moved;
@@ -39,7 +39,7 @@ static eitp_status lock_directory(place *p, eitp_error *error) {
     return EITP_OK;
 }
 
-/* True if the path still leads to the directory that is locked. */
+/* True if the path still refers to the locked directory. */
 static int is_in_place(const place *p) {
     struct stat held, found;
     return !fstat(p->lock, &held) && !stat(p->directory, &found) && held.st_dev == found.st_dev &&
@@ -112,14 +112,14 @@ int64_t place_log_size(const place *p) {
     return fstat(p->file, &info) ? 0 : (int64_t)info.st_size;
 }
 
-/* True if what the child wrote last does not end a line. */
+/* True if the child's output does not end with a complete line. */
 static int is_within_line(const place *p) {
     const int64_t size = place_log_size(p);
     char last;
     return size > 0 && pread(p->file, &last, 1, (off_t)size - 1) == 1 && last != '\n';
 }
 
-/* A log that cannot be written is no reason to end. */
+/* Ignores a failure to write the log, so that supervision continues. */
 static void append(const place *p, const char *text, size_t size) {
     while (size) {
         const ssize_t done = write(p->file, text, size);
@@ -149,7 +149,7 @@ void place_say(place *p, eitp_log_level level, const char *format, ...) {
         output_error("safe-train: %s", message);
 }
 
-/* True if standard error takes a piece at once, within the time. If nobody reads it, the log is not shown any more. */
+/* True if standard error can take a piece within the time. If its reader is gone, the log is no longer shown. */
 static int can_show(place *p, int milliseconds) {
     struct pollfd stream;
     stream.fd = STDERR_FILENO;
@@ -162,7 +162,7 @@ static int can_show(place *p, int milliseconds) {
     return p->shows && (stream.revents & POLLOUT);
 }
 
-/* Copies a piece; returns 0 if there is nothing to copy, or it cannot be copied now. */
+/* Copies a piece. Returns 0 if there is nothing to copy, or if it cannot be copied now. */
 static int show_piece(place *p, int milliseconds) {
     char piece[PIECE];
     const ssize_t size = p->shows ? pread(p->file, piece, sizeof piece, (off_t)p->shown) : 0;
@@ -186,11 +186,11 @@ void place_show_rest(place *p) {
         ;
 }
 
-/* Where the last `count` lines begin. */
+/* Returns the offset of the last `count` lines. */
 static size_t find_last_lines(const char *text, size_t size, size_t count) {
     size_t at = size;
     while (at) {
-        /* The end of the last line begins no other. */
+        /* The line feed at the end does not start another line. */
         if (at < size && text[at - 1] == '\n' && !--count)
             return at;
         at--;

@@ -1,4 +1,4 @@
-/* eitp safe-train: starts a command, and starts it again when the machine, not a person, has ended it. */
+/* eitp safe-train: runs a command, and restarts it if the machine rather than the user ended it. */
 #include "output.h"
 #include "process.h"
 #include "supervise/child.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    ERROR_LINES = 100, /* of the child's output in logs/error_*.log */
+    ERROR_LINES = 100, /* lines of the child's output in logs/error_*.log */
     SHORT_LINES = 10,  /* and in logs/supervisor.json */
     LONGEST_DELAY_S = 600,
     USUAL_NICENESS = 10
@@ -26,13 +26,13 @@ typedef struct supervisor {
     history history;
     char **given;       /* the command as given, for the history */
     pid_t child;        /* 0: none is running */
-    int64_t output_at;  /* byte of the log where its output begins */
+    int64_t output_at;  /* byte of the log where its output starts */
     int stop;           /* the first signal that asked to stop; 0: none */
-    int has_stalled;    /* the child was stopped because it had stalled */
-    double kill_at;     /* then: when it is killed */
+    int has_stalled;    /* the child was stopped because it stalled */
+    double kill_at;     /* time at which a stalled child is killed */
     int code, number;   /* exit code of the last child, and the signal that ended it or 0 */
-    int64_t restarts;   /* since the last one that got to a new checkpoint */
-    int64_t ended_step; /* the step at which the child before ended; -1: unknown */
+    int64_t restarts;   /* since the last one that reached a new checkpoint */
+    int64_t ended_step; /* step at which the previous child ended; -1: unknown */
 } supervisor;
 
 /* ---- Starting ---- */
@@ -85,7 +85,7 @@ static void take_signals(supervisor *s) {
         pass_on(s, number);
 }
 
-/* A negative number: it is computed. */
+/* Negative if it must be computed. */
 static double given_stall_timeout(const supervisor *s) {
     return options_has(&s->options, OPTION_STALL_TIMEOUT) ? options_number(&s->options, OPTION_STALL_TIMEOUT) : -1;
 }
@@ -93,7 +93,7 @@ static double given_stall_timeout(const supervisor *s) {
 static void stop_stalled(supervisor *s, double now) {
     const double grace = options_number(&s->options, OPTION_KILL_AFTER);
     place_say(&s->place, EITP_LOG_WARNING,
-              "no sign of life for %.1f s: stopping process %ld, which is killed in %g s if it has not ended",
+              "no sign of life for %.1f s: stopping process %ld; it will be killed in %g s if still running",
               now - s->watch.alive_at, (long)s->child, grace);
     s->has_stalled = 1;
     s->kill_at = now + grace;
@@ -122,10 +122,10 @@ static void watch(supervisor *s) {
     }
 }
 
-/* ---- After its end ---- */
+/* ---- After the end ---- */
 
-/* True for exit codes after which another attempt may succeed: short of memory, a failure to read or write, or a signal
-   that no person sends to end a run. Shells and mpirun report a signal as such a code. */
+/* True for exit codes after which another attempt may succeed: lack of memory, a failure to read or write, or a signal
+   that users do not send to stop a run. Shells and mpirun report a signal as such a code. */
 static int is_restartable(int code) {
     static const int people[] = {SIGHUP, SIGINT, SIGTERM, SIGXCPU};
     for (size_t i = 0; i < COMMAND_COUNT(people); i++) {
@@ -135,7 +135,7 @@ static int is_restartable(int code) {
     return code == COMMAND_PRESSURE || code == COMMAND_IO || (code > 128 && code < 128 + NSIG);
 }
 
-/* A command that seemed to have stalled, and ends well when it is stopped, had only something to wait for. */
+/* A command that seemed stalled but ends normally when stopped was only waiting. */
 static int may_restart(const supervisor *s) {
     return !s->stop && (is_restartable(s->code) || (s->has_stalled && s->code));
 }
@@ -154,7 +154,7 @@ static void describe_end(const supervisor *s, char *text, size_t size) {
     }
 }
 
-/* Creates a file with this content; returns 0 or an errno value. */
+/* Creates a file with this content. Returns 0 or an errno value. */
 static int write_new_file(const char *path, const char *content, size_t size) {
     const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     int code = file < 0 ? errno : 0;
@@ -169,7 +169,7 @@ static int write_new_file(const char *path, const char *content, size_t size) {
     return code;
 }
 
-/* Writes the child's last lines to a file of their own, whose path is returned; NULL if that failed. */
+/* Writes the child's last lines to a separate file. Returns its path, or NULL on failure. */
 static char *write_error_log(supervisor *s) {
     text_buffer lines = {NULL, 0, 0};
     char *path = place_new_file(&s->place, "error");
@@ -203,7 +203,7 @@ static void collect(supervisor *s) {
     last->error_log = s->code && !s->stop ? write_error_log(s) : NULL;
 }
 
-/* Says how the child ended, and what follows. */
+/* Logs the end of the child and the next action. */
 static void say_end(supervisor *s, eitp_log_level level, const char *what) {
     const history_start *last = history_last(&s->history);
     char step[60] = "";
@@ -213,7 +213,7 @@ static void say_end(supervisor *s, eitp_log_level level, const char *what) {
               last->error_log ? last->error_log : "");
 }
 
-/* Decides what follows the end of a child, and says it. Returns the seconds to wait before the next start, or -1. */
+/* Decides and logs the action after the end of a child. Returns the seconds to wait before the next start, or -1. */
 static double decide(supervisor *s) {
     const history_start *last = history_last(&s->history);
     const int64_t most = options_integer(&s->options, OPTION_MAX_RESTARTS);
@@ -230,11 +230,11 @@ static double decide(supervisor *s) {
         return -1;
     }
     if (!progressed && last->step >= 0 && last->step == ended_before) {
-        say_end(s, EITP_LOG_ERROR, "giving up, two ends at the same step without a new checkpoint");
+        say_end(s, EITP_LOG_ERROR, "giving up: it ended twice at the same step without a new checkpoint");
         return -1;
     }
     if (s->restarts >= most) {
-        snprintf(what, sizeof what, "giving up, %lld restart%s without a new checkpoint", (long long)s->restarts,
+        snprintf(what, sizeof what, "giving up after %lld restart%s without a new checkpoint", (long long)s->restarts,
                  s->restarts == 1 ? "" : "s");
         say_end(s, EITP_LOG_ERROR, what);
         return -1;
@@ -247,7 +247,7 @@ static double decide(supervisor *s) {
     return delay;
 }
 
-/* Returns 0 if a signal asks to stop meanwhile. */
+/* Returns 0 if a signal asks to stop in the meantime. */
 static int wait_for_restart(supervisor *s, double delay) {
     const double until = process_time() + delay;
     write_history(s, "waiting");
@@ -268,7 +268,7 @@ static int wait_for_restart(supervisor *s, double delay) {
     }
 }
 
-/* Runs the command until it ends for good; returns its exit code. */
+/* Runs the command until it ends for good. Returns its exit code. */
 static int supervise(supervisor *s) {
     eitp_error error;
     eitp_status status = start(s, 0, &error);
@@ -296,7 +296,7 @@ static int supervise(supervisor *s) {
 
 /* ---- The command ---- */
 
-/* Continues in a process of its own, without a terminal. Returns 1 in the process that returns to the shell. */
+/* Continues in a separate process without a terminal. Returns 1 in the process that returns to the shell. */
 static int go_to_background(supervisor *s, eitp_error *error) {
     const pid_t process = fork();
     int nothing;
@@ -322,8 +322,8 @@ static int go_to_background(supervisor *s, eitp_error *error) {
     return 0;
 }
 
-/* The process that returns to the shell becomes the monitor, which has no descriptor of the lock or the log. The
-   command is in a session of its own, and does not end with it. */
+/* Turns the process that would return to the shell into the monitor, without descriptors of the lock and the log. The
+   command is in its own session and does not end with it. */
 static int become_monitor(const supervisor *s) {
     char name[] = "eitp", command[] = "monitor";
     char *arguments[4];
@@ -333,12 +333,12 @@ static int become_monitor(const supervisor *s) {
     arguments[3] = NULL;
     output_flush();
     execv("/proc/self/exe", arguments);
-    output_error("cannot start the monitor: %s; the command goes on: eitp monitor %s shows it", strerror(errno),
+    output_error("cannot start the monitor: %s; the command continues: eitp monitor %s shows it", strerror(errno),
                  s->place.directory);
     return COMMAND_IO;
 }
 
-/* Runs in the background or in this process; returns the exit code. */
+/* Runs in the background or in this process. Returns the exit code. */
 static int run(supervisor *s) {
     const int quiet = (int)options_integer(&s->options, OPTION_QUIET);
     const int monitors = (int)options_integer(&s->options, OPTION_WITH_MONITOR);
@@ -369,7 +369,7 @@ static int is_help(const char *argument) {
     return !strcmp(argument, "--help") || !strcmp(argument, "-h");
 }
 
-/* The index of the first "--"; -1: there is none, and help is not asked for. */
+/* Returns the index of the first "--"; -1 if it is missing and help is not requested. */
 static int find_command_line(int count, char **arguments) {
     int asks_help = 0;
     for (int i = 0; i < count; i++) {
@@ -381,7 +381,7 @@ static int find_command_line(int count, char **arguments) {
 }
 
 static int fail_without_command(void) {
-    output_error("missing -- and a command; write eitp safe-train [options] -- train ..., or a program after --");
+    output_error("missing -- and a command; use eitp safe-train [options] -- train ..., or a program after --");
     return COMMAND_WRONG;
 }
 

@@ -4,12 +4,12 @@
 #include "process.h"
 
 enum {
-    TAIL = 1 << 16,   /* bytes of metrics.jsonl that are looked at */
-    MOST_STEPS = 100, /* of the median */
+    TAIL = 1 << 16,   /* bytes at the end of metrics.jsonl that are read */
+    MOST_STEPS = 100, /* for the median */
     LEAST_STALL_S = 300,
     STALL_STEPS = 20,
     STALL_PAUSES = 3,
-    LATE_S = 5 /* a look this much later than usual: this process did not run either */
+    LATE_S = 5 /* a check this late means that this process did not run either */
 };
 
 int64_t steps_newest_checkpoint(const char *directory) {
@@ -32,7 +32,7 @@ static int has_changed(const eitp_path_info *a, const eitp_path_info *b) {
     return a->kind != b->kind || a->size != b->size || a->modified != b->modified || a->identity != b->identity;
 }
 
-/* A directory whose files are added up. */
+/* The total size of a directory's files. */
 typedef struct total {
     const char *directory;
     int64_t bytes;
@@ -74,23 +74,25 @@ static int compare_numbers(const void *a, const void *b) {
     return (first > second) - (first < second);
 }
 
-/* A number of a record; -1 without one of this name. Quotes in texts are escaped, so the name is in none. */
+/* Returns a number of a record, or -1 if it has no such name. Quotes in strings are escaped, so the name cannot occur
+   in a string. */
 static double number_of(const char *record, const char *name) {
     const char *at = strstr(record, name);
     return at ? strtod(at + strlen(name), NULL) : -1;
 }
 
 typedef struct recent_steps {
-    double seconds[MOST_STEPS]; /* as a ring */
+    double seconds[MOST_STEPS]; /* ring buffer */
     size_t count;
 } recent_steps;
 
-/* `member` is that of the event with its name. */
+/* `member` is the event member with its value. */
 static int is_event(const char *record, const char *member) {
     return strstr(record, member) != NULL;
 }
 
-/* A run that is too hot pauses with an event that has no duration, and goes on with one that has. */
+/* A run that is too hot records an event without a duration when it pauses, and one with a duration when it
+   continues. */
 static int pauses_after(const char *record, int was_paused) {
     if (is_event(record, ", \"event\": \"temperature\""))
         return number_of(record, ", \"seconds\": ") < 0;
@@ -115,7 +117,7 @@ static void read_record(steps_watch *w, const char *record, recent_steps *recent
         w->longest_s = saved;
 }
 
-/* Reads whole lines; the first one may have been cut. */
+/* Reads complete lines; the first may be cut. */
 static void read_records(steps_watch *w, char *text, int is_cut) {
     recent_steps recent;
     char *line = is_cut ? strchr(text, '\n') : text, *end;

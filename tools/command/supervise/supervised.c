@@ -27,7 +27,7 @@ static eitp_status check_repeatable(const option_set *o, eitp_error *error) {
     return EITP_OK;
 }
 
-/* The output directory, which is that of the run if --resume names one. Nothing is locked or written. */
+/* Finds the output directory, which is the run's if --resume names one. Locks and writes nothing. */
 static eitp_status find_directory(supervised *s, eitp_error *error) {
     training_run r;
     eitp_status status;
@@ -37,12 +37,12 @@ static eitp_status find_directory(supervised *s, eitp_error *error) {
     options_set_integer(&r.options, OPTION_PRINT_CONFIG, 1, SOURCE_COMMAND_LINE);
     status = resume_find_checkpoint(&r, error);
     s->directory = command_copy(r.directory);
-    memset(&r.options, 0, sizeof r.options); /* they are those of s */
+    memset(&r.options, 0, sizeof r.options); /* they belong to s */
     run_release(&r);
     return status;
 }
 
-/* Reads the options of a restart, which are not used before one. */
+/* Reads the options of a restart to check them in advance. */
 static eitp_status check_restart(const supervised *s, eitp_error *error) {
     option_set o;
     char **line;
@@ -84,7 +84,7 @@ static int is_program(const char *path) {
     return files_info(path).kind == EITP_PATH_FILE && !access(path, X_OK);
 }
 
-/* True if the name has a slash and is a program, or is one in PATH. */
+/* True if the name has a slash and is a program, or is a program in PATH. */
 static int find_program(const char *name) {
     const char *paths = getenv("PATH");
     if (strchr(name, '/'))
@@ -108,12 +108,12 @@ static eitp_status read_program(supervised *s, const option_set *o, eitp_error *
         eitp_suggest_name(name, "train", 5, &near);
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             near.name ? "no program '%s'; did you mean 'train'?"
-                                      : "no program '%s'; after -- follows 'train' with its options, or a program",
+                                      : "no program '%s'; after -- write 'train' with its options, or a program",
                             name);
     }
     if (!options_is_explicit(o, OPTION_OUTPUT_DIR))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--output-dir is required before --, to supervise a program: the directory of its "
+                            "--output-dir is required before -- to supervise a program: the directory of its "
                             "checkpoints, which is locked and gets the logs");
     s->directory = command_copy(options_text(o, OPTION_OUTPUT_DIR));
     return EITP_OK;
@@ -174,12 +174,12 @@ static int has_checkpoint(const char *directory) {
     return !eitp_checkpoint_newest(&host, directory, &newest, &ignored) && newest >= 0;
 }
 
-/* The name under which the command line has --resume, since two names with two values conflict. */
+/* Returns the alias of --resume used on the command line, since two names with different values conflict. */
 static const char *resume_name(const option_value *resume) {
     return resume->source == SOURCE_COMMAND_LINE && *resume->name ? resume->name : options_name(OPTION_RESUME);
 }
 
-/* The run that --resume names continues in its own directory, so this is named too. */
+/* Adds --resume, and the directory of the run that it names, in which the run continues. */
 static void add_resume(argument_list *list, const supervised *s) {
     const option_set *o = &s->training;
     const char *resume = options_text(o, OPTION_RESUME);

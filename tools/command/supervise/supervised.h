@@ -1,4 +1,4 @@
-/* What is supervised: `train` of this program with its options, or another program. */
+/* A supervised command: `train` of this program with its options, or another program. */
 #ifndef COMMAND_SUPERVISE_SUPERVISED_H
 #define COMMAND_SUPERVISE_SUPERVISED_H
 
@@ -6,7 +6,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Zero-initialized it is empty. */
+/* Empty when zero-initialized. */
 typedef struct supervised {
     char **arguments; /* as given, not owned; the first is the name */
     int count;
@@ -17,14 +17,15 @@ typedef struct supervised {
 } supervised;
 
 /*
- * Reads what follows "--". `o` has the options of safe-train. *ended is 1 if the options of `train` ask to print
- * something instead of training. Release it in any case.
+ * Reads the arguments after "--". `o` has the options of safe-train. *ended is 1 if the options of `train` only print
+ * something. Release it in any case.
  */
 eitp_status supervised_read(supervised *s, const option_set *o, int count, char **arguments, int *ended,
                             eitp_error *error);
 void supervised_release(supervised *s);
 
-/* The arguments of a start, with NULL at the end: as given, and for a restart with what makes it continue. */
+/* Returns the arguments of a start, ending with NULL: as given, and for a restart with arguments that make it
+   resume. */
 char **supervised_line(const supervised *s, int is_restart);
 void supervised_line_release(char **line);
 

@@ -1,4 +1,4 @@
-/* What a run trains for. */
+/* The task of a run. */
 #ifndef COMMAND_TASK_H
 #define COMMAND_TASK_H
 
@@ -6,13 +6,13 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Its name in --task. */
+/* Returns the name of a task in --task. */
 const char *task_name(eitp_task_kind kind);
 
-/* True if the task of a shape has rows of --data as samples, or labelled texts, not windows of text. */
+/* True if the samples of a shape's task are rows of --data or labelled text, not windows of text. */
 int task_has_rows(const option_set *o, const eitp_transformer_config *shape);
 
-/* The steps of the guide for classifiers have 16 texts, unless the profile says otherwise. */
+/* Sets 16 samples per step for classifiers, unless the profile sets the batch. */
 void task_set_classifier_batch(option_set *o);
 
 EITP_END_DECLARATIONS

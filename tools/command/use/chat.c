@@ -1,4 +1,4 @@
-/* eitp chat: talks with a model that was trained on conversations. */
+/* eitp chat: a dialogue with a model trained on conversations. */
 #include "model/model.h"
 #include "output.h"
 #include "process.h"
@@ -15,12 +15,12 @@ typedef struct chatting {
     eitp_chat *chat;
     eitp_generator *generator;
     int64_t capacity;         /* tokens of a conversation */
-    text_buffer *messages;    /* the JSON of each message so far */
-    size_t count, has_system; /* messages; 1: the first is the system's */
-    text_buffer answer;       /* the one that is being written */
+    text_buffer *messages;    /* JSON of each message so far */
+    size_t count, has_system; /* messages; 1 if the first is the system's */
+    text_buffer answer;       /* being generated */
     int32_t *ids;
     size_t id_capacity;
-    int ends; /* the input has ended, or /exit was read */
+    int ends; /* end of input, or /exit */
 } chatting;
 
 /* ---- Interrupting an answer ---- */
@@ -37,7 +37,7 @@ static int is_interrupted(void *user) {
     return interrupted != 0;
 }
 
-/* While an answer is written, SIGINT ends it; at other times the command. */
+/* SIGINT ends an answer in progress; otherwise it ends the command. */
 static void let_interrupt(int is_answering) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
@@ -106,7 +106,7 @@ static eitp_status encode_messages(chatting *c, size_t *count, eitp_error *error
     return status;
 }
 
-/* Encodes the conversation, and forgets its oldest turns while it leaves no room for an answer. */
+/* Encodes the conversation, and drops its oldest turns until there is room for an answer. */
 static eitp_status fit_messages(chatting *c, int64_t wanted, size_t *count, eitp_error *error) {
     const int64_t room = wanted < c->capacity / 4 ? wanted : c->capacity / 4;
     size_t forgotten = 0;
@@ -117,12 +117,13 @@ static eitp_status fit_messages(chatting *c, int64_t wanted, size_t *count, eitp
         status = encode_messages(c, count, error);
     }
     if (!status && (int64_t)*count >= c->capacity)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "the message has %zu tokens with its template, and the model sees %lld; shorten it, or "
-                            "raise --context",
-                            *count, (long long)c->capacity);
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the message has %zu tokens with its template, but the model sees only %lld; shorten it, or "
+            "raise --context",
+            *count, (long long)c->capacity);
     if (!status && forgotten)
-        output_warning("the conversation is longer than %lld tokens: the model no longer sees its first %zu messages",
+        output_warning("the conversation is longer than %lld tokens: the model no longer sees the first %zu messages",
                        (long long)c->capacity, forgotten);
     return status;
 }
@@ -137,7 +138,7 @@ static int take_piece(void *user, const char *text, size_t size) {
     return !output_flush() || interrupted;
 }
 
-/* An answer as a JSON object, in a line. */
+/* Prints an answer as a JSON object on one line. */
 static void print_json(const chatting *c, const eitp_generate_report *report) {
     static const char *const ends[] = {"length", "end-of-text", "interrupted"}; /* of eitp_generate_end */
     text_buffer t = {NULL, 0, 0};
@@ -188,7 +189,7 @@ static eitp_status write_answer(chatting *c, eitp_error *error) {
     return status;
 }
 
-/* Answers a message of the user, and keeps both. */
+/* Answers a message of the user and keeps both. */
 static eitp_status answer(chatting *c, const char *text, size_t size, eitp_error *error) {
     eitp_status status;
     add_message(c, "user", text, size);
@@ -206,7 +207,7 @@ static eitp_status answer(chatting *c, const char *text, size_t size, eitp_error
 
 /* ---- Reading ---- */
 
-/* Reads a message: a line, or several that end with a backslash but the last. Returns 0 at the end of the input. */
+/* Reads a message: one line, or several if all but the last end with a backslash. Returns 0 at the end of the input. */
 static int read_message(text_buffer *message) {
     char *line = NULL;
     size_t capacity = 0;
@@ -226,7 +227,7 @@ static int read_message(text_buffer *message) {
     return has_read;
 }
 
-/* Does what a message says that begins with a slash; returns 0 for others. */
+/* Executes a message that starts with a slash. Returns 0 for other messages. */
 static int follow_command(chatting *c, const char *text) {
     if (!strcmp(text, "/exit") || !strcmp(text, "/quit") || !strcmp(text, "/bye"))
         c->ends = 1;
@@ -235,8 +236,8 @@ static int follow_command(chatting *c, const char *text) {
     else if (!strcmp(text, "/undo") && c->count >= c->has_system + 2)
         remove_messages(c, c->count - 2, 2);
     else if (!strcmp(text, "/help"))
-        output_info("/new begins another conversation, /undo takes the last turn back, /exit ends; a backslash at the "
-                    "end of a line continues the message");
+        output_info("/new starts a new conversation, /undo removes the last turn, /exit quits; a backslash at the end "
+                    "of a line continues the message");
     else
         return 0;
     return 1;
@@ -250,7 +251,7 @@ static eitp_status talk(chatting *c, eitp_error *error) {
     if (prompt)
         return answer(c, prompt, strlen(prompt), error);
     if (is_terminal)
-        output_info("/help lists commands; Ctrl-C stops an answer, Ctrl-D ends");
+        output_info("/help lists commands; Ctrl-C stops an answer, Ctrl-D quits");
     while (!status && !c->ends) {
         if (is_terminal) {
             fputs("> ", stderr);
@@ -260,7 +261,7 @@ static eitp_status talk(chatting *c, eitp_error *error) {
             break;
         if (message.size && !follow_command(c, message.data))
             status = answer(c, message.data, message.size, error);
-        /* A message that is refused ends no conversation at a terminal. */
+        /* On a terminal a refused message does not end the conversation. */
         if (status == EITP_ERROR_ARGUMENT && is_terminal) {
             output_warning("%s", error->message);
             status = EITP_OK;
@@ -289,7 +290,7 @@ static eitp_status open_chat(chatting *c, eitp_error *error) {
         status = model_check_tokenizer(c->trained.tokenizer, NULL, eitp_model_vocabulary(c->trained.model), error);
     if (!status && !eitp_tokenizer_chat_template(c->trained.tokenizer, NULL))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "the tokenizer of '%s' has no chat template; name the one that the model was trained with: "
+                            "the tokenizer of '%s' has no chat template; pass the one that the model was trained with: "
                             "--chat-template FILE, or chatml",
                             trained_model_checkpoint(&c->trained));
     if (!status)

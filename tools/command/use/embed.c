@@ -1,4 +1,4 @@
-/* eitp embed: texts as vectors. */
+/* eitp embed: turns text into vectors. */
 #include "use/predictor.h"
 
 static eitp_status write_row(const predicting *p, const eitp_text_pair *row, const float *values, text_buffer *t,

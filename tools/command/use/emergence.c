@@ -18,7 +18,7 @@ eitp_status emergence_check(const option_set *o, eitp_error *error) {
     const char *path = options_text(o, OPTION_OUTPUT);
     char *parent;
     int exists;
-    /* A file of options may be that of several commands. */
+    /* A file of options may be for several commands. */
     for (size_t i = 0; i < COMMAND_COUNT(of_emergence); i++) {
         if (o->values[of_emergence[i]].source == SOURCE_COMMAND_LINE && !options_integer(o, OPTION_EMERGENCE))
             return command_fail(error, EITP_ERROR_ARGUMENT, "--%s requires --emergence", options_name(of_emergence[i]));
@@ -90,7 +90,7 @@ static void add_table(const measuring *m, text_buffer *t) {
 
 /* ---- Both ---- */
 
-/* As eitp eval without --emergence, fails if the model predicts nothing. */
+/* Fails if the loss is not finite, as eitp eval does without --emergence. */
 static eitp_status check_finite(const measuring *m, eitp_error *error) {
     if (eitp_training_get_shape(m->trained->training)->head != EITP_HEAD_LANGUAGE)
         return EITP_OK;
@@ -121,7 +121,7 @@ static eitp_status print_report(const measuring *m, const option_set *o, eitp_er
     return status;
 }
 
-/* Opens the model that judges generated texts. */
+/* Opens the model that scores generated text. */
 static eitp_status open_reference(measuring *m, const option_set *o, eitp_error *error) {
     const char *path = options_text(o, OPTION_REFERENCE_MODEL);
     eitp_status status;

@@ -1,4 +1,4 @@
-/* What eitp eval --emergence prints: a table, or a JSON object. */
+/* The output of eitp eval --emergence: a table, or a JSON object. */
 #ifndef COMMAND_USE_EMERGENCE_H
 #define COMMAND_USE_EMERGENCE_H
 
@@ -7,11 +7,11 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Fails if there are options for --emergence without it, or the file of --output has no directory. */
+/* Fails for options that require --emergence without it, or if the directory of the --output file does not exist. */
 eitp_status emergence_check(const option_set *o, eitp_error *error);
 
-/* Measures a model that was opened with samples, prints the numbers, and writes their JSON to the file of --output.
-   `samples`: at most so many; 0: the library's default. */
+/* Measures a model that was opened with samples, prints the numbers, and writes them as JSON to the --output file.
+   `samples` is the maximum number of samples; 0: the library's default. */
 eitp_status emergence_print(const trained_model *m, const option_set *o, int64_t samples, eitp_error *error);
 
 EITP_END_DECLARATIONS

@@ -1,4 +1,4 @@
-/* eitp eval: the loss and the metrics of a model on data. */
+/* eitp eval: computes the loss and metrics of a model on data. */
 #include "data/data.h"
 #include "data/opening.h"
 #include "data/temporary.h"
@@ -11,9 +11,9 @@
 #include "use/split.h"
 
 typedef struct evaluating {
-    option_set options, run; /* of the command; of the model's run */
+    option_set options, run; /* of the command, and of the model's run */
     trained_model trained;
-    temporary_file packed; /* into which texts are packed */
+    temporary_file packed; /* for packed data */
     opening opening;
     eitp_evaluation result;
 } evaluating;
@@ -32,7 +32,7 @@ static eitp_status check_options(const option_set *o, int *is_token_file, eitp_e
     return data_is_token_file(o, OPTION_DATA, is_token_file, error);
 }
 
-/* Texts are packed into a file without a name. */
+/* Packs the data into an unnamed file. */
 static eitp_status add_packed(evaluating *e, eitp_recipe *recipe, eitp_error *error) {
     const eitp_status status = temporary_create(&e->packed, error);
     if (status)
@@ -42,7 +42,7 @@ static eitp_status add_packed(evaluating *e, eitp_recipe *recipe, eitp_error *er
     return EITP_OK;
 }
 
-/* Reports that rows are cut to the model's positions. */
+/* Reports that rows will be cut to the model's positions. */
 static void report_length(evaluating *e) {
     const int64_t positions = eitp_transformer_config_positions(eitp_training_get_shape(e->trained.training));
     if (eitp_training_get_data(e->trained.training, EITP_TRAINING).is_labelled &&
@@ -56,10 +56,10 @@ static void warn_trained(const evaluating *e) {
     if (options_has(&e->options, OPTION_SPLIT) || !(trained > 0))
         return;
     if (trained < 1)
-        output_warning("'%s' was trained on %.0f %% of this data; --split validation evaluates only what it held out",
+        output_warning("'%s' was trained on %.0f %% of this data; --split validation evaluates only held-out data",
                        checkpoint, 100 * trained);
     else
-        output_warning("'%s' was trained on this data; evaluate on other text to measure what it learned", checkpoint);
+        output_warning("'%s' was trained on this data; evaluate on other data to measure what it learned", checkpoint);
 }
 
 static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
@@ -92,7 +92,7 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
 
 /* ---- Evaluating ---- */
 
-/* --eval-windows or --eval-frac; 0: all. */
+/* Returns the number of samples from --eval-windows or --eval-frac; 0: all. */
 static int64_t count_samples(const option_set *o, const eitp_task *task) {
     const double windows = ceil(options_number(o, OPTION_EVAL_FRAC) * (double)task->samples[EITP_TRAINING]);
     return options_has(o, OPTION_EVAL_FRAC) ? (int64_t)windows : options_integer(o, OPTION_EVAL_WINDOWS);

@@ -1,6 +1,6 @@
 #include "use/eval_result.h"
 
-/* The largest confusion matrix that is printed as text. */
+/* Largest number of labels of a confusion matrix printed as text. */
 #define SHOWN_LABELS 12
 
 typedef struct measured {
@@ -11,20 +11,20 @@ typedef struct measured {
 
 /* ---- Language models ---- */
 
-/* Bits per byte of text: loss / ln 2 for a token of the file's mean length; not finite if that is unknown. */
+/* Returns the bits per byte of text: loss / ln 2 per mean bytes per token of the file; not finite if unknown. */
 static double bits_per_byte(const measured *m) {
     return m->result->loss / (log(2.0) * m->data.bytes_per_token);
 }
 
 static void add_language_json(const measured *m, text_buffer *t) {
     text_json_member_number(t, "perplexity", exp(m->result->loss));
-    text_json_member_number(t, "bits_per_byte", bits_per_byte(m)); /* null if it is not known */
+    text_json_member_number(t, "bits_per_byte", bits_per_byte(m)); /* null if unknown */
     text_json_member_number(t, "bytes_per_token", m->data.bytes_per_token);
     text_json_member_integer(t, "tokens", m->result->items);
     text_json_member_integer(t, "first_token", (int64_t)m->data.tokens.first);
 }
 
-/* The loss, and its standard error, which a single sample does not have. */
+/* Adds the loss and its standard error, which a single sample does not have. */
 static void add_loss(const measured *m, const char *unit, text_buffer *t) {
     text_format(t, "loss %.6f%s", m->result->loss, unit);
     if (m->result->error > 0)
@@ -53,7 +53,7 @@ static void add_masked_text(const measured *m, text_buffer *t) {
 
 /* ---- Classifiers: metrics, a table of the labels, and the confusion matrix ---- */
 
-/* A table of labels, or of types of entities; `key` is what a row is called. */
+/* Adds a table of labels or entity types; `key` is the name of a row's first member. */
 static void add_json_table(const char *name, const char *key, const eitp_label_result *labels, int64_t count,
                            text_buffer *t) {
     text_json_name(t, name);
@@ -117,7 +117,7 @@ static void add_table(const char *name, const eitp_label_result *labels, int64_t
 
 static void add_confusion(const eitp_classification_report *report, text_buffer *t) {
     const int64_t n = report->label_count;
-    text_format(t, "\nconfusion: a row for each label, a column for each prediction\n%-24s", "");
+    text_format(t, "\nconfusion matrix: one row per label, one column per prediction\n%-24s", "");
     for (int64_t j = 0; j < n; j++)
         text_format(t, " %9.9s", report->labels[j].name);
     text_format(t, "\n");
@@ -151,13 +151,13 @@ static void add_labels_text(const measured *m, text_buffer *t) {
 
 /* ---- All ---- */
 
-/* How a model of one kind is reported. */
+/* The report functions for a kind of model. */
 typedef struct measured_kind {
     void (*add_json)(const measured *m, text_buffer *t);
     void (*add_text)(const measured *m, text_buffer *t);
 } measured_kind;
 
-/* A classifier is evaluated by labels, other models by masked tokens or the next one. */
+/* Classifiers are evaluated by labels, other models by masked tokens or the next token. */
 static measured_kind kind_of(eitp_task_kind kind) {
     static const measured_kind language = {add_language_json, add_language_text},
                                masked = {add_masked_json, add_masked_text}, labels = {add_labels_json, add_labels_text};

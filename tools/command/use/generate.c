@@ -37,8 +37,8 @@ static eitp_status read_prompt(generating *g, eitp_error *error) {
     return EITP_OK;
 }
 
-/* The prompt's tokens; for an empty prompt, end-of-text. A decoder of a latent variable always begins with that, and is
-   not told what it reconstructs. */
+/* Encodes the prompt; an empty prompt becomes end-of-text. A latent-variable decoder always starts with that and does
+   not see the text that it reconstructs. */
 static eitp_status encode_prompt(generating *g, eitp_error *error) {
     const int has_latent = eitp_model_encoder(g->trained.model) != NULL;
     const size_t size = latent_is_known(&g->latent) ? 0 : g->prompt.size;
@@ -67,7 +67,7 @@ static eitp_status generating_check(const trained_model *m, eitp_error *error) {
     return model_check_tokenizer(m->tokenizer, NULL, eitp_model_vocabulary(m->model), error);
 }
 
-/* Tokens that the cache of keys and values has room for: prompt and text, at most the model's positions. */
+/* Returns the capacity of the key-value cache in tokens: prompt and text, at most the model's positions. */
 static int64_t cache_capacity(const generating *g) {
     const int64_t positions = eitp_model_positions(g->trained.model);
     const int64_t tokens = options_integer(&g->options, OPTION_TOKENS), prompt = (int64_t)g->prompt_count;
@@ -106,7 +106,7 @@ static void emit(generating *g, const char *data, size_t size) {
     output_flush();
 }
 
-/* The prompt, with U+FFFD for what is not a character. */
+/* Writes the prompt, with U+FFFD for invalid characters. */
 static void emit_prompt(generating *g) {
     size_t at = 0;
     while (at < g->prompt.size) {
@@ -168,7 +168,7 @@ static eitp_status generate_samples(generating *g, eitp_error *error) {
     int json = (int)options_integer(o, OPTION_JSON), lost_beginning = 0;
     eitp_status status = EITP_OK;
     if ((int64_t)g->prompt_count >= capacity)
-        output_warning("the prompt has %zu tokens, and the model has %lld positions: it sees only the last %lld tokens",
+        output_warning("the prompt has %zu tokens but the model has %lld positions: it sees only the last %lld tokens",
                        g->prompt_count, (long long)capacity, (long long)(capacity > 1 ? capacity - 1 : 1));
     if (json) {
         text_buffer t = {NULL, 0, 0};
@@ -192,8 +192,8 @@ static eitp_status generate_samples(generating *g, eitp_error *error) {
     if (!status && json)
         output_result("]}\n", 3);
     if (!status && lost_beginning)
-        output_warning("the text is longer than the model's %lld positions: its end was generated without its "
-                       "beginning; use fewer --tokens or a shorter prompt",
+        output_warning("the text is longer than the model's %lld positions: its end was generated without seeing its "
+                       "start; use fewer --tokens or a shorter prompt",
                        (long long)capacity);
     return status;
 }

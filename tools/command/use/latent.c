@@ -2,7 +2,7 @@
 
 #include "output.h"
 
-/* Points of --interpolate, unless --samples says how many. */
+/* Default number of points of --interpolate. */
 enum { USUAL_POINTS = 5 };
 
 static int interpolates(const option_set *o) {
@@ -17,9 +17,9 @@ eitp_status latent_check(const option_set *o, eitp_error *error) {
     if (reconstructs(o) && interpolates(o))
         return command_fail(error, EITP_ERROR_ARGUMENT, "--reconstruct and --interpolate cannot be used together");
     if (interpolates(o) && (options_has(o, OPTION_PROMPT) || options_has(o, OPTION_PROMPT_FILE)))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--interpolate A B takes two texts, and no prompt");
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--interpolate A B takes two inputs and no prompt");
     if (interpolates(o) && o->values[OPTION_INTERPOLATE].count != 2)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--interpolate A B takes two texts (got %zu)",
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--interpolate A B takes two inputs (got %zu)",
                             o->values[OPTION_INTERPOLATE].count);
     if (interpolates(o) && options_is_explicit(o, OPTION_SAMPLES) && options_integer(o, OPTION_SAMPLES) < 2)
         return command_fail(error, EITP_ERROR_ARGUMENT,
@@ -27,7 +27,7 @@ eitp_status latent_check(const option_set *o, eitp_error *error) {
     return EITP_OK;
 }
 
-/* The means of one or two texts. */
+/* Computes the latent means of one or two inputs. */
 static eitp_status read_means(latent_values *values, const trained_model *m, const eitp_text_pair *texts, int64_t count,
                               eitp_error *error) {
     const eitp_tokenizer *own = eitp_training_get_encoder_tokenizer(m->training);
@@ -59,9 +59,10 @@ eitp_status latent_open(latent_values *values, const option_set *o, const traine
     eitp_text_pair texts[2];
     values->units = eitp_model_latent_config(m->model).size;
     if (!values->units && asked)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--%s needs a model with a latent variable, and '%s' has none; train one with --task vae",
-                            asked, m->directory);
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "--%s requires a model with a latent variable, but '%s' has none; train one with --task vae", asked,
+            m->directory);
     if (!values->units)
         return EITP_OK;
     values->z = (float *)command_allocate((size_t)values->units * sizeof *values->z);
@@ -76,7 +77,7 @@ eitp_status latent_open(latent_values *values, const option_set *o, const traine
         return EITP_OK;
     if (!size)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--reconstruct needs a text: --prompt, --prompt-file or standard input");
+                            "--reconstruct requires text: --prompt, --prompt-file or standard input");
     texts[0] = one_text(text, size - (text[size - 1] == '\n'));
     return read_means(values, m, texts, 1, error);
 }

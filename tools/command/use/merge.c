@@ -19,7 +19,7 @@ static eitp_status merging_fill(void *user, const char *directory, eitp_error *e
     trained_model *t = &m->trained;
     eitp_save_config config = eitp_save_config_default();
     eitp_status status;
-    /* Merging in 16 bits would round the weights once more. */
+    /* Merging in 16 bits would round the weights a second time. */
     options_set_text(&m->options, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
     config.dtype = (eitp_save_dtype)options_choice(&m->options, OPTION_SAVE_DTYPE);
     status = trained_model_read(&m->options, t, error);

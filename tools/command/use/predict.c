@@ -1,9 +1,9 @@
-/* eitp predict: the labels that a classifier gives to texts, or to their words. */
+/* eitp predict: predicts labels of text, or of its words, with a classifier. */
 #include "use/predictor.h"
 
 #include "use/predict_words.h"
 
-/* The labels of a model that gives several: those with at least this probability. */
+/* Multi-label models predict the labels with at least this probability. */
 #define CHOSEN 0.5f
 
 static int64_t find_largest(const float *values, int64_t count) {
@@ -37,7 +37,7 @@ static void add_labels(const predicting *p, const float *values, text_buffer *t)
     text_format(t, "]");
 }
 
-/* The predicted number, or the list of them. */
+/* Adds the predicted number or list of numbers. */
 static void add_numbers(const predicting *p, const float *values, text_buffer *t) {
     const int64_t width = eitp_predictor_width(p->predictor);
     text_json_name(t, "label");
@@ -66,12 +66,12 @@ static void write_json(const predicting *p, const eitp_text_pair *row, const flo
 
 /* ---- Columns ---- */
 
-/* Four decimals; small numbers have four significant digits. */
+/* Adds four decimals, or four significant digits for small numbers. */
 static void add_rounded(text_buffer *t, float value) {
     text_format(t, fabs((double)value) >= 0.1 || value == 0 ? "%.4f" : "%.4g", (double)value);
 }
 
-/* A name in a line of columns. */
+/* Adds a name to a line of columns. */
 static void add_name(text_buffer *t, const char *name) {
     for (; *name; name++)
         text_add(t, (unsigned char)*name < 0x20 ? " " : name, 1);

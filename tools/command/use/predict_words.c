@@ -1,12 +1,12 @@
 #include "use/predict_words.h"
 
-/* What a word without a token has in place of a label, in columns. */
+/* In columns, replaces the label of a word without a token. */
 static const char *const no_label = "_";
 
-/* What is predicted for the words of a row. */
+/* Predictions for the words of a row. */
 typedef struct predicted_words {
     const char **labels;  /* NULL: the word has no token */
-    float *probabilities; /* of them */
+    float *probabilities; /* of the labels */
 } predicted_words;
 
 static eitp_status find_label(const predicting *p, const float *values, predicted_words *words, size_t word,
@@ -32,7 +32,7 @@ static eitp_status find_label(const predicting *p, const float *values, predicte
 
 /* ---- JSON ---- */
 
-/* Entities of the words, if the labels of the model mark any. */
+/* Adds the entities of the words if the model's labels mark any. */
 static void add_entities(const predicting *p, const eitp_text_pair *row, const predicted_words *words, text_buffer *t) {
     const int64_t label_count = eitp_predictor_width(p->predictor);
     const char **names = (const char **)command_allocate((size_t)label_count * sizeof *names);
@@ -88,7 +88,7 @@ static void write_json(const predicting *p, const eitp_text_pair *row, const pre
 
 static void write_columns(const eitp_text_pair *row, const predicted_words *words, text_buffer *t) {
     for (size_t i = 0; i < row->word_count; i++) {
-        for (size_t k = 0; k < row->words[i].size; k++) /* a space would begin a column */
+        for (size_t k = 0; k < row->words[i].size; k++) /* a space would start a column */
             text_add(t, (unsigned char)row->words[i].bytes[k] <= ' ' ? "_" : &row->words[i].bytes[k], 1);
         text_format(t, "%s\t%s\n", row->words[i].size ? "" : "_", words->labels[i] ? words->labels[i] : no_label);
     }

@@ -8,21 +8,22 @@
 #include "process.h"
 #include "use/split.h"
 
-/* A batch ends with any of these: rows, bytes of their texts, words. Lines are written when there are LINE_BYTES. */
+/* Limits of a batch: rows, bytes of text, words. Lines are written when there are LINE_BYTES. */
 enum { BATCH_ROWS = 512, BATCH_BYTES = 1 << 20, BATCH_WORDS = 1 << 14, LINE_BYTES = 1 << 16 };
 
 int predicting_words(const predicting *p) {
     return p->config.prediction == EITP_PREDICT_WORD_SCORES;
 }
 
-/* True if there is more than the text of an option to predict, or details are wanted: then memory and speed matter. */
+/* True if the input is more than the text of an option, or details are requested: then memory and speed are of
+   interest. */
 static int shows_figures(const predicting *p) {
     return !options_has(&p->options, OPTION_TEXT) || options_integer(&p->options, OPTION_VERBOSE);
 }
 
 /* ---- Before the weights are read ---- */
 
-/* The model that is about to be read, in a context without memory. */
+/* The model that will be read, in a context without memory. */
 typedef struct planned_model {
     eitp_context *context;
     eitp_model *model;
@@ -56,7 +57,8 @@ static void planned_close(planned_model *planned) {
     eitp_context_destroy(planned->context);
 }
 
-/* Bytes of a batch, whose texts may take up to twice their size and are cut where one ends; and of the weights. */
+/* Returns the bytes of a batch and of the weights. A text buffer may be twice as large as its text, and a batch ends
+   only after a whole sample. */
 static double planned_bytes(const predicting *p, const planned_model *planned) {
     const eitp_transformer_config config = eitp_model_config(planned->model);
     const int64_t width = p->kind->embeds ? config.width : config.labels;
@@ -67,13 +69,13 @@ static double planned_bytes(const predicting *p, const planned_model *planned) {
     return bytes;
 }
 
-/* The tokenizer of what reads the texts. */
+/* Returns the tokenizer of the model that reads the text. */
 static const eitp_tokenizer *reading_tokenizer(const predicting *p) {
     const eitp_tokenizer *own = eitp_training_get_encoder_tokenizer(p->trained.training);
     return own ? own : p->trained.tokenizer;
 }
 
-/* What files and options say. The embedding of a text under a model with a latent variable is the mean of that. */
+/* Applies files and options. With a latent-variable model the embedding is the latent mean. */
 static eitp_status configure(predicting *p, const eitp_model *model, eitp_error *error) {
     option_set *o = &p->options;
     const eitp_host host = command_host();
@@ -116,13 +118,13 @@ static eitp_status read_budget(const option_set *o, double *budget, eitp_error *
     return status;
 }
 
-/* Makes passes fit in memory beside the model, unless their size is given. */
+/* Makes passes fit in memory together with the model, unless their size is set. */
 static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *error) {
     eitp_device_memory memory;
     double budget, others = planned_bytes(p, planned);
     size_t bytes = 0, left = 0; /* 0: no limit */
     eitp_status status = eitp_context_device_memory(planned->context, &memory, error);
-    /* Model and passes are in the memory of the device. */
+    /* Model and passes are in device memory. */
     if (!status && memory.is_separate)
         budget = (double)memory.free;
     else if (!status)
@@ -134,7 +136,7 @@ static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *
         status = eitp_fit_predictor(planned->model, left, &p->config, &bytes, error);
     if (status == EITP_ERROR_MEMORY && bytes > left && memory.is_separate)
         return command_fail(error, EITP_ERROR_MEMORY,
-                            "the model and its passes need %s, and %s of the GPU's memory are free; use --device cpu",
+                            "the model and its passes need %s, but only %s of GPU memory is free; use --device cpu",
                             output_bytes(others + (double)bytes), output_bytes(budget));
     if (status == EITP_ERROR_MEMORY && bytes > left)
         return fit_fail(&p->options, "model", others + (double)bytes, budget, "", error);
@@ -144,12 +146,12 @@ static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *
     return status;
 }
 
-/* Opens the data, whose columns the model's run may name. */
+/* Opens the data; the model's run may name its columns. */
 static eitp_status open_examples(predicting *p, eitp_error *error) {
     const eitp_transformer_config *shape = eitp_training_get_shape(p->trained.training);
     eitp_status status;
     split_copy_columns(&p->options, trained_model_checkpoint(&p->trained));
-    /* Words have no line for each row. */
+    /* Words do not have one line per row. */
     status =
         examples_open(&p->options, p->kind->embeds || shape->head != EITP_HEAD_TOKEN_CLASSIFIER, &p->examples, error);
     if (!status && !p->trained.tokenizer)
@@ -167,8 +169,8 @@ static eitp_status admit(predicting *p, eitp_error *error) {
     status = planned_open(p, &planned, error);
     if (!status && !p->kind->embeds && !eitp_head_has_labels(eitp_model_config(planned.model).head))
         status = command_fail(error, EITP_ERROR_UNSUPPORTED,
-                              "'%s' is a %s model without a classifier, which predict needs: train one on labelled "
-                              "texts first; embed takes any model",
+                              "'%s' is a %s model without a classifier; train one on labelled data first, or use "
+                              "embed, which takes any model",
                               p->trained.base, eitp_architecture_name(eitp_model_config(planned.model).architecture));
     if (!status)
         status = configure(p, planned.model, error);
@@ -202,7 +204,7 @@ static eitp_status predicting_open(predicting *p, eitp_error *error) {
 
 /* ---- Batches ---- */
 
-/* Copies a text to the batch. Until all are there, `bytes` is only NULL or not. */
+/* Copies text to the batch. Until the batch is complete, `bytes` only shows whether there is text. */
 static eitp_text keep(predicting *p, const eitp_text *text) {
     text_add(&p->texts, text->bytes, text->size);
     return *text;
@@ -217,7 +219,7 @@ static void keep_word(predicting *p, size_t at, size_t size) {
     p->places[p->word_count++].size = size;
 }
 
-/* Finds the words of a text: those that it is given as, else what is between white space. Returns their number. */
+/* Finds the words of a sample: as given, else separated by white space. Returns their number. */
 static size_t keep_words(predicting *p, const eitp_example *example) {
     static const char space[] = " \t\r\n\v\f";
     const size_t before = p->word_count;
@@ -235,7 +237,7 @@ static size_t keep_words(predicting *p, const eitp_example *example) {
     return p->word_count - before;
 }
 
-/* Makes the rows point to the texts, which moved while they were collected, and the words to where they are there. */
+/* Sets the pointers of rows and words, since the text buffer moved while it grew. */
 static void settle(predicting *p) {
     const char *at = p->texts.data;
     size_t word = 0;
@@ -287,7 +289,7 @@ static eitp_status write_lines(predicting *p, eitp_error *error) {
     return status;
 }
 
-/* Makes room for the values of the batch. */
+/* Allocates the values of the batch. */
 static void reserve_values(predicting *p) {
     const size_t width = (size_t)eitp_predictor_width(p->predictor);
     const size_t needed = (predicting_words(p) ? p->word_count : (size_t)p->count) * width;
@@ -313,7 +315,7 @@ static eitp_status predict_batch(predicting *p, eitp_error *error) {
     return EITP_OK;
 }
 
-/* Writes what was predicted for the rows of the batch, and for each that was skipped a line without a result. */
+/* Writes the predictions for the rows of the batch, and a line without a result for each skipped row. */
 static eitp_status write_batch(predicting *p, eitp_error *error) {
     const char *no_result = options_integer(&p->options, OPTION_JSON) ? "null\n" : "\n";
     const int64_t width = eitp_predictor_width(p->predictor);
@@ -332,7 +334,7 @@ static eitp_status write_batch(predicting *p, eitp_error *error) {
         if (!status && p->lines.size >= LINE_BYTES)
             status = write_lines(p, error);
     }
-    /* Lines of the rows before one that failed are written too. */
+    /* Lines of rows before a failed row are written as well. */
     writing = write_lines(p, status ? NULL : error);
     return status ? status : writing;
 }
@@ -361,15 +363,16 @@ static void report(const predicting *p) {
     const double seconds = process_time() - p->began;
     const int64_t longest = eitp_predictor_get_config(p->predictor).max_length;
     if (p->done.cut)
-        output_warning("%lld of %lld texts had more than %lld tokens and were cut; --block-size allows up to %lld",
+        output_warning("%lld of %lld inputs had more than %lld tokens and were cut; --block-size allows up to %lld",
                        (long long)p->done.cut, (long long)p->texts_done, (long long)longest,
                        (long long)eitp_model_positions(p->trained.model));
     if (p->done.cut_words)
-        output_warning("%lld words were cut, and have no label", (long long)p->done.cut_words);
+        output_warning("%lld words were cut and have no label", (long long)p->done.cut_words);
     if (seconds > 0 && p->seconds > 0 && shows_figures(p))
-        output_info("%lld text%s, %lld tokens, %.3f s: %.1f texts and %.0f tokens per second; %.1f %% of it computing",
-                    (long long)p->texts_done, p->texts_done == 1 ? "" : "s", (long long)p->done.tokens, seconds,
-                    (double)p->texts_done / seconds, (double)p->done.tokens / seconds, 100 * p->seconds / seconds);
+        output_info(
+            "%lld input%s, %lld tokens, %.3f s: %.1f inputs and %.0f tokens per second; %.1f %% of it computing",
+            (long long)p->texts_done, p->texts_done == 1 ? "" : "s", (long long)p->done.tokens, seconds,
+            (double)p->texts_done / seconds, (double)p->done.tokens / seconds, 100 * p->seconds / seconds);
 }
 
 /* ---- Output ---- */
@@ -392,7 +395,7 @@ void predicting_add_text_members(const predicting *p, const eitp_text_pair *row,
     }
 }
 
-/* A text in a line of columns. */
+/* Adds text to a line of columns. */
 static void add_column(text_buffer *t, const eitp_text *text) {
     text_format(t, "\t");
     for (size_t i = 0; i < text->size; i++)
@@ -411,7 +414,7 @@ eitp_status predicting_check_finite(const predicting *p, const float *values, ei
     for (int64_t i = 0; i < eitp_predictor_width(p->predictor); i++) {
         if (!isfinite(values[i]))
             return command_fail(error, EITP_ERROR_NOT_FINITE,
-                                "text %lld: what '%s' computes is not finite; use --precision fp32, or an earlier "
+                                "text %lld: the output of '%s' is not finite; use --precision fp32, or an earlier "
                                 "checkpoint",
                                 (long long)(p->texts_done + 1), trained_model_checkpoint(&p->trained));
     }

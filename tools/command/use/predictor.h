@@ -1,4 +1,4 @@
-/* eitp predict and eitp embed: rows through a predictor, in batches. */
+/* eitp predict and eitp embed: run rows through a predictor, in batches. */
 #ifndef COMMAND_USE_PREDICTOR_H
 #define COMMAND_USE_PREDICTOR_H
 
@@ -10,17 +10,17 @@ EITP_BEGIN_DECLARATIONS
 
 typedef struct predicting predicting;
 
-/* What distinguishes the commands. */
+/* Differences between the commands. */
 typedef struct predicting_kind {
     const char *name;
     unsigned command; /* its bit */
-    int embeds;       /* any model will do; else it must have a classifier */
+    int embeds;       /* accepts any model; otherwise it must have a classifier */
     /* Adds the lines of a row to the output. */
     eitp_status (*write)(const predicting *p, const eitp_text_pair *row, const float *values, text_buffer *t,
                          eitp_error *error);
 } predicting_kind;
 
-/* Where a word is in its text. */
+/* Position of a word in its text. */
 typedef struct word_place {
     size_t at, size;
 } word_place;
@@ -33,12 +33,12 @@ struct predicting {
     eitp_predictor *predictor;
     examples *examples;
     /* A batch of rows. */
-    text_buffer texts; /* all of them, one after another */
+    text_buffer texts; /* all text, concatenated */
     eitp_text_pair *rows;
     int64_t count;
-    char *is_skipped; /* of each row that was read, in order: 1 if it was bad, so that it is not in `rows` */
+    char *is_skipped; /* for each row read, in order: 1 if it was bad and is not in `rows` */
     int64_t read_count;
-    word_place *places; /* of the words of all rows, for a classifier of tokens, */
+    word_place *places; /* of the words of all rows, for a token classifier, */
     eitp_text *words;   /* and the words */
     size_t word_count, word_room;
     float *values; /* of each row, or word */
@@ -48,16 +48,16 @@ struct predicting {
     /* So far. */
     int64_t texts_done;
     eitp_prediction_report done;
-    double began, seconds; /* the time when it began, and that spent in the predictor */
+    double began, seconds; /* start time, and seconds spent in the predictor */
 };
 
-/* The command. Returns its exit code. */
+/* Runs the command. Returns its exit code. */
 int predicting_command(const predicting_kind *kind, int count, char **arguments);
 
-/* Adds a number with the digits that restore a float; null if it is not finite. */
+/* Adds a number with enough digits to restore the float; null if not finite. */
 void predicting_add_float(text_buffer *t, float value);
 
-/* With --with-text: adds the texts of a row to its JSON object, or to its columns. */
+/* With --with-text, adds the text of a row to its JSON object or its columns. */
 void predicting_add_text_members(const predicting *p, const eitp_text_pair *row, text_buffer *t);
 void predicting_add_text_columns(const predicting *p, const eitp_text_pair *row, text_buffer *t);
 

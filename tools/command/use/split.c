@@ -17,13 +17,13 @@ static void copy_paths(const option_set *run, option_set *o) {
         options_set(o, OPTION_DATA, paths->texts[i], SOURCE_RUN, "", &ignored);
 }
 
-/* How data are read: the columns come first. */
+/* Options for reading data: the columns come first. */
 enum { COLUMNS = 3, READING = 10 };
 static const option_id reading[READING] = {
     OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN, OPTION_LABEL_COLUMN,  OPTION_DATA_FORMAT, OPTION_ENCODING,
     OPTION_ON_BAD_ROW,  OPTION_DEDUP,       OPTION_WEIGHT_COLUMN, OPTION_DELIMITER,   OPTION_DOCUMENT_SEPARATOR};
 
-/* Takes the first `count` of these from the run, where the command line has none. */
+/* Copies the first `count` of these options from the run, unless set on the command line. */
 static void copy_reading(const option_set *run, int count, option_set *o) {
     for (int i = 0; i < count; i++) {
         if (options_has(run, reading[i]) && !options_is_explicit(o, reading[i]))
@@ -31,7 +31,7 @@ static void copy_reading(const option_set *run, int count, option_set *o) {
     }
 }
 
-/* Reads the options of a run from its run.json; `run` is to be released in any case. */
+/* Reads the options of a run from its run.json. Release `run` in any case. */
 static eitp_status read_record(const char *checkpoint, option_set *run, eitp_error *error) {
     int found;
     eitp_status status;
@@ -55,7 +55,7 @@ void split_copy_columns(option_set *o, const char *checkpoint) {
 
 /* ---- The data ---- */
 
-/* As the run divided its data. */
+/* Divides the data as the run did. */
 static void take_division(const option_set *run, eitp_recipe *recipe) {
     recipe->trainer.seed = (uint64_t)options_integer(run, OPTION_SEED);
     recipe->data.validation_fraction = options_has(run, OPTION_VAL_DATA) ? 0 : options_number(run, OPTION_VAL_FRACTION);

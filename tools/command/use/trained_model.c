@@ -7,20 +7,20 @@
 
 /* ---- Directories ---- */
 
-/* The checkpoint with adapters that a path is or means, in a new text. */
+/* Returns the checkpoint with adapters that a path refers to in a new string. */
 static eitp_status find_adapter(const char *path, char **checkpoint, eitp_error *error) {
     const eitp_status status = model_find_directory(path, checkpoint, error);
     const int has_adapters = !status && files_is_file(*checkpoint, "adapter_config.json");
     if (has_adapters || (status && status != EITP_ERROR_ARGUMENT))
         return status;
     if (files_info(path).kind != EITP_PATH_DIRECTORY)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; name one with adapters", path);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; pass one with adapters", path);
     return command_fail(error, EITP_ERROR_ARGUMENT,
                         "no adapters in '%s': it has neither an adapter_config.json nor a checkpoint with one", path);
 }
 
-/* The directory that a path means, and the path, in new texts: as it was given, since a run may replace the checkpoint
-   that it means, or the place of a model in the hub's cache. */
+/* Returns the directory that a path refers to, and the path, as new strings. The path is as given, since a run may
+   replace the checkpoint, or the directory in the hub's cache. */
 static eitp_status find_model(const char *given, char **directory, char **path, eitp_error *error) {
     eitp_status status;
     if (!given)
@@ -68,7 +68,7 @@ eitp_status trained_model_describe(const option_set *o, trained_model *m, eitp_r
     return status;
 }
 
-/* Takes the directories that were found. */
+/* Takes the found directories. */
 static void take_source(trained_model *m) {
     const eitp_training_source source = eitp_training_get_source(m->training);
     m->base = source.weights ? source.weights : source.checkpoint;
@@ -87,7 +87,7 @@ eitp_status trained_model_open(trained_model *m, const eitp_recipe *recipe, eitp
 
 eitp_status trained_model_load(trained_model *m, eitp_error *error) {
     const eitp_status status = eitp_training_prepare(m->training, error);
-    /* The weights may be those of an older checkpoint that replaced a damaged one: the warnings tell which. */
+    /* The weights may be of an older checkpoint instead of a damaged one; the warnings name it. */
     if (status == EITP_ERROR_ARGUMENT)
         output_warnings();
     if (status)
@@ -125,7 +125,7 @@ void trained_model_close(trained_model *m) {
     memset(m, 0, sizeof *m);
 }
 
-/* ---- What it is ---- */
+/* ---- Properties ---- */
 
 const char *trained_model_checkpoint(const trained_model *m) {
     return m->adapter ? m->adapter : m->directory;
