@@ -80,7 +80,7 @@ static void observe(void *user, void *memory, const eitp_observation *observatio
 }
 
 /* Called at the end. R squared is 1 - (sum of squared errors) / (sum of squared differences from the mean). */
-static void judge(void *user, void *memory, eitp_metric *results) {
+static void compute_metrics(void *user, void *memory, eitp_metric *results) {
     const sums *s = (const sums *)memory;
     const double spread = s->squared_power - s->power * s->power / s->count;
     results[0].mean = spread > 0 ? 1 - s->squared_miss / spread : NAN; /* NaN: undefined */
@@ -132,7 +132,7 @@ int main(void) {
     task.metric_count = 1;
     task.observation_bytes = sums_bytes;
     task.observe = observe;
-    task.judge = judge;
+    task.compute_metrics = compute_metrics;
     if (!status)
         status = train(&task, &error);
     if (status)

@@ -130,8 +130,8 @@
  *        eitp_trainer_config_default, eitp_trainer_create: allocates all memory for training. To continue from a
  *        checkpoint: eitp_checkpoint_recover, eitp_trainer_resume.
  *     6. In your loop: eitp_trainer_step; at intervals eitp_trainer_evaluate, eitp_trainer_save,
- *        eitp_checkpoint_prune. A failed step changes nothing, unless eitp_trainer_is_torn returns 1: then resume from
- *        the last checkpoint. A run (below) can replace this loop.
+ *        eitp_checkpoint_prune. A failed step changes nothing, unless eitp_trainer_is_inconsistent returns 1: then
+ *        resume from the last checkpoint. A run (below) can replace this loop.
  *     7. eitp_model_save writes a model directory without the training state.
  *     8. Destroy everything in the opposite order of creation.
  *   Use a run: eitp_run_config_default sets directory, steps, and when to evaluate, save and stop early. eitp_run_open

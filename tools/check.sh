@@ -129,5 +129,6 @@ else
     check_format
     check_root
     check_measurements
+    sh tools/wording.sh || status=1
 fi
 exit $status

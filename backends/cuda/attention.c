@@ -9,7 +9,7 @@
 typedef struct eitp__cuda_attention_case {
     int64_t rows, heads, key_heads, width, padded; /* padded: the width, rounded up to a multiple of 16 */
     int is_backward, is_cached, rotates, drops;
-    int turned_parts; /* on tensor cores, of a rotated element */
+    int rotated_parts; /* on tensor cores, of a rotated element */
 } eitp__cuda_attention_case;
 
 static eitp__cuda_attention_case eitp__cuda_attention_case_of(const eitp__call *call) {
@@ -24,7 +24,7 @@ static eitp__cuda_attention_case eitp__cuda_attention_case_of(const eitp__call *
     at.is_cached = call->slot == EITP__SLOT_ATTENTION_CACHED;
     at.rotates = call->inputs[at.is_cached ? (int)EITP__CACHED_ROTATION : (int)EITP__ATTENTION_ROTATION].rank > 0;
     at.drops = !at.is_cached && call->inputs[EITP__ATTENTION_KEY].rank && call->reals[1] > 0;
-    at.turned_parts = at.rotates && !at.is_cached ? EITP__ATTENTION_TURNED_PARTS : 1;
+    at.rotated_parts = at.rotates && !at.is_cached ? EITP__ATTENTION_ROTATED_PARTS : 1;
     return at;
 }
 
@@ -32,14 +32,14 @@ static eitp__cuda_attention_case eitp__cuda_attention_case_of(const eitp__call *
 
 /* Returns the rows of queries (in the backward pass also of keys) per block. */
 static int64_t eitp__cuda_attention_rows(const eitp__cuda_attention_case *at) {
-    return EITP__ATTENTION_ROWS(at->is_backward, at->padded, at->turned_parts);
+    return EITP__ATTENTION_ROWS(at->is_backward, at->padded, at->rotated_parts);
 }
 
 /* Returns the shared memory in bytes for the rows of a block, which has four warps, and for the buffered steps. */
 static size_t eitp__cuda_attention_shared(const eitp__call *call, int buffers) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
-    const int64_t own = eitp__cuda_attention_rows(&at) * (at.turned_parts + at.is_backward);
-    const int64_t passing = buffers * EITP__ATTENTION_STEP(at.padded) * (at.turned_parts + 1);
+    const int64_t own = eitp__cuda_attention_rows(&at) * (at.rotated_parts + at.is_backward);
+    const int64_t passing = buffers * EITP__ATTENTION_STEP(at.padded) * (at.rotated_parts + 1);
     return (size_t)((own + passing) * (at.padded + 8) * 2);
 }
 
@@ -83,7 +83,7 @@ EITP__CUDA_ATTENTION_BUFFERS(1)
 /* Rotated queries and keys; in the backward pass also a number for each query. */
 static size_t eitp__cuda_attention_workspace(const eitp__call *call) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
-    const int64_t rotated = at.rotates ? at.turned_parts * at.rows * (at.heads + at.key_heads) * at.width : 0;
+    const int64_t rotated = at.rotates ? at.rotated_parts * at.rows * (at.heads + at.key_heads) * at.width : 0;
     return (size_t)rotated * eitp_dtype_size(call->dtype) +
            (at.is_backward ? (size_t)(at.rows * at.heads) * sizeof(float) : 0);
 }

@@ -11,22 +11,22 @@ static int64_t eitp__cuda_movement_blocks(const eitp__call *call) {
 }
 
 /* Side length of a transposed tile. */
-#define EITP__CUDA_TURNED 32
+#define EITP__CUDA_TRANSPOSE_TILE 32
 
 /* True if the last dimension of x is a different one in y, and both are long enough for transposing tiles. */
-static int eitp__cuda_turns(const eitp__call *call, const eitp__cuda_device *device) {
+static int eitp__cuda_transposes(const eitp__call *call, const eitp__cuda_device *device) {
     const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0];
     const int last = y->rank - 1;
     (void)device;
-    return last > 0 && call->integers[last] != last && x->shape[last] >= EITP__CUDA_TURNED / 2 &&
-           y->shape[last] >= EITP__CUDA_TURNED / 2;
+    return last > 0 && call->integers[last] != last && x->shape[last] >= EITP__CUDA_TRANSPOSE_TILE / 2 &&
+           y->shape[last] >= EITP__CUDA_TRANSPOSE_TILE / 2;
 }
 
 static int64_t eitp__cuda_turned_blocks(const eitp__call *call) {
     const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0];
     const int64_t a = x->shape[x->rank - 1], b = y->shape[y->rank - 1];
-    return y->elements ? y->elements / (a * b) * eitp__cuda_ceil_divide(a, EITP__CUDA_TURNED) *
-                             eitp__cuda_ceil_divide(b, EITP__CUDA_TURNED)
+    return y->elements ? y->elements / (a * b) * eitp__cuda_ceil_divide(a, EITP__CUDA_TRANSPOSE_TILE) *
+                             eitp__cuda_ceil_divide(b, EITP__CUDA_TRANSPOSE_TILE)
                        : 0;
 }
 
@@ -57,7 +57,7 @@ static const eitp__cuda_kernels eitp__cuda_movement_kernels[] = {
     {EITP__SLOT_PERMUTE,
      EITP__CUDA_ANY,
      EITP__CUDA_FILE,
-     eitp__cuda_turns,
+     eitp__cuda_transposes,
      NULL,
      NULL,
      {{"permute_tiles_kernel", EITP__CUDA_THREADS, eitp__cuda_turned_blocks, NULL}}},

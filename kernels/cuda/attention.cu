@@ -28,7 +28,7 @@ enum {
     COLUMNS = STEP / 8,             /* tiles of 8 columns */
     CHUNKS = WIDTH / 8,             /* groups of 8 elements */
     IS_TURNED = ROTATES && !CACHED, /* queries and keys come from the workspace, written by attention_rotate_kernel */
-    TURNED_PARTS = IS_TURNED ? EITP__ATTENTION_TURNED_PARTS : 1,
+    TURNED_PARTS = IS_TURNED ? EITP__ATTENTION_ROTATED_PARTS : 1,
     ROW_TILES = EITP__ATTENTION_ROW_TILES(BACKWARD, WIDTH, TURNED_PARTS),
     WARP_ROWS = 16 * ROW_TILES,
     ROWS = EITP__ATTENTION_ROWS(BACKWARD, WIDTH, TURNED_PARTS),

@@ -7,12 +7,12 @@
 /*
  * On tensor cores, a block has four warps, each with tiles of 16 rows of queries or keys. It steps through the rows on
  * the other side, EITP__ATTENTION_STEP at a time. More do not fit in the registers. `padded` is the width of a head,
- * rounded up to a multiple of 16. `turned_parts` is the number of 16-bit numbers per element of a query.
+ * rounded up to a multiple of 16. `rotated_parts` is the number of 16-bit numbers per element of a query.
  */
-#define EITP__ATTENTION_ROW_TILES(is_backward, padded, turned_parts)                                                   \
-    ((is_backward) || ((padded) > 64 && (turned_parts) > 1) ? 1 : 2)
-#define EITP__ATTENTION_ROWS(is_backward, padded, turned_parts)                                                        \
-    (64 * EITP__ATTENTION_ROW_TILES(is_backward, padded, turned_parts))
+#define EITP__ATTENTION_ROW_TILES(is_backward, padded, rotated_parts)                                                  \
+    ((is_backward) || ((padded) > 64 && (rotated_parts) > 1) ? 1 : 2)
+#define EITP__ATTENTION_ROWS(is_backward, padded, rotated_parts)                                                       \
+    (64 * EITP__ATTENTION_ROW_TILES(is_backward, padded, rotated_parts))
 #define EITP__ATTENTION_STEP(padded) ((padded) > 64 ? 32 : 64)
 
 /*
@@ -22,7 +22,7 @@
  * and 7 with 1 and 1; 3 and 10 with 2 and 1; 5 and 16 with 2 and 2 and a rotation.
  */
 #define EITP__ATTENTION_PARTS 2
-#define EITP__ATTENTION_TURNED_PARTS 2
+#define EITP__ATTENTION_ROTATED_PARTS 2
 
 /* Number of cache positions that a block processes at once. */
 #define EITP__CACHED_SPAN 256

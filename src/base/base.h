@@ -74,17 +74,17 @@ EITP_API const char *eitp_dtype_name(eitp_dtype dtype);
  */
 typedef enum eitp_status {
     EITP_OK = 0,
-    EITP_ERROR_ARGUMENT = 1,    /* invalid argument: a value, a shape, a path that does not exist */
-    EITP_ERROR_FORMAT = 2,      /* invalid file contents */
-    EITP_ERROR_UNSUPPORTED = 3, /* valid, but not supported by this build or this machine */
-    EITP_ERROR_MEMORY = 4,      /* an allocation failed, or a plan exceeds its memory budget */
-    EITP_ERROR_PRESSURE = 5,    /* stopped because the machine ran short of memory */
-    EITP_ERROR_NOT_FINITE = 6,  /* too many steps had an infinite or NaN loss or gradient */
-    EITP_ERROR_IO = 7,          /* reading or writing failed */
-    EITP_ERROR_INTERRUPTED = 8, /* stopped by request */
-    EITP_ERROR_INTERNAL = 9,    /* a bug in eitp, or in a callback of the program */
-    EITP_ERROR_TORN = 10,       /* a step or a resume failed half-way; the state is lost: resume from a checkpoint */
-    EITP_END_OF_DATA = 11       /* not an error: no training data is left */
+    EITP_ERROR_ARGUMENT = 1,      /* invalid argument: a value, a shape, a path that does not exist */
+    EITP_ERROR_FORMAT = 2,        /* invalid file contents */
+    EITP_ERROR_UNSUPPORTED = 3,   /* valid, but not supported by this build or this machine */
+    EITP_ERROR_MEMORY = 4,        /* an allocation failed, or a plan exceeds its memory budget */
+    EITP_ERROR_PRESSURE = 5,      /* stopped because the machine ran short of memory */
+    EITP_ERROR_NOT_FINITE = 6,    /* too many steps had an infinite or NaN loss or gradient */
+    EITP_ERROR_IO = 7,            /* reading or writing failed */
+    EITP_ERROR_INTERRUPTED = 8,   /* stopped by request */
+    EITP_ERROR_INTERNAL = 9,      /* a bug in eitp, or in a callback of the program */
+    EITP_ERROR_INCONSISTENT = 10, /* a step or a resume failed half-way; the state is lost: resume from a checkpoint */
+    EITP_END_OF_DATA = 11         /* not an error: no training data is left */
 } eitp_status;
 
 typedef struct eitp_error {

@@ -18,7 +18,7 @@
 #define EITP__LARGEST_TRANSFER ((size_t)1 << 30)
 
 /* Maximum number of times that another process may create a name just before it is created here. */
-#define EITP__MOST_RACES 16
+#define EITP__MAX_RACES 16
 
 static int eitp__descriptor(void *file) {
     return (int)((intptr_t)file - 1);
@@ -68,7 +68,7 @@ static int eitp__remove_for_new(const char *path) {
    may write to, it may be a link to any file of this user, and others may have it open. */
 static int eitp__create_descriptor(const char *path, int *descriptor) {
     int code = eitp__open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, descriptor);
-    for (int attempt = 0; code == EEXIST && attempt < EITP__MOST_RACES; attempt++) {
+    for (int attempt = 0; code == EEXIST && attempt < EITP__MAX_RACES; attempt++) {
         code = eitp__remove_for_new(path);
         if (!code)
             code = eitp__open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, descriptor);

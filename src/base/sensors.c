@@ -91,9 +91,9 @@ static double eitp__sensor_value(const eitp__sensor_list *list, const eitp__sens
 /* Reads the lowest critical trip point of a thermal zone. */
 static eitp_status eitp__read_trip_points(eitp__sensor_list *list, const eitp__sensor_files *files,
                                           const char *directory, double *limit, eitp_error *error) {
-    enum { EITP__MOST_TRIPS = 12 }; /* the kernel's limit */
+    enum { EITP__MAX_TRIPS = 12 }; /* the kernel's limit */
     eitp_status status = EITP_OK;
-    for (int i = 0; i < EITP__MOST_TRIPS && !status; i++) {
+    for (int i = 0; i < EITP__MAX_TRIPS && !status; i++) {
         char name[32];
         const int size = snprintf(name, sizeof name, "trip_point_%d", i);
         double value;

@@ -1,8 +1,8 @@
 #include "base/status.h"
 
 static const char *const eitp__status_names[] = {
-    "ok",         "bad argument", "bad content", "unsupported",    "out of memory", "low memory",
-    "not finite", "input/output", "interrupted", "internal error", "torn state",    "end of data",
+    "ok",         "bad argument", "bad content", "unsupported",    "out of memory",      "low memory",
+    "not finite", "input/output", "interrupted", "internal error", "inconsistent state", "end of data",
 };
 
 const char *eitp_status_name(eitp_status status) {

@@ -19,7 +19,7 @@ static const struct {
     {EITP__COLUMN_LABEL, "\xE6\xA0\x87\xE7\xAD\xBE"}, /* Chinese: label */
 };
 
-EITP__PRIVATE int eitp__is_usual_name(eitp__column_kind kind, const char *name, size_t size) {
+EITP__PRIVATE int eitp__is_common_name(eitp__column_kind kind, const char *name, size_t size) {
     for (size_t i = 0; i < EITP__COUNT(eitp__usual_names); i++) {
         if (eitp__usual_names[i].kind == kind && eitp__equals_ignoring_case(name, size, eitp__usual_names[i].name))
             return 1;
@@ -32,7 +32,7 @@ EITP__PRIVATE const eitp_json *eitp__find_usual_member(const eitp_json *object, 
     if (object->kind != EITP_JSON_OBJECT)
         return NULL;
     for (const eitp_json *member = object->first_child; member; member = member->next) {
-        if (!eitp__is_usual_name(kind, member->name, member->name_size))
+        if (!eitp__is_common_name(kind, member->name, member->name_size))
             continue;
         if (found)
             return NULL;

@@ -17,7 +17,7 @@ typedef enum eitp__column_kind {
 enum { EITP__USUAL_NAME_SIZE = 24 };
 
 /* True if columns with this name often hold text or labels. Case is ignored. Always false for other kinds. */
-EITP__PRIVATE int eitp__is_usual_name(eitp__column_kind kind, const char *name, size_t size);
+EITP__PRIVATE int eitp__is_common_name(eitp__column_kind kind, const char *name, size_t size);
 
 /* Returns the only member of an object with a common name, or NULL if there is no such member or several. */
 EITP__PRIVATE const eitp_json *eitp__find_usual_member(const eitp_json *object, eitp__column_kind kind);

@@ -40,8 +40,8 @@ EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__l
     index->entries[index->count++] = entry;
 }
 
-EITP__PRIVATE eitp_status eitp__labelled_index_weigh(eitp__labelled_index *index, const float *weights, size_t count,
-                                                     eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__labelled_index_add_weights(eitp__labelled_index *index, const float *weights,
+                                                           size_t count, eitp_error *error) {
     const size_t first = index->weight_count, all = first + count;
     const int is_first = !index->weights;
     int differ = !is_first;
@@ -78,13 +78,13 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
 /* ---- Repeats ---- */
 
 /* The parts of an entry needed to sort by text. */
-typedef struct eitp__text_place {
+typedef struct eitp__text_order_key {
     uint64_t hash;
     uint64_t entry;
-} eitp__text_place;
+} eitp__text_order_key;
 
 static int eitp__compare_text_places(const void *a, const void *b) {
-    const eitp__text_place *left = (const eitp__text_place *)a, *right = (const eitp__text_place *)b;
+    const eitp__text_order_key *left = (const eitp__text_order_key *)a, *right = (const eitp__text_order_key *)b;
     if (left->hash != right->hash)
         return left->hash < right->hash ? -1 : 1;
     return left->entry < right->entry ? -1 : left->entry > right->entry;
@@ -98,7 +98,7 @@ static int eitp__same_values(const eitp__labelled_index *index, uint64_t a, uint
 }
 
 /* Marks the samples to drop by a length of 0. */
-static void eitp__mark_repeats(eitp__labelled_index *index, const eitp__text_place *places,
+static void eitp__mark_repeats(eitp__labelled_index *index, const eitp__text_order_key *places,
                                eitp_sample_file_info *info) {
     for (size_t first = 0, end; first < index->count; first = end) {
         int is_ambiguous = 0;
@@ -138,8 +138,8 @@ static void eitp__drop_marked(eitp__labelled_index *index) {
 
 EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_sample_file_info *info,
                                                        eitp_error *error) {
-    const size_t bytes = index->count * sizeof(eitp__text_place);
-    eitp__text_place *places = (eitp__text_place *)eitp__allocate_uninitialized(index->host, bytes);
+    const size_t bytes = index->count * sizeof(eitp__text_order_key);
+    eitp__text_order_key *places = (eitp__text_order_key *)eitp__allocate_uninitialized(index->host, bytes);
     if (index->count && !places)
         return eitp__fail_memory(error, bytes, "finding repeated examples");
     for (size_t i = 0; i < index->count; i++) {

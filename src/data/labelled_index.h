@@ -39,8 +39,8 @@ EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__l
                                             const uint32_t *values, size_t value_count);
 
 /* Adds the `count` weights of the next entry: one, or one for each of its values. */
-EITP__PRIVATE eitp_status eitp__labelled_index_weigh(eitp__labelled_index *index, const float *weights, size_t count,
-                                                     eitp_error *error);
+EITP__PRIVATE eitp_status eitp__labelled_index_add_weights(eitp__labelled_index *index, const float *weights,
+                                                           size_t count, eitp_error *error);
 
 /* Replaces label numbers by their final values. */
 EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, const eitp__label_meaning *meaning);

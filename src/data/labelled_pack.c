@@ -38,18 +38,18 @@ eitp_labelled_pack_config eitp_labelled_pack_config_default(void) {
 }
 
 /* One tokenizer, and how it encodes text into sequences. */
-typedef struct eitp__labelled_form {
+typedef struct eitp__encoding_form {
     const eitp_tokenizer *tokenizer;
     const char *member, *ordinal; /* the member of the configuration, and its name in messages */
     eitp_sequence_config sequence;
     eitp_sequence_report report; /* of the current example */
-} eitp__labelled_form;
+} eitp__encoding_form;
 
 typedef struct eitp__labelled_packer {
     const eitp_host *host;
     const eitp_labelled_pack_config *config;
     eitp_labelled_pack_config conversations; /* the configuration with the label of conversations, for `config` */
-    eitp__labelled_form forms[2];            /* one for each tokenizer */
+    eitp__encoding_form forms[2];            /* one for each tokenizer */
     size_t form_count;
     eitp__example_labels labels;
     eitp__labelled_index index;
@@ -67,7 +67,7 @@ typedef struct eitp__labelled_packer {
 
 /* ---- Length ---- */
 
-static eitp_status eitp__labelled_check_length(const eitp__labelled_form *form, eitp_error *error) {
+static eitp_status eitp__labelled_check_length(const eitp__encoding_form *form, eitp_error *error) {
     const eitp_sequence_config *sequence = &form->sequence;
     const int32_t added = sequence->omit_special_tokens ? 0 : eitp_tokenizer_added_count(form->tokenizer, 0);
     const int truncation = (int)sequence->truncation;
@@ -81,7 +81,7 @@ static eitp_status eitp__labelled_check_length(const eitp__labelled_form *form, 
 }
 
 /* Reads the length limit from the tokenizer's files unless the caller sets one. Logs a difference. */
-static eitp_status eitp__labelled_set_length(const eitp_host *host, eitp__labelled_form *form, eitp_error *error) {
+static eitp_status eitp__labelled_set_length(const eitp_host *host, eitp__encoding_form *form, eitp_error *error) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(form->tokenizer);
     eitp_sequence_config *sequence = &form->sequence;
     if (sequence->max_length) {
@@ -108,8 +108,8 @@ static eitp_status eitp__labelled_set_length(const eitp_host *host, eitp__labell
 static eitp_status eitp__labelled_set_forms(eitp__labelled_packer *packer, const eitp_tokenizer *tokenizer,
                                             eitp_error *error) {
     const eitp_labelled_pack_config *config = packer->config;
-    const eitp__labelled_form first = {tokenizer, "sequence", "", config->sequence, EITP__ZERO};
-    const eitp__labelled_form second = {config->second, "second_sequence", "second ", config->second_sequence,
+    const eitp__encoding_form first = {tokenizer, "sequence", "", config->sequence, EITP__ZERO};
+    const eitp__encoding_form second = {config->second, "second_sequence", "second ", config->second_sequence,
                                         EITP__ZERO};
     eitp_status status = EITP_OK;
     packer->forms[0] = first;
@@ -140,7 +140,7 @@ static eitp_status eitp__labelled_reserve_tokens(eitp__labelled_packer *packer, 
 }
 
 /* Encodes the words or the text into packer->ids from `first` on, enlarging the memory if it is too small. */
-static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, eitp__labelled_form *form, size_t first,
+static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, eitp__encoding_form *form, size_t first,
                                          const eitp_example *example, int as_words, eitp_error *error) {
     const eitp_text *pair = example->pair.bytes ? &example->pair : NULL;
     for (;;) {
@@ -161,7 +161,7 @@ static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, eitp__la
 }
 
 /* Checks that an example has at least one token of its text. */
-static eitp_status eitp__labelled_check_tokens(const eitp__labelled_form *form, int is_pair, eitp_error *error) {
+static eitp_status eitp__labelled_check_tokens(const eitp__encoding_form *form, int is_pair, eitp_error *error) {
     const eitp_sequence_report *report = &form->report;
     const int32_t added = form->sequence.omit_special_tokens ? 0 : eitp_tokenizer_added_count(form->tokenizer, is_pair);
     if (report->count > (size_t)added)
@@ -191,7 +191,7 @@ static eitp_status eitp__labelled_boundary(const int32_t *segments, size_t count
 }
 
 /* Encodes a sequence of an example after the previous ones in *entry, and adds it to the entry. */
-static eitp_status eitp__labelled_add_sequence(eitp__labelled_packer *packer, eitp__labelled_form *form,
+static eitp_status eitp__labelled_add_sequence(eitp__labelled_packer *packer, eitp__encoding_form *form,
                                                const eitp_example *example, int as_words, eitp__labelled_entry *entry,
                                                eitp_error *error) {
     const size_t first = entry->record.length;
@@ -324,7 +324,7 @@ static eitp_status eitp__labelled_pack_conversation(eitp__labelled_packer *packe
     values = eitp__labelled_chat_values(packer, report.count);
     status = eitp__labelled_index_reserve(&packer->index, report.count, error);
     if (status == EITP_OK)
-        status = eitp__labelled_index_weigh(&packer->index, eitp__labelled_weights(packer), report.count, error);
+        status = eitp__labelled_index_add_weights(&packer->index, eitp__labelled_weights(packer), report.count, error);
     if (status != EITP_OK)
         return status;
     entry.record.first = packer->writer.layout.info.token_count;
@@ -381,7 +381,7 @@ static eitp_status eitp__labelled_add_weight(eitp__labelled_packer *packer, floa
     packer->index.weighs_values = as_words;
     for (size_t i = 0; i < length && as_words; i++)
         weights[i] = weight;
-    return eitp__labelled_index_weigh(&packer->index, as_words ? weights : &weight, as_words ? length : 1, error);
+    return eitp__labelled_index_add_weights(&packer->index, as_words ? weights : &weight, as_words ? length : 1, error);
 }
 
 /* Writes the ids of an example, and sets their checksum. */
@@ -488,7 +488,7 @@ static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *p
 /* ---- All examples ---- */
 
 /* Returns the sequence settings as stored in a header: flags are 0 or 1. */
-static eitp_sequence_config eitp__labelled_stored_sequence(const eitp__labelled_form *form) {
+static eitp_sequence_config eitp__labelled_stored_sequence(const eitp__encoding_form *form) {
     eitp_sequence_config sequence = form->sequence;
     sequence.truncate_left = sequence.truncate_left != 0;
     sequence.omit_special_tokens = sequence.omit_special_tokens != 0;
@@ -497,7 +497,7 @@ static eitp_sequence_config eitp__labelled_stored_sequence(const eitp__labelled_
 
 static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, const eitp_tokenizer *tokenizer,
                                              const char *output_path, eitp_error *error) {
-    const eitp__labelled_form *forms = packer->forms;
+    const eitp__encoding_form *forms = packer->forms;
     eitp_sample_file_info *info = &packer->writer.layout.info;
     eitp_status status = eitp__partial_file_check(packer->host, output_path, "labelled file", error);
     if (status == EITP_OK)

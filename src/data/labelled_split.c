@@ -24,7 +24,7 @@ static int eitp__compare_random(const void *a, const void *b) {
  * last after them, so that both parts have one. Between them Webster's method applies: sample k of n has quotient n /
  * (2 k + 1), and the largest comes first.
  */
-static int eitp__compare_turns(const void *a, const void *b) {
+static int eitp__compare_draw_order(const void *a, const void *b) {
     const eitp__drawn_sample *left = (const eitp__drawn_sample *)a, *right = (const eitp__drawn_sample *)b;
     const int left_last = left->rank + 1 == left->count, right_last = right->rank + 1 == right->count;
     /* The divisors of the quotients, 0 for the first sample of a label. */
@@ -86,7 +86,7 @@ static eitp_status eitp__draw_samples(const eitp_sample_file *file, uint64_t see
     eitp__sort(samples, all, sizeof *samples, eitp__compare_random);
     status = eitp__drawn_ranks(file, samples, error);
     if (status == EITP_OK)
-        eitp__sort(samples, all, sizeof *samples, eitp__compare_turns);
+        eitp__sort(samples, all, sizeof *samples, eitp__compare_draw_order);
     return status;
 }
 

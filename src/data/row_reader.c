@@ -108,7 +108,7 @@ static void eitp__find_usual_name(eitp__row_reader *rows, eitp__column_kind kind
     size_t found = SIZE_MAX, matches = 0;
     for (size_t i = 0; i < rows->csv.count; i++) {
         const eitp_text name = eitp__csv_value(&rows->csv, i);
-        if (!eitp__is_usual_name(kind, name.bytes, name.size))
+        if (!eitp__is_common_name(kind, name.bytes, name.size))
             continue;
         matches++;
         found = i;
@@ -117,7 +117,7 @@ static void eitp__find_usual_name(eitp__row_reader *rows, eitp__column_kind kind
         return;
     const eitp_text name = eitp__csv_value(&rows->csv, found);
     rows->fields[kind] = found;
-    snprintf(rows->usual_names[kind], EITP__USUAL_NAME_SIZE, "%.*s", (int)name.size, name.bytes);
+    snprintf(rows->common_names[kind], EITP__USUAL_NAME_SIZE, "%.*s", (int)name.size, name.bytes);
 }
 
 /*
@@ -289,7 +289,7 @@ static eitp_status eitp__read_json_weight(eitp__row_reader *rows, eitp_text *wei
 /* Returns the name of the member with the text or the label. The first row decides on a common name. */
 static const char *eitp__member_name(eitp__row_reader *rows, eitp__column_kind kind, const char *standard) {
     const eitp_json *object = rows->json.object, *usual;
-    char *name = rows->usual_names[kind];
+    char *name = rows->common_names[kind];
     if (rows->config.columns[kind])
         return rows->config.columns[kind];
     if (eitp_json_member(object, standard))
@@ -558,7 +558,7 @@ static eitp_status eitp__row_reader_begin(eitp__row_reader *rows, eitp_error *er
 }
 
 EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
-                                                const eitp__text_reading *how, const eitp__row_config *config,
+                                                const eitp__text_options *how, const eitp__row_config *config,
                                                 eitp_error *error) {
     memset(rows, 0, sizeof *rows);
     rows->config = *config;
@@ -645,8 +645,8 @@ EITP__PRIVATE void eitp__row_reader_findings(const eitp__row_reader *rows, char 
     const struct {
         const char *setting, *value;
     } found[] = {{"delimiter", delimiter},
-                 {"text_column", rows->usual_names[EITP__COLUMN_TEXT]},
-                 {"label_column", rows->usual_names[EITP__COLUMN_LABEL]},
+                 {"text_column", rows->common_names[EITP__COLUMN_TEXT]},
+                 {"label_column", rows->common_names[EITP__COLUMN_LABEL]},
                  {"document_separator", rows->separator ? rows->separator : ""}};
     size_t used = 0;
     *text = 0;

@@ -39,9 +39,9 @@ typedef struct eitp__row_reader {
     eitp_text label;                   /* of the current row */
     size_t fields[EITP__COLUMN_KINDS]; /* CSV and TSV: indices of the columns, from 0; SIZE_MAX: none */
     size_t field_count;
-    char usual_names[EITP__COLUMN_KINDS][EITP__USUAL_NAME_SIZE]; /* of columns with a common name; otherwise empty */
-    int found_delimiter;                                         /* the detected delimiter is not CSV's usual one */
-    const char *separator;                                       /* between documents of TEXT; NULL: none */
+    char common_names[EITP__COLUMN_KINDS][EITP__USUAL_NAME_SIZE]; /* of columns with a common name; otherwise empty */
+    int found_delimiter;                                          /* the detected delimiter is not CSV's usual one */
+    const char *separator;                                        /* between documents of TEXT; NULL: none */
     char header[300];              /* CSV and TSV: the column names, on one line of a message */
     uint64_t first_line;           /* CSV and TSV: the line that set field_count */
     int is_of_file;                /* the failure is due to the file, not to the row */
@@ -62,7 +62,7 @@ EITP__PRIVATE int eitp__is_json_name(const char *path);
 /* Opens a file, refuses files that are not text, and finds the columns in the header. The arguments must outlive
    `rows`. After a failure `rows` is closed. */
 EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
-                                                const eitp__text_reading *how, const eitp__row_config *config,
+                                                const eitp__text_options *how, const eitp__row_config *config,
                                                 eitp_error *error);
 
 /* Reads the next row, like eitp_example_source. Bad rows are skipped if the configuration allows it. */

@@ -22,7 +22,7 @@ EITP__PRIVATE eitp_status eitp__sample_read_piece(const eitp_sample_file *file, 
 }
 
 /* Returns the limit that ids must be below. */
-static uint32_t eitp__sample_id_limit(const eitp_sample_file *file, eitp__ids_of whose) {
+static uint32_t eitp__sample_id_limit(const eitp_sample_file *file, eitp__id_vocabulary whose) {
     const eitp_sample_file_info *info = &file->layout.info;
     const uint32_t second = (uint32_t)info->second_vocabulary;
     uint32_t limit = info->vocabulary_size ? (uint32_t)info->vocabulary_size : 65536;
@@ -51,7 +51,7 @@ static eitp_status eitp__sample_decode(const eitp_sample_file *file, const unsig
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, eitp__ids_of whose, uint64_t first,
+EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, eitp__id_vocabulary whose, uint64_t first,
                                                 uint64_t count, int32_t *ids, uint32_t *crc, eitp_error *error) {
     unsigned char bytes[EITP__SAMPLE_READ_BYTES];
     const size_t element = (size_t)file->layout.info.element_size, chunk = sizeof bytes / element;

@@ -27,15 +27,15 @@ EITP__PRIVATE eitp_status eitp__sample_read_piece(const eitp_sample_file *file, 
                                                   size_t size, eitp_error *error);
 
 /* The vocabulary of ids in a file of two tokenizers. */
-typedef enum eitp__ids_of {
+typedef enum eitp__id_vocabulary {
     EITP__IDS_OF_FIRST = 0,  /* also in files of one tokenizer */
     EITP__IDS_OF_SECOND = 1, /* segment 1 */
     EITP__IDS_OF_EITHER = 2  /* segment unknown */
-} eitp__ids_of;
+} eitp__id_vocabulary;
 
 /* Reads ids [first, first + count) of the file, which must be in range, and checks them. ids[count] may be NULL. *crc,
    unless NULL, is a running checksum of their bytes, initially 0. */
-EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, eitp__ids_of whose, uint64_t first,
+EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, eitp__id_vocabulary whose, uint64_t first,
                                                 uint64_t count, int32_t *ids, uint32_t *crc, eitp_error *error);
 
 /*

@@ -12,14 +12,14 @@ enum { EITP__NAMED_GROUPS = 5, EITP__EXACT_DIGITS = 15 };
 enum { EITP__SAME_LETTERS, EITP__SAME_NUMBER, EITP__SAME_BOOLEAN };
 
 /* A label, and its keys for comparison with similar ones. */
-typedef struct eitp__label_meant {
+typedef struct eitp__label_key {
     const eitp__buffer *letters; /* in lower case, each zero-terminated */
     size_t at;                   /* the label's offset in `letters` */
     int kind;
     double number;  /* of numbers and Booleans */
     uint32_t place; /* index in the order of the labels */
     const char *name;
-} eitp__label_meant;
+} eitp__label_key;
 
 static void eitp__add_lowercase(eitp__buffer *letters, const char *name) {
     size_t size = strlen(name);
@@ -69,12 +69,12 @@ static int eitp__read_boolean(const char *letters, double *number) {
     return 0;
 }
 
-static const char *eitp__letters_of(const eitp__label_meant *label) {
+static const char *eitp__letters_of(const eitp__label_key *label) {
     return label->letters->data + label->at;
 }
 
 /* Orders strings before numbers; a Boolean is the number 0 or 1. */
-static int eitp__compare_meaning(const eitp__label_meant *a, const eitp__label_meant *b) {
+static int eitp__compare_meaning(const eitp__label_key *a, const eitp__label_key *b) {
     const int is_number = a->kind != EITP__SAME_LETTERS;
     if (is_number != (b->kind != EITP__SAME_LETTERS))
         return is_number ? 1 : -1;
@@ -84,12 +84,12 @@ static int eitp__compare_meaning(const eitp__label_meant *a, const eitp__label_m
 }
 
 static int eitp__compare_meant(const void *left, const void *right) {
-    const eitp__label_meant *a = (const eitp__label_meant *)left, *b = (const eitp__label_meant *)right;
+    const eitp__label_key *a = (const eitp__label_key *)left, *b = (const eitp__label_key *)right;
     const int order = eitp__compare_meaning(a, b);
     return order ? order : a->place < b->place ? -1 : a->place > b->place;
 }
 
-static void eitp__report_group(const eitp_host *host, const eitp__label_meant *labels, size_t count) {
+static void eitp__report_group(const eitp_host *host, const eitp__label_key *labels, size_t count) {
     static const char *const ways[] = {"differ only in upper and lower case", "are the same number",
                                        "are the same Boolean"};
     const char *names[EITP__LISTED_LABELS];
@@ -108,7 +108,7 @@ static void eitp__report_group(const eitp_host *host, const eitp__label_meant *l
 }
 
 /* Logs the groups of sorted labels. */
-static void eitp__report_groups(const eitp_host *host, const eitp__label_meant *labels, size_t count) {
+static void eitp__report_groups(const eitp_host *host, const eitp__label_key *labels, size_t count) {
     size_t groups = 0;
     for (size_t first = 0, end; first < count; first = end) {
         for (end = first + 1; end < count && !eitp__compare_meaning(&labels[first], &labels[end]);)
@@ -123,8 +123,8 @@ static void eitp__report_groups(const eitp_host *host, const eitp__label_meant *
 
 EITP__PRIVATE eitp_status eitp__report_similar_labels(const eitp_host *host, const eitp__label_table *table,
                                                       const uint32_t *order, eitp_error *error) {
-    const size_t bytes = table->count * sizeof(eitp__label_meant);
-    eitp__label_meant *labels = (eitp__label_meant *)eitp__allocate(host, bytes);
+    const size_t bytes = table->count * sizeof(eitp__label_key);
+    eitp__label_key *labels = (eitp__label_key *)eitp__allocate(host, bytes);
     eitp__buffer letters;
     eitp__buffer_init(&letters, host);
     for (uint32_t i = 0; i < table->count && labels; i++) {
@@ -136,7 +136,7 @@ EITP__PRIVATE eitp_status eitp__report_similar_labels(const eitp_host *host, con
     }
     const int has_memory = labels && !letters.failed;
     for (uint32_t i = 0; i < table->count && has_memory; i++) {
-        eitp__label_meant *label = &labels[i];
+        eitp__label_key *label = &labels[i];
         if (eitp__read_boolean(eitp__letters_of(label), &label->number))
             label->kind = EITP__SAME_BOOLEAN;
         else if (eitp__read_loose_number(label->name, &label->number))

@@ -23,7 +23,7 @@ typedef struct eitp__text_paths {
     eitp_text_format format;
     int skip_bad, json_rows;
     eitp_text_source input;
-    eitp__text_reading how;
+    eitp__text_options how;
     eitp__path_walk walk; /* starts before the first file */
 } eitp__text_paths;
 

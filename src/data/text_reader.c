@@ -68,7 +68,7 @@ static eitp_status eitp__text_reader_begin(eitp__text_reader *reader, eitp_error
 }
 
 EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, const eitp_host *host, const char *path,
-                                                 const eitp__text_reading *how, eitp_error *error) {
+                                                 const eitp__text_options *how, eitp_error *error) {
     memset(reader, 0, sizeof *reader);
     reader->host = host;
     reader->path = path;
@@ -96,7 +96,7 @@ static eitp_status eitp__text_reader_drop(void *user, const char *text, size_t s
 }
 
 /* Decodes the start of the text as a test; an incomplete sequence at its end counts as valid. */
-static eitp_status eitp__text_reader_try(const eitp__text_reader *reader, eitp_error *error) {
+static eitp_status eitp__text_reader_check_encoding(const eitp__text_reader *reader, eitp_error *error) {
     eitp__decoder decoder;
     eitp_status status = eitp__decoder_open(&decoder, reader->how.encoding, eitp__text_reader_drop, NULL, error);
     if (status == EITP_OK)
@@ -109,7 +109,7 @@ static eitp_status eitp__text_reader_try(const eitp__text_reader *reader, eitp_e
 
 EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error) {
     eitp_status status = eitp__check_text(reader->path, reader->raw, reader->end, reader->is_utf8, error);
-    return status == EITP_OK && !reader->is_utf8 ? eitp__text_reader_try(reader, error) : status;
+    return status == EITP_OK && !reader->is_utf8 ? eitp__text_reader_check_encoding(reader, error) : status;
 }
 
 static eitp_status eitp__text_reader_hold(void *user, const char *text, size_t size, eitp_error *error) {
@@ -147,7 +147,7 @@ EITP__PRIVATE uint64_t eitp__text_reader_bytes(const eitp__text_reader *reader) 
 }
 
 /* With `strict`, fails at the first invalid byte; otherwise logs them at the end. */
-static eitp_status eitp__text_reader_judge(const eitp__text_reader *reader, eitp_error *error) {
+static eitp_status eitp__text_reader_check_invalid(const eitp__text_reader *reader, eitp_error *error) {
     const uint64_t count = eitp__text_reader_invalid(reader);
     if (!count || (!reader->how.strict && !reader->has_ended))
         return EITP_OK;
@@ -199,7 +199,7 @@ EITP__PRIVATE eitp_status eitp__text_reader_next(eitp__text_reader *reader, cons
     while (status == EITP_OK && !reader->piece.size && !reader->has_ended) {
         status = eitp__text_reader_step(reader, error);
         if (status == EITP_OK)
-            status = eitp__text_reader_judge(reader, error);
+            status = eitp__text_reader_check_invalid(reader, error);
     }
     if (status != EITP_OK)
         return status;

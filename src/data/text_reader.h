@@ -8,18 +8,18 @@
 #include "data/utf8_repair.h"
 
 /* Settings for reading text. */
-typedef struct eitp__text_reading {
+typedef struct eitp__text_options {
     const char *encoding;          /* NULL: UTF-8 */
     int strict;                    /* invalid bytes are an error, not U+FFFD */
     size_t read_size;              /* bytes read at a time */
     const eitp_text_source *input; /* the source for the path "-"; NULL: none */
-} eitp__text_reading;
+} eitp__text_options;
 
 /* An open text file or input. A zeroed struct is closed. Do not move it while it is open. */
 typedef struct eitp__text_reader {
     const eitp_host *host;
     const char *path;
-    eitp__text_reading how;
+    eitp__text_options how;
     eitp__file file; /* closed if the source is the input */
     int is_input, is_utf8;
     int is_exhausted, has_ended; /* everything was read; everything was returned */
@@ -35,7 +35,7 @@ typedef struct eitp__text_reader {
 /* Opens a file or the input and reads its start, raw[0 .. end): EITP__TEXT_CHECK_SIZE bytes, or all if there are fewer.
    `host`, `path` and the pointers in `how` must outlive the reader. After a failure it is closed. */
 EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, const eitp_host *host, const char *path,
-                                                 const eitp__text_reading *how, eitp_error *error);
+                                                 const eitp__text_options *how, eitp_error *error);
 
 /* Refuses input that is not text, see eitp__check_text. Call it before the first piece is read. */
 EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error);

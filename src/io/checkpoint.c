@@ -2,8 +2,8 @@
  * Checkpoint directories: created whole or not at all, found by step, recovered, pruned.
  *
  * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", and
- * deleted as ".<name>.removed". A directory that is replaced by a newer write of the same step gets the draft's name,
- * or, where the system cannot exchange names, ".<name>.replaced".
+ * deleted as ".<name>.removed". A directory that is replaced by a newer write of the same step gets the pending
+ * directory's name, or, where the system cannot exchange names, ".<name>.replaced".
  */
 #include "io/checkpoint.h"
 #include "base/files.h"
@@ -23,34 +23,34 @@ static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *dire
 /* ---- Creating ---- */
 
 EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
-                                                 const char *suffix, int64_t step, eitp__draft *draft,
+                                                 const char *suffix, int64_t step, eitp__pending_directory *pending,
                                                  eitp_error *error) {
     char *path = NULL;
     eitp_status status;
-    memset(draft, 0, sizeof *draft);
+    memset(pending, 0, sizeof *pending);
     status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &path, error);
     if (!status)
-        status = eitp__draft_name(draft, host, path, error);
+        status = eitp__pending_directory_name(pending, host, path, error);
     if (!status)
-        status = eitp__remove_tree(host, draft->partial, error);
+        status = eitp__remove_tree(host, pending->partial, error);
     if (!status)
         status = eitp__make_directories(host, output_directory, error);
     if (!status)
-        status = eitp__make_directory(host, draft->partial, error);
-    draft->exists = !status;
+        status = eitp__make_directory(host, pending->partial, error);
+    pending->exists = !status;
     eitp__release_text(host, path);
     if (status)
-        eitp__draft_abandon(draft);
+        eitp__pending_directory_abandon(pending);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp__manifest *manifest,
+EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__pending_directory *pending, const eitp__manifest *manifest,
                                                   eitp_error *error) {
-    eitp_status status = eitp__manifest_write(manifest, draft->partial, error);
+    eitp_status status = eitp__manifest_write(manifest, pending->partial, error);
     if (!status)
-        status = eitp__draft_install(draft, error);
+        status = eitp__pending_directory_install(pending, error);
     if (!status)
-        eitp__draft_abandon(draft);
+        eitp__pending_directory_abandon(pending);
     return status;
 }
 
@@ -67,15 +67,15 @@ eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_dir
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
     const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
-    eitp__draft draft;
-    eitp_status status = eitp__checkpoint_begin(host, output_directory, suffix, manifest->step, &draft, error);
+    eitp__pending_directory pending;
+    eitp_status status = eitp__checkpoint_begin(host, output_directory, suffix, manifest->step, &pending, error);
     if (status)
         return status;
-    status = fill(user, draft.partial, error);
+    status = fill(user, pending.partial, error);
     if (!status)
-        status = eitp__checkpoint_commit(&draft, manifest, error);
+        status = eitp__checkpoint_commit(&pending, manifest, error);
     if (status)
-        eitp__draft_abandon(&draft);
+        eitp__pending_directory_abandon(&pending);
     return status;
 }
 
@@ -129,7 +129,8 @@ static int eitp__is_replaced_name(const char *name) {
            !strcmp(name + length - ending, EITP__REPLACED_SUFFIX);
 }
 
-/* Recovers from a crash in eitp__draft_install between its two renames: restores a replaced checkpoint's name. */
+/* Recovers from a crash in eitp__pending_directory_install between its two renames: restores a replaced checkpoint's
+   name. */
 static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_error *error) {
     const eitp__output *output = (const eitp__output *)user;
     const eitp_host *host = output->host;

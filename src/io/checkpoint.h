@@ -2,7 +2,7 @@
 #ifndef EITP_CHECKPOINT_H
 #define EITP_CHECKPOINT_H
 
-#include "io/draft.h"
+#include "io/pending_directory.h"
 #include "io/io.h"
 #include "io/manifest.h"
 
@@ -48,14 +48,14 @@ EITP__PRIVATE eitp_status eitp__checkpoint_restore(const eitp_host *host, const 
 /* Like eitp__checkpoint_restore, for readers, which do not hold the lock. Failures are ignored. */
 EITP__PRIVATE void eitp__checkpoint_try_restore(const eitp_host *host, const char *output_directory);
 
-/* Creates the draft directory of "checkpoint-<step><suffix>". */
+/* Creates the pending directory of "checkpoint-<step><suffix>". */
 EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
-                                                 const char *suffix, int64_t step, eitp__draft *draft,
+                                                 const char *suffix, int64_t step, eitp__pending_directory *pending,
                                                  eitp_error *error);
 
-/* Adds manifest.json, makes everything durable, gives the checkpoint its name and releases the draft. On failure the
-   draft is as before: commit it again, or abandon it. */
-EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp__manifest *manifest,
+/* Adds manifest.json, makes everything durable, gives the checkpoint its name and releases the pending directory. On
+   failure the pending directory is as before: commit it again, or abandon it. */
+EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__pending_directory *pending, const eitp__manifest *manifest,
                                                   eitp_error *error);
 
 /*
@@ -66,7 +66,7 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
     const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error);
 
-/* Restores or removes the leftovers of unfinished writes and removals. A draft is such a leftover too. */
+/* Restores or removes the leftovers of unfinished writes and removals. A pending directory is such a leftover too. */
 EITP__PRIVATE eitp_status eitp__checkpoint_clean(const eitp_host *host, const char *output_directory,
                                                  eitp_error *error);
 

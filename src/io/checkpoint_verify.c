@@ -26,7 +26,7 @@ EITP__PRIVATE int64_t eitp__checkpoint_step(const char *name) {
 /* The contents of trainer_state.json from an earlier version. */
 typedef struct eitp__earlier_state {
     int64_t step;
-    int64_t model_checksum, optimizer_checksum, others_checksum; /* -1: none */
+    int64_t model_checksum, optimizer_checksum, extra_parameters_checksum; /* -1: none */
     int has_adapters;
 } eitp__earlier_state;
 
@@ -35,7 +35,7 @@ static eitp_status eitp__earlier_parse(const eitp_json *root, eitp__earlier_stat
     const char *format = "";
     int64_t version = INT32_MAX;
     eitp_status status = eitp__json_get_text(root, "format", &format, error);
-    state->step = state->model_checksum = state->optimizer_checksum = state->others_checksum = -1;
+    state->step = state->model_checksum = state->optimizer_checksum = state->extra_parameters_checksum = -1;
     state->has_adapters = adapters != NULL;
     if (!status)
         status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &version, error);
@@ -46,7 +46,8 @@ static eitp_status eitp__earlier_parse(const eitp_json *root, eitp__earlier_stat
     if (!status)
         status = eitp__json_get_integer(root, "optimizer_checksum", 0, UINT32_MAX, &state->optimizer_checksum, error);
     if (!status)
-        status = eitp__json_get_integer(adapters, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
+        status = eitp__json_get_integer(adapters, "extra_parameters_checksum", 0, UINT32_MAX,
+                                        &state->extra_parameters_checksum, error);
     if (!status && (strcmp(format, "eitp checkpoint") != 0 || state->step < 0 || state->model_checksum < 0 ||
                     state->optimizer_checksum < 0))
         return eitp__fail(error, EITP_ERROR_FORMAT, "format, step or a checksum is missing");
@@ -129,8 +130,9 @@ static eitp_status eitp__earlier_verify(const eitp_host *host, const char *check
         status = eitp__earlier_check_file(host, checkpoint,
                                           state.has_adapters ? "adapter_model.safetensors" : "model.safetensors",
                                           state.model_checksum, error);
-    if (!status && state.others_checksum >= 0)
-        status = eitp__earlier_check_file(host, checkpoint, "parameters.safetensors", state.others_checksum, error);
+    if (!status && state.extra_parameters_checksum >= 0)
+        status = eitp__earlier_check_file(host, checkpoint, "parameters.safetensors", state.extra_parameters_checksum,
+                                          error);
     return status
                ? status
                : eitp__earlier_check_file(host, checkpoint, "optimizer.safetensors", state.optimizer_checksum, error);

@@ -117,7 +117,7 @@ typedef struct eitp__base_sums {
 /* True if the parameter was frozen when the adapters were trained. */
 static int eitp__base_has(void *user, const eitp_model *model, const eitp__parameter *parameter) {
     const eitp__safetensors *others = ((const eitp__base_sums *)user)->base->others;
-    return others ? !eitp__safetensors_find(others, parameter->name) : !eitp__lora_keeps(&model->config, 0, parameter);
+    return others ? !eitp__safetensors_find(others, parameter->name) : !eitp__lora_trains(&model->config, 0, parameter);
 }
 
 /* Adds values of a frozen parameter. */

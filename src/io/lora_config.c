@@ -360,7 +360,7 @@ static void eitp__lora_write_modules(eitp__buffer *text, const eitp_transformer_
         const eitp__parameter parameter = eitp__parameter_at(model, i);
         const char *name = parameter.row->name;
         const size_t size = strcspn(name, ".");
-        if (!eitp__lora_keeps(model, saved, &parameter) || (size == last_size && !strncmp(name, last, size)))
+        if (!eitp__lora_trains(model, saved, &parameter) || (size == last_size && !strncmp(name, last, size)))
             continue;
         eitp__buffer_format(text, "%s\"%.*s\"", last_size ? ", " : "[", (int)size, name);
         last = name;

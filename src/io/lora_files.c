@@ -67,7 +67,7 @@ static eitp_status eitp__visit_saved(const eitp_model *model, unsigned saved, co
         eitp_variable variable;
         eitp__piece pieces[EITP__PIECES];
         int count;
-        if (!eitp__lora_keeps(&model->config, saved, &parameter))
+        if (!eitp__lora_trains(&model->config, saved, &parameter))
             continue;
         variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
         count = eitp__saved_pieces(&variable, &model->config, saved, pieces);
@@ -224,7 +224,7 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, eitp_error *error) {
     eitp_status status = model && directory ? eitp__lora_read_with(model, directory, 1, EITP__READ_LOAD, NULL, error)
                                             : eitp__fail_null(error, "eitp_lora_load", "model and directory");
-    if (status || !eitp__lora_has_others(model->context, 1))
+    if (status || !eitp__lora_has_separate(model->context, 1))
         return status;
     model->has_loaded_head = 1;
     if (eitp_head_has_labels(model->config.head) || (model->lora.saved & EITP_LORA_SAVES_HEAD))
@@ -238,20 +238,20 @@ static int eitp__is_of_learner(const eitp_variable *variable) {
     return variable->of_learner;
 }
 
-static int eitp__is_beside_adapters(const eitp_variable *variable) {
+static int eitp__is_separate_from_adapters(const eitp_variable *variable) {
     return variable->of_learner || (variable->trained && !eitp__lora_is_adapter(variable->name));
 }
 
 static eitp__selection eitp__select_others(int has_adapters) {
     eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
-    selection.selects = has_adapters ? eitp__is_beside_adapters : eitp__is_of_learner;
+    selection.selects = has_adapters ? eitp__is_separate_from_adapters : eitp__is_of_learner;
     selection.prefix = "";
     selection.config = NULL;
     return selection;
 }
 
-EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context, int has_adapters) {
+EITP__PRIVATE int eitp__lora_has_separate(const eitp_context *context, int has_adapters) {
     const eitp__selection selection = eitp__select_others(has_adapters);
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         const eitp_variable variable = eitp_variable_at(context, i);

@@ -35,7 +35,7 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
 
 /* Parameters that are saved separately from a model: a learner's and, if the model has adapters, any others that are
    trained, such as a task's own head. These functions check if there are any, write their file, and read it. */
-EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context, int has_adapters);
+EITP__PRIVATE int eitp__lora_has_separate(const eitp_context *context, int has_adapters);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, int has_adapters, const char *directory,
                                                  uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, int has_adapters, const char *path,

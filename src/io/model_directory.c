@@ -259,7 +259,7 @@ EITP__PRIVATE eitp_status eitp__config_other_keys(const eitp_host *host, const e
         return status;
     status = eitp_json_read_file(host, path, LIMIT, &document, error);
     if (!status)
-        status = eitp__keep_members(host, architecture, eitp_json_root(document), eitp__config_keeps, keys, error);
+        status = eitp__keep_members(host, architecture, eitp_json_root(document), eitp__config_preserves, keys, error);
     eitp_json_release(document);
     return status;
 }
@@ -380,7 +380,7 @@ static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter 
 }
 
 /* Returns the number of optional parameters of a place. *present is the number of those with tensors. */
-static int64_t eitp__count_optional(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
+static int64_t eitp__count_optional(const eitp__load *load, eitp__parameter_scope place, int64_t *present) {
     const eitp_model *model = load->model;
     int64_t count = 0;
     *present = 0;
@@ -402,7 +402,7 @@ static int eitp__has_fresh_head(const eitp__load *load) {
 }
 
 /* True if the optional parameters of a place are initialized instead of read. */
-static int eitp__is_fresh(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
+static int eitp__is_fresh(const eitp__load *load, eitp__parameter_scope place, int64_t *present) {
     return eitp__count_optional(load, place, present) &&
            (!*present || (eitp__has_fresh_head(load) && place == EITP__IN_HEAD));
 }
@@ -426,7 +426,7 @@ static void eitp__note_random(eitp__load *load, const eitp__parameter *parameter
 }
 
 /* Reads the parameters of a place. Initializes the optional ones if the weights have none of them. */
-static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place place, eitp_error *error) {
+static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_scope place, eitp_error *error) {
     const eitp_model *model = load->model;
     int64_t present;
     const int is_fresh = eitp__is_fresh(load, place, &present);
@@ -529,7 +529,7 @@ static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
     if (!status)
         status = eitp__check_labels(load, error);
     for (int place = EITP__BEFORE_BLOCKS; place < EITP__PLACES && !status; place++)
-        status = eitp__read_place(load, (eitp__parameter_place)place, error);
+        status = eitp__read_place(load, (eitp__parameter_scope)place, error);
     if (!status)
         eitp__log_random(load);
     if (!status)

@@ -1,24 +1,25 @@
 /*
  * Directories that programs create, such as a model's: whole or not at all.
  *
- * A directory that does not exist yet is written as a draft next to its path, locked by the process that writes it, and
- * appears by one rename. If the path exists already (it may be a link, a mount or not empty), files are moved into it
- * one by one from a directory inside it. A disk that loses power may keep any subset of the name changes since the last
- * sync, so changes that must come first are synced first.
+ * A directory that does not exist yet is written as a pending directory next to its path, locked by the process that
+ * writes it, and appears by one rename. If the path exists already (it may be a link, a mount or not empty), files are
+ * moved into it one by one from a directory inside it. A disk that loses power may keep any subset of the name changes
+ * since the last sync, so changes that must come first are synced first.
  */
 #include "base/files.h"
-#include "io/draft.h"
+#include "io/pending_directory.h"
 #include "io/io.h"
 
-/* Name of the draft inside an existing directory. A run removes it too, along with its own file of that name. */
+/* Name of the pending directory inside an existing directory. A run removes it too, along with its own file of that
+   name. */
 #define EITP__INNER_PARTIAL ".eitp.partial"
 
-/* Number of times that other processes may remove or create a draft between two calls. */
-#define EITP__MOST_DRAFTS 16
+/* Number of times that other processes may remove or create a pending directory between two calls. */
+#define EITP__MAX_ATTEMPTS 16
 
 typedef struct eitp__new_directory {
     const eitp_host *host;
-    eitp__draft draft; /* with `is_inside`, its `partial` is in `path` */
+    eitp__pending_directory pending; /* with `is_inside`, its `partial` is in `path` */
     int is_inside;
     int was_interrupted; /* an earlier process moved some or none of its files to `path` */
     int parents;         /* number of directories above `path` that were created */
@@ -32,7 +33,7 @@ typedef struct eitp__new_directory {
 static eitp_status eitp__fail_busy(const eitp__new_directory *created, eitp_error *error) {
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "another process is writing to '%s'; wait for it, or choose another directory",
-                      created->draft.path);
+                      created->pending.path);
 }
 
 static void eitp__new_unlock(eitp__new_directory *created) {
@@ -54,27 +55,27 @@ static eitp_status eitp__new_lock(eitp__new_directory *created, const char *path
 /* ---- Next to a path that does not exist ---- */
 
 /*
- * Locks the draft's directory. *is_locked is 0 if it was removed or replaced in the meantime. The process that holds
+ * Locks the pending directory. *is_locked is 0 if it was removed or replaced in the meantime. The process that holds
  * the lock of the directory at `partial` owns it; no other process renames or removes it.
  */
 static eitp_status eitp__new_try_lock(eitp__new_directory *created, uint64_t identity, int *is_locked,
                                       eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     int is_missing;
-    eitp_status status = eitp__new_lock(created, created->draft.partial, &is_missing, error);
+    eitp_status status = eitp__new_lock(created, created->pending.partial, &is_missing, error);
     if (!status)
-        status = eitp__path_info(created->host, created->draft.partial, &info, error);
+        status = eitp__path_info(created->host, created->pending.partial, &info, error);
     *is_locked =
         !status && !is_missing && info.kind == EITP_PATH_DIRECTORY && !info.is_link && info.identity == identity;
     return status;
 }
 
-/* Creates and locks the draft's directory, after removing the leftovers of a killed process. */
+/* Creates and locks the pending directory, after removing the leftovers of a killed process. */
 static eitp_status eitp__new_begin_beside(eitp__new_directory *created, eitp_error *error) {
     const eitp_host *host = created->host;
-    const char *partial = created->draft.partial;
+    const char *partial = created->pending.partial;
     eitp_status status = EITP_OK;
-    for (int attempt = 0; attempt < EITP__MOST_DRAFTS && !status; attempt++) {
+    for (int attempt = 0; attempt < EITP__MAX_ATTEMPTS && !status; attempt++) {
         eitp_path_info info = EITP__ZERO;
         int is_new = 0, is_locked = 0;
         status = eitp__make_new_directory(host, partial, &is_new, error);
@@ -84,26 +85,26 @@ static eitp_status eitp__new_begin_beside(eitp__new_directory *created, eitp_err
             status = eitp__new_try_lock(created, info.identity, &is_locked, error);
         else if (!status)
             is_locked = !is_new; /* a link or a file has no owner */
-        created->draft.exists = is_locked && is_new;
+        created->pending.exists = is_locked && is_new;
         if (!status && is_locked && !is_new)
             status = eitp__remove_tree(host, partial, error);
         else if (status && is_new)
             host->files.remove(host->files.user, partial); /* unless another process writes to it */
-        if (status || created->draft.exists)
+        if (status || created->pending.exists)
             return status;
         eitp__new_unlock(created);
     }
     return status ? status : eitp__fail_busy(created, error);
 }
 
-/* Renames the draft to its path, unless the path exists by now. */
+/* Renames the pending directory to its path, unless the path exists by now. */
 static eitp_status eitp__new_install(eitp__new_directory *created, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
-    eitp_status status = eitp__path_info(created->host, created->draft.path, &info, error);
+    eitp_status status = eitp__path_info(created->host, created->pending.path, &info, error);
     if (!status && (info.kind != EITP_PATH_MISSING || info.is_link))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "another process created '%s'; choose another directory",
-                          created->draft.path);
-    return status ? status : eitp__draft_install(&created->draft, error);
+                          created->pending.path);
+    return status ? status : eitp__pending_directory_install(&created->pending, error);
 }
 
 /* ---- In an existing directory ---- */
@@ -123,10 +124,10 @@ static eitp_status eitp__new_has(const eitp__new_directory *created, const char 
 static eitp_status eitp__new_check_name(const eitp__new_directory *created, const char *name, eitp_error *error) {
     int has = 0;
     eitp_status status =
-        created->was_interrupted ? EITP_OK : eitp__new_has(created, created->draft.path, name, &has, error);
+        created->was_interrupted ? EITP_OK : eitp__new_has(created, created->pending.path, name, &has, error);
     if (has)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' already has %s; choose another directory",
-                          created->draft.path, name);
+                          created->pending.path, name);
     return status;
 }
 
@@ -134,24 +135,24 @@ static eitp_status eitp__new_begin_inside(eitp__new_directory *created, eitp_err
     const eitp_host *host = created->host;
     eitp_path_info info = EITP__ZERO;
     int is_missing;
-    eitp_status status = eitp__new_lock(created, created->draft.path, &is_missing, error);
-    eitp__release_text(host, created->draft.partial);
-    created->draft.partial = eitp__join_path(host, created->draft.path, EITP__INNER_PARTIAL);
-    if (!status && !created->draft.partial)
-        status = eitp__fail_memory(error, strlen(created->draft.path), "a path");
+    eitp_status status = eitp__new_lock(created, created->pending.path, &is_missing, error);
+    eitp__release_text(host, created->pending.partial);
+    created->pending.partial = eitp__join_path(host, created->pending.path, EITP__INNER_PARTIAL);
+    if (!status && !created->pending.partial)
+        status = eitp__fail_memory(error, strlen(created->pending.path), "a path");
     if (!status)
-        status = eitp__path_info(host, created->draft.partial, &info, error);
+        status = eitp__path_info(host, created->pending.partial, &info, error);
     created->was_interrupted = info.kind == EITP_PATH_DIRECTORY && !info.is_link;
     for (size_t i = created->config->name_count; i > 0 && !status; i--)
         status = eitp__new_check_name(created, created->config->names[i - 1], error);
-    /* The draft marks the files of an interrupted process; without it they would count as the user's. */
+    /* The pending directory marks the files of an interrupted process; without it they would count as the user's. */
     if (!status && created->was_interrupted)
-        status = eitp__remove_entries(host, created->draft.partial, error);
+        status = eitp__remove_entries(host, created->pending.partial, error);
     else if (!status)
-        status = eitp__remove_tree(host, created->draft.partial, error);
+        status = eitp__remove_tree(host, created->pending.partial, error);
     if (!status && !created->was_interrupted)
-        status = eitp__make_directory(host, created->draft.partial, error);
-    created->draft.exists = !status;
+        status = eitp__make_directory(host, created->pending.partial, error);
+    created->pending.exists = !status;
     return status;
 }
 
@@ -164,13 +165,13 @@ static size_t eitp__new_order(const eitp__new_directory *created, const char *na
     return 0;
 }
 
-/* Lists the names in the draft in the order of moving, each zero-terminated. */
+/* Lists the names in the pending directory in the order of moving, each zero-terminated. */
 static eitp_status eitp__new_list(const eitp__new_directory *created, eitp__buffer *ordered, size_t *count,
                                   eitp_error *error) {
     eitp__buffer names;
     eitp_status status;
     eitp__buffer_init(&names, created->host);
-    status = eitp__list_directory(created->host, created->draft.partial, &names, count, error);
+    status = eitp__list_directory(created->host, created->pending.partial, &names, count, error);
     for (size_t order = 0; order <= created->config->name_count && !status; order++) {
         const char *name = names.data;
         for (size_t i = 0; i < *count; i++, name += strlen(name) + 1) {
@@ -188,12 +189,12 @@ static eitp_status eitp__new_list(const eitp__new_directory *created, eitp__buff
 static eitp_status eitp__new_move(const eitp__new_directory *created, const char *name, eitp_error *error) {
     const eitp_host *host = created->host;
     eitp_path_info info = EITP__ZERO;
-    char *from = eitp__join_path(host, created->draft.partial, name);
-    char *to = eitp__join_path(host, created->draft.path, name);
+    char *from = eitp__join_path(host, created->pending.partial, name);
+    char *to = eitp__join_path(host, created->pending.path, name);
     eitp_status status = from && to ? eitp__path_info(host, to, &info, error)
-                                    : eitp__fail_memory(error, strlen(created->draft.partial), "a path");
+                                    : eitp__fail_memory(error, strlen(created->pending.partial), "a path");
     if (!status && eitp__new_order(created, name))
-        status = eitp__sync_directory(host, created->draft.path, error);
+        status = eitp__sync_directory(host, created->pending.path, error);
     /* Unlike a file, a directory of an interrupted process is not replaced by a rename. */
     if (!status && info.kind == EITP_PATH_DIRECTORY)
         status = eitp__remove_tree(host, to, error);
@@ -207,16 +208,16 @@ static eitp_status eitp__new_move(const eitp__new_directory *created, const char
 /* Removes one file. The removal of a file required for loading is durable before others follow. */
 static eitp_status eitp__new_remove(const eitp__new_directory *created, const char *name, eitp_error *error) {
     const eitp_host *host = created->host;
-    char *path = eitp__join_path(host, created->draft.path, name);
+    char *path = eitp__join_path(host, created->pending.path, name);
     eitp_status status =
-        path ? eitp__remove_tree(host, path, error) : eitp__fail_memory(error, strlen(created->draft.path), "a path");
+        path ? eitp__remove_tree(host, path, error) : eitp__fail_memory(error, strlen(created->pending.path), "a path");
     if (!status && eitp__new_order(created, name))
-        status = eitp__sync_directory(host, created->draft.path, error);
+        status = eitp__sync_directory(host, created->pending.path, error);
     eitp__release_text(host, path);
     return status;
 }
 
-/* Removes the first `count` of the names from the directory, last to first, before the draft is removed. */
+/* Removes the first `count` of the names from the directory, last to first, before the pending directory is removed. */
 static void eitp__new_move_back(const eitp__new_directory *created, const char *names, size_t count) {
     const size_t moved = count;
     for (; count > 0; count--) {
@@ -226,28 +227,28 @@ static void eitp__new_move_back(const eitp__new_directory *created, const char *
         eitp__new_remove(created, name, NULL);
     }
     if (moved)
-        eitp__sync_directory(created->host, created->draft.path, NULL);
+        eitp__sync_directory(created->host, created->pending.path, NULL);
 }
 
-/* Prepares the directory: makes the draft durable, and removes the required files of an interrupted process, which may
-   have had different content. */
+/* Prepares the directory: makes the pending directory durable, and removes the required files of an interrupted
+   process, which may have had different content. */
 static eitp_status eitp__new_begin_moving(const eitp__new_directory *created, eitp_error *error) {
-    eitp_status status = eitp__sync_directory(created->host, created->draft.partial, error);
+    eitp_status status = eitp__sync_directory(created->host, created->pending.partial, error);
     if (!status)
-        status = eitp__sync_directory(created->host, created->draft.path, error);
+        status = eitp__sync_directory(created->host, created->pending.path, error);
     for (size_t i = created->config->name_count; i > 0 && !status && created->was_interrupted; i--)
         status = eitp__new_remove(created, created->config->names[i - 1], error);
     return status;
 }
 
-/* Removes the draft. While it exists, the next call treats the files as leftovers of an interrupted process. Without it
-   they are final: they are durable, even if the removal is not. */
+/* Removes the pending directory. While it exists, the next call treats the files as leftovers of an interrupted
+   process. Without it they are final: they are durable, even if the removal is not. */
 static eitp_status eitp__new_end_moving(const eitp__new_directory *created, eitp_error *error) {
-    eitp_status status = eitp__sync_directory(created->host, created->draft.path, error);
+    eitp_status status = eitp__sync_directory(created->host, created->pending.path, error);
     if (!status)
-        status = eitp__remove_tree(created->host, created->draft.partial, error);
+        status = eitp__remove_tree(created->host, created->pending.partial, error);
     if (!status)
-        eitp__sync_directory(created->host, created->draft.path, NULL);
+        eitp__sync_directory(created->host, created->pending.path, NULL);
     return status;
 }
 
@@ -281,9 +282,9 @@ static eitp_status eitp__new_begin(eitp__new_directory *created, const char *pat
     const eitp_host *host = created->host;
     eitp_path_info info = EITP__ZERO;
     char *parent;
-    eitp_status status = eitp__draft_name(&created->draft, host, path, error);
+    eitp_status status = eitp__pending_directory_name(&created->pending, host, path, error);
     if (!status)
-        status = eitp__path_info(host, created->draft.path, &info, error);
+        status = eitp__path_info(host, created->pending.path, &info, error);
     if (status)
         return status;
     created->is_inside = info.kind != EITP_PATH_MISSING;
@@ -291,14 +292,14 @@ static eitp_status eitp__new_begin(eitp__new_directory *created, const char *pat
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "cannot create the directory '%s': it is a dangling symbolic link; remove it or choose "
                           "another name",
-                          created->draft.path);
+                          created->pending.path);
     if (info.kind == EITP_PATH_FILE || info.kind == EITP_PATH_OTHER)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "cannot create the directory '%s': a file has that name; remove it or choose another name",
-                          created->draft.path);
+                          created->pending.path);
     if (created->is_inside)
         return eitp__new_begin_inside(created, error);
-    parent = eitp__parent_directory(host, created->draft.path);
+    parent = eitp__parent_directory(host, created->pending.path);
     status = parent ? eitp__count_missing(host, parent, &created->parents, error)
                     : eitp__fail_memory(error, strlen(path), "a path");
     if (!status)
@@ -311,15 +312,16 @@ static eitp_status eitp__new_begin(eitp__new_directory *created, const char *pat
     return status;
 }
 
-/* Cleans up after a failure, and releases everything. The draft still marks the files of an interrupted process. */
+/* Cleans up after a failure, and releases everything. The pending directory still marks the files of an interrupted
+   process. */
 static void eitp__new_end(eitp__new_directory *created, eitp_status status) {
     const eitp_host *host = created->host;
-    char *parent = status && created->draft.path ? eitp__parent_directory(host, created->draft.path) : NULL;
-    if (status && created->draft.exists && created->was_interrupted) {
-        eitp__remove_entries(host, created->draft.partial, NULL);
-        created->draft.exists = 0;
+    char *parent = status && created->pending.path ? eitp__parent_directory(host, created->pending.path) : NULL;
+    if (status && created->pending.exists && created->was_interrupted) {
+        eitp__remove_entries(host, created->pending.partial, NULL);
+        created->pending.exists = 0;
     }
-    eitp__draft_abandon(&created->draft);
+    eitp__pending_directory_abandon(&created->pending);
     eitp__new_unlock(created);
     if (parent)
         eitp__remove_directories(host, parent, created->parents);
@@ -342,7 +344,7 @@ eitp_status eitp_directory_create(const eitp_host *host, const char *path, const
     created.config = config;
     status = eitp__new_begin(&created, path, error);
     if (!status)
-        status = config->fill(config->user, created.draft.partial, error);
+        status = config->fill(config->user, created.pending.partial, error);
     if (!status)
         status = created.is_inside ? eitp__new_move_all(&created, error) : eitp__new_install(&created, error);
     eitp__new_end(&created, status);

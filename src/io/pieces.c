@@ -127,7 +127,7 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
     eitp_status status = eitp__piece_begin(&copy, context, variable, piece, error);
     for (int64_t first = 0; first < copy.rows && !status; first += copy.rows_at_once) {
         int64_t count = copy.rows - first < copy.rows_at_once ? copy.rows - first : copy.rows_at_once;
-        status = eitp__context_ask(context, error);
+        status = eitp__context_poll(context, error);
         if (!status)
             status = eitp__safetensors_read_f32(collection, entry, first * copy.length, count * copy.length,
                                                 copy.values, checksum, error);

@@ -90,7 +90,7 @@ static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_v
         status = eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status = eitp__context_ask(context, error);
+        status = eitp__context_poll(context, error);
         if (!status && memory)
             status = eitp__safetensors_read(collection, entry, first, count, memory + (size_t)first * element, checksum,
                                             error);
@@ -130,7 +130,7 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
 static int eitp__is_saved_whole(const eitp__selection *selection, const eitp_variable *variable) {
     eitp__parameter parameter;
     return eitp__parameter_find(selection->config, variable->name, &parameter) &&
-           eitp__lora_keeps(selection->config, selection->adapters->saved, &parameter);
+           eitp__lora_trains(selection->config, selection->adapters->saved, &parameter);
 }
 
 /* True if the variable belongs to the selected models, and not to an excluded one. */
@@ -476,7 +476,7 @@ static eitp_status eitp__sum_lower(eitp_context *context, const eitp__safetensor
             continue;
         for (int64_t first = 0; first < entry->count && !status; first += EITP__COPY_ELEMENTS) {
             const int64_t left = entry->count - first;
-            status = eitp__context_ask(context, error);
+            status = eitp__context_poll(context, error);
             if (!status)
                 status = eitp__safetensors_read(collection, entry, first,
                                                 left < EITP__COPY_ELEMENTS ? left : EITP__COPY_ELEMENTS, buffer, &crc,

@@ -27,7 +27,7 @@ static eitp_status eitp__lora_freeze_base(eitp_model *model, const eitp_lora_con
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        if (!eitp__lora_keeps(&model->config, config->saved, &parameter))
+        if (!eitp__lora_trains(&model->config, config->saved, &parameter))
             status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
     }
     return status;

@@ -174,12 +174,12 @@ EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config 
 }
 
 /* Returns the number of times that a model has the rows of a place. */
-static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
+static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_scope place) {
     return place == EITP__IN_BLOCK ? config->layers : 1;
 }
 
 /* Returns the number of rows of a place in a model. If `row` is not NULL, sets *row to the nth of them. */
-static int64_t eitp__rows_of_place(const eitp_transformer_config *config, eitp__parameter_place place, int64_t nth,
+static int64_t eitp__rows_of_place(const eitp_transformer_config *config, eitp__parameter_scope place, int64_t nth,
                                    const eitp__parameter_row **row) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     int64_t count = 0;
@@ -196,7 +196,7 @@ static int64_t eitp__rows_of_place(const eitp_transformer_config *config, eitp__
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
     int64_t count = 0;
     for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
-        const eitp__parameter_place place = (eitp__parameter_place)i;
+        const eitp__parameter_scope place = (eitp__parameter_scope)i;
         count += eitp__rows_of_place(config, place, 0, NULL) * eitp__place_repeats(config, place);
     }
     return count;
@@ -207,7 +207,7 @@ EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *
     char block[EITP__BLOCK_NAME_SIZE];
     memset(&parameter, 0, sizeof parameter);
     for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
-        const eitp__parameter_place place = (eitp__parameter_place)i;
+        const eitp__parameter_scope place = (eitp__parameter_scope)i;
         const eitp__parameter_row *row = NULL;
         int64_t rows = eitp__rows_of_place(config, place, 0, NULL);
         int64_t count = rows * eitp__place_repeats(config, place);

@@ -52,13 +52,13 @@ typedef enum eitp__model_slot {
 typedef enum eitp__part { EITP__WEIGHT, EITP__BIAS } eitp__part;
 
 /* Position of a parameter in the model. The rows of an architecture are in this order. */
-typedef enum eitp__parameter_place {
+typedef enum eitp__parameter_scope {
     EITP__BEFORE_BLOCKS,
     EITP__IN_BLOCK,
     EITP__AFTER_BLOCKS,
     EITP__IN_HEAD, /* its name has no prefix */
     EITP__PLACES
-} eitp__parameter_place;
+} eitp__parameter_scope;
 
 /* Heads and poolers that a row exists with, as bits. */
 enum {
@@ -73,7 +73,7 @@ enum {
 };
 
 /* The switch of a configuration that a row depends on in addition to the head. */
-typedef enum eitp__row_switch { EITP__NO_SWITCH, EITP__IF_ATTENTION_BIAS, EITP__IF_MLP_BIAS } eitp__row_switch;
+typedef enum eitp__row_condition { EITP__NO_SWITCH, EITP__IF_ATTENTION_BIAS, EITP__IF_MLP_BIAS } eitp__row_condition;
 
 /* A dimension of a parameter. */
 typedef enum eitp__extent {
@@ -103,7 +103,7 @@ enum { EITP__PIECES = 3 };
 typedef struct eitp__parameter_row {
     eitp__model_slot slot;
     eitp__part part;
-    eitp__parameter_place place;
+    eitp__parameter_scope place;
     const char *name; /* without the prefix of its place; a weight is "<layer>.weight" */
     eitp__extent extents[2];
     eitp__fill_kind fill;
@@ -112,7 +112,7 @@ typedef struct eitp__parameter_row {
                                          one tensor, named by `name` */
     unsigned with;                    /* the configurations that have it: a sum of EITP__WITH_... */
     const char *copy;                 /* name of an optional second copy of the whole parameter in files; NULL: none */
-    eitp__row_switch depends;
+    eitp__row_condition depends;
 } eitp__parameter_row;
 
 /* Initializers of a table's rows. */

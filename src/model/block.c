@@ -58,7 +58,7 @@ static void eitp__tap_queries_keys(const eitp_attention_inputs *operands, const 
     parts[1] = operands->k;
     x = operands->k ? eitp_concat(parts, 2, 1) : x;
     x = operands->rotation ? eitp__rotated(eitp_cast(x, eitp_tensor_dtype(operands->rotation)), operands->rotation) : x;
-    eitp__graph_tap(x, config, EITP_TAP_QUERIES_KEYS, layer);
+    eitp__graph_register(x, config, EITP_TAP_QUERIES_KEYS, layer);
 }
 
 /* Returns the attention of all heads, concatenated by columns. */
@@ -77,7 +77,7 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
     attention.sliding_window = eitp__layer_sliding_window(config, layer);
     if (!qkv)
         return NULL;
-    eitp__graph_tap(qkv, config, EITP_TAP_QKV, layer);
+    eitp__graph_register(qkv, config, EITP_TAP_QKV, layer);
     eitp__block_queries(qkv, config, name, &operands);
     operands.rotation = attention.sliding_window ? inputs->local_rotation : inputs->rotation;
     eitp__tap_queries_keys(&operands, config, layer);

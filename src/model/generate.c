@@ -14,14 +14,15 @@ struct eitp_generator {
     eitp_graph *graph;
     eitp_plan *plan;
     eitp_tensor *tokens, *positions, *position, *last, *logits;
-    eitp_tensor *latent, *seers; /* F32 [1, size]; I32 [n]: 0 in rows that get the latent variable, else -1; or NULL */
+    eitp_tensor *latent,
+        *latent_rows; /* F32 [1, size]; I32 [n]: 0 in rows that get the latent variable, else -1; or NULL */
     int64_t capacity, chunk, fed;
     int32_t *history; /* [capacity]: the tokens fed so far */
     int32_t *chunk_positions;
-    int32_t *chunk_seers; /* this and z are NULL without a latent variable */
-    float *z;             /* [size] */
-    float *row;           /* logits of the last token */
-    int32_t *order;       /* tokens, most likely first, for sampling */
+    int32_t *chunk_latent_rows; /* this and z are NULL without a latent variable */
+    float *z;                   /* [size] */
+    float *row;                 /* logits of the last token */
+    int32_t *order;             /* tokens, most likely first, for sampling */
     double *weights;
 };
 
@@ -60,8 +61,8 @@ static eitp_tensor *eitp__generator_latent(eitp_generator *generator) {
         return NULL;
     shape[1] = model->latent->size;
     generator->latent = eitp_input(generator->graph, "latent", EITP_F32, 2, shape);
-    generator->seers = eitp_input_rows(generator->graph, "rows with the latent", EITP_I32, 1, &generator->chunk);
-    return eitp_embedding(eitp__model_latent_embedding(model, generator->latent), generator->seers);
+    generator->latent_rows = eitp_input_rows(generator->graph, "rows with the latent", EITP_I32, 1, &generator->chunk);
+    return eitp_embedding(eitp__model_latent_embedding(model, generator->latent), generator->latent_rows);
 }
 
 /* Builds the graph: hidden states of all tokens fed, and logits of the last one. */
@@ -115,12 +116,12 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
     created->order = (int32_t *)eitp__allocate(&created->host, vocabulary * sizeof *created->order);
     created->weights = (double *)eitp__allocate(&created->host, vocabulary * sizeof *created->weights);
     if (model->latent) {
-        created->chunk_seers =
-            (int32_t *)eitp__allocate(&created->host, (size_t)created->chunk * sizeof *created->chunk_seers);
+        created->chunk_latent_rows =
+            (int32_t *)eitp__allocate(&created->host, (size_t)created->chunk * sizeof *created->chunk_latent_rows);
         created->z = (float *)eitp__allocate(&created->host, (size_t)model->latent->size * sizeof *created->z);
     }
     if (!created->chunk_positions || !created->history || !created->row || !created->order || !created->weights ||
-        (model->latent && (!created->chunk_seers || !created->z)))
+        (model->latent && (!created->chunk_latent_rows || !created->z)))
         status =
             eitp__fail_memory(error, vocabulary * (sizeof *created->row + sizeof *created->weights), "a generator");
     else
@@ -144,8 +145,9 @@ void eitp_generator_destroy(eitp_generator *generator) {
     vocabulary = (size_t)generator->model->config.vocabulary;
     eitp_plan_destroy(generator->plan);
     eitp_graph_destroy(generator->graph);
-    if (generator->chunk_seers)
-        eitp__release(&host, generator->chunk_seers, (size_t)generator->chunk * sizeof *generator->chunk_seers);
+    if (generator->chunk_latent_rows)
+        eitp__release(&host, generator->chunk_latent_rows,
+                      (size_t)generator->chunk * sizeof *generator->chunk_latent_rows);
     if (generator->z)
         eitp__release(&host, generator->z, (size_t)generator->model->latent->size * sizeof *generator->z);
     eitp__release(&host, generator->chunk_positions, (size_t)generator->chunk * sizeof *generator->chunk_positions);
@@ -169,7 +171,7 @@ EITP__PRIVATE int64_t eitp__generator_capacity(const eitp_generator *generator) 
     return generator->capacity;
 }
 
-EITP__PRIVATE int64_t eitp__generator_keep(eitp_generator *generator, const int32_t *tokens, int64_t count) {
+EITP__PRIVATE int64_t eitp__generator_rewind(eitp_generator *generator, const int32_t *tokens, int64_t count) {
     int64_t kept = 0;
     while (kept < generator->fed && kept < count - 1 && generator->history[kept] == tokens[kept])
         kept++;
@@ -207,9 +209,9 @@ static eitp_status eitp__feed_latent(eitp_generator *generator, int64_t count, e
     if (!latent)
         return EITP_OK;
     for (int64_t i = 0; i < count; i++)
-        generator->chunk_seers[i] = latent->input == EITP_LATENT_ADDED || generator->fed + i == 0 ? 0 : -1;
-    status = eitp_plan_write(generator->plan, generator->seers, generator->chunk_seers,
-                             (size_t)count * sizeof *generator->chunk_seers, error);
+        generator->chunk_latent_rows[i] = latent->input == EITP_LATENT_ADDED || generator->fed + i == 0 ? 0 : -1;
+    status = eitp_plan_write(generator->plan, generator->latent_rows, generator->chunk_latent_rows,
+                             (size_t)count * sizeof *generator->chunk_latent_rows, error);
     return status ? status
                   : eitp_plan_write(generator->plan, generator->latent, generator->z,
                                     (size_t)latent->size * sizeof *generator->z, error);

@@ -14,7 +14,7 @@ EITP__PRIVATE int64_t eitp__generator_capacity(const eitp_generator *generator);
 
 /* Truncates the cache to the longest prefix that it shares with a sequence of `count` tokens, at least 1, excluding the
    sequence's last token. Returns the length of that prefix; the caller feeds the rest. */
-EITP__PRIVATE int64_t eitp__generator_keep(eitp_generator *generator, const int32_t *tokens, int64_t count);
+EITP__PRIVATE int64_t eitp__generator_rewind(eitp_generator *generator, const int32_t *tokens, int64_t count);
 
 /* True if the model's configuration lists the token as an end of text. */
 EITP__PRIVATE int eitp__generator_ends_with(const eitp_generator *generator, int32_t token);

@@ -83,7 +83,7 @@ eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
 static eitp_tensor *eitp__biased_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
                                         eitp_tensor *targets, int32_t ignored) {
     eitp_tensor *logits = eitp__model_logits(model, hidden, key);
-    eitp__graph_tap(logits, &model->config, EITP__TAP_LOGITS, 0);
+    eitp__graph_register(logits, &model->config, EITP__TAP_LOGITS, 0);
     return eitp_cross_entropy(logits, targets, ignored);
 }
 
@@ -98,7 +98,7 @@ EITP__PRIVATE eitp_tensor *eitp__model_row_losses(const eitp_model *model, eitp_
                                        eitp__head_tensor(model, eitp_tensor_graph(hidden)), targets, ignored);
     /* In 16-bit precision the output does not hold the logits. */
     if (losses && losses->node->outputs[2]->dtype == EITP_F32)
-        eitp__graph_tap(losses->node->outputs[2], &model->config, EITP__TAP_LOGITS, 0);
+        eitp__graph_register(losses->node->outputs[2], &model->config, EITP__TAP_LOGITS, 0);
     return losses;
 }
 
@@ -143,7 +143,7 @@ static eitp_tensor *eitp__label_scores(const eitp_model *model, eitp_tensor *x) 
 
 static eitp_tensor *eitp__tapped_scores(const eitp_model *model, eitp_tensor *x) {
     eitp_tensor *scores = eitp__label_scores(model, x);
-    eitp__graph_tap(scores, &model->config, EITP_TAP_SCORES, 0);
+    eitp__graph_register(scores, &model->config, EITP_TAP_SCORES, 0);
     return scores;
 }
 

@@ -36,7 +36,7 @@ static unsigned eitp__lora_saved_named(const eitp_architecture *architecture, co
     char name[EITP__NAME_SIZE];
     for (size_t i = 0; i < EITP__COUNT(eitp__lora_saved_modules); i++) {
         const size_t length = eitp__lora_saved_name(architecture, i, name);
-        if (length && eitp__lora_is_end(word, size, name, length))
+        if (length && eitp__lora_is_suffix(word, size, name, length))
             return eitp__lora_saved_modules[i].bit;
     }
     return 0;
@@ -85,8 +85,8 @@ size_t eitp_lora_saved_format(const eitp_architecture *architecture, unsigned sa
     return length;
 }
 
-EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, unsigned saved,
-                                   const eitp__parameter *parameter) {
+EITP__PRIVATE int eitp__lora_trains(const eitp_transformer_config *model, unsigned saved,
+                                    const eitp__parameter *parameter) {
     for (size_t i = 0; i < EITP__COUNT(eitp__lora_saved_modules); i++) {
         if ((saved & eitp__lora_saved_modules[i].bit) && parameter->row->slot == eitp__lora_saved_modules[i].slot)
             return 1;

@@ -94,7 +94,7 @@ static unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsig
 
 /* ---- Layer names ---- */
 
-EITP__PRIVATE int eitp__lora_is_end(const char *word, size_t size, const char *name, size_t length) {
+EITP__PRIVATE int eitp__lora_is_suffix(const char *word, size_t size, const char *name, size_t length) {
     return size && length >= size && !strncmp(name + length - size, word, size) &&
            (length == size || name[length - size - 1] == '.');
 }
@@ -105,9 +105,9 @@ static int eitp__lora_word_matches(const eitp_architecture *architecture, const 
     char name[EITP__NAME_SIZE];
     int length;
     if (layer->row->place != EITP__AFTER_BLOCKS)
-        return eitp__lora_is_end(word, size, layer->name, layer->length);
+        return eitp__lora_is_suffix(word, size, layer->name, layer->length);
     length = snprintf(name, sizeof name, "%s%.*s", architecture->prefix, (int)layer->length, layer->name);
-    return eitp__lora_is_end(word, size, name, (size_t)length);
+    return eitp__lora_is_suffix(word, size, name, (size_t)length);
 }
 
 /* Returns the number of the block in which `word` matches the layer, such as 0 for "h.0.attn.c_proj", or -1 if it does
@@ -128,14 +128,14 @@ static int eitp__lora_word_block(const eitp_architecture *architecture, const ch
     for (size_t i = digits; i < rest; i++)
         block = 10 * block + (word[i] - '0');
     length = snprintf(name, sizeof name, "%s%s%d", architecture->prefix, architecture->block_prefix, block);
-    return eitp__lora_is_end(word, rest, name, (size_t)length) ? block : -1;
+    return eitp__lora_is_suffix(word, rest, name, (size_t)length) ? block : -1;
 }
 
 EITP__PRIVATE int eitp__lora_is_of_classifier(const eitp_architecture *architecture, const char *word, size_t size) {
     for (size_t i = 0; i < architecture->row_count; i++) {
         const eitp__parameter_row *row = &architecture->rows[i];
         if ((row->slot == EITP__CLASSIFIER || row->slot == EITP__CLASSIFIER_TRANSFORM) && row->part == EITP__WEIGHT &&
-            eitp__lora_is_end(word, size, row->name, strlen(row->name) - strlen(".weight")))
+            eitp__lora_is_suffix(word, size, row->name, strlen(row->name) - strlen(".weight")))
             return 1;
     }
     return 0;

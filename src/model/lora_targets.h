@@ -27,7 +27,7 @@ EITP__PRIVATE int eitp__lora_pieces(const eitp__parameter_row *row);
 EITP__PRIVATE eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int piece);
 
 /* True if `word` is the name, or a suffix of it after a dot. */
-EITP__PRIVATE int eitp__lora_is_end(const char *word, size_t size, const char *name, size_t length);
+EITP__PRIVATE int eitp__lora_is_suffix(const char *word, size_t size, const char *name, size_t length);
 
 /* True if the word matches a layer of a classifier, which has no adapters because it is trained in full. */
 EITP__PRIVATE int eitp__lora_is_of_classifier(const eitp_architecture *architecture, const char *word, size_t size);

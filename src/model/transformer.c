@@ -243,13 +243,13 @@ EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp
     x = eitp__slot_norm(x, config, NULL, EITP__EMBEDDING_NORM);
     x = eitp__dropout_with(x, attention->key, config->embedding_dropout);
     eitp_block_inputs_set_positions(&placed, config, inputs->positions);
-    eitp__graph_tap(x, config, EITP_TAP_HIDDEN, 0);
+    eitp__graph_register(x, config, EITP_TAP_HIDDEN, 0);
     for (int64_t layer = 0; layer < config->layers; layer++) {
         x = eitp__model_block(model, x, layer, &placed);
-        eitp__graph_tap(x, config, EITP_TAP_HIDDEN, layer + 1);
+        eitp__graph_register(x, config, EITP_TAP_HIDDEN, layer + 1);
     }
     x = eitp__slot_norm(x, config, NULL, EITP__FINAL_NORM);
-    eitp__graph_tap(x, config, EITP_TAP_FINAL, 0);
+    eitp__graph_register(x, config, EITP_TAP_FINAL, 0);
     return x;
 }
 
@@ -273,7 +273,7 @@ EITP__PRIVATE eitp_tensor *eitp__model_blocks(const eitp_model *model, eitp_tens
 
 eitp_tensor *eitp_model_tap(const eitp_model *model, const eitp_graph *graph, eitp_tap tap, int64_t layer) {
     const int has_layer = tap == EITP_TAP_HIDDEN || tap == EITP_TAP_QKV || tap == EITP_TAP_QUERIES_KEYS;
-    return model && graph ? eitp__graph_tapped(graph, &model->config, (int)tap, has_layer ? layer : 0) : NULL;
+    return model && graph ? eitp__graph_registered(graph, &model->config, (int)tap, has_layer ? layer : 0) : NULL;
 }
 
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t max_length, int with_key) {

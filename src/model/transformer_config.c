@@ -663,7 +663,7 @@ static eitp_transformer_config eitp__positions_as_in_files(const eitp_transforme
     return written;
 }
 
-EITP__PRIVATE int eitp__config_keeps(const eitp_architecture *architecture, const eitp_json *member) {
+EITP__PRIVATE int eitp__config_preserves(const eitp_architecture *architecture, const eitp_json *member) {
     const eitp__config_key *key = eitp__config_key_find(architecture, member->name, member->name_size);
     const int is_dtype = key && (!strcmp(key->name, "dtype") || !strcmp(key->name, "torch_dtype"));
     return !is_dtype && (!key || (key->field == EITP__NO_FIELD && (key->only || key->form == EITP__KEY_UNUSED)));

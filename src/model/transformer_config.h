@@ -23,7 +23,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, 
                                                          int32_t end_of_text, eitp_dtype dtype, eitp_error *error);
 
 /* True if saving a model keeps this member of a config.json, because eitp does not write it itself. */
-EITP__PRIVATE int eitp__config_keeps(const eitp_architecture *architecture, const eitp_json *member);
+EITP__PRIVATE int eitp__config_preserves(const eitp_architecture *architecture, const eitp_json *member);
 
 /* Reads bos_token_id, eos_token_id and pad_token_id, each a number, a list, or null for none. Missing members leave the
    configuration unchanged. */

@@ -67,7 +67,7 @@ EITP__PRIVATE eitp_status eitp__hidden_pass_execute(eitp__hidden_pass *pass, con
                                                     const int32_t *segments, int64_t count, eitp_error *error) {
     const size_t bytes = (size_t)count * sizeof *tokens;
     const int32_t offsets[2] = {0, (int32_t)count};
-    eitp_status status = eitp__context_ask(pass->model->context, error);
+    eitp_status status = eitp__context_poll(pass->model->context, error);
     eitp_model_fill_positions(pass->model, tokens, count, pass->positions);
     if (!status)
         status = eitp_plan_set_rows(pass->plan, count, error);
@@ -208,7 +208,7 @@ EITP__PRIVATE eitp_status eitp__head_pass_execute(eitp__head_pass *pass, const f
         const int64_t rows = count - first < pass->rows ? count - first : pass->rows;
         for (int64_t i = 0; i < pass->rows; i++)
             pass->ids[i] = i < rows && targets[first + i] >= 0 ? targets[first + i] : EITP__NO_TARGET;
-        status = eitp__context_ask(pass->model->context, error);
+        status = eitp__context_poll(pass->model->context, error);
         if (!status)
             status = eitp__head_pass_write(pass, pass->hidden, hidden + first * width, rows, error);
         if (!status && others)

@@ -118,7 +118,7 @@ static eitp_status eitp__measure_noise(eitp__emergence *e, eitp__weight_copy *co
     eitp_error trouble = EITP__ZERO;
     for (size_t i = 0; i < eitp_variable_count(e->model->context) && !status; i++) {
         const eitp_role role = eitp_variable_at(e->model->context, i).role;
-        status = eitp__context_ask(e->model->context, error);
+        status = eitp__context_poll(e->model->context, error);
         if (!status && role == EITP_PARAMETER)
             status = eitp__perturb(e, i, eitp__noise_levels[level], error);
     }

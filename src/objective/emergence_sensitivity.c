@@ -74,7 +74,7 @@ static eitp_status eitp__sense_once(const eitp__emergence *e, eitp__sensing *s, 
     eitp_tensor *const outputs[] = {s->squares, s->exponent, s->relative, s->max};
     float *const results[] = {&sensed->squares, &sensed->exponent, &sensed->relative, &sensed->max};
     eitp_tensor *const inputs[] = {s->states, s->signs, s->start};
-    eitp_status status = eitp__context_ask(e->model->context, error);
+    eitp_status status = eitp__context_poll(e->model->context, error);
     for (size_t i = 0; i < EITP__COUNT(inputs) && !status; i++)
         status = eitp_plan_write(s->plan, inputs[i], s->values + i * elements, bytes, error);
     if (!status)

@@ -85,7 +85,7 @@ EITP__PRIVATE eitp_status eitp__emergence_spectra(eitp__emergence *e, eitp_error
         eitp__power_law law;
         if (!eitp__has_spectrum(e, &matrix))
             continue;
-        status = eitp__context_ask(e->model->context, error);
+        status = eitp__context_poll(e->model->context, error);
         if (!status)
             status = eitp_variable_read_f32(e->model->context, matrix.name, 0, s.values,
                                             matrix.shape[0] * matrix.shape[1], error);

@@ -127,7 +127,7 @@ EITP__PRIVATE eitp_status eitp__emergence_read(eitp__emergence *e, int64_t index
     const double first = floor((double)index * all / strata), end = floor((double)(index + 1) * all / strata);
     const double drawn = eitp__emergence_uniform(e, EITP__DRAW_SAMPLES, 0, (uint64_t)index);
     eitp_sample sample;
-    eitp_status status = eitp__context_ask(e->task->context, error);
+    eitp_status status = eitp__context_poll(e->task->context, error);
     if (status)
         return status;
     memset(&sample, 0, sizeof sample);

@@ -20,7 +20,7 @@ static eitp_status eitp__generate_text(const eitp__emergence *e, eitp_generator 
         ++*count;
         if (!eitp_generator_remaining(generator))
             break;
-        status = eitp__context_ask(e->model->context, error);
+        status = eitp__context_poll(e->model->context, error);
         if (!status && *count < e->config->text_tokens)
             status = eitp_generator_feed(generator, &text[*count - 1], 1, error);
     }

@@ -165,7 +165,7 @@ static double eitp__relative_step(eitp_dtype dtype) {
 
 /* Returns the sequences of a and b alternating, so that the order of rows does not depend on their number: [2
    sequences, ..]. */
-static eitp_tensor *eitp__sequences_in_turn(eitp_tensor *a, eitp_tensor *b) {
+static eitp_tensor *eitp__interleave_sequences(eitp_tensor *a, eitp_tensor *b) {
     int64_t shape[EITP_MAX_RANK];
     eitp_tensor *both[2];
     if (!a || !b)
@@ -211,12 +211,12 @@ static eitp__two_sides eitp__apply_sides(const eitp__jacobian_point *point, eitp
     sides.step = eitp_add(eitp__sequence_dot(still, still), eitp_affine(point->size, 1e-6, 0));
     sides.step = eitp_affine(eitp_sqrt(sides.step), eitp__relative_step(dtype), 0);
     moved = eitp_stop_gradient(eitp__sequence_scale(direction, sides.step));
-    y = eitp__sequences_in_turn(eitp_cast(eitp_add(states, moved), dtype),
-                                eitp_cast(eitp_subtract(states, moved), dtype));
+    y = eitp__interleave_sequences(eitp_cast(eitp_add(states, moved), dtype),
+                                   eitp_cast(eitp_subtract(states, moved), dtype));
     y = eitp_pad(y, 1, 0, eitp__rows_to_group(config->states));
     if (y)
-        y = config->function.apply(config->function.user, y, eitp__sequences_in_turn(config->lengths, config->lengths),
-                                   first, count);
+        y = config->function.apply(config->function.user, y,
+                                   eitp__interleave_sequences(config->lengths, config->lengths), first, count);
     y = eitp_slice(y, 1, 0, config->states->shape[1]);
     sides.after = eitp__side_of(point, y, 0);
     sides.before = eitp__side_of(point, y, 1);

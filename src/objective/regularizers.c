@@ -21,13 +21,13 @@ typedef struct eitp__regularizer_scope {
 static eitp_tensor *eitp__hidden_by(const eitp__regularizer_scope *scope, int is_by_sample) {
     eitp_pass *pass = scope->pass;
     eitp_tensor *states, *mask = is_by_sample ? eitp__pass_sample_mask(pass) : eitp_pass_group_mask(pass);
-    states = eitp__graph_tapped(scope->graph, mask, EITP_TAP_FINAL, 0);
+    states = eitp__graph_registered(scope->graph, mask, EITP_TAP_FINAL, 0);
     if (states)
         return states;
     states = eitp_model_tap(scope->model, scope->graph, EITP_TAP_FINAL, 0);
     states = is_by_sample ? eitp__pass_by_sample(pass, states) : eitp_pass_by_group(pass, states);
     states = eitp_cast(states, EITP_F32);
-    eitp__graph_tap(states, mask, EITP_TAP_FINAL, 0);
+    eitp__graph_register(states, mask, EITP_TAP_FINAL, 0);
     return states;
 }
 
@@ -40,11 +40,11 @@ static eitp_tensor *eitp__pass_logits(const eitp__regularizer_scope *scope) {
     const eitp_transformer_config *config = &scope->model->config;
     eitp_tensor *logits = eitp_model_tap(scope->model, scope->graph, EITP_TAP_SCORES, 0);
     if (!logits)
-        logits = eitp__graph_tapped(scope->graph, config, EITP__TAP_LOGITS, 0);
+        logits = eitp__graph_registered(scope->graph, config, EITP__TAP_LOGITS, 0);
     if (logits)
         return logits;
     logits = eitp_model_logits(scope->model, eitp_model_tap(scope->model, scope->graph, EITP_TAP_FINAL, 0));
-    eitp__graph_tap(logits, config, EITP__TAP_LOGITS, 0);
+    eitp__graph_register(logits, config, EITP__TAP_LOGITS, 0);
     return logits;
 }
 

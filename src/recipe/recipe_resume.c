@@ -98,16 +98,16 @@ static eitp_status eitp__read_recorded(const eitp_training *training, eitp_recip
 
 EITP__PRIVATE eitp_status eitp__training_name_reading(const eitp_training *training, eitp_status status,
                                                       eitp_error *error) {
-    if (!status || !training->read_otherwise[0])
+    if (!status || !training->changed_reading[0])
         return status;
-    return eitp__fail_prefix(error, status, "the data were read again, since %s changed", training->read_otherwise);
+    return eitp__fail_prefix(error, status, "the data were read again, since %s changed", training->changed_reading);
 }
 
 EITP__PRIVATE eitp_status eitp__training_compare_record(eitp_training *training, eitp_error *error) {
     eitp_recipe recorded = eitp_recipe_default();
     int found = 0;
     eitp_status status = EITP_OK;
-    training->read_otherwise[0] = 0;
+    training->changed_reading[0] = 0;
     recorded.task.block_size = training->resumed.rows; /* for windows whose length was left open */
     if (!training->is_resumed || training->trained)
         return EITP_OK;
@@ -115,9 +115,9 @@ EITP__PRIVATE eitp_status eitp__training_compare_record(eitp_training *training,
     if (!status && found)
         status = eitp__check_kept_settings(training, &recorded, error);
     if (!status && found && !training->recipe.data.rereads[EITP_TRAINING])
-        eitp__list_differences(training, &recorded, training->read_otherwise, sizeof training->read_otherwise);
+        eitp__list_differences(training, &recorded, training->changed_reading, sizeof training->changed_reading);
     eitp_recipe_release(&recorded);
-    if (training->read_otherwise[0])
+    if (training->changed_reading[0])
         training->recipe.data.rereads[EITP_TRAINING] = training->recipe.data.rereads[EITP_VALIDATION] = 2;
     return status;
 }

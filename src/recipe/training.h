@@ -31,7 +31,7 @@ struct eitp_training {
     eitp_run *run;      /* owns the directory */
     int is_resumed;
     eitp_checkpoint_info resumed;
-    char read_otherwise[200];     /* settings that change how the data are read compared with the resumed run; "":
+    char changed_reading[200];    /* settings that change how the data are read compared with the resumed run; "":
                                      none */
     char *model_directory;        /* initial weights; NULL: random ones, or a checkpoint's */
     char *base;                   /* base weights of the adapters in the checkpoint */

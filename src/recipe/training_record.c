@@ -139,7 +139,7 @@ static void eitp__write_examples_found(const eitp_sample_file_info *info, eitp__
 static void eitp__write_unknown(const eitp_training *training, const eitp_sample_file *file, uint64_t count,
                                 eitp__buffer *text) {
     enum { AT_ONCE = 1024 };
-    const uint64_t looked_at = 65536, at_once = AT_ONCE, most = count < looked_at ? count : looked_at;
+    const uint64_t checked_at = 65536, at_once = AT_ONCE, most = count < checked_at ? count : checked_at;
     const int32_t unknown = eitp_tokenizer_special(training->tokenizer, EITP_UNKNOWN);
     int32_t ids[AT_ONCE];
     uint64_t found = 0;

@@ -255,8 +255,8 @@ static void eitp__csv_close(eitp_record_file *file) {
     eitp__buffer_release(&csv->columns);
 }
 
-static const eitp__record_format eitp__csv_format = {sizeof(eitp__csv_file), eitp__csv_record, eitp__csv_resume,
-                                                     eitp__csv_close};
+static const eitp__record_file_class eitp__csv_format = {sizeof(eitp__csv_file), eitp__csv_record, eitp__csv_resume,
+                                                         eitp__csv_close};
 
 eitp_status eitp_csv_open(const eitp_host *host, const char *path, const char *const *columns, size_t count,
                           eitp_record_file **file, eitp_error *error) {
@@ -279,5 +279,5 @@ eitp_status eitp_csv_open(const eitp_host *host, const char *path, const char *c
 }
 
 EITP__PRIVATE size_t eitp__csv_bytes(void) {
-    return sizeof(eitp__csv_file) + eitp__queued_file_bytes() + 2 * EITP__RECORD_TEXT_MOST;
+    return sizeof(eitp__csv_file) + eitp__queued_file_bytes() + 2 * EITP__RECORD_TEXT_MAX;
 }

@@ -65,8 +65,8 @@ static eitp_status eitp__jsonl_record(eitp_record_file *file, const eitp_record 
 
 /* ---- Opening ---- */
 
-static const eitp__record_format eitp__jsonl_format = {sizeof(eitp_record_file), eitp__jsonl_record, eitp__jsonl_resume,
-                                                       NULL};
+static const eitp__record_file_class eitp__jsonl_format = {sizeof(eitp_record_file), eitp__jsonl_record,
+                                                           eitp__jsonl_resume, NULL};
 
 eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_record_file **file, eitp_error *error) {
     eitp_status status;
@@ -80,7 +80,7 @@ eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_record
 
 /* While a record is added, its line is as long as its values and objects, and its buffer grows by half. */
 EITP__PRIVATE size_t eitp__jsonl_bytes(size_t objects) {
-    const size_t line = EITP__RECORD_TEXT_MOST + 5 * objects * EITP_MAX_DESCRIPTION / 2;
+    const size_t line = EITP__RECORD_TEXT_MAX + 5 * objects * EITP_MAX_DESCRIPTION / 2;
     return sizeof(eitp_record_file) + eitp__queued_file_bytes() +
            (line > EITP__RECORD_PIECE ? line : EITP__RECORD_PIECE + 1);
 }

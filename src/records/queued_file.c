@@ -293,7 +293,7 @@ static void eitp__writer_note(eitp__queue_writer *writer, size_t size, eitp_stat
 }
 
 /* Gets the info of the open file and of its path. Returns 0 if that is not possible. */
-static int eitp__writer_look(eitp__queue_writer *writer, eitp_path_info *own, eitp_path_info *found) {
+static int eitp__writer_stat(eitp__queue_writer *writer, eitp_path_info *own, eitp_path_info *found) {
     const eitp_files *files = &writer->files;
     int is_known = 0;
     if (*writer->place && eitp__writer_enter(writer)) {
@@ -358,7 +358,7 @@ static eitp_status eitp__writer_reopen(eitp__queue_writer *writer, eitp_error *e
 static eitp_status eitp__writer_follow(eitp__queue_writer *writer, eitp_error *error) {
     eitp_path_info own = EITP__ZERO, found = EITP__ZERO;
     uint64_t size = 0;
-    if (!eitp__writer_look(writer, &own, &found))
+    if (!eitp__writer_stat(writer, &own, &found))
         return EITP_OK;
     if (found.kind != EITP_PATH_FILE || found.identity != own.identity)
         return eitp__writer_reopen(writer, error);
@@ -658,13 +658,13 @@ EITP__PRIVATE void eitp__queued_file_set_lead(eitp__queued_file *file, const voi
 }
 
 /* Warns once of a file that another program has changed. */
-static void eitp__queued_file_say_moved(eitp__queued_file *file) {
-    int is_news;
+static void eitp__queued_file_warn_moved(eitp__queued_file *file) {
+    int should_warn;
     eitp__writer_lock(file->writer);
-    is_news = file->has_moved && !file->has_said_so;
-    file->has_said_so |= is_news;
+    should_warn = file->has_moved && !file->has_said_so;
+    file->has_said_so |= should_warn;
     eitp__writer_unlock(file->writer);
-    if (is_news)
+    if (should_warn)
         eitp__log_line(&file->host, EITP_LOG_WARNING,
                        "'%s' was removed or truncated by another program: records continue at its end, without the "
                        "removed ones",
@@ -695,7 +695,7 @@ EITP__PRIVATE eitp_status eitp__queued_file_append(eitp__queued_file *file, cons
     eitp__writer_unlock(file->writer);
     if (!file->writer && eitp__queue_due(file) <= 0)
         eitp__queued_file_store(file);
-    eitp__queued_file_say_moved(file);
+    eitp__queued_file_warn_moved(file);
     eitp__writer_lock(file->writer);
     status = eitp__queued_file_status(file, is_queued, error);
     eitp__writer_unlock(file->writer);
@@ -791,7 +791,7 @@ EITP__PRIVATE void eitp__queued_file_close(eitp__queued_file *file) {
     host = file->host;
     if (!file->is_paused)
         eitp__queued_file_request(file, 0, NULL);
-    eitp__queued_file_say_moved(file);
+    eitp__queued_file_warn_moved(file);
     eitp__writer_lock(file->writer);
     is_late = file->answered != file->requested;
     eitp__writer_unlock(file->writer);

@@ -1,6 +1,6 @@
 #include "records/record_file.h"
 
-EITP__PRIVATE eitp_status eitp__record_file_create(const eitp_host *host, const eitp__record_format *format,
+EITP__PRIVATE eitp_status eitp__record_file_create(const eitp_host *host, const eitp__record_file_class *format,
                                                    eitp_record_file **file, eitp_error *error) {
     eitp_record_file *created = (eitp_record_file *)eitp__allocate(host, format->size);
     *file = NULL;

@@ -15,16 +15,16 @@
 /* The evaluations that a sink has for the step of a checkpoint: see eitp_record_sink.resume. */
 enum { EITP__RECORDED_EVALUATION = 1, EITP__RECORDED_SPOT = 2 };
 
-typedef struct eitp__record_format {
+typedef struct eitp__record_file_class {
     size_t size; /* size of the file's struct, which starts with an eitp_record_file */
     eitp_status (*record)(eitp_record_file *file, const eitp_record *record, eitp_error *error);
     eitp_status (*resume)(eitp_record_file *file, int64_t step, int *evaluated, eitp_error *error);
     void (*close)(eitp_record_file *file); /* releases the members added by the format; may be NULL */
-} eitp__record_format;
+} eitp__record_file_class;
 
 struct eitp_record_file {
     eitp_host host;
-    const eitp__record_format *format;
+    const eitp__record_file_class *format;
     char *path;
     eitp__queued_file *queue; /* NULL: records are not appended to a file */
     eitp__buffer text;        /* of the record being added */
@@ -32,7 +32,7 @@ struct eitp_record_file {
 };
 
 /* Creates a file of a format. */
-EITP__PRIVATE eitp_status eitp__record_file_create(const eitp_host *host, const eitp__record_format *format,
+EITP__PRIVATE eitp_status eitp__record_file_create(const eitp_host *host, const eitp__record_file_class *format,
                                                    eitp_record_file **file, eitp_error *error);
 
 /* Opens the queue of a file. */

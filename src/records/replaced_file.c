@@ -65,7 +65,7 @@ EITP__PRIVATE int eitp__replaced_file_is_idle(eitp__replaced_file *file) {
     return 1;
 }
 
-EITP__PRIVATE void eitp__replaced_file_give(eitp__replaced_file *file) {
+EITP__PRIVATE void eitp__replaced_file_submit(eitp__replaced_file *file) {
     if (!file->worker && eitp__worker_create(&file->host, 1, &file->worker, NULL))
         return;
     file->job = eitp__worker_submit(file->worker, eitp__replaced_file_job, file);

@@ -28,7 +28,7 @@ EITP__PRIVATE int eitp__replaced_file_is_idle(eitp__replaced_file *file);
 
 /* Lets the thread replace the file by the text, without syncing it. A failure is ignored: the next text will replace
    it. */
-EITP__PRIVATE void eitp__replaced_file_give(eitp__replaced_file *file);
+EITP__PRIVATE void eitp__replaced_file_submit(eitp__replaced_file *file);
 
 /* Replaces the file by the text, without syncing it. The text must not belong to the thread. */
 EITP__PRIVATE eitp_status eitp__replaced_file_write(eitp__replaced_file *file, eitp_error *error);

@@ -553,7 +553,7 @@ static void eitp__summary_file_give(eitp__summary_file *file) {
     interval = EITP__SUMMARY_RARITY * (eitp__clock() - began);
     file->next = began + (interval > EITP__SUMMARY_INTERVAL ? interval : EITP__SUMMARY_INTERVAL);
     file->has_more = 0;
-    eitp__replaced_file_give(&file->written);
+    eitp__replaced_file_submit(&file->written);
 }
 
 static eitp_status eitp__summary_file_record(eitp_record_file *records, const eitp_record *record, eitp_error *error) {
@@ -602,8 +602,8 @@ static void eitp__summary_file_close(eitp_record_file *records) {
     eitp__summary_release(&file->summary);
 }
 
-static const eitp__record_format eitp__summary_format = {sizeof(eitp__summary_file), eitp__summary_file_record,
-                                                         eitp__summary_file_resume, eitp__summary_file_close};
+static const eitp__record_file_class eitp__summary_format = {sizeof(eitp__summary_file), eitp__summary_file_record,
+                                                             eitp__summary_file_resume, eitp__summary_file_close};
 
 EITP__PRIVATE eitp_status eitp__summary_file_open(const eitp_host *host, const char *directory, eitp_record_file **file,
                                                   eitp_error *error) {
@@ -627,5 +627,5 @@ EITP__PRIVATE eitp_status eitp__summary_file_open(const eitp_host *host, const c
 
 EITP__PRIVATE size_t eitp__summary_file_bytes(void) {
     return sizeof(eitp__summary_file) + 2 * eitp__summary_bytes(EITP__SUMMARY_RUN_POINTS) + EITP__SUMMARY_PART +
-           EITP__RECORD_TEXT_MOST;
+           EITP__RECORD_TEXT_MAX;
 }

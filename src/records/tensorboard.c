@@ -286,8 +286,8 @@ static void eitp__tensorboard_close(eitp_record_file *file) {
         eitp__buffer_release(all[i]);
 }
 
-static const eitp__record_format eitp__tensorboard_format = {sizeof(eitp__tensorboard), eitp__tensorboard_record,
-                                                             eitp__tensorboard_resume, eitp__tensorboard_close};
+static const eitp__record_file_class eitp__tensorboard_format = {sizeof(eitp__tensorboard), eitp__tensorboard_record,
+                                                                 eitp__tensorboard_resume, eitp__tensorboard_close};
 
 eitp_status eitp_tensorboard_open(const eitp_host *host, const char *directory, eitp_record_file **file,
                                   eitp_error *error) {
@@ -321,5 +321,5 @@ void eitp_tensorboard_use_guide_tags(eitp_record_file *file, int use) {
 
 /* A summary, the event with it and the frame around that grow with the record. */
 EITP__PRIVATE size_t eitp__tensorboard_bytes(void) {
-    return sizeof(eitp__tensorboard) + eitp__queued_file_bytes() + 3 * EITP__RECORD_TEXT_MOST + 3 * EITP__RECORD_TEXT;
+    return sizeof(eitp__tensorboard) + eitp__queued_file_bytes() + 3 * EITP__RECORD_TEXT_MAX + 3 * EITP__RECORD_TEXT;
 }

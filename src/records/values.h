@@ -44,7 +44,7 @@ EITP__PRIVATE void eitp__add_named_boolean(eitp__values *list, const char *prefi
 #define EITP__RECORD_TEXT ((size_t)16384)
 
 /* Maximum size of such a buffer, reached while it grows for a record of EITP__RECORD_VALUES values. */
-#define EITP__RECORD_TEXT_MOST ((size_t)200 << 10)
+#define EITP__RECORD_TEXT_MAX ((size_t)200 << 10)
 
 /* Initializes a buffer of this size for a record's text; returns 0 if memory runs out. */
 EITP__PRIVATE int eitp__record_text_init(eitp__buffer *text, const eitp_host *host);

@@ -63,13 +63,13 @@ static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, 
 
 /* See the rules in run/alarms.h. */
 static void eitp__alarm_judge_losses(eitp__alarm_rules *rules, eitp__alarm_list *list) {
-    const eitp__course *losses = &rules->losses;
-    const double before = eitp__course_mean(losses, 0), now = eitp__course_mean(losses, 1);
+    const eitp__block_series *losses = &rules->losses;
+    const double before = eitp__block_series_mean(losses, 0), now = eitp__block_series_mean(losses, 1);
     const double fallen = rules->first_loss - now;
     const double least = 0.25 * losses->noise > 0.005 * fallen ? 0.25 * losses->noise : 0.005 * fallen;
     eitp_trend trend = EITP__ZERO;
-    int is_flat = before - now <= least && fallen > 10 * least && eitp__course_fit(losses, &trend);
-    const int64_t steps = trend.count * eitp__course_width(losses);
+    int is_flat = before - now <= least && fallen > 10 * least && eitp__block_series_fit(losses, &trend);
+    const int64_t steps = trend.count * eitp__block_series_width(losses);
     is_flat = is_flat && steps >= EITP__ALARM_PLATEAU_STEPS && trend.slope_high >= 0;
     is_flat = is_flat && -trend.slope_low * (double)trend.count <= least;
     if (before - now > least || (trend.slope < 0 && trend.p < 0.001))
@@ -94,10 +94,10 @@ static void eitp__alarm_add_loss(eitp__alarm_rules *rules, const eitp__alarm_ste
     training->squares += distance * (step->loss - training->mean);
     if (step->warms_up && rules->levels)
         return;
-    done = eitp__course_add(&rules->losses, step->loss, &rules->last_loss);
+    done = eitp__block_series_add(&rules->losses, step->loss, &rules->last_loss);
     if (done && !rules->levels++)
         rules->first_loss = rules->last_loss;
-    if (done & EITP__COURSE_LOOKS)
+    if (done & EITP__BLOCK_SERIES_CHECK_DUE)
         eitp__alarm_judge_losses(rules, list);
 }
 
@@ -105,8 +105,8 @@ static void eitp__alarm_add_loss(eitp__alarm_rules *rules, const eitp__alarm_ste
 
 static void eitp__alarm_learn_norm(eitp__alarm_rules *rules) {
     size_t count;
-    const double *blocks = eitp__course_latest(&rules->norms, &count);
-    if (rules->norms.count < EITP__COURSE_LOOK || rules->high || rules->low)
+    const double *blocks = eitp__block_series_latest(&rules->norms, &count);
+    if (rules->norms.count < EITP__BLOCK_SERIES_CHECK_INTERVAL || rules->high || rules->low)
         return;
     rules->has_usual_norm = 1;
     rules->usual_norm = eitp__median(blocks, count);
@@ -122,7 +122,7 @@ static int eitp__alarm_compare_norm(const eitp__alarm_rules *rules, double level
 
 /* True if the loss goes to zero, and the gradient with it. */
 static int eitp__alarm_loss_vanishes(const eitp__alarm_rules *rules) {
-    return fabs(rules->last_loss) < 0.1 * fabs(eitp__course_mean(&rules->losses, 0));
+    return fabs(rules->last_loss) < 0.1 * fabs(eitp__block_series_mean(&rules->losses, 0));
 }
 
 static void eitp__alarm_judge_norm(eitp__alarm_rules *rules, const eitp__alarm_step *step, double level,
@@ -155,10 +155,10 @@ static void eitp__alarm_add_norm(eitp__alarm_rules *rules, const eitp__alarm_ste
     int done;
     if (step->warms_up || !step->applied || !(step->grad_norm >= 0 && step->grad_norm < EITP__ALARM_LARGEST))
         return;
-    done = eitp__course_add(&rules->norms, log10(step->grad_norm > least ? step->grad_norm : least), &level);
-    if (done & EITP__COURSE_GROUPED)
+    done = eitp__block_series_add(&rules->norms, log10(step->grad_norm > least ? step->grad_norm : least), &level);
+    if (done & EITP__BLOCK_SERIES_GROUPED)
         eitp__alarm_judge_norm(rules, step, level, list);
-    if (done & EITP__COURSE_BLOCKED)
+    if (done & EITP__BLOCK_SERIES_BLOCKED)
         eitp__alarm_learn_norm(rules);
 }
 
@@ -221,10 +221,10 @@ static void eitp__alarm_add_layers(eitp__alarm_rules *rules, const eitp__alarm_s
 
 static void eitp__alarm_judge_seconds(eitp__alarm_rules *rules, eitp__alarm_list *list) {
     const double shortest = 60; /* minimum duration of a trend in seconds */
-    const double width = (double)eitp__course_width(&rules->seconds);
+    const double width = (double)eitp__block_series_width(&rules->seconds);
     double now, before;
     eitp_trend trend;
-    if (!eitp__course_fit(&rules->seconds, &trend))
+    if (!eitp__block_series_fit(&rules->seconds, &trend))
         return;
     before = trend.intercept;
     now = trend.intercept + trend.slope * (double)(trend.count - 1);
@@ -241,15 +241,15 @@ static void eitp__alarm_judge_seconds(eitp__alarm_rules *rules, eitp__alarm_list
 }
 
 static void eitp__alarm_judge_memory(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
-    const eitp__course *memory = &rules->memory;
-    const double width = (double)(eitp__course_width(memory) * EITP__ALARM_LOOK_STEPS); /* steps in a block */
+    const eitp__block_series *memory = &rules->memory;
+    const double width = (double)(eitp__block_series_width(memory) * EITP__ALARM_LOOK_STEPS); /* steps in a block */
     const double left = step->left > 0 ? step->left : step->memory;
     double to_come = (double)(step->steps > step->step ? step->steps - step->step : step->step), growth, before;
     char bytes[4][32];
     eitp_trend trend;
     size_t count;
-    before = *eitp__course_latest(memory, &count);
-    if (!eitp__course_fit(memory, &trend))
+    before = *eitp__block_series_latest(memory, &count);
+    if (!eitp__block_series_fit(memory, &trend))
         return;
     if (to_come > EITP__ALARM_FORESIGHT * width * (double)count)
         to_come = EITP__ALARM_FORESIGHT * width * (double)count;
@@ -281,10 +281,11 @@ EITP__PRIVATE void eitp__alarm_rules_step(eitp__alarm_rules *rules, const eitp__
     eitp__alarm_add_loss(rules, step, list);
     eitp__alarm_add_norm(rules, step, list);
     eitp__alarm_add_layers(rules, step, list);
-    if (step->seconds > 0 && eitp__course_add(&rules->seconds, step->seconds, &level) & EITP__COURSE_LOOKS)
+    if (step->seconds > 0 &&
+        eitp__block_series_add(&rules->seconds, step->seconds, &level) & EITP__BLOCK_SERIES_CHECK_DUE)
         eitp__alarm_judge_seconds(rules, list);
     rules->memory.is_single = 1;
-    if (step->memory > 0 && eitp__course_add(&rules->memory, step->memory, &level) & EITP__COURSE_LOOKS)
+    if (step->memory > 0 && eitp__block_series_add(&rules->memory, step->memory, &level) & EITP__BLOCK_SERIES_CHECK_DUE)
         eitp__alarm_judge_memory(rules, step, list);
 }
 
@@ -354,8 +355,8 @@ EITP__PRIVATE void eitp__alarm_rules_evaluation(eitp__alarm_rules *rules, int64_
 /* Returns the usual fraction of active units, or 0 if it is not known yet. */
 static double eitp__alarm_usual_active(const eitp__alarm_rules *rules) {
     size_t count;
-    const double *looks = eitp__course_latest(&rules->fractions, &count);
-    return rules->fractions.count < EITP__COURSE_LOOK ? 0 : eitp__median(looks, count);
+    const double *looks = eitp__block_series_latest(&rules->fractions, &count);
+    return rules->fractions.count < EITP__BLOCK_SERIES_CHECK_INTERVAL ? 0 : eitp__median(looks, count);
 }
 
 /* Returns the number of consecutive checks in which a case holds. Once it is enough to raise the alarm, it is kept
@@ -393,7 +394,7 @@ EITP__PRIVATE void eitp__alarm_rules_latent(eitp__alarm_rules *rules, const eitp
     rules->fewer = eitp__alarm_count_collapse(rules->fewer, is_less, fraction >= 0.75 * usual);
     rules->fractions.is_single = 1;
     if (!is_few && !is_less)
-        eitp__course_add(&rules->fractions, fraction, &ignored);
+        eitp__block_series_add(&rules->fractions, fraction, &ignored);
     if (rules->few >= EITP__ALARM_COLLAPSE_LOOKS || rules->fewer >= EITP__ALARM_COLLAPSE_LOOKS)
         eitp__alarm_raise_collapse(rules, latent, usual * units, list);
     else
@@ -450,14 +451,14 @@ EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp_
     eitp__training_loss_write("training", &rules->training, text);
     eitp__training_loss_write("best_training", &rules->best_training, text);
     eitp__buffer_add_text(text, ",\n");
-    eitp__course_write(&rules->losses, "losses", text);
+    eitp__block_series_write(&rules->losses, "losses", text);
     eitp__buffer_add_text(text, ",\n");
-    eitp__course_write(&rules->norms, "norms", text);
+    eitp__block_series_write(&rules->norms, "norms", text);
     if (rules->latent_step) {
         eitp__buffer_add_text(text, ",\n\"latent\": {");
         eitp__json_write_fields(text, eitp__latent_fields, EITP__COUNT(eitp__latent_fields), rules);
         eitp__buffer_add_text(text, ", ");
-        eitp__course_write(&rules->fractions, "fractions", text);
+        eitp__block_series_write(&rules->fractions, "fractions", text);
         eitp__buffer_add_text(text, "}");
     }
     eitp__buffer_add_text(text, "}");
@@ -480,7 +481,7 @@ static eitp_status eitp__alarm_latent_read(eitp__alarm_rules *rules, const eitp_
     status = eitp__json_get_object(object, "latent", &member, error);
     if (!status)
         status = eitp__json_get_fields(member, eitp__latent_fields, EITP__COUNT(eitp__latent_fields), rules, error);
-    return status ? status : eitp__course_read(&rules->fractions, "fractions", member, error);
+    return status ? status : eitp__block_series_read(&rules->fractions, "fractions", member, error);
 }
 
 static eitp_status eitp__alarm_rules_parse(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
@@ -491,9 +492,9 @@ static eitp_status eitp__alarm_rules_parse(eitp__alarm_rules *rules, const eitp_
     if (!status)
         status = eitp__json_get_fields(object, eitp__alarm_fields, EITP__COUNT(eitp__alarm_fields), rules, error);
     if (!status)
-        status = eitp__course_read(&rules->losses, "losses", object, error);
+        status = eitp__block_series_read(&rules->losses, "losses", object, error);
     if (!status)
-        status = eitp__course_read(&rules->norms, "norms", object, error);
+        status = eitp__block_series_read(&rules->norms, "norms", object, error);
     if (!status)
         status = eitp__training_loss_read(object, "training", &rules->training, error);
     if (!status)

@@ -2,8 +2,8 @@
  * Alarm rules. Each rule compares a run with its own past. The rules see only their arguments and read no clocks and no
  * files. An alarm is raised once, and again only after its condition has ended.
  *
- * The usual value comes from the latest half of the run (run/course.h), so it follows slow changes. A level is the
- * median of 8 steps, which a single spike does not move. A trend is fitted to the latest half of the run
+ * The usual value comes from the latest half of the run (run/block_series.h), so it follows slow changes. A level is
+ * the median of 8 steps, which a single spike does not move. A trend is fitted to the latest half of the run
  * (eitp_trend_fit). Trends are checked four times each time the number of steps doubles, and a condition must hold in
  * two consecutive checks. Warm-up steps do not count.
  *
@@ -33,7 +33,7 @@
 #ifndef EITP_ALARM_RULES_H
 #define EITP_ALARM_RULES_H
 
-#include "run/course.h"
+#include "run/block_series.h"
 #include "train/train.h"
 
 typedef enum eitp__alarm_name {
@@ -91,13 +91,13 @@ typedef struct eitp__training_loss {
 typedef struct eitp__alarm_rules {
     unsigned active; /* a bit for each alarm whose condition has not ended */
 
-    eitp__course losses;
+    eitp__block_series losses;
     double first_loss, last_loss; /* the first and the last level */
     int64_t levels;               /* number of loss levels so far */
     int64_t flat;                 /* consecutive checks without a decrease */
 
-    eitp__course norms; /* base-10 logarithms of gradient norms */
-    double usual_norm;  /* median of the latest blocks */
+    eitp__block_series norms; /* base-10 logarithms of gradient norms */
+    double usual_norm;        /* median of the latest blocks */
     int has_usual_norm;
     int64_t high, low; /* consecutive levels far above or below the usual one */
     int64_t silent;    /* consecutive checks in which a layer had almost no gradient compared with the others */
@@ -107,13 +107,13 @@ typedef struct eitp__alarm_rules {
     int64_t worse;                                  /* consecutive evaluations worse than the best */
     eitp__training_loss training, best_training;    /* since the last evaluation, and before the best */
 
-    eitp__course fractions; /* active fraction of a latent variable's units, one value per check */
-    int64_t latent_step;    /* of the last check; 0: none */
-    int64_t few, fewer;     /* consecutive checks in which (a) or (b) holds; once raised, kept until the condition
+    eitp__block_series fractions; /* active fraction of a latent variable's units, one value per check */
+    int64_t latent_step;          /* of the last check; 0: none */
+    int64_t few, fewer;           /* consecutive checks in which (a) or (b) holds; once raised, kept until the condition
                                ends */
 
     /* Not stored in checkpoints: step times and memory of this process, and consecutive checks in which they rose. */
-    eitp__course seconds, memory;
+    eitp__block_series seconds, memory;
     int slows, drifts;
 } eitp__alarm_rules;
 

@@ -33,7 +33,7 @@ static eitp_status eitp__reserve_write(const eitp_host *host, const char *path, 
     return status ? status : closed;
 }
 
-EITP__PRIVATE void eitp__reserve_take(const eitp_run *run) {
+EITP__PRIVATE void eitp__disk_reserve_create(const eitp_run *run) {
     const eitp_host *host = &run->host;
     char *path = eitp__join_path(host, run->directory, EITP__RESERVE_FILE);
     unsigned char *data = (unsigned char *)eitp__allocate(host, EITP__RESERVE_BYTES);

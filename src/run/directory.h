@@ -57,7 +57,7 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
 
 /* Reserves this many bytes on the disk while the run trains, if they are free. On a full disk, the last records and the
    reason for the end are written there. */
-EITP__PRIVATE void eitp__reserve_take(const eitp_run *run);
+EITP__PRIVATE void eitp__disk_reserve_create(const eitp_run *run);
 EITP__PRIVATE void eitp__reserve_release(const eitp_run *run);
 
 #endif

@@ -33,7 +33,7 @@ static double eitp__pressure_total(const eitp__memory_state *state) {
 
 EITP__PRIVATE void eitp__pressure_add(eitp__pressure *pressure, const eitp__memory_state *state, double now,
                                       double busy) {
-    const double total = eitp__pressure_total(state), passed = now - pressure->looked_at;
+    const double total = eitp__pressure_total(state), passed = now - pressure->checked_at;
     if (pressure->has_looked && passed > 0) {
         const double loss = (pressure->total - total) / passed;
         const int has_ended = loss < pressure->loss / 10;
@@ -45,7 +45,7 @@ EITP__PRIVATE void eitp__pressure_add(eitp__pressure *pressure, const eitp__memo
     if (pressure->blind_now > pressure->blind)
         pressure->blind = pressure->blind_now;
     pressure->has_looked = 1;
-    pressure->looked_at = now;
+    pressure->checked_at = now;
     pressure->total = total;
 }
 
@@ -83,8 +83,8 @@ EITP__PRIVATE uint64_t eitp__pressure_left(const eitp__pressure *pressure, const
  * Memory runs out if it could fall to the floor before the next check that can react; or, since the arena is released
  * first, before a save and a shrink that start now are done.
  */
-EITP__PRIVATE eitp__shortage eitp__pressure_judge(const eitp__pressure *pressure, const eitp__memory_state *state,
-                                                  const eitp__arena_use *arena) {
+EITP__PRIVATE eitp__shortage eitp__pressure_assess(const eitp__pressure *pressure, const eitp__memory_state *state,
+                                                   const eitp__arena_use *arena) {
     const uint64_t floor_bytes = eitp__memory_floor(&state->info);
     const uint64_t left = eitp__physical_left(pressure, state, arena);
     const double loss = EITP__PRESSURE_SAFETY * pressure->loss;
@@ -152,9 +152,9 @@ static void eitp__occupancy_compare(eitp__occupancy_level *level, double percent
     if (limit <= 0 || limit >= 100)
         return;
     if (!level->is_reached && may_count && percent >= limit)
-        level->is_reached = level->is_news = 1;
+        level->is_reached = level->should_warn = 1;
     else if (percent < limit - EITP__OCCUPANCY_FALLS)
-        level->is_reached = level->is_news = 0;
+        level->is_reached = level->should_warn = 0;
 }
 
 EITP__PRIVATE void eitp__occupancy_add(eitp__occupancy *occupancy, const eitp__memory_state *state, double high,
@@ -173,7 +173,7 @@ EITP__PRIVATE void eitp__occupancy_add(eitp__occupancy *occupancy, const eitp__m
 }
 
 EITP__PRIVATE void eitp__occupancy_told(eitp__occupancy *occupancy) {
-    occupancy->high.is_news = occupancy->full.is_news = 0;
+    occupancy->high.should_warn = occupancy->full.should_warn = 0;
 }
 
 static eitp__guard *eitp__guard_of(const eitp_run *run) {
@@ -183,7 +183,7 @@ static eitp__guard *eitp__guard_of(const eitp_run *run) {
 /* ---- Checking ---- */
 
 /* Minimum interval between checks within a step, in seconds, and as a multiple of their cost. */
-#define EITP__LOOK_INTERVAL 0.05
+#define EITP__CHECK_INTERVAL 0.05
 #define EITP__LOOK_COST 200
 
 /* Maximum rate in bytes per second at which other programs use memory. With much memory left, checks are less
@@ -197,17 +197,17 @@ static eitp__guard *eitp__guard_of(const eitp_run *run) {
 static eitp__arena_use eitp__run_arena(const eitp_run *run) {
     const eitp_context *context = eitp__trainer_task(run->trainer)->context;
     eitp__arena_use use = {0, 0};
-    if (eitp__context_has_own_memory(context))
+    if (eitp__context_has_device_memory(context))
         return use;
     use.needed = eitp__arena_needed(context);
     use.reserved = eitp_context_arena_bytes(context);
     return use;
 }
 
-static eitp__shortage eitp__guard_judge(const eitp_run *run) {
+static eitp__shortage eitp__guard_assess(const eitp_run *run) {
     const eitp__guard *guard = eitp__guard_of(run);
     const eitp__arena_use arena = eitp__run_arena(run);
-    const eitp__shortage found = eitp__pressure_judge(&guard->pressure, &guard->memory, &arena);
+    const eitp__shortage found = eitp__pressure_assess(&guard->pressure, &guard->memory, &arena);
     return !found && run->config.cpu_mem_acts && guard->occupancy.exceeds ? EITP__MEMORY_FULL : found;
 }
 
@@ -242,14 +242,14 @@ static double eitp__look_interval(const eitp_run *run) {
     const uint64_t least = eitp__memory_floor(memory), room = memory->left > least ? memory->left - least : 0;
     double interval = (double)room / EITP__FASTEST_LOSS;
     interval = interval < 1 ? interval : 1;
-    interval = interval > EITP__LOOK_INTERVAL ? interval : EITP__LOOK_INTERVAL;
-    interval = interval > EITP__LOOK_COST * guard->look_cost ? interval : EITP__LOOK_COST * guard->look_cost;
+    interval = interval > EITP__CHECK_INTERVAL ? interval : EITP__CHECK_INTERVAL;
+    interval = interval > EITP__LOOK_COST * guard->check_cost ? interval : EITP__LOOK_COST * guard->check_cost;
     return interval > run->config.memory_check_seconds ? interval : run->config.memory_check_seconds;
 }
 
 /* Reads the available memory. `busy` is the number of seconds before it in which a step could not check. If reading
    fails for lack of memory, the last reading is kept. */
-static void eitp__guard_look(eitp_run *run, double busy) {
+static void eitp__guard_check(eitp_run *run, double busy) {
     eitp__guard *guard = eitp__guard_of(run);
     const double now = eitp__clock();
     double after;
@@ -259,8 +259,8 @@ static void eitp__guard_look(eitp_run *run, double busy) {
     }
     after = eitp__clock();
     /* The minimum over all readings: on a busy machine one may take long. */
-    if (guard->look_cost <= 0 || after - now < guard->look_cost)
-        guard->look_cost = after - now;
+    if (guard->check_cost <= 0 || after - now < guard->check_cost)
+        guard->check_cost = after - now;
     guard->busy_from = after;
     guard->look_at = after + eitp__look_interval(run);
 }
@@ -268,13 +268,13 @@ static void eitp__guard_look(eitp_run *run, double busy) {
 static void eitp__guard_watch(eitp_run *run, double now, double busy) {
     eitp__guard *guard = eitp__guard_of(run);
     eitp__shortage found;
-    eitp__guard_look(run, busy);
-    found = eitp__guard_judge(run);
+    eitp__guard_check(run, busy);
+    found = eitp__guard_assess(run);
     if (eitp__guard_should_react(run, found, now))
         guard->alarm = found;
 }
 
-EITP__PRIVATE int eitp__guard_look_is_due(const eitp_run *run, double now) {
+EITP__PRIVATE int eitp__guard_check_is_due(const eitp_run *run, double now) {
     return now >= eitp__guard_of(run)->look_at;
 }
 
@@ -308,7 +308,7 @@ static eitp_status eitp__guard_begin(eitp_run *run, void *state, eitp_error *err
     (void)error;
     eitp__pressure_init(&guard->pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
                                               eitp_context_variable_bytes(context, EITP_OPTIMIZER));
-    guard->is_smallest = eitp__context_has_own_memory(context); /* shrinking it frees no memory of the host */
+    guard->is_smallest = eitp__context_has_device_memory(context); /* shrinking it frees no memory of the host */
     guard->watches = 1;
     guard->busy_from = eitp__clock();
     return EITP_OK;
@@ -373,11 +373,11 @@ static void eitp__guard_release_arena(eitp_run *run) {
     eitp__guard *guard = eitp__guard_of(run);
     eitp_context *context = eitp__trainer_task(run->trainer)->context;
     eitp__arena_use arena;
-    if (eitp__context_has_own_memory(context))
+    if (eitp__context_has_device_memory(context))
         return;
     eitp__arena_release(context);
     arena = eitp__run_arena(run);
-    eitp__guard_look(run, 0);
+    eitp__guard_check(run, 0);
     eitp__pressure_released(&guard->pressure, &guard->memory, &arena);
 }
 
@@ -389,8 +389,8 @@ static int eitp__guard_can_save(const eitp_run *run) {
 
 /* Reads memory again after a slow operation; true if it is still short. */
 static int eitp__guard_is_short(eitp_run *run) {
-    eitp__guard_look(run, 0);
-    return eitp__guard_judge(run) != EITP__MEMORY_AMPLE;
+    eitp__guard_check(run, 0);
+    return eitp__guard_assess(run) != EITP__MEMORY_AMPLE;
 }
 
 /* Records memory pressure. */
@@ -419,7 +419,7 @@ static void eitp__guard_shrink(eitp_run *run, int *shrunk) {
     eitp__pressure_shrunk(&guard->pressure, eitp__clock() - began);
     if (*shrunk) {
         const eitp__arena_use arena = eitp__run_arena(run);
-        eitp__guard_look(run, 0);
+        eitp__guard_check(run, 0);
         eitp__pressure_released(&guard->pressure, &guard->memory, &arena);
         guard->quiet_until = 0; /* the next shortage needs another checkpoint */
     } else if (status) {
@@ -446,9 +446,9 @@ static int eitp__guard_has_no_time(const eitp_run *run) {
 static int eitp__guard_wait(eitp_run *run, int can_shrink) {
     const double patience = 2, alert = 0.4; /* seconds */
     const eitp__guard *guard = eitp__guard_of(run);
-    for (double waited = 0; !run->stop; waited += EITP__LOOK_INTERVAL) {
+    for (double waited = 0; !run->stop; waited += EITP__CHECK_INTERVAL) {
         const uint64_t left = guard->memory.left_physical;
-        eitp__wait(&run->host, EITP__LOOK_INTERVAL);
+        eitp__wait(&run->host, EITP__CHECK_INTERVAL);
         if (!eitp__guard_is_short(run) || (can_shrink && !eitp__guard_has_no_time(run)))
             return 0;
         if (waited > patience)
@@ -515,7 +515,7 @@ static eitp_status eitp__guard_reduce(eitp_run *run, eitp_error *error) {
             }
         } else {
             if (shrinks++)
-                eitp__guard_warn(run, eitp__guard_judge(run), "looking for a configuration that uses still less");
+                eitp__guard_warn(run, eitp__guard_assess(run), "looking for a configuration that uses still less");
             eitp__guard_shrink(run, &can_shrink);
         }
         if (!eitp__guard_is_short(run) || run->stop)
@@ -540,10 +540,10 @@ static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
 /* Reports that other programs fill the memory. At the higher level, saves the steps that the run could lose. */
 static eitp_status eitp__guard_tell_occupancy(eitp_run *run, eitp_error *error) {
     eitp__guard *guard = eitp__guard_of(run);
-    const int saves = guard->occupancy.full.is_news && eitp__guard_can_save(run);
-    const int is_news = guard->occupancy.high.is_news || saves;
+    const int saves = guard->occupancy.full.should_warn && eitp__guard_can_save(run);
+    const int should_warn = guard->occupancy.high.should_warn || saves;
     eitp__occupancy_told(&guard->occupancy);
-    if (is_news)
+    if (should_warn)
         eitp__guard_warn_full(run, EITP_EVENT_MEMORY_HIGH,
                               saves ? "saving; then the run continues unchanged" : "the run continues unchanged");
     return saves ? run->save_early(run, error) : EITP_OK;

@@ -20,7 +20,7 @@ typedef enum eitp__shortage {
  */
 typedef struct eitp__pressure {
     int has_looked;
-    double looked_at;
+    double checked_at;
     double total; /* available memory and the run's own, in bytes */
     double loss;  /* bytes of `total` lost per second; smoothed, quick to rise */
 
@@ -47,8 +47,8 @@ EITP__PRIVATE void eitp__pressure_add(eitp__pressure *pressure, const eitp__memo
                                       double busy);
 
 /* Returns the shortage according to the last reading. */
-EITP__PRIVATE eitp__shortage eitp__pressure_judge(const eitp__pressure *pressure, const eitp__memory_state *state,
-                                                  const eitp__arena_use *arena);
+EITP__PRIVATE eitp__shortage eitp__pressure_assess(const eitp__pressure *pressure, const eitp__memory_state *state,
+                                                   const eitp__arena_use *arena);
 
 /* Returns the bytes that will be available once the run has touched its whole arena. */
 EITP__PRIVATE uint64_t eitp__pressure_left(const eitp__pressure *pressure, const eitp__memory_state *state,
@@ -72,8 +72,8 @@ EITP__PRIVATE void eitp__pressure_saved(eitp__pressure *pressure, double seconds
 
 /* A level of the share, reported once when it is reached. */
 typedef struct eitp__occupancy_level {
-    int is_reached; /* reached, and the share has not fallen far enough since */
-    int is_news;    /* 1: not reported yet */
+    int is_reached;  /* reached, and the share has not fallen far enough since */
+    int should_warn; /* 1: not reported yet */
 } eitp__occupancy_level;
 
 /*
@@ -104,7 +104,7 @@ typedef struct eitp__guard {
     eitp__occupancy occupancy;
     eitp__memory_state memory; /* the last reading */
     double look_at;            /* time of the next reading */
-    double look_cost;          /* seconds per reading */
+    double check_cost;         /* seconds per reading */
     double busy_from;          /* time since which a step has not checked */
     unsigned polls;
     int watches;          /* 0 while the run resumes, when there is nothing to save or to shrink */
@@ -115,6 +115,6 @@ typedef struct eitp__guard {
 } eitp__guard;
 
 /* True if the next poll reads memory. Other polls cost a few instructions. */
-EITP__PRIVATE int eitp__guard_look_is_due(const eitp_run *run, double now);
+EITP__PRIVATE int eitp__guard_check_is_due(const eitp_run *run, double now);
 
 #endif

@@ -300,14 +300,14 @@ static void eitp__health_after_step(eitp_run *run, void *state, eitp__decision *
 
 /* ---- A damaged model ---- */
 
-static void eitp__health_judge(const eitp_run *run, const void *state, eitp__judgement *judgement) {
+static void eitp__health_assess(const eitp_run *run, const void *state, eitp__assessment *assessment) {
     const eitp__health *health = &((const eitp__model_health *)state)->health;
     const eitp__diagnosis diagnosis = eitp__diagnose(run, health);
     if (diagnosis == EITP__HEALTHY)
         return;
-    judgement->verdict = diagnosis == EITP__UNPROVEN ? EITP__MODEL_UNKNOWN : EITP__MODEL_RUINED;
-    judgement->end = diagnosis == EITP__LOSS_DIVERGED ? EITP_RUN_DIVERGED : EITP_RUN_NOT_FINITE;
-    eitp__describe_diagnosis(run, health, diagnosis, judgement->why, sizeof judgement->why);
+    assessment->verdict = diagnosis == EITP__UNPROVEN ? EITP__MODEL_UNKNOWN : EITP__MODEL_DAMAGED;
+    assessment->end = diagnosis == EITP__LOSS_DIVERGED ? EITP_RUN_DIVERGED : EITP_RUN_NOT_FINITE;
+    eitp__describe_diagnosis(run, health, diagnosis, assessment->why, sizeof assessment->why);
 }
 
 /* Returns "<directory>/checkpoint-<step><suffix>", or NULL if out of memory. */
@@ -433,7 +433,7 @@ EITP__PRIVATE void eitp__health_observer(eitp__observer *observer) {
     observer->begin = eitp__health_begin;
     observer->before_step = eitp__health_before_step;
     observer->after_step = eitp__health_after_step;
-    observer->judge = eitp__health_judge;
+    observer->assess = eitp__health_assess;
     observer->saved = eitp__health_saved_model;
     observer->write = eitp__health_write_state;
     observer->read = eitp__health_read_state;

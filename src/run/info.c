@@ -337,7 +337,7 @@ static void eitp__sign_give(eitp_run *run, eitp__run_info *info) {
     info->next = now + EITP__SIGN_INTERVAL;
     if (info->text.size && eitp__replaced_file_is_idle(&info->file) &&
         !eitp__sign_format(run, info, eitp__run_is_held(run) ? "paused" : "running", NULL, NULL))
-        eitp__replaced_file_give(&info->file);
+        eitp__replaced_file_submit(&info->file);
 }
 
 /* Replaces run.json durably. The first failure is reported; it does not end the run. */
@@ -406,7 +406,7 @@ static eitp_status eitp__run_info_begin(eitp_run *run, void *state, eitp_error *
     if (status)
         return status;
     eitp__run_info_store(run, info, "running", NULL);
-    eitp__reserve_take(run);
+    eitp__disk_reserve_create(run);
     info->next = eitp__clock() + EITP__SIGN_INTERVAL;
     return EITP_OK;
 }
@@ -438,7 +438,7 @@ static void eitp__run_info_replaced(eitp_run *run, void *state) {
     info->is_new = 1;
     eitp__replaced_file_await(&info->file);
     eitp__run_info_store(run, info, "running", NULL);
-    eitp__reserve_take(run);
+    eitp__disk_reserve_create(run);
 }
 
 /* Called as the first `end`: releases the reserve, so that on a full disk the others can store their last records. */

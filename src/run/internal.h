@@ -24,7 +24,7 @@
     ENTRY(SET, set)                                                                                                    \
     ENTRY(GUARD, guard)                                                                                                \
     ENTRY(HEAT, heat)                                                                                                  \
-    ENTRY(SURROUNDINGS, surroundings)                                                                                  \
+    ENTRY(MACHINE_WATCH, machine_watch)                                                                                \
     ENTRY(RECORDS, records)                                                                                            \
     ENTRY(PERFORMANCE, performance)                                                                                    \
     ENTRY(GPU, gpu)                                                                                                    \
@@ -57,14 +57,14 @@ typedef struct eitp__decision {
 typedef enum eitp__verdict {
     EITP__MODEL_GOOD,
     EITP__MODEL_UNKNOWN, /* unknown until the next step: do not save before it */
-    EITP__MODEL_RUINED   /* never save it under a name that a resume would pick */
+    EITP__MODEL_DAMAGED  /* never save it under a name that a resume would pick */
 } eitp__verdict;
 
-typedef struct eitp__judgement {
+typedef struct eitp__assessment {
     eitp__verdict verdict;
     eitp_run_end end; /* end of the run if the model is damaged; `why` is one line of text */
     char why[240];
-} eitp__judgement;
+} eitp__assessment;
 
 /* Callbacks may be NULL. Those that return void report their own failures. */
 typedef struct eitp__observer {
@@ -87,8 +87,8 @@ typedef struct eitp__observer {
     void (*after_evaluation)(eitp_run *run, void *state, eitp__decision *decision);
     /* Called after a spot evaluation. There are no votes. */
     void (*after_spot)(eitp_run *run, void *state, const eitp_evaluation *evaluation);
-    /* Assesses the model after the last step. *judgement holds EITP__MODEL_GOOD on entry. */
-    void (*judge)(const eitp_run *run, const void *state, eitp__judgement *judgement);
+    /* Assesses the model after the last step. *assessment holds EITP__MODEL_GOOD on entry. */
+    void (*assess)(const eitp_run *run, const void *state, eitp__assessment *assessment);
 
     void (*before_save)(eitp_run *run, void *state);
     /* Appends the value of the observer's member of run_state.json, or nothing. `is_counted` is 1 if save_total_limit
@@ -213,8 +213,8 @@ EITP__PRIVATE void eitp__run_release_meter(eitp_run *run);
 /* True if an observer holds the run. */
 EITP__PRIVATE int eitp__run_is_held(const eitp_run *run);
 
-/* Returns the worst judgement of all observers. */
-EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run);
+/* Returns the worst assessment of all observers. */
+EITP__PRIVATE eitp__assessment eitp__run_assess(const eitp_run *run);
 
 /* True if the model may be saved under a name that a resume would pick. */
 EITP__PRIVATE int eitp__run_is_good(const eitp_run *run);

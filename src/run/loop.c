@@ -332,7 +332,7 @@ static eitp_status eitp__run_catch_up(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_status status = EITP_OK;
     int is_replaced = 1;
-    if (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer))
+    if (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_inconsistent(run->trainer))
         return EITP_OK;
     while (run->checkpoint && is_replaced)
         status = eitp__run_try_resume(run, run->trainer, &is_replaced, error);
@@ -423,13 +423,13 @@ static eitp_status eitp__run_finish_ruined(eitp_run *run, eitp_status status, ei
     const int is_end = status == EITP_ERROR_NOT_FINITE || status == EITP_ERROR_PRESSURE;
     const eitp_run_end end = run->report.end;
     eitp_error ruined;
-    eitp__run_save_ruined(run, is_end ? error : &ruined);
+    eitp__run_save_damaged(run, is_end ? error : &ruined);
     run->report.end = is_end ? run->report.end : end;
     return is_end ? EITP_ERROR_NOT_FINITE : status;
 }
 
 static int eitp__run_is_ruined(const eitp_run *run) {
-    return eitp__run_judge(run).verdict == EITP__MODEL_RUINED;
+    return eitp__run_assess(run).verdict == EITP__MODEL_DAMAGED;
 }
 
 /* Saves the steps before a failure: the failed step has changed nothing. */
@@ -437,7 +437,7 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_error second;
     eitp__fail(&second, EITP_ERROR_IO, "could not write a checkpoint");
-    if (eitp_trainer_is_torn(run->trainer))
+    if (eitp_trainer_is_inconsistent(run->trainer))
         return status;
     if (run->report.saved_step != done && eitp__run_is_ruined(run))
         return eitp__run_finish_ruined(run, status, error);
@@ -454,7 +454,7 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
 static eitp_status eitp__run_finish_stopped(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     if (run->report.saved_step != done && eitp__run_is_ruined(run))
-        return eitp__run_save_ruined(run, error);
+        return eitp__run_save_damaged(run, error);
     return eitp__run_save_stopped(run, error);
 }
 
@@ -479,7 +479,7 @@ static eitp_status eitp__run_finish(eitp_run *run, eitp_status status, eitp_erro
     if (report->end == EITP_RUN_STOPPED)
         return eitp__run_finish_stopped(run, error);
     if (report->saved_step != eitp_trainer_steps_done(run->trainer))
-        return eitp__run_is_ruined(run) ? eitp__run_save_ruined(run, error) : eitp__run_save(run, error);
+        return eitp__run_is_ruined(run) ? eitp__run_save_damaged(run, error) : eitp__run_save(run, error);
     if (report->start_step == report->saved_step && !report->evaluations)
         eitp__run_finish_idle(run);
     else
@@ -501,7 +501,7 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     if (status)
         run->failure = *error;
     eitp__run_end_observers(run);
-    if (!eitp_trainer_is_torn(run->trainer))
+    if (!eitp_trainer_is_inconsistent(run->trainer))
         report->steps_done = eitp_trainer_steps_done(run->trainer);
     return status;
 }

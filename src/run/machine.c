@@ -359,9 +359,9 @@ static void eitp__heat_look(eitp_run *run, eitp__run_heat *heat, double now) {
     }
     cost = eitp__clock() - now;
     /* The minimum over all checks: on a busy machine one may take long. */
-    if (heat->look_cost <= 0 || cost < heat->look_cost)
-        heat->look_cost = cost;
-    interval = EITP__HEAT_COST * heat->look_cost;
+    if (heat->check_cost <= 0 || cost < heat->check_cost)
+        heat->check_cost = cost;
+    interval = EITP__HEAT_COST * heat->check_cost;
     heat->look_at = now + cost + (interval > EITP__HEAT_INTERVAL ? interval : EITP__HEAT_INTERVAL);
 }
 
@@ -440,7 +440,7 @@ EITP__PRIVATE void eitp__heat_observer(eitp__observer *observer) {
 
 /* ---- Other programs ---- */
 
-#define EITP__SURROUNDINGS_INTERVAL 10 /* seconds between checks; the values read are means of 10 and of 60 seconds */
+#define EITP__MACHINE_WATCH_INTERVAL 10 /* seconds between checks; the values read are means of 10 and of 60 seconds */
 
 /* Percentage of the time in which some task waits for memory, and number of seconds that it must last. */
 #define EITP__STALLS_HIGH 10
@@ -452,8 +452,8 @@ EITP__PRIVATE void eitp__heat_observer(eitp__observer *observer) {
 #define EITP__LOAD_LOW 1.5
 #define EITP__LOAD_LASTS 60
 
-EITP__PRIVATE int eitp__lasting_add(eitp__lasting *lasting, double value, double high, double low, double seconds,
-                                    double now) {
+EITP__PRIVATE int eitp__sustained_condition_add(eitp__sustained_condition *lasting, double value, double high,
+                                                double low, double seconds, double now) {
     if (value < low || (!lasting->is_on && value < high)) {
         lasting->is_on = lasting->is_told = 0;
         return 0;
@@ -467,8 +467,8 @@ EITP__PRIVATE int eitp__lasting_add(eitp__lasting *lasting, double value, double
     return 1;
 }
 
-static eitp_status eitp__surroundings_begin(eitp_run *run, void *state, eitp_error *error) {
-    eitp__surroundings *around = (eitp__surroundings *)state;
+static eitp_status eitp__machine_watch_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp__machine_watch *around = (eitp__machine_watch *)state;
     eitp_processor_info info;
     eitp_status status;
     if (run->config.memory_check_seconds < 0)
@@ -478,16 +478,17 @@ static eitp_status eitp__surroundings_begin(eitp_run *run, void *state, eitp_err
         return status;
     around->online = info.online;
     around->own = info.usable;
-    around->look_at = eitp__clock() + EITP__SURROUNDINGS_INTERVAL;
+    around->look_at = eitp__clock() + EITP__MACHINE_WATCH_INTERVAL;
     return EITP_OK;
 }
 
-static void eitp__surroundings_look(eitp_run *run, eitp__surroundings *around, double now) {
+static void eitp__machine_watch_sample(eitp_run *run, eitp__machine_watch *around, double now) {
     double stalls, load;
     char message[300];
     eitp_value value;
     if (!eitp__read_pressure_percent(&run->host, "memory", &stalls, NULL) &&
-        eitp__lasting_add(&around->stalls, stalls, EITP__STALLS_HIGH, EITP__STALLS_LOW, EITP__STALLS_LAST, now)) {
+        eitp__sustained_condition_add(&around->stalls, stalls, EITP__STALLS_HIGH, EITP__STALLS_LOW, EITP__STALLS_LAST,
+                                      now)) {
         snprintf(message, sizeof message,
                  "tasks on this machine wait for memory %.0f %% of the time; close other programs or lower the memory "
                  "budget",
@@ -496,8 +497,8 @@ static void eitp__surroundings_look(eitp_run *run, eitp__surroundings *around, d
         eitp__run_notify_values(run, EITP_EVENT_PRESSURE, EITP_LOG_WARNING, 0, message, &value, 1);
     }
     if (!eitp__read_load(&run->host, &load, NULL) &&
-        eitp__lasting_add(&around->load, (load - around->own) / around->online, EITP__LOAD_HIGH, EITP__LOAD_LOW,
-                          EITP__LOAD_LASTS, now)) {
+        eitp__sustained_condition_add(&around->load, (load - around->own) / around->online, EITP__LOAD_HIGH,
+                                      EITP__LOAD_LOW, EITP__LOAD_LASTS, now)) {
         snprintf(message, sizeof message,
                  "other programs keep the processors busy: load %.1f on %.0f processors; steps take longer", load,
                  around->online);
@@ -506,20 +507,20 @@ static void eitp__surroundings_look(eitp_run *run, eitp__surroundings *around, d
     }
 }
 
-static eitp_status eitp__surroundings_before_step(eitp_run *run, void *state, eitp_error *error) {
-    eitp__surroundings *around = (eitp__surroundings *)state;
+static eitp_status eitp__machine_watch_before_step(eitp_run *run, void *state, eitp_error *error) {
+    eitp__machine_watch *around = (eitp__machine_watch *)state;
     const double now = eitp__clock();
     (void)error;
     if (!(around->online > 0) || now < around->look_at)
         return EITP_OK;
-    eitp__surroundings_look(run, around, now);
-    around->look_at = now + EITP__SURROUNDINGS_INTERVAL;
+    eitp__machine_watch_sample(run, around, now);
+    around->look_at = now + EITP__MACHINE_WATCH_INTERVAL;
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__surroundings_observer(eitp__observer *observer) {
-    observer->state_size = sizeof(eitp__surroundings);
+EITP__PRIVATE void eitp__machine_watch_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__machine_watch);
     observer->cost = EITP_RUN_COST_GUARD;
-    observer->begin = eitp__surroundings_begin;
-    observer->before_step = eitp__surroundings_before_step;
+    observer->begin = eitp__machine_watch_begin;
+    observer->before_step = eitp__machine_watch_before_step;
 }

@@ -40,7 +40,7 @@ typedef struct eitp__run_heat {
     eitp__gpu_meter gpu; /* the one that the run computes on */
     double most;         /* temp_max for which the sensors were chosen */
     double look_at;      /* time of the next reading */
-    double look_cost;    /* seconds per reading */
+    double check_cost;   /* seconds per reading */
     double since;        /* time when the pause started */
     int is_paused;
     int is_blind; /* no processor's sensor is readable, which was reported if the program has set a limit */
@@ -75,21 +75,21 @@ EITP__PRIVATE int eitp__heat_is_too_high(const eitp__heat_probes *probes, int is
 /* ---- Other programs ---- */
 
 /* A condition that matters only if it lasts. Starts as zeros. */
-typedef struct eitp__lasting {
+typedef struct eitp__sustained_condition {
     int is_on, is_told;
     double since; /* time since which the condition is on */
-} eitp__lasting;
+} eitp__sustained_condition;
 
 /* Adds a value: the condition turns on at `high` and off below `low`; in between it is unchanged. Returns 1, once, when
    it has been on for `seconds`. */
-EITP__PRIVATE int eitp__lasting_add(eitp__lasting *lasting, double value, double high, double low, double seconds,
-                                    double now);
+EITP__PRIVATE int eitp__sustained_condition_add(eitp__sustained_condition *lasting, double value, double high,
+                                                double low, double seconds, double now);
 
 /* State of the observer. */
-typedef struct eitp__surroundings {
+typedef struct eitp__machine_watch {
     double look_at; /* time of the next check */
-    eitp__lasting stalls, load;
+    eitp__sustained_condition stalls, load;
     double online, own; /* processors of the machine, and processors that the run keeps busy; 0: load is not checked */
-} eitp__surroundings;
+} eitp__machine_watch;
 
 #endif

@@ -95,7 +95,7 @@ static int eitp__metered_poll(eitp_run *run, void *state, int at) {
     eitp__meter *meter = run->meter;
     double began = eitp__clock(), taken;
     int drops;
-    if (eitp__guard_look_is_due(run, began)) {
+    if (eitp__guard_check_is_due(run, began)) {
         began = eitp__meter_clock(meter);
         drops = meter->observers[at].poll(run, state);
         eitp__meter_add(meter, at, began);

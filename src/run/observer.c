@@ -12,18 +12,18 @@ EITP__PRIVATE int eitp__run_is_held(const eitp_run *run) {
     return 0;
 }
 
-EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run) {
-    eitp__judgement worst = EITP__ZERO;
-    EITP__EACH_OBSERVER (run, i, judge) {
-        eitp__judgement one = EITP__ZERO;
-        run->observers[i].judge(run, run->states[i], &one);
+EITP__PRIVATE eitp__assessment eitp__run_assess(const eitp_run *run) {
+    eitp__assessment worst = EITP__ZERO;
+    EITP__EACH_OBSERVER (run, i, assess) {
+        eitp__assessment one = EITP__ZERO;
+        run->observers[i].assess(run, run->states[i], &one);
         worst = one.verdict > worst.verdict ? one : worst;
     }
     return worst;
 }
 
 EITP__PRIVATE int eitp__run_is_good(const eitp_run *run) {
-    return eitp__run_judge(run).verdict == EITP__MODEL_GOOD;
+    return eitp__run_assess(run).verdict == EITP__MODEL_GOOD;
 }
 
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {

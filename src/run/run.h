@@ -38,13 +38,13 @@ typedef enum eitp_run_end {
 EITP_API const char *eitp_run_end_name(eitp_run_end end);
 
 /* Current activity of a run. */
-typedef enum eitp_run_work {
-    EITP_RUN_BEGINS = 0, /* preparing the first step, or resuming */
+typedef enum eitp_run_activity {
+    EITP_RUN_STARTING = 0, /* preparing the first step, or resuming */
     EITP_RUN_STEPS = 1,
     EITP_RUN_EVALUATES = 2,
     EITP_RUN_SAVES = 3,
     EITP_RUN_PAUSES = 4 /* waiting to start a step: see temp_max */
-} eitp_run_work;
+} eitp_run_activity;
 
 /* State of a run. Steps count from the start of training, in a resumed run too. */
 typedef struct eitp_run_report {
@@ -67,7 +67,7 @@ typedef struct eitp_run_report {
     double seconds;          /* duration of those steps */
     eitp_memory_info memory; /* from the last time that memory was short */
     int64_t lost_records;    /* number of records that sinks could not store */
-    eitp_run_work work;      /* current activity, or the last one */
+    eitp_run_activity work;  /* current activity, or the last one */
 } eitp_run_report;
 
 typedef enum eitp_run_event_kind {
@@ -339,8 +339,8 @@ EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *c
  * eitp_run_train does this unless the program has called this function or eitp_trainer_resume. Does nothing for a new
  * run.
  *
- * EITP_ERROR_FORMAT if the checkpoint is damaged. The trainer may then be torn (eitp_trainer_is_torn), and
- * eitp_run_recover has been called: eitp_run_checkpoint may be an older one. eitp_run_train resumes from that by
+ * EITP_ERROR_FORMAT if the checkpoint is damaged. The trainer may then be inconsistent (eitp_trainer_is_inconsistent),
+ * and eitp_run_recover has been called: eitp_run_checkpoint may be an older one. eitp_run_train resumes from that by
  * itself. A program that reads settings from the checkpoint calls this function, and recreates its objects after such a
  * failure.
  */
@@ -356,8 +356,8 @@ EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
 /*
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. A checkpoint whose tensors prove
  * to be damaged is set aside, and the trainer is resumed from the newest undamaged one. If all are damaged,
- * EITP_ERROR_FORMAT is returned and eitp_trainer_is_torn is true. May be called once per run. `report` is filled in on
- * failure too; it may be NULL.
+ * EITP_ERROR_FORMAT is returned and eitp_trainer_is_inconsistent is true. May be called once per run. `report` is
+ * filled in on failure too; it may be NULL.
  *
  * Before the first step, checks that the disk has space for one checkpoint (otherwise EITP_ERROR_IO; nothing is
  * changed, and the function may be called again), and warns if there is less than the checkpoints of the run will need.
@@ -370,8 +370,8 @@ EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
  * Data of a later step that cannot be read or are invalid also cause EITP_ERROR_IO.
  *
  * On success, and after EITP_ERROR_PRESSURE, there is a checkpoint of the last step, unless the run was stopped before
- * step 1. After any other error there is one of the last completed step, unless eitp_trainer_is_torn is true, the model
- * is damaged, or saving fails. EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before,
+ * step 1. After any other error there is one of the last completed step, unless eitp_trainer_is_inconsistent is true,
+ * the model is damaged, or saving fails. EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before,
  * keep_best, patience or steps do not fit the trainer, or EITP_SCHEDULE_PLATEAU would get no evaluations between steps.
  *
  * A damaged model is never saved under a name that a resume would pick, and older checkpoints stay. A model is damaged

@@ -447,17 +447,17 @@ static void eitp__describe_last_good(const eitp_run *run, char *text, size_t siz
 /* True if the model may be saved under a name that a resume would pick. If the model is damaged, reports it once until
    it recovers; at the end of the run, the error reports it. */
 static int eitp__run_may_save(eitp_run *run) {
-    const eitp__judgement judgement = eitp__run_judge(run);
+    const eitp__assessment assessment = eitp__run_assess(run);
     const int is_reported = run->saves.was_refused || run->is_ending;
     char good[400];
-    if (judgement.verdict == EITP__MODEL_RUINED && !is_reported) {
+    if (assessment.verdict == EITP__MODEL_DAMAGED && !is_reported) {
         eitp__describe_last_good(run, good, sizeof good);
         eitp__run_notify(run, EITP_EVENT_NOT_SAVED, EITP_LOG_WARNING, 0,
-                         "not saving checkpoints until the model recovers: %s; %s", judgement.why, good);
+                         "not saving checkpoints until the model recovers: %s; %s", assessment.why, good);
     }
-    if (judgement.verdict != EITP__MODEL_UNKNOWN)
-        run->saves.was_refused = judgement.verdict == EITP__MODEL_RUINED;
-    return judgement.verdict == EITP__MODEL_GOOD;
+    if (assessment.verdict != EITP__MODEL_UNKNOWN)
+        run->saves.was_refused = assessment.verdict == EITP__MODEL_DAMAGED;
+    return assessment.verdict == EITP__MODEL_GOOD;
 }
 
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
@@ -486,7 +486,7 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
 EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_status status;
-    if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
+    if (done == 0 || run->report.saved_step == done || eitp_trainer_is_inconsistent(run->trainer))
         return EITP_OK;
     status = eitp__run_write_checkpoint(run, eitp__save_is_counted(run, done), 0, error);
     eitp__run_checkpoints_changed(run);
@@ -509,9 +509,9 @@ static eitp_status eitp__run_keep_ruined(eitp_run *run, const char *name, const 
     return status ? status : eitp__trainer_save(run->trainer, run->directory, &options, error);
 }
 
-EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_save_damaged(eitp_run *run, eitp_error *error) {
     static const char suffix[] = ".diverged";
-    const eitp__judgement judgement = eitp__run_judge(run);
+    const eitp__assessment assessment = eitp__run_assess(run);
     int is_kept = isfinite(run->report.step.parameter_norm) != 0;
     char name[64], good[200];
     eitp_error second;
@@ -524,9 +524,9 @@ EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error
         eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_WARNING, 0, "%s could not be written: %s", name,
                          second.message);
     }
-    run->report.end = judgement.end;
+    run->report.end = assessment.end;
     eitp__describe_last_good(run, good, sizeof good);
-    return eitp__fail(error, EITP_ERROR_NOT_FINITE, "%s; %s; lower the learning rate (now %.3g)%s%s", judgement.why,
+    return eitp__fail(error, EITP_ERROR_NOT_FINITE, "%s; %s; lower the learning rate (now %.3g)%s%s", assessment.why,
                       good, run->report.step.learning_rate, is_kept ? "; the model is kept as " : "",
                       is_kept ? name : "");
 }

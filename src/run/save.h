@@ -21,7 +21,7 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
 
 /* At the end of a run whose model is damaged: if its weights are finite, keeps it as checkpoint-<step>.diverged, which
    no resume picks and pruning ignores. Fails with EITP_ERROR_NOT_FINITE and sets the report's end. */
-EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__run_save_damaged(eitp_run *run, eitp_error *error);
 
 /*
  * ---- Asynchronous saves ----

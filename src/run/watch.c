@@ -42,15 +42,15 @@ static eitp_status eitp__watch_save_early(eitp_run *run, eitp_error *error) {
 }
 
 eitp_status eitp_watch_save(eitp_watch *watch, eitp_error *error) {
-    eitp__judgement judgement;
+    eitp__assessment assessment;
     eitp_error ignored;
     if (!watch)
         return eitp__fail_null(error, "eitp_watch_save", "watch");
     if (!watch->run->config.save)
         return eitp__fail_null(error, "eitp_watch_save", "config.save of eitp_watch_open");
-    judgement = eitp__run_judge(watch->run);
-    if (judgement.verdict == EITP__MODEL_RUINED)
-        return eitp__fail(error, EITP_ERROR_NOT_FINITE, "not saved: %s", judgement.why);
+    assessment = eitp__run_assess(watch->run);
+    if (assessment.verdict == EITP__MODEL_DAMAGED)
+        return eitp__fail(error, EITP_ERROR_NOT_FINITE, "not saved: %s", assessment.why);
     return eitp__watch_write(watch->run, 1, error ? error : &ignored);
 }
 

@@ -29,7 +29,7 @@ typedef struct eitp__classification {
     char weights_name[EITP__WEIGHTS_NAME_SIZE]; /* name of the variable that holds a copy of class_weights */
     eitp_task_metric metrics[EITP_MAX_TASK_METRICS];
     int metric_count;
-    int was_judged; /* the following members are from the last evaluation */
+    int has_outcomes; /* the following members are from the last evaluation */
     int64_t judged_samples;
     eitp_label_result *results; /* [labels]; NULL for numbers */
     int64_t *confusion;         /* [labels, labels], or NULL */
@@ -217,7 +217,7 @@ static void eitp__classification_observe(void *user, void *memory, const eitp_ob
     const void *target = observation->values[eitp__labelled_input_count(c->model)];
     eitp__outcomes *outcomes = (eitp__outcomes *)memory;
     if (!observation->index)
-        eitp__outcomes_begin(memory, c->problem, c->labels, observation->samples)->entities =
+        eitp__outcomes_init(memory, c->problem, c->labels, observation->samples)->entities =
             c->entities ? &c->entity_labels : NULL;
     if (c->problem == EITP_PROBLEM_TOKENS)
         eitp__outcomes_add_tokens(outcomes, observation->index, observation->outputs[0], (const int32_t *)target,
@@ -268,7 +268,7 @@ static void eitp__keep_mistakes(eitp__classification *c, const eitp__mistakes *m
 
 /* Stores the data of eitp_classification_report_get and eitp__classification_describe. */
 static void eitp__classification_keep_report(eitp__classification *c, const eitp__outcomes *outcomes) {
-    c->was_judged = 1;
+    c->has_outcomes = 1;
     c->judged_samples = outcomes->count;
     if (c->results)
         eitp__count_labels(outcomes, 0);
@@ -284,17 +284,17 @@ static void eitp__classification_keep_report(eitp__classification *c, const eitp
         eitp__keep_confusion(c, outcomes);
 }
 
-static void eitp__classification_judge(void *user, void *memory, eitp_metric *results) {
+static void eitp__classification_compute_metrics(void *user, void *memory, eitp_metric *results) {
     eitp__classification *c = (eitp__classification *)user;
     eitp__outcomes *outcomes = (eitp__outcomes *)memory;
     eitp__outcomes_end(outcomes);
-    eitp__judge_outcomes(outcomes, results);
+    eitp__compute_metrics(outcomes, results);
     eitp__classification_keep_report(c, outcomes);
 }
 
 static const char *eitp__classification_describe(void *user) {
     eitp__classification *c = (eitp__classification *)user;
-    if (!c->was_judged)
+    if (!c->has_outcomes)
         return NULL;
     eitp__buffer_clear(&c->description);
     eitp__describe_evaluation(&c->description, c->problem, c->model, c->tokenizer, &c->shown, c->worst,
@@ -308,7 +308,7 @@ eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classific
     if (!task || !report)
         return eitp__fail_null(error, "eitp_classification_report_get", "task and report");
     c = (const eitp__classification *)task->user;
-    if (task->judge != eitp__classification_judge || !c->was_judged)
+    if (task->compute_metrics != eitp__classification_compute_metrics || !c->has_outcomes)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a report needs a task of eitp_classification_task that was evaluated");
     report->problem = c->problem;
@@ -561,7 +561,7 @@ static void eitp__classification_fill(eitp__classification *c, eitp_task *task) 
     task->metric_count = c->metric_count;
     task->observation_bytes = eitp__classification_observation_bytes;
     task->observe = eitp__classification_observe;
-    task->judge = eitp__classification_judge;
+    task->compute_metrics = eitp__classification_compute_metrics;
     task->describe = eitp__classification_describe;
 }
 

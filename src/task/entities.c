@@ -29,7 +29,7 @@ EITP__PRIVATE const char *eitp__entity_type(const char *label) {
     return eitp__is_outside(label) ? NULL : label + EITP__PREFIX_SIZE;
 }
 
-EITP__PRIVATE int eitp__entity_goes_on(const char *previous, const char *label) {
+EITP__PRIVATE int eitp__entity_continues(const char *previous, const char *label) {
     return !eitp__is_outside(previous) && !eitp__is_outside(label) && eitp__has_prefix(previous, "BI") &&
            eitp__has_prefix(label, "IE") && !strcmp(eitp__entity_type(previous), eitp__entity_type(label));
 }
@@ -42,7 +42,7 @@ int64_t eitp_find_entities(const char *const *labels, int64_t count, eitp_entity
         if (!eitp__is_outside(label) && !eitp__has_prefix(label, "BIES"))
             label = NULL;
         if (label && !eitp__is_outside(label)) {
-            const int goes_on = eitp__entity_goes_on(previous, label);
+            const int goes_on = eitp__entity_continues(previous, label);
             found += !goes_on;
             if (entities && !goes_on) {
                 entities[found - 1].type = eitp__entity_type(label);

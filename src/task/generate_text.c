@@ -48,7 +48,7 @@ static eitp_status eitp__feed_prompt(eitp__generation *g, const int32_t *ids, si
         g->count = g->report.prompt_tokens;
     g->report.prompt_cut = g->report.prompt_tokens - g->count;
     memcpy(g->ids, count ? ids + g->report.prompt_cut : &end, (size_t)g->count * sizeof *g->ids);
-    const int64_t kept = eitp__generator_keep(g->generator, g->ids, g->count);
+    const int64_t kept = eitp__generator_rewind(g->generator, g->ids, g->count);
     g->report.prompt_fed = g->count - kept;
     return eitp_generator_feed(g->generator, g->ids + kept, g->count - kept, error);
 }

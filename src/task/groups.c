@@ -55,7 +55,7 @@ static const eitp__row_groups *eitp__pass_find_samples(eitp_pass *pass) {
     if (pass->layout.joined == 1)
         return eitp__pass_find_groups(pass);
     if (!pass->by_sample.ids)
-        eitp__row_groups_find(&pass->by_sample, pass, eitp_pass_bounds(pass), eitp__layout_places(&pass->layout),
+        eitp__row_groups_find(&pass->by_sample, pass, eitp_pass_bounds(pass), eitp__layout_indices(&pass->layout),
                               pass->layout.rows);
     return &pass->by_sample;
 }
@@ -134,7 +134,7 @@ static int eitp__find_group_kind(eitp_pass *pass, const char *name, const eitp_t
     if (is_vector && values->shape[0] == eitp_pass_groups(pass))
         return 1;
     *kind = EITP__PER_SAMPLE;
-    if (is_vector && values->shape[0] == eitp__layout_places(&pass->layout))
+    if (is_vector && values->shape[0] == eitp__layout_indices(&pass->layout))
         return 1;
     eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%.60s': expected a value for each of the %lld groups",
                      name ? name : "", (long long)eitp_pass_groups(pass));

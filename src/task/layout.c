@@ -27,13 +27,13 @@ EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t coun
     return before * eitp__layout_stride(layout) + (count - before * layout->micro_batch) * layout->rows;
 }
 
-EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sample) {
+EITP__PRIVATE int64_t eitp__layout_index(const eitp__layout *layout, int64_t sample) {
     return sample / layout->micro_batch * eitp__layout_align(layout, layout->micro_batch) +
            sample % layout->micro_batch;
 }
 
-EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout) {
-    return eitp__layout_place(layout, layout->samples - 1) + 1;
+EITP__PRIVATE int64_t eitp__layout_indices(const eitp__layout *layout) {
+    return eitp__layout_index(layout, layout->samples - 1) + 1;
 }
 
 EITP__PRIVATE int64_t eitp__layout_groups(const eitp__layout *layout) {
@@ -44,11 +44,11 @@ EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout) {
     return layout->samples + (eitp__layout_gap(layout) ? (layout->samples - 1) / layout->micro_batch : 0);
 }
 
-EITP__PRIVATE int64_t eitp__layout_parted(const eitp__layout *layout) {
+EITP__PRIVATE int64_t eitp__layout_split_sequences(const eitp__layout *layout) {
     return eitp__layout_sequences(layout) + layout->samples;
 }
 
-EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout) {
+EITP__PRIVATE int64_t eitp__layout_max_sequence_rows(const eitp__layout *layout) {
     const int64_t gap = eitp__layout_gap(layout);
     return gap > layout->rows ? gap : layout->rows;
 }

@@ -32,10 +32,10 @@ EITP__PRIVATE int64_t eitp__layout_gap(const eitp__layout *layout);
 EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count);
 
 /* Returns the index of a sample in per-sample values, where micro-batches also start at multiples of `group`. */
-EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sample);
+EITP__PRIVATE int64_t eitp__layout_index(const eitp__layout *layout, int64_t sample);
 
 /* Returns the number of per-sample values, including unused ones. */
-EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout);
+EITP__PRIVATE int64_t eitp__layout_indices(const eitp__layout *layout);
 
 /* Returns the number of groups of statistics, each of `joined` samples. */
 EITP__PRIVATE int64_t eitp__layout_groups(const eitp__layout *layout);
@@ -44,9 +44,9 @@ EITP__PRIVATE int64_t eitp__layout_groups(const eitp__layout *layout);
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout);
 
 /* The same if each sample may be two sequences. */
-EITP__PRIVATE int64_t eitp__layout_parted(const eitp__layout *layout);
+EITP__PRIVATE int64_t eitp__layout_split_sequences(const eitp__layout *layout);
 
 /* Returns the maximum number of rows of a sequence, which is a sample or a gap. */
-EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout);
+EITP__PRIVATE int64_t eitp__layout_max_sequence_rows(const eitp__layout *layout);
 
 #endif

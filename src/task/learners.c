@@ -18,7 +18,7 @@ eitp_learner_config eitp_learner_config_default(void) {
 }
 
 /* Returns the error in the arguments of eitp_pass_learner, or NULL. The optimizer's settings are checked later. */
-static const char *eitp__learner_mistake(const eitp_pass *pass, const char *prefix, const eitp_learner_config *config) {
+static const char *eitp__learner_error(const eitp_pass *pass, const char *prefix, const eitp_learner_config *config) {
     if (!prefix || !*prefix || strlen(prefix) >= EITP_SCALAR_NAME_SIZE)
         return "expected a prefix of 1 to 31 bytes";
     if (pass->learner_count == EITP_MAX_LEARNERS)
@@ -38,7 +38,7 @@ void eitp_pass_learner(eitp_pass *pass, const char *prefix, const eitp_learner_c
     if (!pass || !pass->trains || pass->probe)
         return;
     config = config ? config : &usual;
-    mistake = eitp__learner_mistake(pass, prefix, config);
+    mistake = eitp__learner_error(pass, prefix, config);
     if (mistake) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "learner '%.60s': %s", prefix ? prefix : "", mistake);
         return;

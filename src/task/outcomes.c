@@ -48,8 +48,8 @@ EITP__PRIVATE size_t eitp__outcomes_bytes(eitp_problem problem, int64_t labels, 
     return eitp__outcomes_lay_out(&outcomes, NULL, (size_t)samples);
 }
 
-EITP__PRIVATE eitp__outcomes *eitp__outcomes_begin(void *memory, eitp_problem problem, int64_t labels,
-                                                   uint64_t samples) {
+EITP__PRIVATE eitp__outcomes *eitp__outcomes_init(void *memory, eitp_problem problem, int64_t labels,
+                                                  uint64_t samples) {
     eitp__outcomes *outcomes = (eitp__outcomes *)memory;
     memset(outcomes, 0, sizeof *outcomes);
     outcomes->problem = problem;

@@ -55,8 +55,7 @@ typedef struct eitp__outcomes {
 EITP__PRIVATE size_t eitp__outcomes_bytes(eitp_problem problem, int64_t labels, uint64_t samples);
 
 /* Creates empty outcomes in memory of that size. */
-EITP__PRIVATE eitp__outcomes *eitp__outcomes_begin(void *memory, eitp_problem problem, int64_t labels,
-                                                   uint64_t samples);
+EITP__PRIVATE eitp__outcomes *eitp__outcomes_init(void *memory, eitp_problem problem, int64_t labels, uint64_t samples);
 
 /* Adds a sample with a single label, and the classifier's scores of all labels. */
 EITP__PRIVATE void eitp__outcomes_add_label(eitp__outcomes *outcomes, const float *scores, int32_t label);
@@ -102,7 +101,7 @@ EITP__PRIVATE const char *eitp__entity_type(const char *label);
 
 /* True if a word with `label` continues the entity of the word before it, whose label is `previous` (NULL at the
    start). */
-EITP__PRIVATE int eitp__entity_goes_on(const char *previous, const char *label);
+EITP__PRIVATE int eitp__entity_continues(const char *previous, const char *label);
 
 /* Sorts column `label` of scores or targets into `order`. */
 EITP__PRIVATE void eitp__sort_column(const eitp__outcomes *outcomes, const float *values, int64_t label,
@@ -136,6 +135,6 @@ EITP__PRIVATE void eitp__entity_f1(const eitp__outcomes *outcomes, double *value
 EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, int has_entities, eitp_task_metric *metrics);
 
 /* Computes the metrics with their standard errors. */
-EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results);
+EITP__PRIVATE void eitp__compute_metrics(const eitp__outcomes *outcomes, eitp_metric *results);
 
 #endif

@@ -12,7 +12,7 @@ int eitp_pass_is_training(const eitp_pass *pass) {
 }
 
 int64_t eitp_pass_max_length(const eitp_pass *pass) {
-    return pass ? eitp__layout_longest(&pass->layout) : 0;
+    return pass ? eitp__layout_max_sequence_rows(&pass->layout) : 0;
 }
 
 /* ---- Inputs ---- */
@@ -45,7 +45,7 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
         return NULL;
     }
     input = &pass->inputs[pass->input_count];
-    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : eitp__layout_places(&pass->layout);
+    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : eitp__layout_indices(&pass->layout);
     input->value_size = eitp_dtype_size(dtype);
     for (int d = 0; d < rank; d++) {
         full[d + 1] = shape[d];
@@ -107,7 +107,7 @@ eitp_tensor *eitp_pass_bounds(eitp_pass *pass) {
     int64_t shape[2] = {0, 2};
     if (!pass)
         return NULL;
-    shape[0] = eitp__layout_places(&pass->layout);
+    shape[0] = eitp__layout_indices(&pass->layout);
     if (!pass->bounds)
         pass->bounds = eitp_input(pass->graph, "bounds", EITP_I32, 2, shape);
     return pass->bounds;
@@ -117,7 +117,7 @@ eitp_tensor *eitp_pass_by_row(eitp_pass *pass, eitp_tensor *x) {
     int64_t rows;
     if (!pass || !x)
         return NULL;
-    if (x->rank != 2 || x->rows || x->shape[0] != eitp__layout_places(&pass->layout)) {
+    if (x->rank != 2 || x->rows || x->shape[0] != eitp__layout_indices(&pass->layout)) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "eitp_pass_by_row: expected values for each sample, [samples, c]");
         return NULL;
@@ -237,8 +237,8 @@ eitp_model_inputs eitp_pass_encoder_inputs(eitp_pass *pass, const eitp_model *en
         return inputs;
     }
     rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
-    offsets = eitp__layout_parted(&pass->layout) + 1;
-    bounds[0] = eitp__layout_places(&pass->layout);
+    offsets = eitp__layout_split_sequences(&pass->layout) + 1;
+    bounds[0] = eitp__layout_indices(&pass->layout);
     inputs.tokens = eitp_pass_row_input(pass, "encoder tokens", EITP_I32, 0, NULL, 0);
     pass->encoder = encoder;
     pass->encoder_from = pass->input_count - 1;
@@ -260,7 +260,7 @@ static eitp__scalar_kind eitp__scalar_kind_of(const eitp_pass *pass, const eitp_
     const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
     if (values->rows && is_vector)
         return EITP__PER_ROW;
-    return is_vector && values->shape[0] == eitp__layout_places(&pass->layout) ? EITP__PER_SAMPLE : EITP__TOTAL;
+    return is_vector && values->shape[0] == eitp__layout_indices(&pass->layout) ? EITP__PER_SAMPLE : EITP__TOTAL;
 }
 
 /* Checks a name. Names become keys of records, where "loss" is the weighted sum of all terms. */
@@ -381,7 +381,7 @@ void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
         return;
     }
     output = &pass->outputs[pass->output_count];
-    places = eitp__layout_places(&pass->layout);
+    places = eitp__layout_indices(&pass->layout);
     if (!values->rank || (!values->rows && values->shape[0] != places)) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "output '%.60s': expected values for each row or for each sample", name);
@@ -449,10 +449,10 @@ static eitp_status eitp__task_check_metrics(const eitp_task *task, eitp_error *e
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "metric '%.60s': unknown direction %d",
                               task->metrics[m].name ? task->metrics[m].name : "", (int)task->metrics[m].direction);
     }
-    return task->observation_bytes && task->observe && task->judge
+    return task->observation_bytes && task->observe && task->compute_metrics
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "a task with metrics must have observation_bytes, observe and judge");
+                            "a task with metrics must have observation_bytes, observe and compute_metrics");
 }
 
 EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error) {

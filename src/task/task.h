@@ -269,7 +269,7 @@ typedef struct eitp_metric {
     int64_t items;
 } eitp_metric;
 
-/* A metric that is not a mean over samples, such as F1. eitp_task.judge computes it from all samples. */
+/* A metric that is not a mean over samples, such as F1. eitp_task.compute_metrics computes it from all samples. */
 typedef struct eitp_task_metric {
     const char *name; /* as for eitp_pass_metric */
     eitp_metric_direction direction;
@@ -338,14 +338,14 @@ typedef struct eitp_task {
     /*
      * Metrics of whole evaluations, in addition to the metrics of build; metric_count 0: none. An evaluation of up to
      * `samples` samples gets observation_bytes(user, samples) bytes of `memory`, allocated with its plan. It calls
-     * `observe` for each sample, in order, and `judge` at the end. The metric_count elements of `results` already have
-     * names.
+     * `observe` for each sample, in order, and `compute_metrics` at the end. The metric_count elements of `results`
+     * already have names.
      */
     const eitp_task_metric *metrics;
     int metric_count;
     size_t (*observation_bytes)(void *user, uint64_t samples);
     void (*observe)(void *user, void *memory, const eitp_observation *observation);
-    void (*judge)(void *user, void *memory, eitp_metric *results);
+    void (*compute_metrics)(void *user, void *memory, eitp_metric *results);
     /*
      * Returns details of the last evaluation for a run's evaluations.jsonl: a JSON object on one line, of at most
      * EITP_MAX_DESCRIPTION bytes and without the members "step", "time" and "elapsed". It belongs to the task until its

@@ -53,7 +53,7 @@ typedef struct eitp__open_entity {
 static int eitp__take_entity_label(const eitp__entity_labels *labels, int32_t label, int64_t word,
                                    eitp__open_entity *open, eitp__open_entity *ended) {
     const char *name = label < 0 ? NULL : labels->names[label];
-    const int goes_on = eitp__entity_goes_on(open->label, name);
+    const int goes_on = eitp__entity_continues(open->label, name);
     const int ends = open->first >= 0 && !goes_on;
     *ended = *open;
     open->label = name;

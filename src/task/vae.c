@@ -318,7 +318,7 @@ static const eitp_task_metric eitp__vae_metrics[] = {{"active_units", EITP_HIGHE
                                                      {"mean_variance", EITP_HIGHER_IS_BETTER},
                                                      {"nll", EITP_LOWER_IS_BETTER}};
 
-static void eitp__vae_judge_all(void *user, void *memory, eitp_metric *results) {
+static void eitp__vae_compute_metrics(void *user, void *memory, eitp_metric *results) {
     eitp__vae *v = (eitp__vae *)user;
     const eitp__vae_outcomes *outcomes = (const eitp__vae_outcomes *)memory;
     eitp__vae_judge_active_units(outcomes, &results[0]);
@@ -411,7 +411,7 @@ static void eitp__vae_fill_task(eitp__vae *v, eitp_task *task) {
     task->metric_count = EITP__COUNT(eitp__vae_metrics) - !v->config.importance_samples;
     task->observation_bytes = eitp__vae_observation_bytes;
     task->observe = eitp__vae_observe;
-    task->judge = eitp__vae_judge_all;
+    task->compute_metrics = eitp__vae_compute_metrics;
     task->describe = eitp__vae_describe;
 }
 

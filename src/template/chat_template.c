@@ -6,7 +6,7 @@
 
 /* Memory limit for values: a multiple of the output limit, and the minimum. */
 #define EITP__JINJA_VALUE_BYTES ((size_t)8)
-#define EITP__JINJA_LEAST_VALUES ((size_t)1 << 20)
+#define EITP__JINJA_MIN_VALUES ((size_t)1 << 20)
 
 struct eitp__chat_template {
     const eitp_host *host; /* points to host_copy */
@@ -39,7 +39,7 @@ static size_t eitp__chat_copy_text(const char *text, size_t size, char *copy) {
 }
 
 static eitp_status eitp__chat_parse_copy(eitp__chat_template *made, const char *text, size_t size, eitp_error *error) {
-    char *copy = (char *)eitp__jinja_memory_take(&made->memory, size + 1);
+    char *copy = (char *)eitp__jinja_memory_allocate(&made->memory, size + 1);
     const size_t valid = eitp__utf8_valid_prefix((const unsigned char *)text, size);
     if (!copy)
         return eitp__fail_memory(error, size, "a chat template");
@@ -144,7 +144,7 @@ EITP__PRIVATE eitp_status eitp__chat_template_render(const eitp__chat_template *
     if (!eitp__multiply_size(evaluator.output_limit, EITP__JINJA_VALUE_BYTES, &values))
         values = SIZE_MAX;
     eitp__jinja_memory_init(&jinja.memory, chat_template->host,
-                            values > EITP__JINJA_LEAST_VALUES ? values : EITP__JINJA_LEAST_VALUES);
+                            values > EITP__JINJA_MIN_VALUES ? values : EITP__JINJA_MIN_VALUES);
     eitp__chat_set_context(&evaluator, context);
     eitp__jinja_run(&evaluator, chat_template->statements);
     eitp__buffer_release(&jinja.text);

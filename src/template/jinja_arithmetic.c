@@ -126,7 +126,7 @@ static eitp__jinja_value eitp__jinja_repeat(eitp__jinja *jinja, const eitp__jinj
     const int is_text = value->kind == EITP__JINJA_STRING;
     eitp__jinja_list *list = is_text ? NULL : eitp__jinja_new_list(jinja, 0);
     const size_t count = is_text ? value->size : value->as.list->count;
-    for (int64_t i = 0; i < times && count && eitp__jinja_spend(jinja, 1); i++) {
+    for (int64_t i = 0; i < times && count && eitp__jinja_count_steps(jinja, 1); i++) {
         if (is_text)
             eitp__jinja_add(jinja, value->as.text, value->size);
         for (size_t k = 0; !is_text && k < count && jinja->status == EITP_OK; k++)

@@ -21,7 +21,7 @@ static int eitp__jinja_execute(eitp__jinja_evaluator *evaluator, const eitp__jin
 
 static eitp__jinja_named *eitp__jinja_find_variable(eitp__jinja_evaluator *evaluator, eitp__jinja_scope *scope,
                                                     const char *name, size_t size) {
-    if (!eitp__jinja_spend(evaluator->jinja, scope->count / 8))
+    if (!eitp__jinja_count_steps(evaluator->jinja, scope->count / 8))
         return NULL;
     for (size_t i = 0; i < scope->count; i++)
         if (scope->variables[i].size == size && !memcmp(scope->variables[i].name, name, size))
@@ -37,7 +37,7 @@ EITP__PRIVATE void eitp__jinja_assign(eitp__jinja_evaluator *evaluator, const ch
         if (scope->count == scope->capacity) {
             const size_t capacity = scope->capacity ? scope->capacity * 2 : 4;
             eitp__jinja_named *grown =
-                (eitp__jinja_named *)eitp__jinja_take(evaluator->jinja, capacity * sizeof *grown);
+                (eitp__jinja_named *)eitp__jinja_allocate(evaluator->jinja, capacity * sizeof *grown);
             if (!grown)
                 return;
             if (scope->count)
@@ -54,7 +54,7 @@ EITP__PRIVATE void eitp__jinja_assign(eitp__jinja_evaluator *evaluator, const ch
 
 /* Enters a scope within `parent`. Returns the scope to restore, or NULL after a failure. */
 static eitp__jinja_scope *eitp__jinja_enter_scope(eitp__jinja_evaluator *evaluator, eitp__jinja_scope *parent) {
-    eitp__jinja_scope *scope = (eitp__jinja_scope *)eitp__jinja_take(evaluator->jinja, sizeof *scope);
+    eitp__jinja_scope *scope = (eitp__jinja_scope *)eitp__jinja_allocate(evaluator->jinja, sizeof *scope);
     eitp__jinja_scope *outer = evaluator->scope;
     if (!scope)
         return NULL;
@@ -71,7 +71,7 @@ static void eitp__jinja_write(eitp__jinja_evaluator *evaluator, const char *text
         eitp__jinja_add(jinja, text, size);
         return;
     }
-    if (!eitp__jinja_spend(jinja, size / 64))
+    if (!eitp__jinja_count_steps(jinja, size / 64))
         return;
     if (size > evaluator->output_limit - (evaluator->output->size - evaluator->output_begin)) {
         eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "the output exceeds the limit of %zu bytes",
@@ -247,7 +247,7 @@ static eitp__jinja_value eitp__jinja_evaluate_name(eitp__jinja_evaluator *evalua
 
 /* Grows an array of the rendering for `more` elements. Returns 0 after a failure. */
 static int eitp__jinja_make_room(eitp__jinja *jinja, void **array, size_t count, size_t more, size_t size) {
-    void *larger = eitp__jinja_take(jinja, (count + more + 1) * size);
+    void *larger = eitp__jinja_allocate(jinja, (count + more + 1) * size);
     if (larger && count)
         memcpy(larger, *array, count * size);
     if (larger)
@@ -256,7 +256,7 @@ static int eitp__jinja_make_room(eitp__jinja *jinja, void **array, size_t count,
 }
 
 /* Adds the elements of a list (*list) or dict (**dict) to arguments. */
-static void eitp__jinja_spread(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node,
+static void eitp__jinja_unpack(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node,
                                eitp__jinja_arguments *arguments, size_t coming) {
     eitp__jinja *jinja = evaluator->jinja;
     const eitp__jinja_value value = eitp__jinja_evaluate(evaluator, node->first);
@@ -296,9 +296,11 @@ static int eitp__jinja_evaluate_arguments(eitp__jinja_evaluator *evaluator, cons
         named += node->kind == EITP__JINJA_NODE_KEYWORD;
     }
     if (count)
-        arguments->values = (eitp__jinja_value *)eitp__jinja_take(evaluator->jinja, count * sizeof *arguments->values);
+        arguments->values =
+            (eitp__jinja_value *)eitp__jinja_allocate(evaluator->jinja, count * sizeof *arguments->values);
     if (named)
-        arguments->named = (eitp__jinja_named *)eitp__jinja_take(evaluator->jinja, named * sizeof *arguments->named);
+        arguments->named =
+            (eitp__jinja_named *)eitp__jinja_allocate(evaluator->jinja, named * sizeof *arguments->named);
     for (const eitp__jinja_node *node = first; node && evaluator->jinja->status == EITP_OK; node = node->next) {
         if (node->kind == EITP__JINJA_NODE_KEYWORD) {
             eitp__jinja_named *entry = &arguments->named[arguments->named_count++];
@@ -306,7 +308,7 @@ static int eitp__jinja_evaluate_arguments(eitp__jinja_evaluator *evaluator, cons
             entry->size = node->size;
             entry->value = eitp__jinja_evaluate(evaluator, node->first);
         } else if (node->kind == EITP__JINJA_NODE_SPREAD) {
-            eitp__jinja_spread(evaluator, node, arguments, count + named);
+            eitp__jinja_unpack(evaluator, node, arguments, count + named);
         } else {
             arguments->values[arguments->count++] = eitp__jinja_evaluate(evaluator, node);
         }
@@ -563,7 +565,7 @@ static eitp__jinja_value eitp__jinja_evaluate(eitp__jinja_evaluator *evaluator, 
         eitp__jinja_evaluate_call,      eitp__jinja_evaluate_function, eitp__jinja_evaluate_function};
     eitp__jinja_value value;
     evaluator->jinja->offset = node->offset;
-    if (!eitp__jinja_spend(evaluator->jinja, 1))
+    if (!eitp__jinja_count_steps(evaluator->jinja, 1))
         return eitp__jinja_none();
     if (evaluator->depth >= EITP__JINJA_EVALUATE_DEPTH)
         return eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT,
@@ -696,14 +698,14 @@ static int eitp__jinja_iterate_body(eitp__jinja_evaluator *evaluator, const eitp
 
 static int eitp__jinja_execute_for(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
     const eitp__jinja_list *list = eitp__jinja_loop_elements(evaluator, node);
-    eitp__jinja_loop *loop = list ? (eitp__jinja_loop *)eitp__jinja_take(evaluator->jinja, sizeof *loop) : NULL;
+    eitp__jinja_loop *loop = list ? (eitp__jinja_loop *)eitp__jinja_allocate(evaluator->jinja, sizeof *loop) : NULL;
     eitp__jinja_scope *outer = loop ? eitp__jinja_enter_scope(evaluator, evaluator->scope) : NULL;
     int is_done = 0, end = EITP__JINJA_DONE;
     if (!outer)
         return EITP__JINJA_DONE;
     loop->list = list;
     loop->depth = 1;
-    for (; loop->index < list->count && eitp__jinja_spend(evaluator->jinja, 1); loop->index++) {
+    for (; loop->index < list->count && eitp__jinja_count_steps(evaluator->jinja, 1); loop->index++) {
         end = eitp__jinja_iterate_body(evaluator, node, loop);
         if (end == EITP__JINJA_BROKEN)
             break;
@@ -793,7 +795,7 @@ static int eitp__jinja_execute_with(eitp__jinja_evaluator *evaluator, const eitp
 
 /* Creates a macro that can access this scope. */
 static eitp__jinja_value eitp__jinja_make_macro(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
-    eitp__jinja_macro *macro = (eitp__jinja_macro *)eitp__jinja_take(evaluator->jinja, sizeof *macro);
+    eitp__jinja_macro *macro = (eitp__jinja_macro *)eitp__jinja_allocate(evaluator->jinja, sizeof *macro);
     eitp__jinja_value value = eitp__jinja_none();
     if (!macro)
         return value;
@@ -862,7 +864,7 @@ static int eitp__jinja_execute(eitp__jinja_evaluator *evaluator, const eitp__jin
     evaluator->depth++;
     for (; statements && end == EITP__JINJA_DONE; statements = statements->next) {
         evaluator->jinja->offset = statements->offset;
-        if (!eitp__jinja_spend(evaluator->jinja, 1))
+        if (!eitp__jinja_count_steps(evaluator->jinja, 1))
             break;
         end = execute[statements->kind - EITP__JINJA_NODE_DATA](evaluator, statements);
     }

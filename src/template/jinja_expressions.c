@@ -58,7 +58,7 @@ EITP__PRIVATE void eitp__jinja_expect(eitp__jinja_parser *parser, const char *te
     eitp__jinja_unexpected(parser, expected);
 }
 
-EITP__PRIVATE eitp__jinja_token eitp__jinja_look(const eitp__jinja_parser *parser) {
+EITP__PRIVATE eitp__jinja_token eitp__jinja_peek(const eitp__jinja_parser *parser) {
     eitp__jinja_lexer lexer = parser->lexer;
     eitp__jinja_token token;
     memset(&token, 0, sizeof token);
@@ -70,8 +70,9 @@ EITP__PRIVATE eitp__jinja_token eitp__jinja_look(const eitp__jinja_parser *parse
 /* ---- nodes ---- */
 
 EITP__PRIVATE eitp__jinja_node *eitp__jinja_new_node(eitp__jinja_parser *parser, int kind) {
-    eitp__jinja_node *node =
-        parser->status == EITP_OK ? (eitp__jinja_node *)eitp__jinja_memory_take(parser->memory, sizeof *node) : NULL;
+    eitp__jinja_node *node = parser->status == EITP_OK
+                                 ? (eitp__jinja_node *)eitp__jinja_memory_allocate(parser->memory, sizeof *node)
+                                 : NULL;
     if (node) {
         node->kind = kind;
         node->offset = parser->token.offset;
@@ -110,7 +111,7 @@ EITP__PRIVATE int eitp__jinja_enter(eitp__jinja_parser *parser) {
     return 1;
 }
 
-EITP__PRIVATE void eitp__jinja_take_name(eitp__jinja_parser *parser, eitp__jinja_node *node) {
+EITP__PRIVATE void eitp__jinja_read_name(eitp__jinja_parser *parser, eitp__jinja_node *node) {
     if (!node)
         return;
     if (parser->token.kind != EITP__JINJA_NAME) {
@@ -176,7 +177,7 @@ static size_t eitp__jinja_read_escape(const char *text, size_t size, char *out, 
 static void eitp__jinja_read_string(eitp__jinja_parser *parser, const eitp__jinja_token *token,
                                     eitp__jinja_node *node) {
     const char *text = token->text;
-    char *out = (char *)eitp__jinja_memory_take(parser->memory, node->value.size + token->size * 2 + 4);
+    char *out = (char *)eitp__jinja_memory_allocate(parser->memory, node->value.size + token->size * 2 + 4);
     size_t written = node->value.size;
     if (!out) {
         parser->status = eitp__jinja_fail_at(parser->error, EITP_ERROR_MEMORY, parser->lexer.text, token->offset,
@@ -327,7 +328,7 @@ static eitp__jinja_node *eitp__jinja_parse_arguments(eitp__jinja_parser *parser)
             if (eitp__jinja_at_operator(parser, ")"))
                 break;
         }
-        after = eitp__jinja_look(parser);
+        after = eitp__jinja_peek(parser);
         if (eitp__jinja_at_operator(parser, "*") || eitp__jinja_at_operator(parser, "**")) {
             keyword = eitp__jinja_new_node(parser, EITP__JINJA_NODE_SPREAD);
             if (keyword)
@@ -335,7 +336,7 @@ static eitp__jinja_node *eitp__jinja_parse_arguments(eitp__jinja_parser *parser)
             eitp__jinja_advance(parser);
         } else if (parser->token.kind == EITP__JINJA_NAME && eitp__jinja_is(&after, EITP__JINJA_OPERATOR, "=")) {
             keyword = eitp__jinja_new_node(parser, EITP__JINJA_NODE_KEYWORD);
-            eitp__jinja_take_name(parser, keyword);
+            eitp__jinja_read_name(parser, keyword);
             eitp__jinja_expect(parser, "=");
         } else if (arguments.last && arguments.last->kind == EITP__JINJA_NODE_KEYWORD) {
             eitp__jinja_unexpected(parser, "an argument with a name");
@@ -387,7 +388,7 @@ static eitp__jinja_node *eitp__jinja_parse_attribute(eitp__jinja_parser *parser,
         node->kind = EITP__JINJA_NODE_ELEMENT;
         node->second = eitp__jinja_parse_number(parser);
     } else {
-        eitp__jinja_take_name(parser, node);
+        eitp__jinja_read_name(parser, node);
     }
     return node;
 }
@@ -571,7 +572,7 @@ static const eitp__jinja_operator *eitp__jinja_next_operator(const eitp__jinja_p
         if (!eitp__jinja_at_operator(parser, entry->text) && !eitp__jinja_at_word(parser, entry->text))
             continue;
         if (entry->operation == EITP__JINJA_NOT_IN) {
-            after = eitp__jinja_look(parser);
+            after = eitp__jinja_peek(parser);
             if (!eitp__jinja_is(&after, EITP__JINJA_NAME, "in"))
                 return NULL;
         }

@@ -56,7 +56,7 @@ EITP__PRIVATE int eitp__jinja_accept(eitp__jinja_parser *parser, const char *tex
 EITP__PRIVATE void eitp__jinja_expect(eitp__jinja_parser *parser, const char *text);
 
 /* Returns the token after the next one. */
-EITP__PRIVATE eitp__jinja_token eitp__jinja_look(const eitp__jinja_parser *parser);
+EITP__PRIVATE eitp__jinja_token eitp__jinja_peek(const eitp__jinja_parser *parser);
 
 /* Creates a node at the next token. Returns NULL after a failure. */
 EITP__PRIVATE eitp__jinja_node *eitp__jinja_new_node(eitp__jinja_parser *parser, int kind);
@@ -71,7 +71,7 @@ EITP__PRIVATE void eitp__jinja_append(eitp__jinja_nodes *nodes, eitp__jinja_node
 EITP__PRIVATE int eitp__jinja_enter(eitp__jinja_parser *parser);
 
 /* Stores the next token, a name, as the node's text. */
-EITP__PRIVATE void eitp__jinja_take_name(eitp__jinja_parser *parser, eitp__jinja_node *node);
+EITP__PRIVATE void eitp__jinja_read_name(eitp__jinja_parser *parser, eitp__jinja_node *node);
 
 /* True if nothing follows a comma in a tuple. */
 EITP__PRIVATE int eitp__jinja_tuple_ends(const eitp__jinja_parser *parser);

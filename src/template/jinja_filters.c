@@ -45,7 +45,7 @@ static eitp__jinja_value eitp__jinja_filter_escape(eitp__jinja *jinja, const eit
         else
             eitp__jinja_add(jinja, text.as.text + i, 1);
     }
-    eitp__jinja_spend(jinja, text.size / 8);
+    eitp__jinja_count_steps(jinja, text.size / 8);
     return eitp__jinja_finish_text(jinja, mark);
 }
 
@@ -54,7 +54,7 @@ static void eitp__jinja_add_indent(eitp__jinja *jinja, const eitp__jinja_value *
     int64_t spaces = width->kind == EITP__JINJA_STRING ? 0 : eitp__jinja_integer_argument(jinja, width, 4);
     if (width->kind == EITP__JINJA_STRING)
         eitp__jinja_add(jinja, width->as.text, width->size);
-    for (; spaces > 0 && eitp__jinja_spend(jinja, 1); spaces--)
+    for (; spaces > 0 && eitp__jinja_count_steps(jinja, 1); spaces--)
         eitp__jinja_add(jinja, " ", 1);
 }
 
@@ -270,7 +270,7 @@ static eitp__jinja_value eitp__jinja_filter_default(eitp__jinja *jinja, const ei
 
 static eitp__jinja_value eitp__jinja_filter_length(eitp__jinja *jinja, const eitp__jinja_call *call) {
     const eitp__jinja_value *value = &call->self;
-    if (value->kind == EITP__JINJA_STRING && eitp__jinja_spend(jinja, value->size / 64))
+    if (value->kind == EITP__JINJA_STRING && eitp__jinja_count_steps(jinja, value->size / 64))
         return eitp__jinja_integer((int64_t)eitp__jinja_length(value));
     if (value->kind == EITP__JINJA_DICT)
         return eitp__jinja_integer((int64_t)value->as.dict->count);
@@ -397,17 +397,17 @@ static void eitp__jinja_merge(eitp__jinja *jinja, const eitp__jinja_entry *from,
                               size_t middle, size_t end, int sign) {
     size_t left = begin, right = middle;
     for (size_t at = begin; at < end; at++) {
-        const int takes_left =
-            right == end || (left < middle && eitp__jinja_spend(jinja, 1) &&
+        const int strips_left =
+            right == end || (left < middle && eitp__jinja_count_steps(jinja, 1) &&
                              sign * eitp__jinja_order(jinja, &from[left].key, &from[right].key) <= 0);
-        to[at] = takes_left && left < middle ? from[left++] : right < end ? from[right++] : from[left++];
+        to[at] = strips_left && left < middle ? from[left++] : right < end ? from[right++] : from[left++];
     }
 }
 
 /* Sorts entries by their keys; the sort is stable. Returns them, or NULL after a failure. */
 static eitp__jinja_entry *eitp__jinja_sort_entries(eitp__jinja *jinja, eitp__jinja_entry *entries, size_t count,
                                                    int is_reverse) {
-    eitp__jinja_entry *other = (eitp__jinja_entry *)eitp__jinja_take(jinja, (count ? count : 1) * sizeof *other);
+    eitp__jinja_entry *other = (eitp__jinja_entry *)eitp__jinja_allocate(jinja, (count ? count : 1) * sizeof *other);
     for (size_t width = 1; other && width < count; width *= 2) {
         eitp__jinja_entry *sorted = entries;
         for (size_t begin = 0; begin < count && jinja->status == EITP_OK; begin += 2 * width) {
@@ -425,7 +425,8 @@ static eitp__jinja_entry *eitp__jinja_sort_entries(eitp__jinja *jinja, eitp__jin
 static eitp__jinja_value eitp__jinja_sort_values(eitp__jinja *jinja, const eitp__jinja_list *list,
                                                  const eitp__jinja_value *attribute, int is_exact, int is_reverse) {
     const size_t count = list ? list->count : 0;
-    eitp__jinja_entry *entries = (eitp__jinja_entry *)eitp__jinja_take(jinja, (count ? count : 1) * sizeof *entries);
+    eitp__jinja_entry *entries =
+        (eitp__jinja_entry *)eitp__jinja_allocate(jinja, (count ? count : 1) * sizeof *entries);
     eitp__jinja_list *sorted = eitp__jinja_new_list(jinja, count);
     for (size_t i = 0; entries && i < count && jinja->status == EITP_OK; i++) {
         entries[i].key = eitp__jinja_sort_key(jinja, &list->items[i], attribute, is_exact);
@@ -470,7 +471,7 @@ static eitp__jinja_value eitp__jinja_extreme(eitp__jinja *jinja, const eitp__jin
     if (!list || !list->count)
         return eitp__jinja_undefined(EITP__JINJA_MESSAGE, message, sizeof message - 1);
     best = eitp__jinja_sort_key(jinja, &list->items[0], &call->slots[1], is_exact);
-    for (size_t i = 1; i < list->count && eitp__jinja_spend(jinja, 1); i++) {
+    for (size_t i = 1; i < list->count && eitp__jinja_count_steps(jinja, 1); i++) {
         const eitp__jinja_value key = eitp__jinja_sort_key(jinja, &list->items[i], &call->slots[1], is_exact);
         if (sign * eitp__jinja_order(jinja, &key, &best) >= 0)
             continue;
@@ -511,7 +512,7 @@ static eitp__jinja_value eitp__jinja_filter_sum(eitp__jinja *jinja, const eitp__
     eitp__jinja_value sum = call->slots[1].kind == EITP__JINJA_MISSING ? eitp__jinja_integer(0) : call->slots[1];
     if (sum.kind == EITP__JINJA_STRING)
         return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "'sum' cannot add strings");
-    for (size_t i = 0; list && i < list->count && eitp__jinja_spend(jinja, 1); i++) {
+    for (size_t i = 0; list && i < list->count && eitp__jinja_count_steps(jinja, 1); i++) {
         eitp__jinja_value term = list->items[i];
         if (call->slots[0].kind > EITP__JINJA_NONE)
             term = eitp__jinja_at_path(jinja, &term, &call->slots[0], &missing);
@@ -582,7 +583,7 @@ static eitp__jinja_value eitp__jinja_filter_map(eitp__jinja *jinja, const eitp__
 }
 
 /* Returns the elements for which a test, of the element or of an attribute, has the result `wanted`. */
-static eitp__jinja_value eitp__jinja_choose(eitp__jinja *jinja, const eitp__jinja_call *call, int by_attribute,
+static eitp__jinja_value eitp__jinja_select(eitp__jinja *jinja, const eitp__jinja_call *call, int by_attribute,
                                             int wanted) {
     const eitp__jinja_arguments *arguments = call->arguments;
     const size_t given = by_attribute ? 1 : 0;
@@ -614,19 +615,19 @@ static eitp__jinja_value eitp__jinja_choose(eitp__jinja *jinja, const eitp__jinj
 }
 
 static eitp__jinja_value eitp__jinja_filter_select(eitp__jinja *jinja, const eitp__jinja_call *call) {
-    return eitp__jinja_choose(jinja, call, 0, 1);
+    return eitp__jinja_select(jinja, call, 0, 1);
 }
 
 static eitp__jinja_value eitp__jinja_filter_reject(eitp__jinja *jinja, const eitp__jinja_call *call) {
-    return eitp__jinja_choose(jinja, call, 0, 0);
+    return eitp__jinja_select(jinja, call, 0, 0);
 }
 
 static eitp__jinja_value eitp__jinja_filter_selectattr(eitp__jinja *jinja, const eitp__jinja_call *call) {
-    return eitp__jinja_choose(jinja, call, 1, 1);
+    return eitp__jinja_select(jinja, call, 1, 1);
 }
 
 static eitp__jinja_value eitp__jinja_filter_rejectattr(eitp__jinja *jinja, const eitp__jinja_call *call) {
-    return eitp__jinja_choose(jinja, call, 1, 0);
+    return eitp__jinja_select(jinja, call, 1, 0);
 }
 
 static const eitp__jinja_function eitp__jinja_filter_functions[] = {

@@ -49,7 +49,7 @@ static eitp__jinja_chunk *eitp__jinja_chunk_for(eitp__jinja_memory *memory, size
     return chunk;
 }
 
-EITP__PRIVATE void *eitp__jinja_memory_take(eitp__jinja_memory *memory, size_t size) {
+EITP__PRIVATE void *eitp__jinja_memory_allocate(eitp__jinja_memory *memory, size_t size) {
     eitp__jinja_chunk *chunk;
     void *block;
     if (size > memory->limit) {

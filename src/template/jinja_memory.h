@@ -22,6 +22,6 @@ EITP__PRIVATE void eitp__jinja_memory_init(eitp__jinja_memory *memory, const eit
 EITP__PRIVATE void eitp__jinja_memory_release(eitp__jinja_memory *memory);
 
 /* Returns `size` zeroed bytes, or NULL beyond the limit or out of memory. */
-EITP__PRIVATE void *eitp__jinja_memory_take(eitp__jinja_memory *memory, size_t size);
+EITP__PRIVATE void *eitp__jinja_memory_allocate(eitp__jinja_memory *memory, size_t size);
 
 #endif

@@ -86,7 +86,7 @@ static eitp__jinja_value eitp__jinja_str_split(eitp__jinja *jinja, const eitp__j
     const eitp__jinja_value *separator = &call->slots[0];
     const int64_t limit = eitp__jinja_integer_argument(jinja, &call->slots[1], -1);
     eitp__jinja_list *list = eitp__jinja_new_list(jinja, 4);
-    eitp__jinja_spend(jinja, call->self.size / 64);
+    eitp__jinja_count_steps(jinja, call->self.size / 64);
     if (separator->kind <= EITP__JINJA_NONE && separator->kind != EITP__JINJA_UNDEFINED)
         eitp__jinja_split_words(jinja, &call->self, limit, list);
     else if (eitp__jinja_expects_string(jinja, separator) && !separator->size)
@@ -99,10 +99,10 @@ static eitp__jinja_value eitp__jinja_str_split(eitp__jinja *jinja, const eitp__j
 /* Returns the offset of the last `part` that ends at or before `end`, or SIZE_MAX if it is missing. */
 static size_t eitp__jinja_search_last(eitp__jinja *jinja, const eitp__jinja_value *text, const eitp__jinja_value *part,
                                       size_t end) {
-    if (!eitp__jinja_spend(jinja, 1 + end / 64) || part->size > end)
+    if (!eitp__jinja_count_steps(jinja, 1 + end / 64) || part->size > end)
         return SIZE_MAX;
     for (size_t at = end - part->size + 1; at-- > 0;)
-        if (!part->size || (text->as.text[at] == part->as.text[0] && eitp__jinja_spend(jinja, part->size / 64) &&
+        if (!part->size || (text->as.text[at] == part->as.text[0] && eitp__jinja_count_steps(jinja, part->size / 64) &&
                             !memcmp(text->as.text + at, part->as.text, part->size)))
             return at;
     return SIZE_MAX;
@@ -166,7 +166,7 @@ static eitp__jinja_value eitp__jinja_str_splitlines(eitp__jinja *jinja, const ei
     const int keeps = eitp__jinja_true_argument(&call->slots[0], 0);
     eitp__jinja_list *list = eitp__jinja_new_list(jinja, 4);
     size_t begin = 0;
-    eitp__jinja_spend(jinja, call->self.size / 64);
+    eitp__jinja_count_steps(jinja, call->self.size / 64);
     for (size_t at = 0; at < call->self.size && jinja->status == EITP_OK;) {
         const size_t size = eitp__jinja_line_break(call->self.as.text + at, call->self.size - at);
         if (size) {
@@ -193,7 +193,7 @@ static eitp__jinja_value eitp__jinja_str_affix(eitp__jinja *jinja, const eitp__j
     if (affix->kind != EITP__JINJA_TUPLE)
         return eitp__jinja_boolean(eitp__jinja_expects_string(jinja, affix) &&
                                    eitp__jinja_has_affix(&call->self, affix, at_end));
-    for (size_t i = 0; i < affix->as.list->count && eitp__jinja_spend(jinja, 1); i++)
+    for (size_t i = 0; i < affix->as.list->count && eitp__jinja_count_steps(jinja, 1); i++)
         if (eitp__jinja_expects_string(jinja, &affix->as.list->items[i]) &&
             eitp__jinja_has_affix(&call->self, &affix->as.list->items[i], at_end))
             return eitp__jinja_boolean(1);
@@ -292,7 +292,7 @@ static eitp__jinja_value eitp__jinja_str_count(eitp__jinja *jinja, const eitp__j
         return eitp__jinja_integer(0);
     if (!part->size)
         return eitp__jinja_integer((int64_t)eitp__jinja_length(&text) + 1);
-    while ((at = eitp__jinja_search(jinja, &text, part, at)) != SIZE_MAX && eitp__jinja_spend(jinja, 1)) {
+    while ((at = eitp__jinja_search(jinja, &text, part, at)) != SIZE_MAX && eitp__jinja_count_steps(jinja, 1)) {
         at += part->size;
         count++;
     }
@@ -305,7 +305,7 @@ static eitp__jinja_value eitp__jinja_str_join(eitp__jinja *jinja, const eitp__ji
 }
 
 /* Evaluates partition and rpartition. */
-static eitp__jinja_value eitp__jinja_cut(eitp__jinja *jinja, const eitp__jinja_call *call, int is_last) {
+static eitp__jinja_value eitp__jinja_partition(eitp__jinja *jinja, const eitp__jinja_call *call, int is_last) {
     const eitp__jinja_value *text = &call->self, *separator = &call->slots[0];
     eitp__jinja_list *list = eitp__jinja_new_list(jinja, 3);
     size_t found;
@@ -327,17 +327,17 @@ static eitp__jinja_value eitp__jinja_cut(eitp__jinja *jinja, const eitp__jinja_c
 }
 
 static eitp__jinja_value eitp__jinja_str_partition(eitp__jinja *jinja, const eitp__jinja_call *call) {
-    return eitp__jinja_cut(jinja, call, 0);
+    return eitp__jinja_partition(jinja, call, 0);
 }
 
 static eitp__jinja_value eitp__jinja_str_rpartition(eitp__jinja *jinja, const eitp__jinja_call *call) {
-    return eitp__jinja_cut(jinja, call, 1);
+    return eitp__jinja_partition(jinja, call, 1);
 }
 
 /* True if there are characters, and all are in these classes: bits of 1 << EITP__UNICODE_... */
 static eitp__jinja_value eitp__jinja_all_of(eitp__jinja *jinja, const eitp__jinja_value *text, unsigned classes) {
     const unsigned char *bytes = (const unsigned char *)text->as.text;
-    eitp__jinja_spend(jinja, text->size / 16);
+    eitp__jinja_count_steps(jinja, text->size / 16);
     for (size_t at = 0; at < text->size;) {
         uint32_t c;
         int valid, class_of;
@@ -363,7 +363,7 @@ static eitp__jinja_value eitp__jinja_str_isspace(eitp__jinja *jinja, const eitp_
 
 /* Evaluates isdigit, isdecimal and isnumeric, which differ beyond ASCII. */
 static eitp__jinja_value eitp__jinja_str_isdigit(eitp__jinja *jinja, const eitp__jinja_call *call) {
-    eitp__jinja_spend(jinja, call->self.size / 16);
+    eitp__jinja_count_steps(jinja, call->self.size / 16);
     for (size_t i = 0; i < call->self.size; i++) {
         const unsigned char c = (unsigned char)call->self.as.text[i];
         if (c >= 0x80 && eitp__jinja_is_true(&call->self))
@@ -378,7 +378,7 @@ static eitp__jinja_value eitp__jinja_str_isdigit(eitp__jinja *jinja, const eitp_
 static eitp__jinja_value eitp__jinja_is_case(eitp__jinja *jinja, const eitp__jinja_value *text, char first,
                                              char wrong) {
     int found = 0;
-    eitp__jinja_spend(jinja, text->size / 16);
+    eitp__jinja_count_steps(jinja, text->size / 16);
     for (size_t i = 0; i < text->size; i++) {
         const char c = text->as.text[i];
         if ((unsigned char)c >= 0x80)
@@ -405,7 +405,7 @@ static eitp__jinja_value eitp__jinja_fill(eitp__jinja *jinja, const eitp__jinja_
     const int64_t length = (int64_t)eitp__jinja_length(text);
     if (is_left)
         eitp__jinja_add(jinja, text->as.text, text->size);
-    for (int64_t i = length; i < width && eitp__jinja_spend(jinja, 1); i++)
+    for (int64_t i = length; i < width && eitp__jinja_count_steps(jinja, 1); i++)
         eitp__jinja_add(jinja, with, 1);
     if (!is_left)
         eitp__jinja_add(jinja, text->as.text, text->size);
@@ -520,14 +520,14 @@ static eitp__jinja_value eitp__jinja_copy(eitp__jinja *jinja, const eitp__jinja_
 static eitp__jinja_value eitp__jinja_list_count(eitp__jinja *jinja, const eitp__jinja_call *call) {
     const eitp__jinja_list *list = call->self.as.list;
     int64_t count = 0;
-    for (size_t i = 0; i < list->count && eitp__jinja_spend(jinja, 1); i++)
+    for (size_t i = 0; i < list->count && eitp__jinja_count_steps(jinja, 1); i++)
         count += eitp__jinja_equal(jinja, &list->items[i], &call->slots[0]);
     return eitp__jinja_integer(count);
 }
 
 static eitp__jinja_value eitp__jinja_list_index(eitp__jinja *jinja, const eitp__jinja_call *call) {
     const eitp__jinja_list *list = call->self.as.list;
-    for (size_t i = 0; i < list->count && eitp__jinja_spend(jinja, 1); i++)
+    for (size_t i = 0; i < list->count && eitp__jinja_count_steps(jinja, 1); i++)
         if (eitp__jinja_equal(jinja, &list->items[i], &call->slots[0]))
             return eitp__jinja_integer((int64_t)i);
     return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "index: the value is not in the list");
@@ -540,7 +540,7 @@ static eitp__jinja_value eitp__jinja_loop_cycle(eitp__jinja *jinja, const eitp__
 }
 
 /* Refuses methods that change a value, which the sandbox forbids. */
-static eitp__jinja_value eitp__jinja_unsafe(eitp__jinja *jinja, const eitp__jinja_call *call) {
+static eitp__jinja_value eitp__jinja_refuse_mutation(eitp__jinja *jinja, const eitp__jinja_call *call) {
     (void)call;
     return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "a template cannot change lists and dicts");
 }
@@ -552,25 +552,25 @@ static const eitp__jinja_function eitp__jinja_dict_methods[] = {
     {"values", "", 0, eitp__jinja_dict_values},
     {"copy", "", 0, eitp__jinja_copy},
     {"fromkeys", NULL, 0, NULL},
-    {"clear", NULL, 0, eitp__jinja_unsafe},
-    {"pop", NULL, 0, eitp__jinja_unsafe},
-    {"popitem", NULL, 0, eitp__jinja_unsafe},
-    {"setdefault", NULL, 0, eitp__jinja_unsafe},
-    {"update", NULL, 0, eitp__jinja_unsafe},
+    {"clear", NULL, 0, eitp__jinja_refuse_mutation},
+    {"pop", NULL, 0, eitp__jinja_refuse_mutation},
+    {"popitem", NULL, 0, eitp__jinja_refuse_mutation},
+    {"setdefault", NULL, 0, eitp__jinja_refuse_mutation},
+    {"update", NULL, 0, eitp__jinja_refuse_mutation},
 };
 
 static const eitp__jinja_function eitp__jinja_list_methods[] = {
     {"count", "value", 1, eitp__jinja_list_count},
     {"index", "value", 1, eitp__jinja_list_index},
     {"copy", "", 0, eitp__jinja_copy},
-    {"append", NULL, 0, eitp__jinja_unsafe},
-    {"clear", NULL, 0, eitp__jinja_unsafe},
-    {"extend", NULL, 0, eitp__jinja_unsafe},
-    {"insert", NULL, 0, eitp__jinja_unsafe},
-    {"pop", NULL, 0, eitp__jinja_unsafe},
-    {"remove", NULL, 0, eitp__jinja_unsafe},
-    {"reverse", NULL, 0, eitp__jinja_unsafe},
-    {"sort", NULL, 0, eitp__jinja_unsafe},
+    {"append", NULL, 0, eitp__jinja_refuse_mutation},
+    {"clear", NULL, 0, eitp__jinja_refuse_mutation},
+    {"extend", NULL, 0, eitp__jinja_refuse_mutation},
+    {"insert", NULL, 0, eitp__jinja_refuse_mutation},
+    {"pop", NULL, 0, eitp__jinja_refuse_mutation},
+    {"remove", NULL, 0, eitp__jinja_refuse_mutation},
+    {"reverse", NULL, 0, eitp__jinja_refuse_mutation},
+    {"sort", NULL, 0, eitp__jinja_refuse_mutation},
 };
 
 static const eitp__jinja_function eitp__jinja_tuple_methods[] = {
@@ -644,10 +644,10 @@ static eitp__jinja_value eitp__jinja_own_attribute(eitp__jinja *jinja, const eit
     const eitp__jinja_function *function = eitp__jinja_method_of(value->kind, name, size);
     eitp__jinja_value result;
     memset(&result, 0, sizeof result);
-    if (function && function->call == eitp__jinja_unsafe) {
+    if (function && function->call == eitp__jinja_refuse_mutation) {
         result = eitp__jinja_undefined(EITP__JINJA_UNSAFE, name, size);
     } else if (function) {
-        eitp__jinja_method *method = (eitp__jinja_method *)eitp__jinja_take(jinja, sizeof *method);
+        eitp__jinja_method *method = (eitp__jinja_method *)eitp__jinja_allocate(jinja, sizeof *method);
         if (!method)
             return result;
         method->self = *value;
@@ -692,7 +692,7 @@ static eitp__jinja_value eitp__jinja_at_index(eitp__jinja *jinja, const eitp__ji
     eitp__jinja_value missing;
     size_t begin;
     memset(&missing, 0, sizeof missing);
-    eitp__jinja_spend(jinja, is_text ? value->size / 64 : 0);
+    eitp__jinja_count_steps(jinja, is_text ? value->size / 64 : 0);
     if (index < 0)
         index += count;
     if (index < 0 || index >= count)
@@ -751,7 +751,7 @@ static eitp__jinja_value eitp__jinja_slice_text(eitp__jinja *jinja, const eitp__
         const size_t end = eitp__jinja_character_offset(jinja, text, (size_t)(stop > start ? stop : start));
         return eitp__jinja_part(text, begin, end - begin);
     }
-    for (int64_t i = start; (step > 0 ? i < stop : i > stop) && eitp__jinja_spend(jinja, 1); i += step) {
+    for (int64_t i = start; (step > 0 ? i < stop : i > stop) && eitp__jinja_count_steps(jinja, 1); i += step) {
         const eitp__jinja_value character = eitp__jinja_at_index(jinja, text, i);
         eitp__jinja_add(jinja, character.as.text, character.size);
         if (step > 0 ? step >= stop - i : step <= stop - i)
@@ -792,7 +792,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_slice(eitp__jinja *jinja, const eitp
 EITP__PRIVATE eitp__jinja_value eitp__jinja_join(eitp__jinja *jinja, const eitp__jinja_list *list,
                                                  const eitp__jinja_value *between, int converts) {
     const size_t mark = jinja->text.size;
-    for (size_t i = 0; i < list->count && eitp__jinja_spend(jinja, 1); i++) {
+    for (size_t i = 0; i < list->count && eitp__jinja_count_steps(jinja, 1); i++) {
         if (i)
             eitp__jinja_add(jinja, between->as.text, between->size);
         if (converts || eitp__jinja_expects_string(jinja, &list->items[i]))

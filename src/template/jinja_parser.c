@@ -42,12 +42,12 @@ static eitp__jinja_node *eitp__jinja_parse_if(eitp__jinja_parser *parser, eitp__
 }
 
 /* Reads a name to which a value is assigned. */
-static void eitp__jinja_take_target(eitp__jinja_parser *parser, eitp__jinja_node *node) {
+static void eitp__jinja_read_target(eitp__jinja_parser *parser, eitp__jinja_node *node) {
     static const char *const constants[] = {"true", "false", "none", "True", "False", "None"};
     for (size_t i = 0; i < EITP__COUNT(constants); i++)
         if (eitp__jinja_at_word(parser, constants[i]))
             eitp__jinja_unexpected(parser, "the name of a variable");
-    eitp__jinja_take_name(parser, node);
+    eitp__jinja_read_name(parser, node);
 }
 
 /* Parses the target of an assignment: a name, or names in a tuple. */
@@ -63,7 +63,7 @@ static eitp__jinja_node *eitp__jinja_parse_target(eitp__jinja_parser *parser) {
                    ? eitp__jinja_parse_target(parser)
                    : eitp__jinja_new_node(parser, EITP__JINJA_NODE_NAME);
         if (node && node->kind == EITP__JINJA_NODE_NAME && !node->text)
-            eitp__jinja_take_target(parser, node);
+            eitp__jinja_read_target(parser, node);
         eitp__jinja_append(&names, node);
         is_tuple |= eitp__jinja_at_operator(parser, ",");
     } while (eitp__jinja_accept(parser, ","));
@@ -106,14 +106,14 @@ static eitp__jinja_node *eitp__jinja_parse_filters(eitp__jinja_parser *parser, i
 }
 
 static eitp__jinja_node *eitp__jinja_parse_set(eitp__jinja_parser *parser, eitp__jinja_node *node) {
-    const eitp__jinja_token after = eitp__jinja_look(parser);
+    const eitp__jinja_token after = eitp__jinja_peek(parser);
     if (eitp__jinja_is(&after, EITP__JINJA_OPERATOR, ".")) {
         node->first = eitp__jinja_new_node(parser, EITP__JINJA_NODE_MEMBER);
-        eitp__jinja_take_name(parser, node->first);
+        eitp__jinja_read_name(parser, node->first);
         eitp__jinja_expect(parser, ".");
         if (node->first) {
             node->first->second = eitp__jinja_new_node(parser, EITP__JINJA_NODE_NAME);
-            eitp__jinja_take_name(parser, node->first->second);
+            eitp__jinja_read_name(parser, node->first->second);
         }
     } else {
         node->first = eitp__jinja_parse_target(parser);
@@ -144,7 +144,7 @@ static eitp__jinja_node *eitp__jinja_parse_with(eitp__jinja_parser *parser, eitp
         if (!set)
             break;
         set->first = eitp__jinja_new_node(parser, EITP__JINJA_NODE_NAME);
-        eitp__jinja_take_name(parser, set->first);
+        eitp__jinja_read_name(parser, set->first);
         eitp__jinja_expect(parser, "=");
         set->second = eitp__jinja_parse_expression(parser);
         eitp__jinja_append(&sets, set);
@@ -163,7 +163,7 @@ static eitp__jinja_node *eitp__jinja_parse_parameters(eitp__jinja_parser *parser
         if (parameters.first)
             eitp__jinja_expect(parser, ",");
         parameter = eitp__jinja_new_node(parser, EITP__JINJA_NODE_NAME);
-        eitp__jinja_take_name(parser, parameter);
+        eitp__jinja_read_name(parser, parameter);
         if (parameter && eitp__jinja_accept(parser, "="))
             parameter->first = eitp__jinja_parse_expression(parser);
         else if (parameters.last && parameters.last->first)
@@ -176,7 +176,7 @@ static eitp__jinja_node *eitp__jinja_parse_parameters(eitp__jinja_parser *parser
 
 static eitp__jinja_node *eitp__jinja_parse_macro(eitp__jinja_parser *parser, eitp__jinja_node *node) {
     const int loops = parser->loops, uses_caller = parser->uses_caller;
-    eitp__jinja_take_name(parser, node);
+    eitp__jinja_read_name(parser, node);
     node->first = eitp__jinja_parse_parameters(parser);
     parser->loops = parser->uses_caller = 0;
     node->body = eitp__jinja_parse_block(parser, "endmacro");

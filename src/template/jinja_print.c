@@ -141,7 +141,7 @@ static void eitp__jinja_repr_string(eitp__jinja *jinja, const char *text, size_t
 
 static void eitp__jinja_repr_list(eitp__jinja *jinja, const eitp__jinja_list *list, int is_tuple) {
     eitp__jinja_add_text(jinja, is_tuple ? "(" : "[");
-    for (size_t i = 0; i < list->count && eitp__jinja_spend(jinja, 1); i++) {
+    for (size_t i = 0; i < list->count && eitp__jinja_count_steps(jinja, 1); i++) {
         if (i)
             eitp__jinja_add_text(jinja, ", ");
         eitp__jinja_print_repr(jinja, &list->items[i]);
@@ -153,7 +153,7 @@ static void eitp__jinja_repr_list(eitp__jinja *jinja, const eitp__jinja_list *li
 
 static void eitp__jinja_repr_dict(eitp__jinja *jinja, const eitp__jinja_dict *dict) {
     eitp__jinja_add_text(jinja, "{");
-    for (size_t i = 0; i < dict->count && eitp__jinja_spend(jinja, 1); i++) {
+    for (size_t i = 0; i < dict->count && eitp__jinja_count_steps(jinja, 1); i++) {
         if (i)
             eitp__jinja_add_text(jinja, ", ");
         eitp__jinja_print_repr(jinja, &dict->entries[i].key);
@@ -249,7 +249,7 @@ static void eitp__jinja_json_line(eitp__jinja *jinja, const eitp__jinja_json_sty
 static void eitp__jinja_json_list(eitp__jinja *jinja, const eitp__jinja_list *list, const eitp__jinja_json_style *style,
                                   int level) {
     eitp__jinja_add_text(jinja, "[");
-    for (size_t i = 0; i < list->count && eitp__jinja_spend(jinja, 1); i++) {
+    for (size_t i = 0; i < list->count && eitp__jinja_count_steps(jinja, 1); i++) {
         if (i)
             eitp__jinja_add(jinja, style->item.as.text, style->item.size);
         eitp__jinja_json_line(jinja, style, level + 1);
@@ -278,10 +278,10 @@ static void eitp__jinja_json_key(eitp__jinja *jinja, const eitp__jinja_value *ke
 /* Returns the entries in ascending order of keys, using insertion sort. */
 static const eitp__jinja_entry *eitp__jinja_sorted_entries(eitp__jinja *jinja, const eitp__jinja_dict *dict) {
     eitp__jinja_entry *sorted =
-        (eitp__jinja_entry *)eitp__jinja_take(jinja, (dict->count ? dict->count : 1) * sizeof *sorted);
+        (eitp__jinja_entry *)eitp__jinja_allocate(jinja, (dict->count ? dict->count : 1) * sizeof *sorted);
     for (size_t i = 0; sorted && i < dict->count; i++) {
         size_t at = i;
-        for (; at && eitp__jinja_spend(jinja, 1); at--) {
+        for (; at && eitp__jinja_count_steps(jinja, 1); at--) {
             if (eitp__jinja_order(jinja, &sorted[at - 1].key, &dict->entries[i].key) <= 0)
                 break;
             sorted[at] = sorted[at - 1];
@@ -295,7 +295,7 @@ static void eitp__jinja_json_dict(eitp__jinja *jinja, const eitp__jinja_dict *di
                                   int level) {
     const eitp__jinja_entry *entries = style->sorted ? eitp__jinja_sorted_entries(jinja, dict) : dict->entries;
     eitp__jinja_add_text(jinja, "{");
-    for (size_t i = 0; entries && i < dict->count && eitp__jinja_spend(jinja, 1); i++) {
+    for (size_t i = 0; entries && i < dict->count && eitp__jinja_count_steps(jinja, 1); i++) {
         if (i)
             eitp__jinja_add(jinja, style->item.as.text, style->item.size);
         eitp__jinja_json_line(jinja, style, level + 1);

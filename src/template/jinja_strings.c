@@ -10,7 +10,7 @@ EITP__PRIVATE size_t eitp__jinja_length(const eitp__jinja_value *text) {
 
 EITP__PRIVATE size_t eitp__jinja_character_offset(eitp__jinja *jinja, const eitp__jinja_value *text, size_t index) {
     size_t at = 0;
-    if (!eitp__jinja_spend(jinja, index / 64))
+    if (!eitp__jinja_count_steps(jinja, index / 64))
         return 0;
     for (; index && at < text->size; index--) {
         at++;
@@ -32,16 +32,16 @@ EITP__PRIVATE size_t eitp__jinja_search(eitp__jinja *jinja, const eitp__jinja_va
             return at;
         if (text->as.text[at] == part->as.text[0]) {
             if (!memcmp(text->as.text + at, part->as.text, part->size))
-                return eitp__jinja_spend(jinja, (at - from + work) / 64) ? at : SIZE_MAX;
+                return eitp__jinja_count_steps(jinja, (at - from + work) / 64) ? at : SIZE_MAX;
             work += part->size;
             if (work > 65536) {
-                if (!eitp__jinja_spend(jinja, work / 64))
+                if (!eitp__jinja_count_steps(jinja, work / 64))
                     return SIZE_MAX;
                 work = 0;
             }
         }
     }
-    eitp__jinja_spend(jinja, (text->size - (from < text->size ? from : text->size) + work) / 64);
+    eitp__jinja_count_steps(jinja, (text->size - (from < text->size ? from : text->size) + work) / 64);
     return SIZE_MAX;
 }
 
@@ -130,7 +130,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_change_case(eitp__jinja *jinja, cons
         eitp__jinja_add_cased(jinja, c, change == EITP__JINJA_UPPER || (at_start && change != EITP__JINJA_LOWER));
         at_start = change >= EITP__JINJA_TITLE && eitp__jinja_begins_word(c, change);
     }
-    eitp__jinja_spend(jinja, text->size / 8);
+    eitp__jinja_count_steps(jinja, text->size / 8);
     return eitp__jinja_finish_text(jinja, mark);
 }
 
@@ -157,7 +157,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_strip(eitp__jinja *jinja, const eitp
         return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "expected a string, got a value of type %s",
                                 eitp__jinja_type_name(characters));
     while ((sides & EITP__JINJA_LEFT) && rest.size && (size = eitp__jinja_stripped(&rest, 0, characters)) != 0 &&
-           eitp__jinja_spend(jinja, characters->kind == EITP__JINJA_STRING ? 1 + characters->size / 16 : 0)) {
+           eitp__jinja_count_steps(jinja, characters->kind == EITP__JINJA_STRING ? 1 + characters->size / 16 : 0)) {
         rest.as.text += size;
         rest.size -= size;
     }
@@ -166,7 +166,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_strip(eitp__jinja *jinja, const eitp
         while (at && ((unsigned char)rest.as.text[at] & 0xC0) == 0x80)
             at--;
         if (!eitp__jinja_stripped(&rest, at, characters) ||
-            !eitp__jinja_spend(jinja, characters->kind == EITP__JINJA_STRING ? 1 + characters->size / 16 : 0))
+            !eitp__jinja_count_steps(jinja, characters->kind == EITP__JINJA_STRING ? 1 + characters->size / 16 : 0))
             break;
         rest.size = at;
     }
@@ -178,7 +178,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_replace(eitp__jinja *jinja, const ei
                                                     int64_t limit) {
     const size_t mark = jinja->text.size;
     size_t at = 0;
-    for (; limit != 0 && at <= text->size && eitp__jinja_spend(jinja, 1); limit--) {
+    for (; limit != 0 && at <= text->size && eitp__jinja_count_steps(jinja, 1); limit--) {
         size_t found = eitp__jinja_search(jinja, text, old, at), end;
         if (found == SIZE_MAX)
             break;

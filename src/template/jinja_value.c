@@ -16,7 +16,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_fail(eitp__jinja *jinja, eitp_status
     return eitp__jinja_undefined(EITP__JINJA_VARIABLE, "", 0);
 }
 
-EITP__PRIVATE int eitp__jinja_spend(eitp__jinja *jinja, size_t steps) {
+EITP__PRIVATE int eitp__jinja_count_steps(eitp__jinja *jinja, size_t steps) {
     if ((uint64_t)steps > (uint64_t)EITP__JINJA_STEPS)
         steps = EITP__JINJA_STEPS;
     jinja->steps += (int64_t)steps;
@@ -25,9 +25,9 @@ EITP__PRIVATE int eitp__jinja_spend(eitp__jinja *jinja, size_t steps) {
     return jinja->status == EITP_OK;
 }
 
-EITP__PRIVATE void *eitp__jinja_take(eitp__jinja *jinja, size_t size) {
+EITP__PRIVATE void *eitp__jinja_allocate(eitp__jinja *jinja, size_t size) {
     char limit[32];
-    void *memory = jinja->status == EITP_OK ? eitp__jinja_memory_take(&jinja->memory, size) : NULL;
+    void *memory = jinja->status == EITP_OK ? eitp__jinja_memory_allocate(&jinja->memory, size) : NULL;
     if (memory || jinja->status != EITP_OK)
         return memory;
     if (!jinja->memory.is_exceeded)
@@ -39,7 +39,7 @@ EITP__PRIVATE void *eitp__jinja_take(eitp__jinja *jinja, size_t size) {
 }
 
 EITP__PRIVATE void eitp__jinja_add(eitp__jinja *jinja, const char *text, size_t size) {
-    if (!eitp__jinja_spend(jinja, size / 64))
+    if (!eitp__jinja_count_steps(jinja, size / 64))
         return;
     if (size > jinja->text_limit - jinja->text.size) {
         eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "a string exceeds the limit of %zu bytes", jinja->text_limit);
@@ -56,7 +56,7 @@ EITP__PRIVATE void eitp__jinja_add_text(eitp__jinja *jinja, const char *text) {
 
 EITP__PRIVATE eitp__jinja_value eitp__jinja_finish_text(eitp__jinja *jinja, size_t mark) {
     const size_t size = jinja->status == EITP_OK ? jinja->text.size - mark : 0;
-    char *copy = size ? (char *)eitp__jinja_take(jinja, size) : NULL;
+    char *copy = size ? (char *)eitp__jinja_allocate(jinja, size) : NULL;
     if (!copy)
         return eitp__jinja_string("", 0);
     memcpy(copy, jinja->text.data + mark, size);
@@ -135,7 +135,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_fail_undefined(eitp__jinja *jinja, c
 }
 
 EITP__PRIVATE eitp__jinja_list *eitp__jinja_new_list(eitp__jinja *jinja, size_t capacity) {
-    eitp__jinja_list *list = (eitp__jinja_list *)eitp__jinja_take(jinja, sizeof *list);
+    eitp__jinja_list *list = (eitp__jinja_list *)eitp__jinja_allocate(jinja, sizeof *list);
     size_t bytes;
     if (list)
         list->depth = 1;
@@ -143,18 +143,18 @@ EITP__PRIVATE eitp__jinja_list *eitp__jinja_new_list(eitp__jinja *jinja, size_t 
         return list;
     if (!eitp__multiply_size(capacity, sizeof *list->items, &bytes))
         bytes = SIZE_MAX / 2;
-    list->items = (eitp__jinja_value *)eitp__jinja_take(jinja, bytes);
+    list->items = (eitp__jinja_value *)eitp__jinja_allocate(jinja, bytes);
     list->capacity = capacity;
     return list->items ? list : NULL;
 }
 
 EITP__PRIVATE eitp__jinja_dict *eitp__jinja_new_dict(eitp__jinja *jinja, size_t capacity) {
-    eitp__jinja_dict *dict = (eitp__jinja_dict *)eitp__jinja_take(jinja, sizeof *dict);
+    eitp__jinja_dict *dict = (eitp__jinja_dict *)eitp__jinja_allocate(jinja, sizeof *dict);
     if (dict)
         dict->depth = 1;
     if (!dict || !capacity)
         return dict;
-    dict->entries = (eitp__jinja_entry *)eitp__jinja_take(jinja, capacity * sizeof *dict->entries);
+    dict->entries = (eitp__jinja_entry *)eitp__jinja_allocate(jinja, capacity * sizeof *dict->entries);
     dict->capacity = capacity;
     return dict->entries ? dict : NULL;
 }
@@ -175,7 +175,7 @@ static void eitp__jinja_deepen(eitp__jinja *jinja, int *depth, const eitp__jinja
 /* Returns a larger copy of an array of the rendering, or NULL after a failure. */
 static void *eitp__jinja_grow(eitp__jinja *jinja, const void *items, size_t count, size_t *capacity, size_t size) {
     const size_t grown = *capacity < 4 ? 4 : *capacity * 2;
-    void *memory = eitp__jinja_take(jinja, grown * size);
+    void *memory = eitp__jinja_allocate(jinja, grown * size);
     if (!memory)
         return NULL;
     if (count)
@@ -185,7 +185,7 @@ static void *eitp__jinja_grow(eitp__jinja *jinja, const void *items, size_t coun
 }
 
 EITP__PRIVATE void eitp__jinja_push(eitp__jinja *jinja, eitp__jinja_list *list, const eitp__jinja_value *value) {
-    if (!list || !eitp__jinja_spend(jinja, 1))
+    if (!list || !eitp__jinja_count_steps(jinja, 1))
         return;
     if (list->count == list->capacity) {
         void *grown = eitp__jinja_grow(jinja, list->items, list->count, &list->capacity, sizeof *list->items);
@@ -336,7 +336,7 @@ EITP__PRIVATE int eitp__jinja_to_number(const eitp__jinja_value *value, double *
 }
 
 static int eitp__jinja_equal_text(eitp__jinja *jinja, const eitp__jinja_value *a, const eitp__jinja_value *b) {
-    return a->size == b->size && eitp__jinja_spend(jinja, a->size / 64) &&
+    return a->size == b->size && eitp__jinja_count_steps(jinja, a->size / 64) &&
            (a->as.text == b->as.text || !memcmp(a->as.text, b->as.text, a->size));
 }
 
@@ -346,7 +346,7 @@ static int eitp__jinja_equal_lists(eitp__jinja *jinja, const eitp__jinja_list *a
     if (a->count != b->count)
         return 0;
     for (size_t i = 0; i < a->count; i++)
-        if (!eitp__jinja_spend(jinja, 1) || !eitp__jinja_equal(jinja, &a->items[i], &b->items[i]))
+        if (!eitp__jinja_count_steps(jinja, 1) || !eitp__jinja_equal(jinja, &a->items[i], &b->items[i]))
             return 0;
     return 1;
 }
@@ -394,13 +394,13 @@ EITP__PRIVATE int eitp__jinja_equal(eitp__jinja *jinja, const eitp__jinja_value 
 static int eitp__jinja_order_text(eitp__jinja *jinja, const eitp__jinja_value *a, const eitp__jinja_value *b) {
     const size_t size = a->size < b->size ? a->size : b->size;
     /* UTF-8 sorts in the order of code points. */
-    int order = size && eitp__jinja_spend(jinja, size / 64) ? memcmp(a->as.text, b->as.text, size) : 0;
+    int order = size && eitp__jinja_count_steps(jinja, size / 64) ? memcmp(a->as.text, b->as.text, size) : 0;
     return order ? order : (a->size > b->size) - (a->size < b->size);
 }
 
 static int eitp__jinja_order_lists(eitp__jinja *jinja, const eitp__jinja_list *a, const eitp__jinja_list *b) {
     for (size_t i = 0; i < a->count && i < b->count; i++) {
-        if (!eitp__jinja_spend(jinja, 1))
+        if (!eitp__jinja_count_steps(jinja, 1))
             return 0;
         if (!eitp__jinja_equal(jinja, &a->items[i], &b->items[i]))
             return eitp__jinja_order(jinja, &a->items[i], &b->items[i]);
@@ -436,7 +436,7 @@ EITP__PRIVATE const eitp__jinja_value *eitp__jinja_find(eitp__jinja *jinja, cons
         return NULL;
     }
     for (size_t i = 0; i < dict->count; i++) {
-        if (i % 8 == 7 && !eitp__jinja_spend(jinja, 1))
+        if (i % 8 == 7 && !eitp__jinja_count_steps(jinja, 1))
             return NULL;
         if (eitp__jinja_equal(jinja, &dict->entries[i].key, key))
             return &dict->entries[i].value;
@@ -487,10 +487,10 @@ EITP__PRIVATE const eitp__jinja_list *eitp__jinja_iterate(eitp__jinja *jinja, co
 }
 
 static int eitp__jinja_contains_text(eitp__jinja *jinja, const eitp__jinja_value *text, const eitp__jinja_value *part) {
-    if (!eitp__jinja_spend(jinja, text->size / 64))
+    if (!eitp__jinja_count_steps(jinja, text->size / 64))
         return 0;
     for (size_t at = 0; at + part->size <= text->size; at++)
-        if (!part->size || (text->as.text[at] == part->as.text[0] && eitp__jinja_spend(jinja, part->size / 64) &&
+        if (!part->size || (text->as.text[at] == part->as.text[0] && eitp__jinja_count_steps(jinja, part->size / 64) &&
                             !memcmp(text->as.text + at, part->as.text, part->size)))
             return 1;
     return 0;
@@ -509,7 +509,7 @@ EITP__PRIVATE int eitp__jinja_contains(eitp__jinja *jinja, const eitp__jinja_val
         return 0;
     }
     list = eitp__jinja_iterate(jinja, container);
-    for (size_t i = 0; list && i < list->count && eitp__jinja_spend(jinja, 1); i++)
+    for (size_t i = 0; list && i < list->count && eitp__jinja_count_steps(jinja, 1); i++)
         if (eitp__jinja_equal(jinja, &list->items[i], value))
             return 1;
     return 0;
@@ -584,7 +584,7 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_invoke(eitp__jinja *jinja, const eit
     memset(&call, 0, sizeof call);
     call.self = *self;
     call.arguments = arguments;
-    if (!eitp__jinja_spend(jinja, 1))
+    if (!eitp__jinja_count_steps(jinja, 1))
         return result;
     if (!function->call)
         return eitp__jinja_fail(jinja, EITP_ERROR_UNSUPPORTED, "unsupported method or function '%s'", function->name);

@@ -142,10 +142,10 @@ EITP__PRIVATE eitp__jinja_value eitp__jinja_fail(eitp__jinja *jinja, eitp_status
     EITP__PRINTF(3, 4);
 
 /* Counts steps. Returns 0 if the limit is exceeded. */
-EITP__PRIVATE int eitp__jinja_spend(eitp__jinja *jinja, size_t steps);
+EITP__PRIVATE int eitp__jinja_count_steps(eitp__jinja *jinja, size_t steps);
 
 /* Allocates zeroed memory of the rendering. Returns NULL, with a failure, beyond its limit. */
-EITP__PRIVATE void *eitp__jinja_take(eitp__jinja *jinja, size_t size);
+EITP__PRIVATE void *eitp__jinja_allocate(eitp__jinja *jinja, size_t size);
 
 /* Adds to the text buffer. */
 EITP__PRIVATE void eitp__jinja_add(eitp__jinja *jinja, const char *text, size_t size);

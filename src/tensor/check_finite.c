@@ -86,7 +86,7 @@ static void eitp__report_nonfinite(const eitp_plan *plan, size_t s, const eitp__
     eitp_nonfinite *found = plan->context->nonfinite;
     found->op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
     snprintf(found->source, sizeof found->source, "%s", source);
-    snprintf(found->place, sizeof found->place, "%s", eitp__step_place(plan, s));
+    snprintf(found->place, sizeof found->place, "%s", eitp__step_location(plan, s));
     found->dtype = operand->dtype;
     found->rank = operand->rank;
     memcpy(found->shape, operand->shape, sizeof found->shape);

@@ -68,7 +68,7 @@ static eitp_status eitp__open_offload(eitp_context *context, const eitp_context_
     const int has_file = config->offload_path && *config->offload_path;
     if (!config->offload)
         return EITP_OK;
-    if (!has_file && eitp__context_has_own_memory(context))
+    if (!has_file && eitp__context_has_device_memory(context))
         eitp__offload_open_memory(&context->offloaded, context->backend);
     else if (!has_file && !config->plans_only)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -191,7 +191,7 @@ void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void 
     context->poll.user = user;
 }
 
-EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__context_poll(const eitp_context *context, eitp_error *error) {
     return eitp__poll_ask(&context->poll) ? eitp__fail_interrupted(error) : EITP_OK;
 }
 
@@ -208,7 +208,7 @@ eitp_status eitp_context_device_memory(const eitp_context *context, eitp_device_
         return eitp__fail_null(error, "eitp_context_device_memory", "context and memory");
     const eitp__backend *backend = context->backend;
     memset(memory, 0, sizeof *memory);
-    if (!eitp__context_has_own_memory(context))
+    if (!eitp__context_has_device_memory(context))
         return EITP_OK;
     for (size_t i = 0; i < context->segments->count; i++)
         memory->allocated += context->segments->blocks[i].size;

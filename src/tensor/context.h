@@ -64,7 +64,7 @@ struct eitp_context {
 };
 
 /* True if variables and arena are in device memory, not in host memory. */
-static inline EITP__UNUSED int eitp__context_has_own_memory(const eitp_context *context) {
+static inline EITP__UNUSED int eitp__context_has_device_memory(const eitp_context *context) {
     return !context->backend->interface->is_host_memory;
 }
 
@@ -84,7 +84,7 @@ EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
 
 /* Polls the context's cancellation callback, for long operations that are not executions. EITP_ERROR_INTERRUPTED if it
    requests a stop. */
-EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__context_poll(const eitp_context *context, eitp_error *error);
 
 /* Makes the arena at least `size` bytes. Its contents are lost if it grows. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);

@@ -30,7 +30,8 @@ EITP__PRIVATE eitp_component eitp__graph_set_component(eitp_graph *graph, eitp_c
     return before;
 }
 
-EITP__PRIVATE eitp_tensor *eitp__graph_tapped(const eitp_graph *graph, const void *owner, int kind, int64_t number) {
+EITP__PRIVATE eitp_tensor *eitp__graph_registered(const eitp_graph *graph, const void *owner, int kind,
+                                                  int64_t number) {
     for (const eitp__tap_entry *tap = graph->taps; tap; tap = tap->next) {
         if (tap->owner == owner && tap->kind == kind && tap->number == number)
             return tap->tensor;
@@ -38,9 +39,9 @@ EITP__PRIVATE eitp_tensor *eitp__graph_tapped(const eitp_graph *graph, const voi
     return NULL;
 }
 
-EITP__PRIVATE void eitp__graph_tap(eitp_tensor *tensor, const void *owner, int kind, int64_t number) {
+EITP__PRIVATE void eitp__graph_register(eitp_tensor *tensor, const void *owner, int kind, int64_t number) {
     eitp__tap_entry *tap;
-    if (!tensor || eitp__graph_tapped(tensor->graph, owner, kind, number))
+    if (!tensor || eitp__graph_registered(tensor->graph, owner, kind, number))
         return;
     tap = (eitp__tap_entry *)eitp__graph_allocate(tensor->graph, sizeof *tap);
     if (!tap)

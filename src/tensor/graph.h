@@ -98,7 +98,7 @@ typedef struct eitp__graph_block {
     size_t size, used;
 } eitp__graph_block;
 
-/* A tensor registered by a model for others to read: see eitp__graph_tap. */
+/* A tensor registered by a model for others to read: see eitp__graph_register. */
 typedef struct eitp__tap_entry {
     const void *owner;
     int kind;
@@ -216,9 +216,9 @@ EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size);
 EITP__PRIVATE eitp_component eitp__graph_set_component(eitp_graph *graph, eitp_component component);
 
 /* Registers a tensor under owner, kind and number, unless one is already registered there. This costs nothing: a plan
-   computes and keeps only what its outputs need. eitp__graph_tapped finds it; NULL if not registered. */
-EITP__PRIVATE void eitp__graph_tap(eitp_tensor *tensor, const void *owner, int kind, int64_t number);
-EITP__PRIVATE eitp_tensor *eitp__graph_tapped(const eitp_graph *graph, const void *owner, int kind, int64_t number);
+   computes and keeps only what its outputs need. eitp__graph_registered finds it; NULL if not registered. */
+EITP__PRIVATE void eitp__graph_register(eitp_tensor *tensor, const void *owner, int kind, int64_t number);
+EITP__PRIVATE eitp_tensor *eitp__graph_registered(const eitp_graph *graph, const void *owner, int kind, int64_t number);
 
 /* Adds a node, and returns its first output. */
 EITP__PRIVATE eitp_tensor *eitp__apply(eitp__op_code op, eitp_tensor *const *inputs, int input_count,

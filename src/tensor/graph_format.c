@@ -58,7 +58,7 @@ enum { EITP__COLUMNS = 4, EITP__WIDEST_COLUMN = 40 };
 static void eitp__measure_columns(const eitp__graph_view *view, size_t *widths) {
     memset(widths, 0, EITP__COLUMNS * sizeof *widths);
     for (size_t t = 0; t < view->graph->tensor_count; t++) {
-        for (int c = 0; c < EITP__COLUMNS && eitp__begins_entry(view->graph, view->graph->tensors[t]); c++) {
+        for (int c = 0; c < EITP__COLUMNS && eitp__starts_entry(view->graph, view->graph->tensors[t]); c++) {
             eitp__listing entry = EITP__ZERO;
             eitp__columns[c](&entry, view, view->graph->tensors[t]);
             if (entry.size > widths[c] && entry.size <= EITP__WIDEST_COLUMN)
@@ -89,7 +89,7 @@ static void eitp__list_text(eitp__listing *out, const eitp__graph_view *view) {
     size_t widths[EITP__COLUMNS];
     eitp__measure_columns(view, widths);
     for (size_t t = 0; t < graph->tensor_count; t++) {
-        if (eitp__begins_entry(graph, graph->tensors[t]))
+        if (eitp__starts_entry(graph, graph->tensors[t]))
             eitp__list_line(out, view, graph->tensors[t], widths);
     }
     if (graph->error.status) {
@@ -143,7 +143,7 @@ static void eitp__list_dot(eitp__listing *out, const eitp__graph_view *view) {
         eitp__list(out, "\";\n");
     }
     for (size_t t = 0; t < graph->tensor_count; t++) {
-        if (!eitp__begins_entry(graph, graph->tensors[t]))
+        if (!eitp__starts_entry(graph, graph->tensors[t]))
             continue;
         eitp__list_dot_node(out, view, graph->tensors[t]);
         eitp__list_dot_edges(out, graph->tensors[t]);

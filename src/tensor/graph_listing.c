@@ -13,7 +13,7 @@ EITP__PRIVATE void eitp__list(eitp__listing *out, const char *format, ...) {
 
 /* ---- Entries ---- */
 
-EITP__PRIVATE int eitp__begins_entry(const eitp_graph *graph, const eitp_tensor *tensor) {
+EITP__PRIVATE int eitp__starts_entry(const eitp_graph *graph, const eitp_tensor *tensor) {
     const eitp__node *node = tensor->node;
     /* The node of a refused op is not in the list, and a copy made by a plan is not its node's result. */
     return !node || ((size_t)node->id < graph->node_count && node->outputs[0] == tensor);

@@ -34,7 +34,7 @@ EITP__PRIVATE eitp_status eitp__graph_view_open(eitp__graph_view *view, const ei
 EITP__PRIVATE void eitp__graph_view_close(eitp__graph_view *view);
 
 /* True if the tensor is the first one of an entry in a listing: a leaf, or the first result of a node. */
-EITP__PRIVATE int eitp__begins_entry(const eitp_graph *graph, const eitp_tensor *tensor);
+EITP__PRIVATE int eitp__starts_entry(const eitp_graph *graph, const eitp_tensor *tensor);
 
 /* Return the number of results of the entry, and the result at an index. */
 EITP__PRIVATE int eitp__entry_results(const eitp_tensor *first);

@@ -268,7 +268,7 @@ EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value)
  * losses of LINEAR_CROSS_ENTROPY, it is their targets, so the gradient of a sum of losses does not wait for the losses:
  * see plan_head.c.
  */
-static eitp_tensor *eitp__shape_of(eitp_tensor *x) {
+static eitp_tensor *eitp__shape_source(eitp_tensor *x) {
     eitp_tensor *from = x;
     while (from && from->node && from->node->op != EITP__OP_LINEAR_CROSS_ENTROPY) {
         const eitp__node *node = from->node;
@@ -293,7 +293,7 @@ EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
         return eitp_fill(x->graph, x->dtype, x->rank, x->shape, value);
     /* Selecting against x gives the result x's rows; the values of x are not read. */
     always = eitp_fill(x->graph, EITP_U8, 1, one, 1);
-    return eitp_where(always, eitp__scalar_like(x, value), eitp__shape_of(x));
+    return eitp_where(always, eitp__scalar_like(x, value), eitp__shape_source(x));
 }
 
 /* ---- Gradients ---- */
@@ -443,7 +443,7 @@ static void eitp__gradient_divide(const eitp__node *node, eitp_tensor *const *dy
 }
 
 /* The gradient goes to the selected operand. Equal operands get half each; if either is NaN, both get all of it. */
-static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_tensor **dx, int is_maximum) {
+static void eitp__gradient_minmax(const eitp__node *node, eitp_tensor *dy, eitp_tensor **dx, int is_maximum) {
     eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *zero = eitp__scalar_like(dy, 0);
     eitp_tensor *shared = eitp_where(eitp_equal(a, b), eitp_affine(dy, 0.5, 0), dy);
     eitp_tensor *is_not_a = is_maximum ? eitp_less(a, b) : eitp_less(b, a);
@@ -453,11 +453,11 @@ static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_
 }
 
 static void eitp__gradient_minimum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__gradient_chosen(node, dy[0], dx, 0);
+    eitp__gradient_minmax(node, dy[0], dx, 0);
 }
 
 static void eitp__gradient_maximum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__gradient_chosen(node, dy[0], dx, 1);
+    eitp__gradient_minmax(node, dy[0], dx, 1);
 }
 
 static void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

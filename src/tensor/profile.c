@@ -56,7 +56,7 @@ EITP__PRIVATE const char *eitp__step_variable_name(const eitp_plan *plan, const 
     return variable ? eitp__variable_name(variable) : "";
 }
 
-EITP__PRIVATE const char *eitp__step_place(const eitp_plan *plan, size_t s) {
+EITP__PRIVATE const char *eitp__step_location(const eitp_plan *plan, size_t s) {
     const char *name = eitp__step_variable_name(plan, &plan->steps[s]);
     for (size_t i = s; !*name && i > 0; i--)
         name = eitp__step_variable_name(plan, &plan->steps[i - 1]);

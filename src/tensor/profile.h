@@ -8,7 +8,7 @@
 EITP__PRIVATE const char *eitp__step_variable_name(const eitp_plan *plan, const eitp__step *step);
 
 /* Returns the name for the last step, up to step s, that has one: the step's location in the model. */
-EITP__PRIVATE const char *eitp__step_place(const eitp_plan *plan, size_t s);
+EITP__PRIVATE const char *eitp__step_location(const eitp_plan *plan, size_t s);
 
 /* Returns the profile of a step, except for its time. */
 EITP__PRIVATE eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s);

@@ -7,7 +7,7 @@
 /* Handling of the variables of a role. */
 typedef struct eitp__role_info {
     eitp_offload offloaded_from; /* lowest setting that offloads them; above EITP_OFFLOAD_ALL: never */
-    int is_training_state;       /* a step that changes only some of them leaves the trainer in a torn state */
+    int is_training_state;       /* a step that changes only some of them leaves the trainer in an inconsistent state */
 } eitp__role_info;
 
 EITP__PRIVATE const eitp__role_info *eitp__role_of(eitp_role role);

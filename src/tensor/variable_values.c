@@ -136,7 +136,7 @@ static eitp_status eitp__variable_generate(eitp_context *context, const char *na
     for (size_t i = 0; i < elements && !status; i += piece) {
         size_t count = elements - i < piece ? elements - i : piece;
         generate(argument, i, count, values);
-        status = eitp__context_ask(context, error);
+        status = eitp__context_poll(context, error);
         if (!status)
             status = eitp_variable_write_f32(context, name, (int64_t)i, values, (int64_t)count, error);
     }

@@ -54,7 +54,7 @@ int32_t eitp_chat_end_of_turn(const eitp_chat *chat) {
 /* ---- Public functions ---- */
 
 static eitp_status eitp__check_chat_config(const eitp_chat_config *config, eitp_error *error) {
-    if ((unsigned)config->targets > EITP_CHAT_EVERYTHING)
+    if ((unsigned)config->targets > EITP_CHAT_ALL)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown targets %d", (int)config->targets);
     if (config->max_length < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_length must be at least 0 (got %ld)",
@@ -66,16 +66,16 @@ eitp_status eitp_chat_render(const eitp_chat *chat, const char *conversation, si
                              const eitp_chat_config *config, char *text, size_t capacity, size_t *length,
                              eitp_error *error) {
     const eitp_chat_config defaults = eitp_chat_config_default();
-    eitp__chat_work work;
+    eitp__chat_encoding work;
     int unread;
     eitp_status status;
     if (!chat || !conversation || !length || (capacity && !text))
         return eitp__fail_null(error, "eitp_chat_render", "chat, conversation, length, and text with a capacity");
     *length = 0;
-    eitp__chat_work_init(&work, chat, config ? config : &defaults);
+    eitp__chat_encoding_init(&work, chat, config ? config : &defaults);
     status = eitp__check_chat_config(work.config, error);
     if (!status)
-        status = eitp__chat_begin(&work, conversation, size, error);
+        status = eitp__chat_prepare(&work, conversation, size, error);
     if (!status)
         status = eitp__chat_check_tools(&work, &unread, error);
     if (!status) {
@@ -83,7 +83,7 @@ eitp_status eitp_chat_render(const eitp_chat *chat, const char *conversation, si
         if (capacity && *length)
             memcpy(text, work.rendered.text.data, *length < capacity ? *length : capacity);
     }
-    eitp__chat_work_release(&work);
+    eitp__chat_encoding_release(&work);
     return status;
 }
 
@@ -96,7 +96,7 @@ typedef struct eitp__chat_arrays {
 } eitp__chat_arrays;
 
 /* Copies the first `capacity` tokens to the arrays. */
-static void eitp__report_tokens(const eitp__chat_work *work, const eitp__chat_arrays *arrays,
+static void eitp__report_tokens(const eitp__chat_encoding *work, const eitp__chat_arrays *arrays,
                                 eitp_chat_report *report) {
     const size_t most = work->config->max_length ? (size_t)work->config->max_length : work->count;
     const size_t count = work->count < most ? work->count : most;
@@ -120,14 +120,14 @@ static eitp_status eitp__encode_conversation(const eitp_chat *chat, const char *
                                              const eitp_chat_config *config, const eitp__chat_arrays *arrays,
                                              eitp_chat_report *report, eitp_error *error) {
     const eitp_chat_config defaults = eitp_chat_config_default();
-    eitp__chat_work work;
+    eitp__chat_encoding work;
     int are_marked = 0;
     eitp_status status;
     memset(report, 0, sizeof *report);
-    eitp__chat_work_init(&work, chat, config ? config : &defaults);
+    eitp__chat_encoding_init(&work, chat, config ? config : &defaults);
     status = eitp__check_chat_config(work.config, error);
     if (!status)
-        status = eitp__chat_begin(&work, conversation, size, error);
+        status = eitp__chat_prepare(&work, conversation, size, error);
     if (!status)
         status = eitp__chat_check_tools(&work, &report->unread_tools, error);
     if (!status)
@@ -135,10 +135,10 @@ static eitp_status eitp__encode_conversation(const eitp_chat *chat, const char *
     if (!status)
         status = eitp__chat_encode(&work, are_marked, error);
     if (!status)
-        status = eitp__chat_weigh(&work, error);
+        status = eitp__chat_apply_weights(&work, error);
     if (!status)
         eitp__report_tokens(&work, arrays, report);
-    eitp__chat_work_release(&work);
+    eitp__chat_encoding_release(&work);
     return status;
 }
 

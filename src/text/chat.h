@@ -36,7 +36,7 @@ EITP_API void eitp_chat_destroy(eitp_chat *chat);
 typedef enum eitp_chat_targets {
     EITP_CHAT_ANSWERS = 0,     /* output of the assistant, and the token that ends its turn */
     EITP_CHAT_LAST_ANSWER = 1, /* only the assistant's last turn */
-    EITP_CHAT_EVERYTHING = 2   /* all tokens */
+    EITP_CHAT_ALL = 2          /* all tokens */
 } eitp_chat_targets;
 
 /* Start from eitp_chat_config_default(). */

@@ -3,7 +3,7 @@
 
 /* ---- Answers in the text ---- */
 
-static eitp_status eitp__add_answer(eitp__chat_work *work, const eitp__chat_answer *answer, eitp_error *error) {
+static eitp_status eitp__add_answer(eitp__chat_encoding *work, const eitp__chat_answer *answer, eitp_error *error) {
     const size_t size = sizeof *work->answers;
     if (!eitp__reserve(work->host, (void **)&work->answers, &work->answer_capacity, work->answer_count + 1, size))
         return eitp__fail_memory(error, (work->answer_count + 1) * size, "the answers of a conversation");
@@ -12,7 +12,7 @@ static eitp_status eitp__add_answer(eitp__chat_work *work, const eitp__chat_answ
 }
 
 /* Finds the answers that the template marks as generated. */
-static eitp_status eitp__find_marked_answers(eitp__chat_work *work, eitp_error *error) {
+static eitp_status eitp__find_marked_answers(eitp__chat_encoding *work, eitp_error *error) {
     const eitp__chat_spans *spans = &work->rendered.spans;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < spans->count && !status; i++) {
@@ -25,19 +25,19 @@ static eitp_status eitp__find_marked_answers(eitp__chat_work *work, eitp_error *
     return status;
 }
 
-static int eitp__answer_is_blank(const eitp__chat_work *work, const eitp__chat_answer *answer) {
+static int eitp__answer_is_blank(const eitp__chat_encoding *work, const eitp__chat_answer *answer) {
     return eitp__chat_is_blank(work->rendered.text.data + answer->begin, answer->end - answer->begin);
 }
 
 /* True if the answer starts with the generation prompt. */
-static int eitp__begins_with_prompt(const eitp__chat_work *work, const eitp__chat_answer *answer) {
+static int eitp__begins_with_prompt(const eitp__chat_encoding *work, const eitp__chat_answer *answer) {
     const size_t size = work->prompt.size;
     return size && answer->end - answer->begin >= size &&
            !memcmp(work->rendered.text.data + answer->begin, work->prompt.data, size);
 }
 
 /* True if a message has content other than tool calls. */
-static int eitp__has_text(const eitp__chat_work *work, const eitp__chat_answer *answer) {
+static int eitp__has_text(const eitp__chat_encoding *work, const eitp__chat_answer *answer) {
     const eitp_json *message = work->conversation.messages->first_child;
     for (size_t i = 0; i < answer->message; i++)
         message = message->next;
@@ -52,7 +52,7 @@ static int eitp__has_text(const eitp__chat_work *work, const eitp__chat_answer *
  * model then has to generate it. An answer without written content, such as tool calls, starts after the template's
  * output for the messages before it with a generation prompt.
  */
-static eitp_status eitp__cut_header(const eitp__chat_work *work, eitp__chat_answer *answer, eitp_error *error) {
+static eitp_status eitp__cut_header(const eitp__chat_encoding *work, eitp__chat_answer *answer, eitp_error *error) {
     const char *text = work->rendered.text.data + answer->begin;
     int is_found = 1;
     eitp_status status = EITP_OK;
@@ -76,8 +76,8 @@ static eitp_status eitp__cut_header(const eitp__chat_work *work, eitp__chat_answ
 }
 
 /* Finds the text that loops over the messages write for answers, without headers. */
-static eitp_status eitp__find_written_answers(eitp__chat_work *work, eitp_error *error) {
-    int needs_contents = !work->chat->ends_plainly;
+static eitp_status eitp__find_written_answers(eitp__chat_encoding *work, eitp_error *error) {
+    int needs_contents = !work->chat->has_plain_end;
     eitp_status status = eitp__chat_find_prompt(work, error);
     eitp__chat_answer answer;
     for (size_t at = 0;
@@ -92,13 +92,13 @@ static eitp_status eitp__find_written_answers(eitp__chat_work *work, eitp_error 
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_work *work, eitp_chat_report *report, int *are_marked,
+EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_encoding *work, eitp_chat_report *report, int *are_marked,
                                                   eitp_error *error) {
     eitp_status status = eitp__find_marked_answers(work, error);
     for (const eitp_json *message = work->conversation.messages->first_child; message; message = message->next)
         report->answers += (size_t)eitp__message_is_answer(message);
     *are_marked = work->answer_count > 0;
-    if (status || work->config->targets == EITP_CHAT_EVERYTHING)
+    if (status || work->config->targets == EITP_CHAT_ALL)
         return status;
     if (!*are_marked)
         status = eitp__find_written_answers(work, error);
@@ -112,7 +112,7 @@ EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_work *work, eitp_ch
 
 /* ---- Tokens ---- */
 
-static eitp_status eitp__encode_all(eitp__chat_work *work, eitp_error *error) {
+static eitp_status eitp__encode_all(eitp__chat_encoding *work, eitp_error *error) {
     const eitp__buffer *text = &work->rendered.text;
     size_t guess = text->size / 3 + 16;
     eitp_status status;
@@ -128,7 +128,7 @@ static eitp_status eitp__encode_all(eitp__chat_work *work, eitp_error *error) {
 }
 
 /* Sets work->offsets, and allocates the marks. */
-static eitp_status eitp__find_offsets(eitp__chat_work *work, eitp_error *error) {
+static eitp_status eitp__find_offsets(eitp__chat_encoding *work, eitp_error *error) {
     const eitp_tokenizer *tokenizer = work->chat->tokenizer;
     if (!eitp__reserve(work->host, (void **)&work->offsets, &work->offset_capacity, work->count + 1,
                        sizeof *work->offsets) ||
@@ -137,13 +137,14 @@ static eitp_status eitp__find_offsets(eitp__chat_work *work, eitp_error *error) 
     work->offsets[0] = 0;
     for (size_t i = 0; i < work->count; i++)
         work->offsets[i + 1] = work->offsets[i] + tokenizer->vocabulary.tokens[work->ids[i]].size;
-    memset(work->trained, work->config->targets == EITP_CHAT_EVERYTHING, work->count);
+    memset(work->trained, work->config->targets == EITP_CHAT_ALL, work->count);
     return EITP_OK;
 }
 
 /* Converts a position in the text to an offset in bytes of tokens. The two differ if the tokenizer normalizes text. The
    text before the position is normalized in the same way. */
-static eitp_status eitp__place_in_tokens(const eitp__chat_work *work, size_t place, size_t *found, eitp_error *error) {
+static eitp_status eitp__token_offset_of(const eitp__chat_encoding *work, size_t place, size_t *found,
+                                         eitp_error *error) {
     const eitp_tokenizer *tokenizer = work->chat->tokenizer;
     int32_t *ids = NULL;
     size_t count = 0, capacity = 0;
@@ -164,7 +165,7 @@ static eitp_status eitp__place_in_tokens(const eitp__chat_work *work, size_t pla
 }
 
 /* Returns the index of the token that contains a byte of tokens; past the last byte, the number of tokens. */
-static size_t eitp__token_at(const eitp__chat_work *work, size_t place) {
+static size_t eitp__token_at(const eitp__chat_encoding *work, size_t place) {
     size_t low = 0, high = work->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -176,15 +177,15 @@ static size_t eitp__token_at(const eitp__chat_work *work, size_t place) {
     return low;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_find_tokens(const eitp__chat_work *work, eitp__chat_range text,
+EITP__PRIVATE eitp_status eitp__chat_find_tokens(const eitp__chat_encoding *work, eitp__chat_range text,
                                                  eitp__chat_range *tokens, eitp_error *error) {
     size_t begin = 0, end = 0;
     eitp_status status = EITP_OK;
     tokens->begin = tokens->end = 0;
     if (text.begin < text.end)
-        status = eitp__place_in_tokens(work, text.begin, &begin, error);
+        status = eitp__token_offset_of(work, text.begin, &begin, error);
     if (!status && text.begin < text.end)
-        status = eitp__place_in_tokens(work, text.end, &end, error);
+        status = eitp__token_offset_of(work, text.end, &end, error);
     if (status || begin >= end)
         return status;
     tokens->begin = eitp__token_at(work, begin);
@@ -194,7 +195,7 @@ EITP__PRIVATE eitp_status eitp__chat_find_tokens(const eitp__chat_work *work, ei
 }
 
 /* Excludes white space after the special token that ends a turn, because a model does not generate it. */
-static size_t eitp__cut_after_turn(const eitp__chat_work *work, size_t first, size_t end) {
+static size_t eitp__cut_after_turn(const eitp__chat_encoding *work, size_t first, size_t end) {
     size_t last = end;
     while (last > first) {
         const eitp__token *token = &work->chat->tokenizer->vocabulary.tokens[work->ids[last - 1]];
@@ -210,7 +211,7 @@ static size_t eitp__cut_after_turn(const eitp__chat_work *work, size_t first, si
 
 /* Finds the end of an answer's tokens: the first token after its content that ends a turn, which may be part of the
    text that follows. */
-static eitp_status eitp__find_turn_end(const eitp__chat_work *work, const eitp__chat_answer *answer, size_t first,
+static eitp_status eitp__find_turn_end(const eitp__chat_encoding *work, const eitp__chat_answer *answer, size_t first,
                                        size_t *after, eitp_error *error) {
     const size_t end = *after;
     size_t place;
@@ -218,7 +219,7 @@ static eitp_status eitp__find_turn_end(const eitp__chat_work *work, const eitp__
     *after = eitp__cut_after_turn(work, first, end);
     if (!answer->has_content || work->chat->end_of_turn < 0)
         return EITP_OK;
-    status = eitp__place_in_tokens(work, answer->content_end, &place, error);
+    status = eitp__token_offset_of(work, answer->content_end, &place, error);
     for (size_t i = eitp__token_at(work, place); !status && i < work->count && i <= end; i++) {
         if (work->ids[i] != work->chat->end_of_turn)
             continue;
@@ -230,7 +231,7 @@ static eitp_status eitp__find_turn_end(const eitp__chat_work *work, const eitp__
 
 /* Marks the tokens of an answer. A token that is partly in the answer is trained on, unless it is the special token at
    the end of the header. */
-static eitp_status eitp__mark_answer(eitp__chat_work *work, eitp__chat_answer *answer, int is_marked,
+static eitp_status eitp__mark_answer(eitp__chat_encoding *work, eitp__chat_answer *answer, int is_marked,
                                      eitp_error *error) {
     eitp__chat_range text, tokens;
     size_t begin = 0;
@@ -243,7 +244,7 @@ static eitp_status eitp__mark_answer(eitp__chat_work *work, eitp__chat_answer *a
     if (!is_marked) {
         status = eitp__find_turn_end(work, answer, tokens.begin, &tokens.end, error);
         if (!status)
-            status = eitp__place_in_tokens(work, answer->begin, &begin, error);
+            status = eitp__token_offset_of(work, answer->begin, &begin, error);
         tokens.begin += work->offsets[tokens.begin] < begin &&
                         eitp__chat_is_special(work->chat->tokenizer, work->ids[tokens.begin]);
         answer->tokens = tokens;
@@ -253,10 +254,10 @@ static eitp_status eitp__mark_answer(eitp__chat_work *work, eitp__chat_answer *a
     return status;
 }
 
-static eitp_status eitp__mark_answers(eitp__chat_work *work, int are_marked, eitp_error *error) {
+static eitp_status eitp__mark_answers(eitp__chat_encoding *work, int are_marked, eitp_error *error) {
     const int takes_last = work->config->targets == EITP_CHAT_LAST_ANSWER;
     eitp_status status = EITP_OK;
-    if (work->config->targets == EITP_CHAT_EVERYTHING)
+    if (work->config->targets == EITP_CHAT_ALL)
         return EITP_OK;
     for (size_t i = takes_last && work->answer_count ? work->answer_count - 1 : 0; i < work->answer_count && !status;
          i++) {
@@ -266,7 +267,7 @@ static eitp_status eitp__mark_answers(eitp__chat_work *work, int are_marked, eit
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_encode(eitp__chat_work *work, int are_marked, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__chat_encode(eitp__chat_encoding *work, int are_marked, eitp_error *error) {
     eitp_status status = eitp__encode_all(work, error);
     if (!status)
         status = eitp__find_offsets(work, error);

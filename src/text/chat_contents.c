@@ -70,8 +70,8 @@ static void eitp__write_variant_message(const eitp_json *message, const char *te
 
 /* Renders the first `count` messages, with `text` as the content of each answer unless it is NULL. If the template
    refuses them, the output stays empty. */
-static eitp_status eitp__render_variant(const eitp__chat_work *work, size_t count, const char *text, int adds_prompt,
-                                        eitp__chat_output *output, eitp_error *error) {
+static eitp_status eitp__render_variant(const eitp__chat_encoding *work, size_t count, const char *text,
+                                        int adds_prompt, eitp__chat_output *output, eitp_error *error) {
     const eitp_json *message = work->conversation.messages->first_child;
     eitp_json_document *document = NULL;
     eitp__buffer json;
@@ -115,7 +115,7 @@ static int eitp__compare_variants(const char *one, const char *other, size_t siz
 }
 
 /* Finds the content of an answer from its parts in the two renderings. */
-static void eitp__place_content(const eitp__chat_work *work, eitp__chat_answer *answer, const char *one,
+static void eitp__place_content(const eitp__chat_encoding *work, eitp__chat_answer *answer, const char *one,
                                 size_t one_size, const char *other, size_t other_size) {
     const char *text = work->rendered.text.data + answer->begin;
     const size_t size = answer->end - answer->begin;
@@ -130,8 +130,8 @@ static void eitp__place_content(const eitp__chat_work *work, eitp__chat_answer *
 }
 
 /* Finds the next part of a rendering, from index *at on, that is written for a message. Returns 0 if not found. */
-static int eitp__find_variant(const eitp__chat_work *work, const eitp__chat_output *output, size_t message, size_t *at,
-                              eitp__chat_answer *part) {
+static int eitp__find_variant(const eitp__chat_encoding *work, const eitp__chat_output *output, size_t message,
+                              size_t *at, eitp__chat_answer *part) {
     size_t next = *at;
     while (eitp__chat_next_answer(work->conversation.messages, output, &next, part)) {
         if (part->message != message)
@@ -142,7 +142,7 @@ static int eitp__find_variant(const eitp__chat_work *work, const eitp__chat_outp
     return 0;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_find_contents(eitp__chat_work *work, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__chat_find_contents(eitp__chat_encoding *work, eitp_error *error) {
     eitp__chat_output variants[2];
     size_t at[2] = {0, 0};
     eitp_status status = EITP_OK;
@@ -163,8 +163,8 @@ EITP__PRIVATE eitp_status eitp__chat_find_contents(eitp__chat_work *work, eitp_e
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_skip_prompt(const eitp__chat_work *work, eitp__chat_answer *answer, int *is_found,
-                                                 eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__chat_skip_prompt(const eitp__chat_encoding *work, eitp__chat_answer *answer,
+                                                 int *is_found, eitp_error *error) {
     eitp__chat_output asked;
     eitp__chat_output_init(&asked, work->host);
     eitp_status status = eitp__render_variant(work, answer->message, NULL, 1, &asked, error);

@@ -14,7 +14,8 @@ EITP__PRIVATE void eitp__chat_output_release(eitp__chat_output *output) {
     eitp__buffer_release(&output->text);
 }
 
-EITP__PRIVATE void eitp__chat_work_init(eitp__chat_work *work, const eitp_chat *chat, const eitp_chat_config *config) {
+EITP__PRIVATE void eitp__chat_encoding_init(eitp__chat_encoding *work, const eitp_chat *chat,
+                                            const eitp_chat_config *config) {
     memset(work, 0, sizeof *work);
     work->chat = chat;
     work->config = config;
@@ -23,7 +24,7 @@ EITP__PRIVATE void eitp__chat_work_init(eitp__chat_work *work, const eitp_chat *
     eitp__buffer_init(&work->prompt, work->host);
 }
 
-EITP__PRIVATE void eitp__chat_work_release(eitp__chat_work *work) {
+EITP__PRIVATE void eitp__chat_encoding_release(eitp__chat_encoding *work) {
     eitp__conversation_release(&work->conversation);
     eitp__chat_output_release(&work->rendered);
     eitp__buffer_release(&work->prompt);
@@ -69,7 +70,7 @@ static size_t eitp__add_special_variables(const eitp_tokenizer *tokenizer, eitp_
 }
 
 /* Reads the additional values of the configuration. *document is NULL without any. */
-static eitp_status eitp__read_chat_values(const eitp__chat_work *work, eitp_json_document **document,
+static eitp_status eitp__read_chat_values(const eitp__chat_encoding *work, eitp_json_document **document,
                                           eitp_error *error) {
     const char *text = work->config->values;
     eitp_status status;
@@ -82,7 +83,7 @@ static eitp_status eitp__read_chat_values(const eitp__chat_work *work, eitp_json
     return status ? eitp__fail_member(error, status, "values for the chat template") : EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_render(const eitp__chat_work *work, const eitp_json *messages, int adds_prompt,
+EITP__PRIVATE eitp_status eitp__chat_render(const eitp__chat_encoding *work, const eitp_json *messages, int adds_prompt,
                                             eitp__chat_output *output, eitp_error *error) {
     eitp__chat_variable variables[EITP__CHAT_VARIABLES];
     eitp__chat_context context = EITP__ZERO;
@@ -118,15 +119,16 @@ static int eitp__has_null_content(const eitp_json *messages) {
     return 0;
 }
 
-static eitp_status eitp__render_messages(eitp__chat_work *work, const eitp__plain_contents *how, eitp_error *error) {
+static eitp_status eitp__render_messages(eitp__chat_encoding *work, const eitp__plain_contents *how,
+                                         eitp_error *error) {
     const eitp_status status = eitp__make_plain(work->host, &work->conversation, how, error);
     return status ? status
                   : eitp__chat_render(work, work->conversation.messages, work->config->add_generation_prompt,
                                       &work->rendered, error);
 }
 
-EITP__PRIVATE eitp_status eitp__chat_begin(eitp__chat_work *work, const char *conversation, size_t size,
-                                           eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__chat_prepare(eitp__chat_encoding *work, const char *conversation, size_t size,
+                                             eitp_error *error) {
     eitp__plain_contents how = EITP__ZERO;
     eitp_status status = eitp__conversation_parse(work->host, conversation, size, &work->conversation, error);
     how.joins_parts = !work->chat->reads_parts;
@@ -149,7 +151,7 @@ static const char eitp__chat_probe[] = "{\"messages\":[{\"role\":\"user\",\"cont
                                        "{\"role\":\"assistant\",\"content\":\"probe\"}]}";
 
 /* Renders the first `count` messages of the probe. If the template refuses them, the text stays empty. */
-static eitp_status eitp__render_probe(const eitp__chat_work *work, const eitp_json *messages, size_t count,
+static eitp_status eitp__render_probe(const eitp__chat_encoding *work, const eitp_json *messages, size_t count,
                                       int adds_prompt, eitp__chat_output *output, eitp_error *error) {
     eitp_json shown = *messages, first = *messages->first_child;
     eitp_status status;
@@ -188,7 +190,7 @@ static size_t eitp__messages_end(const eitp__chat_output *output) {
 
 /* Returns the start of the generation prompt in the text of a question that ends with it: the end of the question, or
    the first difference from the text without it if that comes earlier. */
-static size_t eitp__prompt_place(const eitp_tokenizer *tokenizer, const eitp__chat_output *with,
+static size_t eitp__prompt_start(const eitp_tokenizer *tokenizer, const eitp__chat_output *with,
                                  const eitp__chat_output *without) {
     const size_t place = eitp__messages_end(without);
     size_t same = 0;
@@ -197,7 +199,7 @@ static size_t eitp__prompt_place(const eitp_tokenizer *tokenizer, const eitp__ch
     return place && place <= same ? place : eitp__before_token(tokenizer, &with->text, same);
 }
 
-EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_encoding *work, eitp_error *error) {
     const eitp_json *messages = work->conversation.messages;
     eitp__chat_output without, with;
     eitp_status status;
@@ -207,7 +209,7 @@ EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_err
     if (!status)
         status = eitp__render_probe(work, messages, 1, 1, &with, error);
     if (!status && with.text.size) {
-        const size_t place = eitp__prompt_place(work->chat->tokenizer, &with, &without);
+        const size_t place = eitp__prompt_start(work->chat->tokenizer, &with, &without);
         eitp__buffer_add(&work->prompt, with.text.data + place, with.text.size - place);
     }
     if (!status && work->prompt.failed)
@@ -252,7 +254,7 @@ static eitp_status eitp__read_end(const eitp_tokenizer *tokenizer, const char *t
 }
 
 /* Reads the template's output after the answer of the probe. */
-static eitp_status eitp__find_end_after(const eitp__chat_work *work, eitp_chat *chat, eitp_error *error) {
+static eitp_status eitp__find_end_after(const eitp__chat_encoding *work, eitp_chat *chat, eitp_error *error) {
     static const char answer[] = "probe";
     eitp__chat_output output;
     size_t end = 0, own;
@@ -266,23 +268,23 @@ static eitp_status eitp__find_end_after(const eitp__chat_work *work, eitp_chat *
     own = eitp__messages_end(&output);
     if (!status && end)
         status = eitp__read_end(chat->tokenizer, output.text.data + end, output.text.size - end,
-                                own > end ? own - end : 0, &chat->end_of_turn, &chat->ends_plainly, error);
+                                own > end ? own - end : 0, &chat->end_of_turn, &chat->has_plain_end, error);
     eitp__chat_output_release(&output);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__chat_find_end_of_turn(eitp_chat *chat, eitp_error *error) {
     const eitp_chat_config config = EITP__ZERO;
-    eitp__chat_work work;
+    eitp__chat_encoding work;
     eitp_status status;
     chat->end_of_turn = -1;
-    chat->ends_plainly = 1;
-    eitp__chat_work_init(&work, chat, &config);
+    chat->has_plain_end = 1;
+    eitp__chat_encoding_init(&work, chat, &config);
     status =
         eitp__conversation_parse(work.host, eitp__chat_probe, sizeof eitp__chat_probe - 1, &work.conversation, error);
     if (!status)
         status = eitp__find_end_after(&work, chat, error);
-    eitp__chat_work_release(&work);
+    eitp__chat_encoding_release(&work);
     return status;
 }
 
@@ -296,14 +298,14 @@ EITP__PRIVATE eitp_status eitp__chat_find_parts(eitp_chat *chat, eitp_error *err
     eitp__chat_output outputs[2];
     eitp_status status = EITP_OK;
     for (int i = 0; i < 2; i++) {
-        eitp__chat_work work;
-        eitp__chat_work_init(&work, chat, &config);
+        eitp__chat_encoding work;
+        eitp__chat_encoding_init(&work, chat, &config);
         eitp__chat_output_init(&outputs[i], work.host);
         if (!status)
             status = eitp__conversation_parse(work.host, probes[i], strlen(probes[i]), &work.conversation, error);
         if (!status)
             status = eitp__render_probe(&work, work.conversation.messages, 1, 0, &outputs[i], error);
-        eitp__chat_work_release(&work);
+        eitp__chat_encoding_release(&work);
     }
     const size_t size = outputs[0].text.size;
     chat->reads_parts =

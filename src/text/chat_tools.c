@@ -58,9 +58,9 @@ static void eitp__write_without_calls(eitp__buffer *out, const eitp_json *messag
 }
 
 /* Sets *is_same to 1 if messages with these tools are rendered identically to the conversation. */
-static eitp_status eitp__writes_the_same(const eitp__chat_work *work, const eitp_json *messages, const eitp_json *tools,
-                                         int *is_same, eitp_error *error) {
-    eitp__chat_work other = *work;
+static eitp_status eitp__writes_the_same(const eitp__chat_encoding *work, const eitp_json *messages,
+                                         const eitp_json *tools, int *is_same, eitp_error *error) {
+    eitp__chat_encoding other = *work;
     eitp__chat_output output;
     eitp_status status;
     other.conversation.tools = tools;
@@ -73,7 +73,7 @@ static eitp_status eitp__writes_the_same(const eitp__chat_work *work, const eitp
 }
 
 /* Refuses calls that do not affect the text. *has_calls is 1 if there are any. */
-static eitp_status eitp__check_calls(const eitp__chat_work *work, int *has_calls, eitp_error *error) {
+static eitp_status eitp__check_calls(const eitp__chat_encoding *work, int *has_calls, eitp_error *error) {
     const eitp_json *calls = NULL;
     eitp_json_document *without = NULL;
     size_t number = 0;
@@ -101,7 +101,7 @@ static eitp_status eitp__check_calls(const eitp__chat_work *work, int *has_calls
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_check_tools(const eitp__chat_work *work, int *unread, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__chat_check_tools(const eitp__chat_encoding *work, int *unread, eitp_error *error) {
     const eitp_json *row = eitp_json_root(work->conversation.row);
     const int has_functions = !eitp__is_empty(eitp_json_member(row, "functions"));
     int has_calls = 0;

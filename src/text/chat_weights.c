@@ -3,7 +3,7 @@
 
 #include <float.h>
 
-static eitp_status eitp__begin_weights(eitp__chat_work *work, eitp_error *error) {
+static eitp_status eitp__begin_weights(eitp__chat_encoding *work, eitp_error *error) {
     if (!eitp__reserve(work->host, (void **)&work->weights, &work->weight_capacity, work->count + 1,
                        sizeof *work->weights))
         return eitp__fail_memory(error, work->count * sizeof *work->weights, "the weights of a conversation");
@@ -12,14 +12,14 @@ static eitp_status eitp__begin_weights(eitp__chat_work *work, eitp_error *error)
     return EITP_OK;
 }
 
-static void eitp__weigh_tokens(eitp__chat_work *work, size_t begin, size_t end, double weight) {
+static void eitp__weigh_tokens(eitp__chat_encoding *work, size_t begin, size_t end, double weight) {
     for (size_t k = begin; k < end; k++)
         work->weights[k] = (float)(work->weights[k] * weight);
 }
 
 /* Multiplies the weights of a message's tokens by its weight, including the token that ends its turn, which may come
    after the message. */
-static eitp_status eitp__weigh_message(eitp__chat_work *work, size_t number, double weight, eitp_error *error) {
+static eitp_status eitp__weigh_message(eitp__chat_encoding *work, size_t number, double weight, eitp_error *error) {
     const eitp__chat_spans *spans = &work->rendered.spans;
     eitp_status status = EITP_OK;
     size_t weighed = 0; /* end of the last part */
@@ -52,8 +52,8 @@ static eitp_status eitp__weigh_message(eitp__chat_work *work, size_t number, dou
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__chat_weigh(eitp__chat_work *work, eitp_error *error) {
-    const int takes_all = work->config->targets == EITP_CHAT_EVERYTHING;
+EITP__PRIVATE eitp_status eitp__chat_apply_weights(eitp__chat_encoding *work, eitp_error *error) {
+    const int takes_all = work->config->targets == EITP_CHAT_ALL;
     const eitp_json *message = work->conversation.messages->first_child;
     int has_weights = work->conversation.weight < 1 || work->conversation.weight > 1;
     eitp_status status = has_weights ? eitp__begin_weights(work, error) : EITP_OK;

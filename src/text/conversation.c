@@ -247,7 +247,7 @@ EITP__PRIVATE int eitp__has_conversation(const eitp_json *object) {
 /* ---- Rows for other kinds of training ---- */
 
 /* True for a rating: true or false, or one of these as a string (in tables). */
-static int eitp__is_judgement(const eitp_json *value) {
+static int eitp__is_rating(const eitp_json *value) {
     return eitp__json_is(value, EITP_JSON_BOOLEAN) ||
            (eitp__json_is(value, EITP_JSON_STRING) &&
             (eitp__equals_ignoring_case(value->text, value->text_size, "true") ||
@@ -268,7 +268,7 @@ EITP__PRIVATE eitp_status eitp__refuse_other_training(const eitp_json *row, eitp
     } others[] = {
         {{"chosen", "rejected", NULL}, eitp__is_given, "chosen and rejected", "preference training (DPO)"},
         {{"prompt", "completion", "label"},
-         eitp__is_judgement,
+         eitp__is_rating,
          "completion and a label true or false",
          "training on rated answers (KTO)"},
         {{"prompt", "completions", "labels"},

@@ -62,7 +62,7 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp_json 
     if (!known) {
         ++*next;
         return eitp__tokenizer_set_token(loader->tokenizer, expected, content->text, content->text_size,
-                                         flags | EITP__TOKEN_OUTSIDE, error);
+                                         flags | EITP__TOKEN_NOT_IN_MODEL, error);
     }
     if (loader->bytes.size != content->text_size || memcmp(loader->bytes.data, content->text, content->text_size))
         return eitp__fail(

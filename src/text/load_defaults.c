@@ -76,7 +76,7 @@ EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp_j
     eitp_status (*const read[])(const eitp_json *, eitp_sequence_defaults *, eitp_error *) = {eitp__load_truncation,
                                                                                               eitp__load_padding};
     for (int part = EITP__KEPT_TRUNCATION; part <= EITP__KEPT_PADDING; part++) {
-        const eitp_json *value = eitp_json_member(root, eitp__kept_part_name(part));
+        const eitp_json *value = eitp_json_member(root, eitp__preserved_part_name(part));
         eitp__buffer *kept = &loader->tokenizer->kept[part];
         if (eitp__is_absent(value))
             continue;
@@ -84,7 +84,7 @@ EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp_j
                                  ? read[part](value, &loader->tokenizer->defaults, error)
                                  : eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: must be an object", value->line);
         if (status != EITP_OK)
-            return eitp__fail_prefix(error, status, "%s", eitp__kept_part_name(part));
+            return eitp__fail_prefix(error, status, "%s", eitp__preserved_part_name(part));
         eitp__json_write_value(kept, value);
         if (kept->failed)
             return eitp__fail_memory(error, kept->size, "the tokenizer's settings");

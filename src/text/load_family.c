@@ -63,7 +63,7 @@ EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, ei
     int32_t ids[2];
     size_t size;
     loader->tokenizer->family = family;
-    loader->tokenizer->is_from_lists = 1;
+    loader->tokenizer->is_from_vocabulary_files = 1;
     eitp__mark_family(loader, family);
     if (family == EITP__FAMILY_GPT2)
         return EITP_OK;

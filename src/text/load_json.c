@@ -238,7 +238,7 @@ static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp_json *r
 }
 
 static eitp_status eitp__keep_decoder(eitp__loader *loader, const eitp_json *root, eitp_error *error) {
-    const eitp_json *decoder = eitp_json_member(root, eitp__kept_part_name(EITP__KEPT_DECODER));
+    const eitp_json *decoder = eitp_json_member(root, eitp__preserved_part_name(EITP__KEPT_DECODER));
     eitp__buffer *kept = &loader->tokenizer->kept[EITP__KEPT_DECODER];
     if (decoder)
         eitp__json_write_value(kept, decoder);

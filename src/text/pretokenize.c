@@ -192,7 +192,7 @@ static int eitp__ends_with_word(const unsigned char *text, size_t size) {
 }
 
 /* True if `token`, which starts at `scanned`, is a separate word. *undecided is 1 if more text could change that. */
-static int eitp__is_own_word(const eitp__splitter *splitter, const eitp__added_token *token, int *undecided) {
+static int eitp__is_separate_word(const eitp__splitter *splitter, const eitp__added_token *token, int *undecided) {
     const unsigned char *text = splitter->pending + splitter->scanned;
     const size_t before = splitter->scanned - splitter->cursor;
     const size_t after = splitter->end - splitter->scanned - token->size;
@@ -213,7 +213,7 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
                 eitp__added_token_at(splitter, text, splitter->end - splitter->scanned, &undecided);
             int is_taken = token != NULL;
             if (token && token->is_word && !(undecided && !final))
-                is_taken = eitp__is_own_word(splitter, token, &undecided);
+                is_taken = eitp__is_separate_word(splitter, token, &undecided);
             if (undecided && !final)
                 return NULL;
             if (token && !is_taken) { /* plain text, including any shorter token in it, as in the library
@@ -288,7 +288,7 @@ static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end
 
 /* Returns the end of the plain text before `scanned`, where `token` starts unless it is NULL. */
 static size_t eitp__splitter_plain_end(const eitp__splitter *splitter, const eitp__added_token *token) {
-    if (!token || !token->takes_left || splitter->cursor >= splitter->scanned)
+    if (!token || !token->strips_left || splitter->cursor >= splitter->scanned)
         return splitter->scanned;
     return splitter->cursor +
            eitp__size_without_space(splitter->pending + splitter->cursor, splitter->scanned - splitter->cursor);
@@ -308,7 +308,7 @@ static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_
         splitter->cursor = splitter->scanned += token->size;
         splitter->at_segment_start = 1;
         splitter->at_text_start = 0;
-        splitter->skips_space = token->takes_right;
+        splitter->skips_space = token->strips_right;
         eitp__splitter_note(splitter, token->bytes, token->size);
         status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
         if (status != EITP_OK)

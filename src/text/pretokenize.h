@@ -34,8 +34,8 @@ typedef struct eitp__added_token {
     const unsigned char *bytes;
     size_t size;
     int32_t id;
-    unsigned char takes_left, takes_right; /* adjacent white space belongs to the token ("lstrip", "rstrip") */
-    unsigned char is_word;                 /* recognized only if no word character is adjacent ("single_word") */
+    unsigned char strips_left, strips_right; /* adjacent white space belongs to the token ("lstrip", "rstrip") */
+    unsigned char is_word;                   /* recognized only if no word character is adjacent ("single_word") */
 } eitp__added_token;
 
 typedef struct eitp__added_tokens {

@@ -42,7 +42,7 @@ EITP__PRIVATE size_t eitp__template_special_count(const eitp__template *form) {
     return count;
 }
 
-EITP__PRIVATE void eitp__share_room(size_t room, size_t *first, size_t *second) {
+EITP__PRIVATE void eitp__truncate_pair(size_t room, size_t *first, size_t *second) {
     size_t *shorter = *first <= *second ? first : second;
     size_t *longer = shorter == first ? second : first;
     if (*shorter <= room / 2) {
@@ -166,7 +166,7 @@ static eitp_status eitp__truncate(const eitp_sequence_config *config, size_t add
     switch (config->truncation) {
     case EITP_TRUNCATE_LONGEST:
         if (pair)
-            eitp__share_room(room, &texts[0].kept, &texts[1].kept);
+            eitp__truncate_pair(room, &texts[0].kept, &texts[1].kept);
         else
             texts[0].kept = room;
         return EITP_OK;

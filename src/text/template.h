@@ -31,6 +31,6 @@ EITP__PRIVATE size_t eitp__template_special_count(const eitp__template *form);
  * longer text gets the room that the shorter one leaves, but at least as many tokens as the shorter one. If both are
  * too long, each gets half; an odd token goes to the longer text, or to the second if they are equally long.
  */
-EITP__PRIVATE void eitp__share_room(size_t room, size_t *first, size_t *second);
+EITP__PRIVATE void eitp__truncate_pair(size_t room, size_t *first, size_t *second);
 
 #endif

@@ -52,7 +52,7 @@ EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, s
     return vocabulary->bytes.failed ? eitp__fail_memory(error, size, "the tokenizer's vocabulary") : EITP_OK;
 }
 
-EITP__PRIVATE const char *eitp__kept_part_name(int part) {
+EITP__PRIVATE const char *eitp__preserved_part_name(int part) {
     static const char *const names[] = {"truncation", "padding", "pre_tokenizer", "post_processor", "decoder"};
     return names[part];
 }
@@ -69,7 +69,7 @@ static void eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer) {
         byte_ids[byte] = -1;
     for (size_t id = 0; id < vocabulary->count; id++) {
         const eitp__token *token = &vocabulary->tokens[id];
-        if (token->size == 1 && !(token->flags & (EITP__TOKEN_VERBATIM | EITP__TOKEN_OUTSIDE)))
+        if (token->size == 1 && !(token->flags & (EITP__TOKEN_VERBATIM | EITP__TOKEN_NOT_IN_MODEL)))
             byte_ids[*eitp__token_bytes(tokenizer, id)] = (int32_t)id;
     }
     tokenizer->bpe.lacks_bytes = 0;
@@ -83,7 +83,7 @@ static eitp__token_text eitp__model_token(const void *user, size_t id) {
     const eitp__token *token = &tokenizer->vocabulary.tokens[id];
     eitp__token_text text;
     text.bytes = eitp__token_bytes(tokenizer, id);
-    text.size = token->flags & EITP__TOKEN_OUTSIDE ? 0 : token->size;
+    text.size = token->flags & EITP__TOKEN_NOT_IN_MODEL ? 0 : token->size;
     return text;
 }
 
@@ -107,7 +107,7 @@ static eitp_status eitp__tokenizer_index_words(eitp_tokenizer *tokenizer, eitp_e
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp_status status = EITP_OK;
     for (size_t id = 0; id < vocabulary->count && status == EITP_OK; id++) {
-        if ((vocabulary->tokens[id].flags & (EITP__TOKEN_PRESENT | EITP__TOKEN_OUTSIDE)) == EITP__TOKEN_PRESENT)
+        if ((vocabulary->tokens[id].flags & (EITP__TOKEN_PRESENT | EITP__TOKEN_NOT_IN_MODEL)) == EITP__TOKEN_PRESENT)
             status = eitp__wordpiece_add(&tokenizer->wordpiece, &tokenizer->host, eitp__token_bytes(tokenizer, id),
                                          vocabulary->tokens[id].size, (int32_t)id, error);
     }
@@ -157,8 +157,8 @@ static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, int kin
         added->bytes = eitp__token_bytes(tokenizer, id);
         added->size = token->size;
         added->id = (int32_t)id;
-        added->takes_left = (token->flags & EITP__TOKEN_TAKES_LEFT) != 0;
-        added->takes_right = (token->flags & EITP__TOKEN_TAKES_RIGHT) != 0;
+        added->strips_left = (token->flags & EITP__TOKEN_TAKES_LEFT) != 0;
+        added->strips_right = (token->flags & EITP__TOKEN_TAKES_RIGHT) != 0;
         added->is_word = (token->flags & EITP__TOKEN_WORD) != 0;
         eitp_status status = EITP_OK;
         if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer)
@@ -247,7 +247,7 @@ static uint64_t eitp__hash_fallback(uint64_t hash, const eitp_tokenizer *tokeniz
 }
 
 /* Hashes the parts that byte-level BPE lacks, so that its fingerprints do not depend on the other models. */
-static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer) {
+static uint64_t eitp__hash_model(uint64_t hash, const eitp_tokenizer *tokenizer) {
     const eitp__normalization *steps = &tokenizer->normalization;
     const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
     if (tokenizer->model != EITP__MODEL_WORDPIECE)
@@ -287,7 +287,7 @@ static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].right);
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].result);
     }
-    return eitp__hash_steps(eitp__hash_words(hash, tokenizer), tokenizer);
+    return eitp__hash_steps(eitp__hash_model(hash, tokenizer), tokenizer);
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error) {

@@ -19,13 +19,13 @@
 #define EITP__VOCABULARY_LIMIT ((size_t)16777216)
 
 enum {
-    EITP__TOKEN_PRESENT = 1,     /* set by eitp__tokenizer_set_token */
-    EITP__TOKEN_VERBATIM = 2,    /* files spell it literally, not in the alphabet for bytes */
-    EITP__TOKEN_ADDED = 4,       /* recognized in the text itself, before the pattern */
-    EITP__TOKEN_SPECIAL = 8,     /* an added token with a role, such as <|endoftext|> */
-    EITP__TOKEN_NORMALIZED = 16, /* an added token that is recognized in normalized text */
-    EITP__TOKEN_OUTSIDE = 32,    /* an added token that is not in the model's vocabulary */
-    EITP__TOKEN_TAKES_LEFT = 64, /* white space before the added token belongs to it */
+    EITP__TOKEN_PRESENT = 1,       /* set by eitp__tokenizer_set_token */
+    EITP__TOKEN_VERBATIM = 2,      /* files spell it literally, not in the alphabet for bytes */
+    EITP__TOKEN_ADDED = 4,         /* recognized in the text itself, before the pattern */
+    EITP__TOKEN_SPECIAL = 8,       /* an added token with a role, such as <|endoftext|> */
+    EITP__TOKEN_NORMALIZED = 16,   /* an added token that is recognized in normalized text */
+    EITP__TOKEN_NOT_IN_MODEL = 32, /* an added token that is not in the model's vocabulary */
+    EITP__TOKEN_TAKES_LEFT = 64,   /* white space before the added token belongs to it */
     EITP__TOKEN_TAKES_RIGHT = 128,
     EITP__TOKEN_WORD = 256 /* an added token that is recognized only if no word character is adjacent */
 };
@@ -45,7 +45,7 @@ enum {
 /* Added tokens are recognized in the text itself or, after normalization, between those. */
 enum { EITP__ADDED_RAW = 0, EITP__ADDED_NORMALIZED = 1 };
 
-/* Parts of a tokenizer.json that are saved unchanged, in this order; see eitp__kept_part_name. */
+/* Parts of a tokenizer.json that are saved unchanged, in this order; see eitp__preserved_part_name. */
 enum {
     EITP__KEPT_TRUNCATION,
     EITP__KEPT_PADDING,
@@ -69,10 +69,9 @@ typedef struct eitp__vocabulary {
 struct eitp_tokenizer {
     eitp_host host;
     eitp__vocabulary vocabulary;
-    int model;         /* EITP__MODEL_BPE, ... */
-    int family;        /* EITP__FAMILY_GPT2, ... */
-    int is_from_lists; /* loaded from vocab.txt, or vocab.json and merges.txt: the family implies the settings of a
-                          tokenizer.json */
+    int model;                    /* EITP__MODEL_BPE, ... */
+    int family;                   /* EITP__FAMILY_GPT2, ... */
+    int is_from_vocabulary_files; /* not from tokenizer.json, whose settings the family implies then */
     eitp__bpe bpe;
     eitp__wordpiece wordpiece;
     eitp__byte_fallback fallback;
@@ -113,7 +112,7 @@ EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, ei
 EITP__PRIVATE void eitp__write_normalizer(const eitp_tokenizer *tokenizer, eitp__buffer *out);
 
 /* Returns the name of a part of a tokenizer.json that is kept. */
-EITP__PRIVATE const char *eitp__kept_part_name(int part);
+EITP__PRIVATE const char *eitp__preserved_part_name(int part);
 
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
 

@@ -29,7 +29,7 @@ static void eitp__write_token(const eitp_tokenizer *tokenizer, size_t id, eitp__
 
 /* True if the model's vocabulary has the token: false for added tokens outside it and for gaps. */
 static int eitp__is_model_token(const eitp_tokenizer *tokenizer, size_t id) {
-    return (tokenizer->vocabulary.tokens[id].flags & (EITP__TOKEN_PRESENT | EITP__TOKEN_OUTSIDE)) ==
+    return (tokenizer->vocabulary.tokens[id].flags & (EITP__TOKEN_PRESENT | EITP__TOKEN_NOT_IN_MODEL)) ==
            EITP__TOKEN_PRESENT;
 }
 
@@ -100,7 +100,7 @@ static void eitp__write_added_tokens(const eitp_tokenizer *tokenizer, eitp__buff
 /* Writes a part unchanged, or `missing` if the tokenizer has none. */
 static void eitp__write_kept(const eitp_tokenizer *tokenizer, int part, const char *missing, eitp__buffer *out) {
     const eitp__buffer *kept = &tokenizer->kept[part];
-    eitp__buffer_format(out, "\"%s\":", eitp__kept_part_name(part));
+    eitp__buffer_format(out, "\"%s\":", eitp__preserved_part_name(part));
     if (kept->size)
         eitp__buffer_add(out, kept->data, kept->size);
     else
@@ -215,7 +215,7 @@ static void eitp__write_special(const eitp_tokenizer *tokenizer, int32_t id, eit
    for which GPT-2 adds an embedding. */
 static void eitp__write_first_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     static const char *const names[] = {"PreTrainedTokenizerFast", "BertTokenizer", "RobertaTokenizer"};
-    const int by_class = tokenizer->is_from_lists;
+    const int by_class = tokenizer->is_from_vocabulary_files;
     eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n\"model_input_names\": [\"input_ids\", ");
     if (tokenizer->model == EITP__MODEL_WORDPIECE)
         eitp__buffer_add_text(out, "\"token_type_ids\", ");

@@ -82,7 +82,7 @@ static void eitp__set_merges(eitp_tokenizer *tokenizer, const eitp__trained *tra
 /* Sets the template of sequences. */
 static eitp_status eitp__set_trained_template(eitp_tokenizer *tokenizer, eitp_error *error) {
     const int32_t ids[] = {tokenizer->special[EITP_CLASSIFIER], tokenizer->special[EITP_SEPARATOR]};
-    tokenizer->is_from_lists = ids[0] >= 0;
+    tokenizer->is_from_vocabulary_files = ids[0] >= 0;
     return ids[0] >= 0 ? eitp__make_template(tokenizer, ids, 0, error) : EITP_OK;
 }
 
@@ -113,7 +113,7 @@ static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, co
 }
 
 /* Minimum and default memory limit of training. */
-#define EITP__TRAIN_MEMORY_LEAST ((uint64_t)1 << 20)
+#define EITP__TRAIN_MEMORY_MIN ((uint64_t)1 << 20)
 #define EITP__TRAIN_MEMORY ((uint64_t)512 << 20)
 
 #define EITP__TRAIN_SETTING(member, kind, value, min, max, choices, help)                                              \
@@ -126,7 +126,7 @@ static const eitp_setting eitp__tokenizer_train_settings[] = {
                         "special tokens, and their positions in sequences"),
     EITP__TRAIN_SETTING(minimum_frequency, INTEGER, 1, 1, EITP__LARGEST_COUNT, NULL,
                         "occurrences that a pair of tokens needs to be merged"),
-    EITP__TRAIN_SETTING(memory_limit, UNSIGNED, EITP__TRAIN_MEMORY, EITP__TRAIN_MEMORY_LEAST, EITP__LARGEST_COUNT, NULL,
+    EITP__TRAIN_SETTING(memory_limit, UNSIGNED, EITP__TRAIN_MEMORY, EITP__TRAIN_MEMORY_MIN, EITP__LARGEST_COUNT, NULL,
                         "approximate memory that training may use, in bytes"),
 };
 
@@ -166,7 +166,7 @@ static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *c
     if (config->minimum_frequency < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "minimum_frequency must be at least 0 (got %lld)",
                           (long long)config->minimum_frequency);
-    if (config->memory_limit && config->memory_limit < EITP__TRAIN_MEMORY_LEAST)
+    if (config->memory_limit && config->memory_limit < EITP__TRAIN_MEMORY_MIN)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "memory_limit must be 0 (the default) or at least 1048576 bytes (got %llu)",
                           (unsigned long long)config->memory_limit);

@@ -21,7 +21,7 @@ static uint32_t *eitp__whole_slot(const eitp_tokenizer *tokenizer, const unsigne
 
 EITP__PRIVATE eitp_status eitp__whole_tokens_index(eitp_tokenizer *tokenizer, eitp_error *error) {
     const unsigned apart =
-        EITP__TOKEN_OUTSIDE | (tokenizer->model == EITP__MODEL_BPE ? (unsigned)EITP__TOKEN_VERBATIM : 0);
+        EITP__TOKEN_NOT_IN_MODEL | (tokenizer->model == EITP__MODEL_BPE ? (unsigned)EITP__TOKEN_VERBATIM : 0);
     size_t count = 16;
     while (count < 2 * tokenizer->vocabulary.count)
         count *= 2;

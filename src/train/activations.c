@@ -12,7 +12,7 @@ static eitp__watched_layer *eitp__watched_layer_of(eitp__activation_watch *activ
                                                    size_t step) {
     eitp__watched_layer *layer = activations->layers;
     char name[sizeof layer->name];
-    eitp__group_name(eitp__step_place(plan, step), name, sizeof name);
+    eitp__group_name(eitp__step_location(plan, step), name, sizeof name);
     for (size_t i = 0; i < activations->count; i++) {
         if (!strcmp(layer[i].name, name))
             return &layer[i];

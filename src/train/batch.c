@@ -9,7 +9,7 @@ static int64_t eitp__batch_rows(const eitp_pass *pass) {
 }
 
 static size_t eitp__batch_input_bytes(const eitp_pass *pass, const eitp__pass_input *input) {
-    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : eitp__layout_places(&pass->layout)) *
+    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : eitp__layout_indices(&pass->layout)) *
            input->value_size;
 }
 
@@ -33,14 +33,15 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
         {(void **)&batch->offsets,
          pass->offsets ? (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets : 0},
         {(void **)&batch->bounds,
-         pass->bounds ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->bounds : 0},
+         pass->bounds ? 2 * (size_t)eitp__layout_indices(&pass->layout) * sizeof *batch->bounds : 0},
         {(void **)&batch->group_bounds,
          pass->group_bounds ? 2 * (size_t)eitp__layout_groups(&pass->layout) * sizeof *batch->group_bounds : 0},
         {(void **)&batch->encoder_positions, pass->encoder ? rows : 0},
         {(void **)&batch->encoder_offsets,
-         pass->encoder ? (size_t)(eitp__layout_parted(&pass->layout) + 1) * sizeof *batch->encoder_offsets : 0},
+         pass->encoder ? (size_t)(eitp__layout_split_sequences(&pass->layout) + 1) * sizeof *batch->encoder_offsets
+                       : 0},
         {(void **)&batch->encoder_bounds,
-         pass->encoder ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->encoder_bounds : 0},
+         pass->encoder ? 2 * (size_t)eitp__layout_indices(&pass->layout) * sizeof *batch->encoder_bounds : 0},
         {(void **)&batch->encoder_lengths, pass->encoder ? samples * sizeof *batch->encoder_lengths : 0},
         {(void **)&batch->starts, samples * sizeof *batch->starts},
         {(void **)&batch->lengths, samples * sizeof *batch->lengths},
@@ -108,7 +109,7 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
 
 /* Returns the index after the last sample's. */
 static int64_t eitp__batch_end(const eitp__batch *batch) {
-    return batch->count ? eitp__layout_place(&batch->pass->layout, batch->count - 1) + 1 : 0;
+    return batch->count ? eitp__layout_index(&batch->pass->layout, batch->count - 1) + 1 : 0;
 }
 
 /* Fills the unused elements [first, last). */
@@ -160,7 +161,7 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
 }
 
 /* Initializes the sample passed to `read`. */
-static void eitp__sample_begin(eitp_sample *sample, void **values, const eitp_pass *pass, const eitp__draw *draw) {
+static void eitp__sample_init(eitp_sample *sample, void **values, const eitp_pass *pass, const eitp__draw *draw) {
     sample->values = values;
     sample->rows = pass->layout.rows;
     sample->encoder_rows = 0;
@@ -196,7 +197,7 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
     const eitp_task *task = pass->task;
     const int64_t s = batch->count;
     const int64_t row = s % layout->micro_batch ? batch->rows : eitp__layout_align(layout, batch->rows);
-    const int64_t place = eitp__layout_place(layout, s);
+    const int64_t place = eitp__layout_index(layout, s);
     void *values[EITP_MAX_PASS_INPUTS];
     eitp_sample sample;
     eitp_status status;
@@ -205,7 +206,7 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
     for (int i = 0; i < pass->input_count; i++)
         values[i] =
             (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
-    eitp__sample_begin(&sample, values, pass, draw);
+    eitp__sample_init(&sample, values, pass, draw);
     eitp__error_clear(error);
     status = eitp__error_complete(error, task->read(task->user, draw->split, draw->number, &sample, error),
                                   "the task's read failed on sample %llu without a message",
@@ -318,10 +319,10 @@ static void eitp__batch_fill_offsets(const eitp__batch *batch, const int64_t *le
 /* Stores the bounds of each sample, or of its first `lengths` rows. */
 static void eitp__batch_fill_bounds(const eitp__batch *batch, const int64_t *lengths, int32_t *all) {
     const eitp__layout *layout = &batch->pass->layout;
-    for (int64_t i = 0; i < 2 * eitp__layout_places(layout); i++)
+    for (int64_t i = 0; i < 2 * eitp__layout_indices(layout); i++)
         all[i] = -1;
     for (int64_t s = 0; s < batch->count; s++) {
-        int32_t *bounds = &all[2 * eitp__layout_place(layout, s)];
+        int32_t *bounds = &all[2 * eitp__layout_index(layout, s)];
         bounds[0] = (int32_t)batch->starts[s];
         bounds[1] = (int32_t)(batch->starts[s] + lengths[s]);
     }
@@ -333,7 +334,7 @@ static void eitp__batch_fill_places(eitp__batch *batch) {
         batch->places[row] = -1;
     for (int64_t s = 0; s < batch->count; s++) {
         for (int64_t row = batch->starts[s]; row < batch->starts[s] + batch->lengths[s]; row++)
-            batch->places[row] = (int32_t)eitp__layout_place(&batch->pass->layout, s);
+            batch->places[row] = (int32_t)eitp__layout_index(&batch->pass->layout, s);
     }
 }
 
@@ -353,7 +354,7 @@ static void eitp__batch_fill_group_bounds(eitp__batch *batch) {
 /* Writes the encoder's inputs except its tokens. */
 static eitp_status eitp__batch_write_encoded(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
-    const int64_t sequences = eitp__layout_parted(&pass->layout);
+    const int64_t sequences = eitp__layout_split_sequences(&pass->layout);
     eitp_status status = eitp_plan_write(plan, pass->encoder_positions, batch->encoder_positions,
                                          (size_t)batch->rows * sizeof *batch->encoder_positions, error);
     eitp__batch_fill_offsets(batch, batch->encoder_lengths, sequences, batch->encoder_offsets);
@@ -361,17 +362,17 @@ static eitp_status eitp__batch_write_encoded(eitp__batch *batch, eitp_plan *plan
     if (!status)
         status = eitp_plan_write(plan, pass->encoder_offsets, batch->encoder_offsets,
                                  (size_t)(sequences + 1) * sizeof *batch->encoder_offsets, error);
-    return status
-               ? status
-               : eitp_plan_write(plan, pass->encoder_bounds, batch->encoder_bounds,
-                                 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->encoder_bounds, error);
+    return status ? status
+                  : eitp_plan_write(plan, pass->encoder_bounds, batch->encoder_bounds,
+                                    2 * (size_t)eitp__layout_indices(&pass->layout) * sizeof *batch->encoder_bounds,
+                                    error);
 }
 
 /* Writes offsets, bounds and sample indices. */
 static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp__layout *layout = &batch->pass->layout;
     const size_t offsets = (size_t)(eitp__layout_sequences(layout) + 1) * sizeof *batch->offsets;
-    const size_t bounds = 2 * (size_t)eitp__layout_places(layout) * sizeof *batch->bounds;
+    const size_t bounds = 2 * (size_t)eitp__layout_indices(layout) * sizeof *batch->bounds;
     eitp_status status = EITP_OK;
     if (batch->offsets) {
         eitp__batch_fill_offsets(batch, batch->lengths, eitp__layout_sequences(layout), batch->offsets);
@@ -397,7 +398,7 @@ static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan,
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
-    const int64_t places = eitp__layout_places(&pass->layout);
+    const int64_t places = eitp__layout_indices(&pass->layout);
     eitp_status status = eitp_plan_set_rows(plan, batch->rows, error);
     eitp__batch_clear_places(batch, eitp__batch_end(batch), places);
     for (int i = 0; i < pass->input_count && !status; i++) {
@@ -419,14 +420,14 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
 /* ---- Results ---- */
 
 EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass) {
-    const int64_t rows = eitp__batch_rows(pass), places = eitp__layout_places(&pass->layout);
+    const int64_t rows = eitp__batch_rows(pass), places = eitp__layout_indices(&pass->layout);
     return rows > places ? rows : places;
 }
 
 EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan, const eitp__scalar *scalar,
                                                   float *values, eitp_error *error) {
     const int64_t count = scalar->kind == EITP__PER_ROW      ? batch->rows
-                          : scalar->kind == EITP__PER_SAMPLE ? eitp__layout_places(&batch->pass->layout)
+                          : scalar->kind == EITP__PER_SAMPLE ? eitp__layout_indices(&batch->pass->layout)
                           : scalar->kind == EITP__PER_GROUP  ? eitp__layout_groups(&batch->pass->layout)
                                                              : 1;
     return eitp_plan_read(plan, scalar->values, values, (size_t)count * sizeof *values, error);
@@ -435,7 +436,7 @@ EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp
 EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__scalar *scalar, const float *values,
                                           int64_t sample, double *sum) {
     const int64_t start = scalar->kind == EITP__PER_ROW      ? batch->starts[sample]
-                          : scalar->kind == EITP__PER_SAMPLE ? eitp__layout_place(&batch->pass->layout, sample)
+                          : scalar->kind == EITP__PER_SAMPLE ? eitp__layout_index(&batch->pass->layout, sample)
                           : scalar->kind == EITP__PER_GROUP  ? sample
                                                              : 0;
     const int64_t count = scalar->kind == EITP__PER_ROW ? batch->lengths[sample]
@@ -448,18 +449,18 @@ EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__
 /* ---- Outputs ---- */
 
 EITP__PRIVATE int64_t eitp__batch_output_count(const eitp_pass *pass, const eitp__pass_output *output) {
-    return (output->is_per_row ? eitp__batch_rows(pass) : eitp__layout_places(&pass->layout)) * output->width;
+    return (output->is_per_row ? eitp__batch_rows(pass) : eitp__layout_indices(&pass->layout)) * output->width;
 }
 
 EITP__PRIVATE eitp_status eitp__batch_read_output(const eitp__batch *batch, eitp_plan *plan,
                                                   const eitp__pass_output *output, float *values, eitp_error *error) {
-    const int64_t count = output->is_per_row ? batch->rows : eitp__layout_places(&batch->pass->layout);
+    const int64_t count = output->is_per_row ? batch->rows : eitp__layout_indices(&batch->pass->layout);
     return eitp_plan_read(plan, output->values, values, (size_t)(count * output->width) * sizeof *values, error);
 }
 
 /* Returns the first row of a sample in values of rows, or its index in values of samples. */
 static int64_t eitp__batch_index(const eitp__batch *batch, int is_per_row, int64_t sample) {
-    return is_per_row ? batch->starts[sample] : eitp__layout_place(&batch->pass->layout, sample);
+    return is_per_row ? batch->starts[sample] : eitp__layout_index(&batch->pass->layout, sample);
 }
 
 EITP__PRIVATE const void *eitp__batch_input_of(const eitp__batch *batch, int input, int64_t sample) {

@@ -205,7 +205,7 @@ static void eitp__report_task_metrics(const eitp__evaluator *evaluator, uint64_t
         results[m].items = (int64_t)samples;
     }
     if (task->metric_count)
-        task->judge(task->user, evaluator->memory, results);
+        task->compute_metrics(task->user, evaluator->memory, results);
     evaluation->metric_count += task->metric_count;
 }
 
@@ -269,7 +269,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
             eitp__draw draw = EITP__ZERO;
             draw.split = split;
             draw.number = eitp__draw_sample(done, count, total, seed);
-            status = eitp__context_ask(evaluator->pass.task->context, error);
+            status = eitp__context_poll(evaluator->pass.task->context, error);
             if (!status)
                 status = eitp__batch_add(batch, &draw, error);
         }

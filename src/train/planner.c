@@ -81,7 +81,7 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     candidate->device = 0;
     candidate->total =
         candidate->parameters + candidate->gradients + candidate->states + candidate->arena + candidate->workspace;
-    if (eitp__context_has_own_memory(context)) {
+    if (eitp__context_has_device_memory(context)) {
         candidate->device = candidate->total;
         candidate->total = context->offloaded.backend ? candidate->offloaded : 0;
     }
@@ -259,7 +259,7 @@ enum { EITP__OFFLOADS = EITP_OFFLOAD_ALL + 1, EITP__FIDELITIES = EITP_DIFFERENT_
 /* A search for the fastest configuration that fits, with one length and one place for the variables. */
 typedef struct eitp__fit_search {
     const eitp_fit *fit;
-    int is_hopeless[EITP__OFFLOADS][EITP_OPTIMIZER_COUNT]; /* weights and state alone exceed the budget */
+    int exceeds_budget[EITP__OFFLOADS][EITP_OPTIMIZER_COUNT]; /* weights and state alone exceed the budget */
     int64_t length;
     eitp_offload offload;
     int to_memory;           /* offloaded variables are in other memory, not in a file */
@@ -365,21 +365,21 @@ static eitp_status eitp__search_recompute(eitp__fit_search *search, eitp_fit_can
 
 static eitp_status eitp__search_optimizer(eitp__fit_search *search, eitp_optimizer optimizer, eitp_error *error) {
     int64_t first = 0, per_pass = search->fit->trainer.micro_batches_per_pass;
-    int *is_hopeless = &search->is_hopeless[search->offload][optimizer];
+    int *exceeds_budget = &search->exceeds_budget[search->offload][optimizer];
     eitp_status status = EITP_OK;
-    if (*is_hopeless)
+    if (*exceeds_budget)
         return EITP_OK;
     do {
         eitp_fit_candidate kept;
         status = eitp__measure_kept(search, optimizer, first, per_pass, &kept, error);
         first = first ? first : kept.micro_batches_per_pass;
         search->floor = search->floor > 0 ? search->floor : kept.seconds;
-        *is_hopeless =
+        *exceeds_budget =
             eitp__budget_of(search->fit, &kept) && eitp__state_bytes(&kept) > eitp__budget_of(search->fit, &kept);
-        if (!status && !*is_hopeless)
+        if (!status && !*exceeds_budget)
             status = eitp__search_recompute(search, &kept, error);
         per_pass = eitp__next_per_pass(search->fit, first, kept.micro_batches_per_pass);
-    } while (!status && per_pass && !*is_hopeless && !eitp__is_beaten(search, search->floor));
+    } while (!status && per_pass && !*exceeds_budget && !eitp__is_beaten(search, search->floor));
     return status;
 }
 

@@ -90,8 +90,8 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
 }
 
 /* Returns the optimizer's configuration of a learner, with the pieces and loss scale of the model's. */
-static eitp_optimizer_config eitp__learner_config_beside(const eitp_learner_config *learner,
-                                                         const eitp_optimizer_config *model) {
+static eitp_optimizer_config eitp__learner_optimizer_config(const eitp_learner_config *learner,
+                                                            const eitp_optimizer_config *model) {
     eitp_optimizer_config optimizer = eitp_optimizer_config_default();
     optimizer.optimizer = learner->optimizer;
     optimizer.beta1 = learner->beta1;
@@ -119,7 +119,7 @@ static eitp_status eitp__build_updates(eitp__step_plans *plans, eitp_graph *grap
     memset(updates, 0, sizeof updates);
     configs[0] = *optimizer;
     for (int i = 0; i < plans->pass.learner_count; i++)
-        configs[1 + i] = eitp__learner_config_beside(&plans->pass.learners[i].config, optimizer);
+        configs[1 + i] = eitp__learner_optimizer_config(&plans->pass.learners[i].config, optimizer);
     all.count = 1 + plans->pass.learner_count;
     all.configs = configs;
     all.updates = updates;

@@ -251,7 +251,7 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
  *
  * A step that fails leaves *report unchanged. The trainer is also unchanged and the step can be retried, unless it
  * failed after starting to change weights or optimizer state (for example because offloaded variables could not be
- * written): then the trainer is torn (see eitp_trainer_is_torn).
+ * written): then the trainer is inconsistent (see eitp_trainer_is_inconsistent).
  *
  * A program with its own loop stops a step with eitp_context_set_poll. After EITP_ERROR_INTERRUPTED, the step was
  * abandoned, and the trainer can save, or repeat the step with the same bits. A step that has started to change weights
@@ -280,11 +280,11 @@ EITP_API eitp_status eitp_trainer_activations(const eitp_trainer *trainer, eitp_
                                               size_t capacity, size_t *count, eitp_error *error);
 
 /*
- * True if a step or a resume failed partway, so weights and optimizer state do not belong to the same step. A torn
- * trainer refuses to step, evaluate, shrink and save with EITP_ERROR_TORN until eitp_trainer_resume succeeds. False for
- * NULL.
+ * True if a step or a resume failed partway, so weights and optimizer state do not belong to the same step. An
+ * inconsistent trainer refuses to step, evaluate, shrink and save with EITP_ERROR_INCONSISTENT until
+ * eitp_trainer_resume succeeds. False for NULL.
  */
-EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
+EITP_API int eitp_trainer_is_inconsistent(const eitp_trainer *trainer);
 
 /* Returns the number of steps so far, including steps before a resume; 0 for NULL. */
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
@@ -403,7 +403,7 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
  * A model with adapters must have the frozen weights that the adapters were trained on.
  *
  * All files are compared with manifest.json (eitp_checkpoint_verify) before anything is changed, and then read again
- * into the variables. If the second reading fails, the trainer is torn and can be resumed from this or another
+ * into the variables. If the second reading fails, the trainer is inconsistent and can be resumed from this or another
  * checkpoint.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);

@@ -78,17 +78,15 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
-int eitp_trainer_is_torn(const eitp_trainer *trainer) {
-    return trainer && trainer->torn;
+int eitp_trainer_is_inconsistent(const eitp_trainer *trainer) {
+    return trainer && trainer->is_inconsistent;
 }
 
 EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error) {
-    return trainer->torn
-               ? eitp__fail(
-                     error, EITP_ERROR_TORN,
-                     "the trainer is torn: a step or a resume failed half-way, so weights and optimizer state are "
-                     "inconsistent; resume from the last checkpoint")
-               : EITP_OK;
+    return trainer->is_inconsistent ? eitp__fail(error, EITP_ERROR_INCONSISTENT,
+                                                 "a step or a resume failed half-way, so weights and optimizer state "
+                                                 "are inconsistent; resume from the last checkpoint")
+                                    : EITP_OK;
 }
 
 int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {

@@ -27,7 +27,7 @@ struct eitp_trainer {
     int watches;                         /* the next step watches activations */
     int64_t step;                        /* steps done */
     eitp__data_position start;           /* start in the data, from the checkpoint that was resumed */
-    int torn;                            /* see eitp_trainer_is_torn */
+    int is_inconsistent;                 /* see eitp_trainer_is_inconsistent */
     eitp_step_shape initial_shape;       /* shape of the run's first step; the configuration has the shape after
                                             shrinking */
 };
@@ -60,7 +60,7 @@ EITP__PRIVATE eitp_status eitp__trainer_settings_check(const eitp_trainer_config
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error);
 
-/* Fails with EITP_ERROR_TORN and the way to recover if the trainer is torn. */
+/* Fails with EITP_ERROR_INCONSISTENT and the way to recover if the trainer is inconsistent. */
 EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
 
 /* A run's options for a checkpoint. */
@@ -116,7 +116,7 @@ EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *
 EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint);
 
 /* Implements eitp_trainer_resume. If `is_recovered`, all files except tensors are already verified, and tensors are
-   verified while they are loaded: after EITP_ERROR_FORMAT the trainer may be torn. */
+   verified while they are loaded: after EITP_ERROR_FORMAT the trainer may be inconsistent. */
 EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error);
 

@@ -208,8 +208,8 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
  * A checkpoint is verified in one of two ways. eitp_trainer_resume compares all files with the manifest before it
  * changes anything, and then reads the tensors a second time into the variables. A run, whose trainer has no state to
  * lose, has compared all files except the tensors when it chose the checkpoint. Their files are read only once, into
- * the variables, and their checksums are computed on the way. The trainer is torn until the checksum of the last file
- * matches.
+ * the variables, and their checksums are computed on the way. The trainer is inconsistent until the checksum of the
+ * last file matches.
  *
  * Tensors that are converted are not read in one pass, so their file is read again. Checkpoints of earlier versions
  * have no manifest; the checksums of their tensors are compared first.
@@ -277,11 +277,11 @@ static eitp_status eitp__read_others_state(eitp__resumption *r, eitp__reading re
     const eitp_task *task = &r->trainer->plans.task;
     const eitp__state *state = &r->state;
     const int has_adapters = state->info.lora.rank > 0;
-    const int has_others = task->model && eitp__lora_has_others(task->context, has_adapters);
+    const int has_others = task->model && eitp__lora_has_separate(task->context, has_adapters);
     eitp__read_sums sums = EITP__ZERO;
     char *path;
     eitp_status status;
-    if (has_others != (state->others_checksum >= 0))
+    if (has_others != (state->extra_parameters_checksum >= 0))
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "'%s' has %s parameters that were trained in addition to %s, and this run has %s; start "
                           "from its weights",
@@ -294,7 +294,7 @@ static eitp_status eitp__read_others_state(eitp__resumption *r, eitp__reading re
         return eitp__fail_memory(error, strlen(r->checkpoint), "a path");
     status = eitp__lora_read_others(task->context, has_adapters, path, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__check_sums(r, path, EITP__LORA_OTHERS_FILE, &sums, state->others_checksum, error);
+        status = eitp__check_sums(r, path, EITP__LORA_OTHERS_FILE, &sums, state->extra_parameters_checksum, error);
     eitp__release_text(&r->trainer->host, path);
     return status;
 }
@@ -367,7 +367,7 @@ static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error)
     const eitp__state *state = &r->state;
     const int is_split = eitp__splits_otherwise(trainer, state);
     eitp_status status;
-    trainer->torn = 1;
+    trainer->is_inconsistent = 1;
     status = eitp__read_variables(r, EITP__READ_LOAD, error);
     if (!status && r->head.has_manifest)
         status = eitp__verify_files(r, EITP__VERIFY_TENSORS, error);
@@ -388,7 +388,7 @@ static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error)
     trainer->spikes = state->spikes;
     trainer->noise_scale = state->noise_scale;
     trainer->plateau = state->plateau;
-    trainer->torn = 0;
+    trainer->is_inconsistent = 0;
     return EITP_OK;
 }
 

@@ -24,7 +24,7 @@ struct eitp__save {
     eitp_host host;
     eitp_trainer *trainer;
     const eitp__save_options *options; /* valid only in eitp__save_begin */
-    eitp__draft draft;
+    eitp__pending_directory pending;
     eitp__manifest manifest;   /* manifest of the large files, whose checksums are computed while they are written */
     eitp__write_behind *queue; /* the caller's; NULL: each large file is written completely at once */
     eitp_save_dtype dtype;     /* dtype of the weights */
@@ -43,11 +43,11 @@ static eitp_status eitp__save_parts(eitp__save *save, const char *name, const ei
                                     uint32_t *checksum, eitp_error *error) {
     eitp_context *context = save->trainer->plans.task.context;
     eitp__file_output output = EITP__ZERO;
-    char *path = eitp__join_path(&save->host, save->draft.partial, name);
+    char *path = eitp__join_path(&save->host, save->pending.partial, name);
     eitp_status status;
     output.queue = save->queue;
     status = path ? eitp__variables_save_parts(context, path, parts, count, checksum, &output, error)
-                  : eitp__fail_memory(error, strlen(save->draft.partial), "a path");
+                  : eitp__fail_memory(error, strlen(save->pending.partial), "a path");
     eitp__release_text(&save->host, path);
     return status ? status : eitp__save_list(save, name, &output, error);
 }
@@ -62,25 +62,25 @@ static int eitp__weights_of(const eitp_task *task, eitp__model_file files[EITP__
 }
 
 /* Writes the parameters that are saved separately from the model, if there are any. */
-static eitp_status eitp__save_others(eitp__save *save, int64_t *others_checksum, eitp_error *error) {
+static eitp_status eitp__save_others(eitp__save *save, int64_t *extra_parameters_checksum, eitp_error *error) {
     const eitp_task *task = &save->trainer->plans.task;
     const int has_adapters = eitp_model_lora_config(task->model).rank > 0;
     eitp__file_output output = EITP__ZERO;
     uint32_t checksum = 0;
     eitp_status status;
-    *others_checksum = -1;
-    if (!task->model || !eitp__lora_has_others(task->context, has_adapters))
+    *extra_parameters_checksum = -1;
+    if (!task->model || !eitp__lora_has_separate(task->context, has_adapters))
         return EITP_OK;
     output.queue = save->queue;
-    status = eitp__lora_save_others(task->context, has_adapters, save->draft.partial, &checksum, &output, error);
-    *others_checksum = checksum;
+    status = eitp__lora_save_others(task->context, has_adapters, save->pending.partial, &checksum, &output, error);
+    *extra_parameters_checksum = checksum;
     return status ? status : eitp__save_list(save, EITP__LORA_OTHERS_FILE, &output, error);
 }
 
 /* Writes the adapters and their model's configuration. */
 static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eitp__state *state, eitp_error *error) {
     eitp_model *model = save->trainer->plans.task.model;
-    const char *directory = save->draft.partial;
+    const char *directory = save->pending.partial;
     char *path = eitp__join_path(&save->host, directory, "config.json");
     eitp__file_output output = EITP__ZERO;
     uint32_t base = 0;
@@ -127,7 +127,7 @@ static eitp_status eitp__save_weights(eitp__save *save, uint32_t *checksum, eitp
     const eitp_task *task = &save->trainer->plans.task;
     eitp__model_file files[EITP__MODEL_FILES];
     eitp_status status =
-        task->model ? eitp__model_save_configs(task->model, save->draft.partial, save->dtype, -1, error) : EITP_OK;
+        task->model ? eitp__model_save_configs(task->model, save->pending.partial, save->dtype, -1, error) : EITP_OK;
     for (int i = 0, count = eitp__weights_of(task, files); i < count && !status; i++) {
         eitp__file_part part;
         part.selection = &files[i].selection;
@@ -202,7 +202,7 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
     const eitp__save_options *options = save->options;
     const eitp_trainer *trainer = save->trainer;
     const eitp_task *task = &trainer->plans.task;
-    const char *directory = save->draft.partial;
+    const char *directory = save->pending.partial;
     eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
     char *path = eitp__join_path(&save->host, directory, EITP__STATE_FILE);
@@ -221,7 +221,7 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
     else if (!status)
         status = eitp__save_weights(save, &model_checksum, error);
     if (!status)
-        status = eitp__save_others(save, &state.others_checksum, error);
+        status = eitp__save_others(save, &state.extra_parameters_checksum, error);
     if (!status)
         status = eitp__save_optimizer(save, &optimizer_checksum, error);
     state.model_checksum = model_checksum;
@@ -263,7 +263,7 @@ EITP__PRIVATE eitp_status eitp__save_begin(eitp_trainer *trainer, const char *ou
     created->options = options;
     created->queue = queue;
     eitp__manifest_init(&created->manifest, &created->host, trainer->step, !options->uncounted);
-    status = eitp__checkpoint_begin(&created->host, output_directory, options->suffix, trainer->step, &created->draft,
+    status = eitp__checkpoint_begin(&created->host, output_directory, options->suffix, trainer->step, &created->pending,
                                     error);
     if (!status)
         status = eitp__save_fill(created, error);
@@ -285,7 +285,7 @@ EITP__PRIVATE int64_t eitp__save_step(const eitp__save *save) {
 EITP__PRIVATE eitp_status eitp__save_commit(eitp__save *save, eitp_error *error) {
     eitp_status status = save->queue ? eitp__behind_finish(save->queue, error) : EITP_OK;
     if (!status)
-        status = eitp__checkpoint_commit(&save->draft, &save->manifest, error);
+        status = eitp__checkpoint_commit(&save->pending, &save->manifest, error);
     if (!status)
         eitp__save_abandon(save);
     return status;
@@ -306,7 +306,7 @@ EITP__PRIVATE void eitp__save_abandon(eitp__save *save) {
     host = save->host;
     if (save->queue)
         eitp__write_behind_clear(save->queue);
-    eitp__draft_abandon(&save->draft);
+    eitp__pending_directory_abandon(&save->pending);
     eitp__manifest_release(&save->manifest);
     eitp__release(&host, save, sizeof *save);
 }

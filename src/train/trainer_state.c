@@ -104,15 +104,16 @@ static void eitp__write_lora_state(const eitp_architecture *architecture, const 
     eitp__release_text(text->host, targets);
     if (eitp_lora_saved_format(architecture, lora->saved, saved, sizeof saved))
         eitp__buffer_format(text, ", \"modules_to_save\": \"%s\"", saved);
-    if (state->others_checksum >= 0)
-        eitp__buffer_format(text, ", \"others_checksum\": %lld", (long long)state->others_checksum);
+    if (state->extra_parameters_checksum >= 0)
+        eitp__buffer_format(text, ", \"extra_parameters_checksum\": %lld", (long long)state->extra_parameters_checksum);
     eitp__buffer_add_text(text, "},\n");
 }
 
-/* Writes the member "others_checksum" of a whole model. */
+/* Writes the member "extra_parameters_checksum" of a whole model. */
 static void eitp__write_others_state(const eitp__state *state, eitp__buffer *text) {
-    if (!state->info.lora.rank && state->others_checksum >= 0)
-        eitp__buffer_format(text, "  \"others_checksum\": %lld,\n", (long long)state->others_checksum);
+    if (!state->info.lora.rank && state->extra_parameters_checksum >= 0)
+        eitp__buffer_format(text, "  \"extra_parameters_checksum\": %lld,\n",
+                            (long long)state->extra_parameters_checksum);
 }
 
 /* Writes the member "samples", the position in the data. */
@@ -185,9 +186,10 @@ static eitp_status eitp__parse_lora_state(const eitp_json *root, eitp__state *st
     eitp_status status;
     memset(lora, 0, sizeof *lora);
     state->info.architecture = NULL;
-    state->others_checksum = -1;
+    state->extra_parameters_checksum = -1;
     if (!object)
-        return eitp__json_get_integer(root, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
+        return eitp__json_get_integer(root, "extra_parameters_checksum", 0, UINT32_MAX,
+                                      &state->extra_parameters_checksum, error);
     status = eitp__json_get_integer(object, "rank", 1, INT32_MAX, &lora->rank, error);
     if (!status)
         status = eitp__json_get_number(object, "alpha", 0, HUGE_VAL, &lora->alpha, error);
@@ -198,7 +200,8 @@ static eitp_status eitp__parse_lora_state(const eitp_json *root, eitp__state *st
     if (!status)
         status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
     if (!status)
-        status = eitp__json_get_integer(object, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
+        status = eitp__json_get_integer(object, "extra_parameters_checksum", 0, UINT32_MAX,
+                                        &state->extra_parameters_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
     if (!status)

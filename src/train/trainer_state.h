@@ -26,8 +26,8 @@ typedef struct eitp__state {
     eitp__plateau plateau;
     eitp__noise_scale noise_scale;
     int64_t model_checksum, optimizer_checksum;
-    int64_t base_checksum;   /* checksum of the frozen weights under adapters */
-    int64_t others_checksum; /* checksum of parameters trained in addition to adapters; -1: none */
+    int64_t base_checksum;             /* checksum of the frozen weights under adapters */
+    int64_t extra_parameters_checksum; /* checksum of parameters trained in addition to adapters; -1: none */
 } eitp__state;
 
 /* Gets the state of a trainer, without checksums. */

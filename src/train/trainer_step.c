@@ -94,17 +94,17 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
     return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
 }
 
-/* Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. From
-   that change on, no poll interrupts the step. */
+/* Executes a plan of a step. The trainer is inconsistent from the first change of its state until the step is complete.
+   From that change on, no poll interrupts the step. */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     const eitp__poll poll = context->poll;
     eitp_status status;
-    if (trainer->torn)
+    if (trainer->is_inconsistent)
         eitp_context_set_poll(context, NULL, NULL);
     status = eitp_plan_execute(plan, error);
     eitp_context_set_poll(context, poll.ask, poll.user);
-    trainer->torn |= eitp__plan_changed_state(plan);
+    trainer->is_inconsistent |= eitp__plan_changed_state(plan);
     return status;
 }
 
@@ -145,7 +145,7 @@ static eitp_status eitp__write_keys(const eitp_trainer *trainer, const eitp_pass
     eitp_status status = eitp__write_random_key(trainer, plan, pass->key, first_row, error);
     if (!status)
         status = eitp__write_random_key(trainer, plan, pass->sample_key,
-                                        eitp__layout_place(&pass->layout, first_sample), error);
+                                        eitp__layout_index(&pass->layout, first_sample), error);
     return status ? status : eitp__write_random_key(trainer, plan, pass->probe_key, 0, error);
 }
 
@@ -567,10 +567,10 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     status = eitp__make_step(trainer, &result, error);
     if (status)
         return eitp__fail_prefix(error, status,
-                                 trainer->torn ? "step %lld failed half-way; resume from the last checkpoint"
-                                               : "step %lld failed, and nothing was changed",
+                                 trainer->is_inconsistent ? "step %lld failed half-way; resume from the last checkpoint"
+                                                          : "step %lld failed, and nothing was changed",
                                  (long long)result.step);
-    trainer->torn = trainer->watches = 0;
+    trainer->is_inconsistent = trainer->watches = 0;
     trainer->step++;
     eitp__step_clock_end(&clock, trainer, &result.times);
     if (eitp__spikes_end(&trainer->spikes, &result))

@@ -15,7 +15,7 @@
 enum { MOST_CALLS = 1000, MOST_FAILURES = 20, LONGEST = 24, LONGEST_PATH = 100 };
 
 /* Initial states: directory and parent missing, directory empty, or directory with a user's file. */
-typedef enum beginning { MISSING, EMPTY, NOT_EMPTY, BEGINNINGS } beginning;
+typedef enum beginning { MISSING, EMPTY, NOT_EMPTY, INITIAL_STATES } beginning;
 
 /* In the order of their appearance. Files after the second are configuration files. */
 static const char *const files[] = {"extra", "sub/inner", "key", "list"};
@@ -206,7 +206,7 @@ static outage begin_outage(beginning kind, long seeds, long *states) {
 
 static void a_power_loss_leaves_nothing_half_made(void) {
     long states = 0;
-    for (int kind = 0; kind < BEGINNINGS; kind++) {
+    for (int kind = 0; kind < INITIAL_STATES; kind++) {
         disk d;
         const eitp_host host = host_of(&d);
         outage o = begin_outage((beginning)kind, 6, &states);
@@ -230,7 +230,7 @@ static void a_power_loss_leaves_nothing_half_made(void) {
 
 static void nor_does_one_after_a_failing_call(void) {
     long states = 0;
-    for (int kind = 0; kind < BEGINNINGS; kind++) {
+    for (int kind = 0; kind < INITIAL_STATES; kind++) {
         for (long n = 1; n < MOST_CALLS && test_failures_ < MOST_FAILURES; n++) {
             disk d;
             const eitp_host host = host_of(&d);

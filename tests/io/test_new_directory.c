@@ -11,7 +11,7 @@
 enum { MOST_CALLS = 1000 };
 
 /* Initial states: directory and parent missing, directory empty, or directory with a user's file. */
-typedef enum beginning { MISSING, EMPTY, NOT_EMPTY, BEGINNINGS } beginning;
+typedef enum beginning { MISSING, EMPTY, NOT_EMPTY, INITIAL_STATES } beginning;
 
 static char directory[512];
 
@@ -117,7 +117,7 @@ static void check_created(beginning kind, const char *what) {
 }
 
 static void creates_a_directory_with_its_parents(void) {
-    for (int kind = 0; kind < BEGINNINGS; kind++) {
+    for (int kind = 0; kind < INITIAL_STATES; kind++) {
         const eitp_host host = plain_host();
         eitp_error error;
         begin((beginning)kind);
@@ -128,7 +128,7 @@ static void creates_a_directory_with_its_parents(void) {
 
 static void a_failing_file_call_leaves_nothing(void) {
     static const int codes[] = {EIO, ENOSPC, EINTR};
-    for (int kind = 0; kind < BEGINNINGS; kind++) {
+    for (int kind = 0; kind < INITIAL_STATES; kind++) {
         for (long n = 1; n < MOST_CALLS; n++) {
             faults f;
             eitp_error error;
@@ -151,7 +151,7 @@ static void a_failing_file_call_leaves_nothing(void) {
 }
 
 static void a_failing_allocation_leaves_nothing(void) {
-    for (int kind = 0; kind < BEGINNINGS; kind++) {
+    for (int kind = 0; kind < INITIAL_STATES; kind++) {
         for (long n = 1; n < MOST_CALLS; n++) {
             faults f;
             eitp_error error;
@@ -192,7 +192,7 @@ static int create_killed(long n) {
 }
 
 static void a_killed_process_is_repeated(void) {
-    for (int kind = 0; kind < BEGINNINGS; kind++) {
+    for (int kind = 0; kind < INITIAL_STATES; kind++) {
         long kills = 0;
         for (long n = 1; n < MOST_CALLS; n++, kills++) {
             const eitp_host host = plain_host();
@@ -234,7 +234,7 @@ static eitp_status fill_while_another_begins(void *user, const char *path, eitp_
 }
 
 static void two_at_a_time_do_not_destroy_each_other(void) {
-    for (int kind = 0; kind < BEGINNINGS; kind++) {
+    for (int kind = 0; kind < INITIAL_STATES; kind++) {
         const eitp_host host = plain_host();
         eitp_directory_config config = configuration(&host);
         eitp_error error;
@@ -253,7 +253,7 @@ static eitp_status fill_while_it_appears(void *user, const char *path, eitp_erro
     return fill(user, path, error);
 }
 
-static void what_appears_meanwhile_stays(void) {
+static void concurrently_created_files_stay(void) {
     const eitp_host host = plain_host();
     eitp_directory_config config = configuration(&host);
     eitp_error error;
@@ -330,7 +330,7 @@ int main(int argc, char **argv) {
         TEST(a_failing_allocation_leaves_nothing),
         TEST(a_killed_process_is_repeated),
         TEST(two_at_a_time_do_not_destroy_each_other),
-        TEST(what_appears_meanwhile_stays),
+        TEST(concurrently_created_files_stay),
         TEST(links_are_not_followed),
         TEST(a_link_to_a_directory_stays),
         TEST(nothing_of_the_user_is_replaced),

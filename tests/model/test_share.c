@@ -363,7 +363,7 @@ static void a_trainer_waits_for_borrowers(void) {
         REQUIRE_OK(open_context(&host, "fp32", &b.context, &error_), error_);
         REQUIRE_OK(eitp_model_share(r.model, b.context, &b.model, &error_), error_);
         CHECK(is_refused(eitp_trainer_step(r.trainer, &report, &error_), "while other contexts borrow it"));
-        CHECK(!eitp_trainer_is_torn(r.trainer));
+        CHECK(!eitp_trainer_is_inconsistent(r.trainer));
         r.language.model = b.model;
         REQUIRE_OK(eitp_language_task(&r.language, &task, &error_), error_);
         CHECK(is_refused(eitp_trainer_create(&task, &r.config, &trainer, &error_), "no trained parameter"));

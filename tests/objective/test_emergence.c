@@ -799,7 +799,7 @@ static void encoders_leave_out_what_they_lack(void) {
 
 /* ---- Errors ---- */
 
-static void what_is_refused(void) {
+static void invalid_input_is_refused(void) {
     eitp_emergence_report report;
     eitp_emergence_config bad;
     bench b;
@@ -902,7 +902,7 @@ int main(int argc, char **argv) {
         TEST(errors_are_those_of_samples),
         TEST(a_model_that_is_not_finite_leaves_numbers_out),
         TEST(encoders_leave_out_what_they_lack),
-        TEST(what_is_refused),
+        TEST(invalid_input_is_refused),
         TEST(short_samples_leave_numbers_out),
         TEST(memory_may_run_out_anywhere),
     };

@@ -1378,7 +1378,7 @@ static void each_file_call_fails(void) {
 /* A host on which the first query or opening of files with a given ending fails. */
 static struct {
     eitp_host real;
-    const char *looked_at, *opened;
+    const char *checked_at, *opened;
     int failures;
 } unreadable;
 
@@ -1391,7 +1391,7 @@ static int is_unreadable(const char *path, const char *ending) {
 }
 
 static int look_at(void *user, const char *path, eitp_path_info *info) {
-    return is_unreadable(path, unreadable.looked_at) ? EIO : unreadable.real.files.info(user, path, info);
+    return is_unreadable(path, unreadable.checked_at) ? EIO : unreadable.real.files.info(user, path, info);
 }
 
 static int open_unreadable(void *user, const char *path, eitp_file_mode mode, void **file) {
@@ -1402,7 +1402,7 @@ static int open_unreadable(void *user, const char *path, eitp_file_mode mode, vo
 static void what_is_unreadable_is_not_missing(void) {
     static const struct {
         void (*describe)(fixture *f);
-        const char *looked_at, *opened;
+        const char *checked_at, *opened;
     } cases[] = {{describe_further, "/merges.txt", NULL},
                  {describe_classification, NULL, "texts.csv"},
                  {describe_tokens_file, NULL, "packed.tokens"},
@@ -1412,13 +1412,13 @@ static void what_is_unreadable_is_not_missing(void) {
         REQUIRE(begin(&f));
         cases[i].describe(&f);
         unreadable.real = f.recipe.context.host;
-        unreadable.looked_at = cases[i].looked_at;
+        unreadable.checked_at = cases[i].checked_at;
         unreadable.opened = cases[i].opened;
         unreadable.failures = 0;
         f.recipe.context.host.files.info = look_at;
         f.recipe.context.host.files.open = open_unreadable;
         use_output(&f, "out");
-        check_refused(&f, EITP_ERROR_IO, cases[i].opened ? cases[i].opened : cases[i].looked_at);
+        check_refused(&f, EITP_ERROR_IO, cases[i].opened ? cases[i].opened : cases[i].checked_at);
         CHECK_THAT(unreadable.failures == 1, "%d", (int)i);
         REQUIRE_OK(train(&f, 0), error_);
         end(&f);

@@ -304,7 +304,7 @@ static eitp_run *watched;
 
 /* Moves the clock past the next sample, and past the time for which its result must last. */
 static void notice_late(void *user, const eitp_run_event *event) {
-    eitp__surroundings *around = (eitp__surroundings *)watched->states[EITP__OBSERVER_SURROUNDINGS];
+    eitp__machine_watch *around = (eitp__machine_watch *)watched->states[EITP__OBSERVER_MACHINE_WATCH];
     notice(user, event);
     around->look_at = 0;
     around->stalls.since -= 1000;

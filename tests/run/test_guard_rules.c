@@ -154,22 +154,22 @@ static void a_share_is_told_once_per_shortage(void) {
     add_look(&o, 50, 1);
     CHECK(!o.high.is_reached && !o.full.is_reached && fabs(o.percent - 100 * 50 / 99.0) < 1e-6);
     add_look(&o, 86, 1);
-    CHECK(o.high.is_news && !o.full.is_reached && !o.exceeds);
+    CHECK(o.high.should_warn && !o.full.is_reached && !o.exceeds);
     eitp__occupancy_told(&o);
     add_look(&o, 87, 1);
-    CHECK(!o.high.is_news && o.high.is_reached);
+    CHECK(!o.high.should_warn && o.high.is_reached);
     add_look(&o, 91, 1);
-    CHECK(!o.high.is_news && o.full.is_news && o.exceeds);
+    CHECK(!o.high.should_warn && o.full.should_warn && o.exceeds);
     eitp__occupancy_told(&o);
     add_look(&o, 86, 1); /* it has not fallen by 5 */
     add_look(&o, 91, 1);
-    CHECK(!o.full.is_news && !o.high.is_news);
+    CHECK(!o.full.should_warn && !o.high.should_warn);
     add_look(&o, 83, 1);
     CHECK(!o.full.is_reached && o.high.is_reached && !o.exceeds);
     add_look(&o, 91, 1);
-    CHECK(o.full.is_news && !o.high.is_news);
+    CHECK(o.full.should_warn && !o.high.should_warn);
     add_look(&o, 50, 1);
-    CHECK(!o.full.is_news && !o.high.is_reached);
+    CHECK(!o.full.should_warn && !o.high.is_reached);
 }
 
 /* A run that uses the memory others leave free is not reported, nor is one that uses most of the machine. */
@@ -180,23 +180,23 @@ static void a_plan_is_no_reason(void) {
     add_look(&o, 50.9, 48);
     CHECK(o.percent > 90 && !o.high.is_reached && !o.full.is_reached && !o.exceeds);
     add_look(&o, 51.5, 48); /* others grow */
-    CHECK(o.high.is_news && o.full.is_news && o.exceeds);
+    CHECK(o.high.should_warn && o.full.should_warn && o.exceeds);
     add_look(&most, 10, 80);
     add_look(&most, 15, 80);
     CHECK(!most.high.is_reached && fabs(most.percent - 75) < 1e-6);
     add_look(&most, 17.5, 80);
-    CHECK(most.high.is_news && !most.full.is_reached);
+    CHECK(most.high.should_warn && !most.full.is_reached);
 }
 
 /* A desktop that stays at 92 % is reported once. */
 static void a_full_machine_is_told_once(void) {
     eitp__occupancy o = EITP__ZERO;
     add_look(&o, 92, 1);
-    CHECK(o.high.is_news && o.full.is_news && o.exceeds);
+    CHECK(o.high.should_warn && o.full.should_warn && o.exceeds);
     eitp__occupancy_told(&o);
     for (int i = 0; i < 5; i++) {
         add_look(&o, 92, 5);
-        CHECK(!o.high.is_news && !o.full.is_news);
+        CHECK(!o.high.should_warn && !o.full.should_warn);
     }
 }
 
@@ -217,20 +217,20 @@ static void levels_can_be_off(void) {
 /* ---- Conditions that last ---- */
 
 static void a_condition_is_told_when_it_has_lasted(void) {
-    eitp__lasting l = EITP__ZERO;
-    CHECK(!eitp__lasting_add(&l, 9, 10, 5, 20, 100));
-    CHECK(!eitp__lasting_add(&l, 10, 10, 5, 20, 110));
-    CHECK(!eitp__lasting_add(&l, 6, 10, 5, 20, 120)); /* in between it stays */
-    CHECK(eitp__lasting_add(&l, 12, 10, 5, 20, 130));
-    CHECK(!eitp__lasting_add(&l, 12, 10, 5, 20, 500)); /* once */
-    CHECK(!eitp__lasting_add(&l, 4, 10, 5, 20, 510));
-    CHECK(!eitp__lasting_add(&l, 6, 10, 5, 20, 520)); /* it does not start in between */
-    CHECK(!eitp__lasting_add(&l, 11, 10, 5, 20, 530));
-    CHECK(!eitp__lasting_add(&l, 4, 10, 5, 20, 540)); /* it did not last */
-    CHECK(!eitp__lasting_add(&l, 11, 10, 5, 20, 545));
-    CHECK(!eitp__lasting_add(&l, 11, 10, 5, 20, 564));
-    CHECK(eitp__lasting_add(&l, 11, 10, 5, 20, 565));
-    CHECK(!eitp__lasting_add(&l, -1, 10, 5, 20, 600)); /* unknown */
+    eitp__sustained_condition l = EITP__ZERO;
+    CHECK(!eitp__sustained_condition_add(&l, 9, 10, 5, 20, 100));
+    CHECK(!eitp__sustained_condition_add(&l, 10, 10, 5, 20, 110));
+    CHECK(!eitp__sustained_condition_add(&l, 6, 10, 5, 20, 120)); /* in between it stays */
+    CHECK(eitp__sustained_condition_add(&l, 12, 10, 5, 20, 130));
+    CHECK(!eitp__sustained_condition_add(&l, 12, 10, 5, 20, 500)); /* once */
+    CHECK(!eitp__sustained_condition_add(&l, 4, 10, 5, 20, 510));
+    CHECK(!eitp__sustained_condition_add(&l, 6, 10, 5, 20, 520)); /* it does not start in between */
+    CHECK(!eitp__sustained_condition_add(&l, 11, 10, 5, 20, 530));
+    CHECK(!eitp__sustained_condition_add(&l, 4, 10, 5, 20, 540)); /* it did not last */
+    CHECK(!eitp__sustained_condition_add(&l, 11, 10, 5, 20, 545));
+    CHECK(!eitp__sustained_condition_add(&l, 11, 10, 5, 20, 564));
+    CHECK(eitp__sustained_condition_add(&l, 11, 10, 5, 20, 565));
+    CHECK(!eitp__sustained_condition_add(&l, -1, 10, 5, 20, 600)); /* unknown */
 }
 
 int main(int argc, char **argv) {

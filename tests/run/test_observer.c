@@ -17,7 +17,7 @@ typedef struct fixture {
     char said[4096];
 } fixture;
 
-/* What the observer does after step AT, and what it has seen. */
+/* Action of the observer after step AT, and its observations. */
 static struct observed {
     vote votes;
     eitp__verdict verdict; /* about the model, from step AT on */
@@ -68,7 +68,7 @@ static void observed_after_evaluation(eitp_run *trained, void *state, eitp__deci
     seen_.evaluations++;
 }
 
-static void observed_judge(const eitp_run *trained, const void *state, eitp__judgement *judgement) {
+static void observed_judge(const eitp_run *trained, const void *state, eitp__assessment *judgement) {
     (void)state;
     CHECK(judgement->verdict == EITP__MODEL_GOOD);
     if (trained->report.step.step < AT)
@@ -136,7 +136,7 @@ static int begin(fixture *f) {
     row->before_step = observed_before_step;
     row->after_step = observed_after_step;
     row->after_evaluation = observed_after_evaluation;
-    row->judge = observed_judge;
+    row->assess = observed_judge;
     row->before_save = observed_before_save;
     row->save_complete = observed_save_complete;
     row->keeps = observed_keeps;
@@ -234,7 +234,7 @@ static void a_vote_fails_the_run(void) {
 static void a_ruined_model_is_not_saved(void) {
     fixture f;
     REQUIRE(begin(&f));
-    seen_.verdict = EITP__MODEL_RUINED;
+    seen_.verdict = EITP__MODEL_DAMAGED;
     f.run->config.save_steps = 2;
     CHECK(train(&f) == EITP_ERROR_NOT_FINITE && f.report.end == EITP_RUN_DIVERGED);
     CHECK_THAT(strstr(error.message, "it talks nonsense; the last good checkpoint is"), "%s", error.message);

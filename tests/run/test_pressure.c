@@ -32,7 +32,7 @@ static eitp__shortage look(machine *m, double seconds, double taken, double grow
     m->state.info.left = m->state.left_physical;
     m->state.info.usable = (uint64_t)(1000 * MB); /* the floor is half of 64 MiB */
     eitp__pressure_add(&m->pressure, &m->state, m->now, seconds);
-    return eitp__pressure_judge(&m->pressure, &m->state, &m->arena);
+    return eitp__pressure_assess(&m->pressure, &m->state, &m->arena);
 }
 
 static double floor_of(const machine *m) {
@@ -144,11 +144,11 @@ static void limits_of_the_process_count_addresses(void) {
     begin_machine(&m, 500 * MB, 500 * MB, 100 * MB);
     look(&m, 0.05, 0, 0);
     m.state.left_of_limits = 30000000;
-    CHECK(eitp__pressure_judge(&m.pressure, &m.state, &m.arena) == EITP__MEMORY_LOW);
+    CHECK(eitp__pressure_assess(&m.pressure, &m.state, &m.arena) == EITP__MEMORY_LOW);
     m.arena.reserved = 0;
     m.state.left_of_limits = 130000000;
     CHECK(eitp__pressure_left(&m.pressure, &m.state, &m.arena) == 30000000);
-    CHECK(eitp__pressure_judge(&m.pressure, &m.state, &m.arena) == EITP__MEMORY_LOW);
+    CHECK(eitp__pressure_assess(&m.pressure, &m.state, &m.arena) == EITP__MEMORY_LOW);
 }
 
 /* The slower a save, and the longer a step that cannot be interrupted, the earlier the run reacts. */
@@ -189,7 +189,7 @@ static void unknown_memory_is_ample(void) {
     m.state.left_physical = m.state.left_of_limits = UINT64_MAX;
     for (int i = 1; i < 10; i++) {
         eitp__pressure_add(&m.pressure, &m.state, i, 1);
-        CHECK(eitp__pressure_judge(&m.pressure, &m.state, &m.arena) == EITP__MEMORY_AMPLE);
+        CHECK(eitp__pressure_assess(&m.pressure, &m.state, &m.arena) == EITP__MEMORY_AMPLE);
     }
     CHECK(m.pressure.loss == 0);
 }

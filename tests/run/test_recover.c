@@ -162,12 +162,12 @@ static void a_program_can_start_over(void) {
     CHECK(!strcmp(eitp_run_checkpoint(resumed), in(&p, "checkpoint-4")));
     CHECK(eitp_run_resume_trainer(resumed, r.trainer, &error_) == EITP_ERROR_FORMAT);
     CHECK_THAT(strstr(error_.message, "checkpoint-4/optimizer.safetensors' is damaged") != NULL, "%s", error_.message);
-    CHECK(eitp_trainer_is_torn(r.trainer) && p.warnings == 1);
+    CHECK(eitp_trainer_is_inconsistent(r.trainer) && p.warnings == 1);
     CHECK(!strcmp(eitp_run_checkpoint(resumed), in(&p, "checkpoint-2")));
     end_run(&r);
     REQUIRE_OK(make_run(&r, &p.host, &p.v, p.directory, &error_), error_);
     REQUIRE_OK(eitp_run_resume_trainer(resumed, r.trainer, &error_), error_);
-    CHECK(eitp_trainer_steps_done(r.trainer) == 2 && !eitp_trainer_is_torn(r.trainer));
+    CHECK(eitp_trainer_steps_done(r.trainer) == 2 && !eitp_trainer_is_inconsistent(r.trainer));
     REQUIRE_OK(eitp_run_train(resumed, r.trainer, NULL, &error_), error_);
     CHECK(fingerprint(&r) == straight(&p));
     eitp_run_close(resumed);

@@ -24,7 +24,7 @@ static void notice(void *user, const eitp_run_event *event) {
     watcher *w = (watcher *)user;
     w->events[event->kind]++;
     CHECK(event->message[0] && event->report);
-    CHECK(event->kind != EITP_EVENT_STARTED || event->report->work == EITP_RUN_BEGINS);
+    CHECK(event->kind != EITP_EVENT_STARTED || event->report->work == EITP_RUN_STARTING);
     CHECK(event->kind != EITP_EVENT_STEP || event->report->work == EITP_RUN_STEPS);
     CHECK(event->kind != EITP_EVENT_EVALUATION || event->report->work == EITP_RUN_EVALUATES);
     if (event->kind != EITP_EVENT_STEP && strlen(w->said) + strlen(event->message) + 2 < sizeof w->said)

@@ -174,7 +174,7 @@ static void train(fixture *f, int64_t validation) {
     f->o.task.metric_count = 2;
     f->o.task.observation_bytes = outcome_bytes;
     f->o.task.observe = observe_sample;
-    f->o.task.judge = judge_samples;
+    f->o.task.compute_metrics = judge_samples;
     f->o.task.describe = describe_evaluation;
     REQUIRE_OK(own_train(&f->o, &error_), error_);
     REQUIRE_OK(eitp_run_open(&host, &f->config, &f->run, &error_), error_);

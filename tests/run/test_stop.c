@@ -32,7 +32,7 @@ static int step_stopped(run *r, long stop_at, long *asked) {
     eitp_context_set_poll(r->context, NULL, NULL);
     *asked = s.asked;
     CHECK_THAT(!status || status == EITP_ERROR_INTERRUPTED, "%s", error_.message);
-    CHECK(!eitp_trainer_is_torn(r->trainer));
+    CHECK(!eitp_trainer_is_inconsistent(r->trainer));
     if (!status) {
         CHECK(eitp_trainer_steps_done(r->trainer) == done + 1);
         return 0;
@@ -281,7 +281,7 @@ static uint32_t train_and_stop_reading(const char *directory, int64_t workers, i
         if (!status)
             continue;
         CHECK_THAT(status == EITP_ERROR_INTERRUPTED && asks_reading(&reads), "%s", error_.message);
-        CHECK(!eitp_trainer_is_torn(r.trainer));
+        CHECK(!eitp_trainer_is_inconsistent(r.trainer));
         if (saves) /* waits only for the samples being read */
             CHECK_THAT(!eitp_trainer_save(r.trainer, directory, &error_), "%s", error_.message);
         if (saves)

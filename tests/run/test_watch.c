@@ -230,7 +230,7 @@ static int exists(const fixture *f, const char *name) {
 /* True if all observers of a run are present except the ones that act on its checkpoints. */
 static int has_observers(const eitp_run *within) {
     const eitp__observer *rows = within->observers;
-    return rows[EITP__OBSERVER_GUARD].poll && rows[EITP__OBSERVER_HEAT].holds && rows[EITP__OBSERVER_HEALTH].judge &&
+    return rows[EITP__OBSERVER_GUARD].poll && rows[EITP__OBSERVER_HEAT].holds && rows[EITP__OBSERVER_HEALTH].assess &&
            !rows[EITP__OBSERVER_BEST].begin && !rows[EITP__OBSERVER_PATIENCE].begin &&
            !rows[EITP__OBSERVER_LINKS].begin && !rows[EITP__OBSERVER_PRUNE].checkpoints_changed &&
            !rows[EITP__OBSERVER_DISK].begin && !rows[EITP__OBSERVER_ASYNC_SAVE].after_step;

@@ -248,7 +248,7 @@ static WHOLE_UNUSED void whole_add_metric(eitp_task *task) {
     task->metric_count = 1;
     task->observation_bytes = whole_observation_bytes;
     task->observe = whole_observe;
-    task->judge = whole_judge;
+    task->compute_metrics = whole_judge;
 }
 
 static WHOLE_UNUSED eitp_status whole_make_task(const whole *w, whole_parts *p, eitp_error *error) {

@@ -158,7 +158,7 @@ static void check_confusion(int64_t labels) {
     int64_t sum = 0, right = 0, diagonal = 0, size, least = COUNTED;
     REQUIRE(memory);
     memset(support, 0, sizeof support);
-    outcomes = eitp__outcomes_begin(memory, EITP_PROBLEM_SINGLE_LABEL, labels, COUNTED);
+    outcomes = eitp__outcomes_init(memory, EITP_PROBLEM_SINGLE_LABEL, labels, COUNTED);
     for (int64_t i = 0; i < COUNTED; i++) {
         float scores[MANY] = {0};
         scores[guessed_label(i, labels)] = 1;

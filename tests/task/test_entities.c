@@ -147,12 +147,12 @@ static void metrics_are_those_of_seqeval(void) {
     read_sentences(&j);
     REQUIRE_OK(eitp__entity_labels_init(&labels, &host, j.names, j.name_count, &error_), error_);
     void *memory = malloc(eitp__outcomes_bytes(EITP_PROBLEM_TOKENS, j.name_count, EITP__COUNT(sentences)));
-    eitp__outcomes *outcomes = eitp__outcomes_begin(memory, EITP_PROBLEM_TOKENS, j.name_count, EITP__COUNT(sentences));
+    eitp__outcomes *outcomes = eitp__outcomes_init(memory, EITP_PROBLEM_TOKENS, j.name_count, EITP__COUNT(sentences));
     outcomes->entities = &labels;
     for (size_t i = 0; i < EITP__COUNT(sentences); i++)
         add_sentence(&j, i, outcomes);
     eitp__outcomes_end(outcomes);
-    eitp__judge_outcomes(outcomes, results);
+    eitp__compute_metrics(outcomes, results);
     count = eitp__metrics_of(EITP_PROBLEM_TOKENS, 1, rows);
     CHECK(count == 6 && eitp__metrics_of(EITP_PROBLEM_TOKENS, 0, rows) == 3 && EITP__COUNT(metrics) == 4);
     eitp__metrics_of(EITP_PROBLEM_TOKENS, 1, rows);

@@ -328,7 +328,7 @@ static int interrupt(void *user) {
     return 1;
 }
 
-static void what_is_refused(void) {
+static void invalid_input_is_refused(void) {
     static received got;
     const eitp_host host = eitp_host_default();
     const int32_t beyond = 5000;
@@ -443,17 +443,10 @@ static void a_cache_may_be_kept(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(texts_end_with_further_tokens),
-        TEST(a_cache_may_be_kept),
-        TEST(text_is_that_of_the_tokens),
-        TEST(bytes_become_characters),
-        TEST(end_of_text_ends_it),
-        TEST(a_full_cache_begins_again),
-        TEST(a_long_prompt_is_cut),
-        TEST(empty_prompts_and_stopping),
-        TEST(words_have_spaces),
-        TEST(what_is_refused),
-        TEST(allocations_fail),
+        TEST(texts_end_with_further_tokens), TEST(a_cache_may_be_kept),        TEST(text_is_that_of_the_tokens),
+        TEST(bytes_become_characters),       TEST(end_of_text_ends_it),        TEST(a_full_cache_begins_again),
+        TEST(a_long_prompt_is_cut),          TEST(empty_prompts_and_stopping), TEST(words_have_spaces),
+        TEST(invalid_input_is_refused),      TEST(allocations_fail),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -102,7 +102,7 @@ static eitp_tokenizer *make_words(void) {
 }
 
 /* Counts words, chosen words, and tokens that are chosen although their word is not, or vice versa. */
-static void count_words(const encoder *e, uint64_t number, int *words, int *chosen, int *torn) {
+static void count_words(const encoder *e, uint64_t number, int *words, int *chosen, int *split) {
     int32_t tokens[LONGEST], segments[LONGEST], targets[LONGEST], plain[LONGEST];
     void *values[3] = {tokens, segments, targets};
     eitp_sample sample = EITP__ZERO;
@@ -116,9 +116,9 @@ static void count_words(const encoder *e, uint64_t number, int *words, int *chos
         if (is_special || !i || plain[i - 1] < SPECIAL_TOKENS || plain[i] < FIRST_CONTINUING) {
             *words += !is_special;
             *chosen += targets[i] >= 0;
-            *torn += is_special && targets[i] >= 0;
+            *split += is_special && targets[i] >= 0;
         } else {
-            *torn += (targets[i] >= 0) != (targets[i - 1] >= 0);
+            *split += (targets[i] >= 0) != (targets[i - 1] >= 0);
         }
     }
 }
@@ -126,7 +126,7 @@ static void count_words(const encoder *e, uint64_t number, int *words, int *chos
 static void whole_words_are_chosen(void) {
     const variant v = default_variant();
     for (int whole = 0; whole < 2; whole++) {
-        int words = 0, chosen = 0, torn = 0;
+        int words = 0, chosen = 0, split = 0;
         encoder e;
         REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_LANGUAGE), error_);
         eitp_tokenizer *tokenizer = make_words();
@@ -135,10 +135,10 @@ static void whole_words_are_chosen(void) {
         e.masked.whole_words = whole;
         REQUIRE_OK(make_encoder_task(&e, EITP_PROBLEM_UNKNOWN, &error_), error_);
         for (uint64_t number = 0; number < 4000; number++)
-            count_words(&e, number, &words, &chosen, &torn);
+            count_words(&e, number, &words, &chosen, &split);
         CHECK(words > 8000);
         CHECK_THAT(is_near(chosen, words, 0.15), "%d of %d", chosen, words);
-        CHECK_THAT(whole ? !torn : torn > 1000, "%d", torn);
+        CHECK_THAT(whole ? !split : split > 1000, "%d", split);
         end_run(&e.r);
         eitp_tokenizer_destroy(tokenizer);
     }

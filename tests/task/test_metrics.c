@@ -41,7 +41,7 @@ static void judge(eitp_problem problem, int64_t labels, int64_t samples, int tim
     const int64_t present = labels - (labels > 2);
     eitp__outcomes *outcomes;
     REQUIRE(memory);
-    outcomes = eitp__outcomes_begin(memory, problem, labels, (uint64_t)(samples * times));
+    outcomes = eitp__outcomes_init(memory, problem, labels, (uint64_t)(samples * times));
     for (int64_t i = 0; i < samples * times; i++) {
         const int single = problem == EITP_PROBLEM_SINGLE_LABEL;
         float scores[MOST_LABELS], targets[MOST_LABELS];
@@ -55,7 +55,7 @@ static void judge(eitp_problem problem, int64_t labels, int64_t samples, int tim
             eitp__outcomes_add_targets(outcomes, scores, targets);
     }
     eitp__outcomes_end(outcomes);
-    eitp__judge_outcomes(outcomes, results);
+    eitp__compute_metrics(outcomes, results);
     free(memory);
 }
 
@@ -129,22 +129,22 @@ static void undefined_metrics_are_nan(void) {
     const int auroc = find_metric(EITP_PROBLEM_SINGLE_LABEL, "auroc");
     eitp_metric results[EITP_MAX_TASK_METRICS];
     void *memory = malloc(eitp__outcomes_bytes(EITP_PROBLEM_SINGLE_LABEL, 2, 3));
-    eitp__outcomes *outcomes = eitp__outcomes_begin(memory, EITP_PROBLEM_SINGLE_LABEL, 2, 3);
+    eitp__outcomes *outcomes = eitp__outcomes_init(memory, EITP_PROBLEM_SINGLE_LABEL, 2, 3);
     for (int i = 0; i < 2; i++)
         eitp__outcomes_add_label(outcomes, certain, 0);
     eitp__outcomes_end(outcomes);
-    eitp__judge_outcomes(outcomes, results);
+    eitp__compute_metrics(outcomes, results);
     CHECK(isnan(results[auroc].mean) && results[0].mean >= 1 && results[0].error <= 0);
     CHECK(results[find_metric(EITP_PROBLEM_SINGLE_LABEL, "mcc")].mean <= 0);
     CHECK(results[find_metric(EITP_PROBLEM_SINGLE_LABEL, "calibration_error")].mean < 1e-9);
     eitp__outcomes_add_label(outcomes, nan, 1);
     eitp__outcomes_end(outcomes);
-    eitp__judge_outcomes(outcomes, results);
+    eitp__compute_metrics(outcomes, results);
     for (int m = 0; m < 8; m++)
         CHECK(isnan(results[m].mean));
-    outcomes = eitp__outcomes_begin(memory, EITP_PROBLEM_SINGLE_LABEL, 2, 3);
+    outcomes = eitp__outcomes_init(memory, EITP_PROBLEM_SINGLE_LABEL, 2, 3);
     eitp__outcomes_end(outcomes);
-    eitp__judge_outcomes(outcomes, results);
+    eitp__compute_metrics(outcomes, results);
     CHECK(isnan(results[0].mean) && !results[0].items);
     free(memory);
 }

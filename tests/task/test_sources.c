@@ -129,7 +129,8 @@ static void other_tokens_are_refused(void) {
     CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error_.message, "the training data differ from the data of") && strstr(error_.message, "content"),
                "%s", error_.message);
-    CHECK(!eitp_trainer_is_torn(r.trainer) && fingerprint(&r) == before && eitp_trainer_steps_done(r.trainer) == 0);
+    CHECK(!eitp_trainer_is_inconsistent(r.trainer) && fingerprint(&r) == before &&
+          eitp_trainer_steps_done(r.trainer) == 0);
     end(&r, &p);
     scratch_remove(directory);
 }
@@ -168,7 +169,7 @@ static void a_failing_callback_changes_nothing(void) {
     p.fail_at = p.reads + 3;
     CHECK(eitp_trainer_step(r.trainer, &report, &error_) == EITP_ERROR_IO);
     CHECK_THAT(strstr(error_.message, "nothing was changed: tape 3 is missing"), "%s", error_.message);
-    CHECK(fingerprint(&r) == before && !eitp_trainer_is_torn(r.trainer) && step_many(&r, 1, NULL));
+    CHECK(fingerprint(&r) == before && !eitp_trainer_is_inconsistent(r.trainer) && step_many(&r, 1, NULL));
     end(&r, &p);
     scratch_remove(directory);
 }

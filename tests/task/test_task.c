@@ -527,7 +527,7 @@ static void invalid_samples_are_refused(void) {
         CHECK(eitp_trainer_step(o.trainer, &report, &error) == EITP_ERROR_ARGUMENT);
         CHECK_THAT(strstr(error.message, "nothing was changed: sample 1 has"), "%s", error.message);
         CHECK_THAT(strstr(error.message, i == 5 ? "-1 items of 'sample'" : "rows"), "%s", error.message);
-        CHECK(!eitp_trainer_is_torn(o.trainer) && eitp_trainer_steps_done(o.trainer) == 0);
+        CHECK(!eitp_trainer_is_inconsistent(o.trainer) && eitp_trainer_steps_done(o.trainer) == 0);
         own_end(&o);
     }
 }
@@ -562,7 +562,7 @@ static void a_failing_read_changes_nothing(void) {
     o.reads = 0;
     evaluation.items = -7;
     CHECK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error) == EITP_ERROR_IO && evaluation.items == -7);
-    CHECK(!eitp_trainer_is_torn(o.trainer) && eitp_trainer_steps_done(o.trainer) == 1);
+    CHECK(!eitp_trainer_is_inconsistent(o.trainer) && eitp_trainer_steps_done(o.trainer) == 1);
     o.read_fails = EITP_OK;
     REQUIRE_OK(eitp_trainer_step(o.trainer, &report, &error), error);
     REQUIRE_OK(eitp_variable_read_f32(o.context, "w", 0, disturbed, OWN_WIDTH, &error), error);
@@ -608,7 +608,7 @@ static void a_failing_resume_changes_nothing(void) {
     REQUIRE_OK(eitp_trainer_save(o.trainer, directory, &error), error);
     o.identify_fails = EITP_ERROR_FORMAT;
     CHECK(eitp_trainer_resume(o.trainer, scratch_path(directory, "checkpoint-1"), &error) == EITP_ERROR_FORMAT);
-    CHECK(!eitp_trainer_is_torn(o.trainer) && !eitp_trainer_step(o.trainer, &report, &error));
+    CHECK(!eitp_trainer_is_inconsistent(o.trainer) && !eitp_trainer_step(o.trainer, &report, &error));
     o.identify_fails = EITP_OK;
     CHECK_THAT(!eitp_trainer_resume(o.trainer, scratch_path(directory, "checkpoint-1"), &error), "%s", error.message);
     CHECK(eitp_trainer_steps_done(o.trainer) == 1);
@@ -637,7 +637,7 @@ static void a_checkpoint_of_other_data_is_refused(void) {
         CHECK_THAT(strstr(error.message, words[i]), "%s", error.message);
         o.identity = same;
     }
-    CHECK(!eitp_trainer_is_torn(o.trainer));
+    CHECK(!eitp_trainer_is_inconsistent(o.trainer));
     CHECK_THAT(!eitp_trainer_resume(o.trainer, scratch_path(directory, "checkpoint-1"), &error), "%s", error.message);
     own_end(&o);
     scratch_remove(directory);

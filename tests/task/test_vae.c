@@ -226,7 +226,7 @@ static void check_generator(eitp_latent_input input) {
     enum { COUNT = sizeof tokens / sizeof *tokens };
     const eitp_context_config settings = eitp_context_config_default();
     const int64_t shape[] = {1, UNITS}, rows = COUNT;
-    int32_t positions[COUNT], offsets[] = {0, COUNT}, seers[COUNT];
+    int32_t positions[COUNT], offsets[] = {0, COUNT}, latent_rows[COUNT];
     float logits[COUNT][DECODER_WORDS], plain[DECODER_WORDS];
     eitp_model_inputs inputs;
     eitp_context *context;
@@ -241,18 +241,18 @@ static void check_generator(eitp_latent_input input) {
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     inputs = eitp_model_inputs_create(graph, 1, COUNT, 0);
     latent = eitp_input(graph, "z", EITP_F32, 2, shape);
-    seen = eitp_input_rows(graph, "seers", EITP_I32, 1, &rows);
+    seen = eitp_input_rows(graph, "latent_rows", EITP_I32, 1, &rows);
     inputs.added = eitp_embedding(eitp__model_latent_embedding(model, latent), seen);
     output = eitp_output(eitp_model_logits(model, eitp_model_hidden(model, graph, &inputs, COUNT)));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
     for (int i = 0; i < COUNT; i++) {
         positions[i] = i;
-        seers[i] = input == EITP_LATENT_ADDED || !i ? 0 : -1;
+        latent_rows[i] = input == EITP_LATENT_ADDED || !i ? 0 : -1;
     }
     REQUIRE(!eitp_plan_write(plan, inputs.tokens, tokens, sizeof tokens, &error_) &&
             !eitp_plan_write(plan, inputs.positions, positions, sizeof positions, &error_) &&
             !eitp_plan_write(plan, inputs.offsets, offsets, sizeof offsets, &error_) &&
-            !eitp_plan_write(plan, seen, seers, sizeof seers, &error_) &&
+            !eitp_plan_write(plan, seen, latent_rows, sizeof latent_rows, &error_) &&
             !eitp_plan_write(plan, latent, z, sizeof z, &error_) && !eitp_plan_execute(plan, &error_) &&
             !eitp_plan_read(plan, output, logits, sizeof logits, &error_));
     REQUIRE_OK(eitp_generator_create(model, 0, &generator, &error_), error_);

@@ -246,7 +246,7 @@ static void ids_outside_the_table_change_nothing(void) {
                    strstr(error_.message, "43 in 'ids', which is out of range for a table of 40 rows"),
                "%s", error_.message);
     CHECK(eitp_trainer_evaluate(m.r.trainer, 0, &evaluation, &error_) == EITP_ERROR_FORMAT);
-    CHECK(fingerprint(&m.r) == before && !eitp_trainer_is_torn(m.r.trainer));
+    CHECK(fingerprint(&m.r) == before && !eitp_trainer_is_inconsistent(m.r.trainer));
     m.bad_sample = -1;
     CHECK(step_many(&m.r, 1, NULL) && fingerprint(&m.r) != before);
     end_run(&m.r);

@@ -57,7 +57,7 @@ static void only_a_parameter_has_a_gradient(void) {
 }
 
 /* A program's variable that has the name of a remainder is not a remainder. */
-static void a_namesake_is_no_remainder(void) {
+static void namesakes_are_not_removed(void) {
     fixture f = begin("bf16");
     float values[ELEMENTS], read[ELEMENTS];
     eitp_tensor *w = parameter(&f, "w");
@@ -145,7 +145,7 @@ static void a_child_whose_name_is_too_long_is_refused(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(children_say_whose_they_are),       TEST(only_a_parameter_has_a_gradient),
-        TEST(a_namesake_is_no_remainder),        TEST(a_namesake_is_no_gradient),
+        TEST(namesakes_are_not_removed),         TEST(a_namesake_is_no_gradient),
         TEST(removing_a_child_keeps_the_others), TEST(a_child_whose_name_is_too_long_is_refused),
     };
     return RUN_TESTS(tests, argc, argv);

@@ -266,7 +266,7 @@ static void targets_and_length_are_the_callers(void) {
     encode_turns(&f, &config, last, &report);
     CHECK(report.trained == 2 && !strcmp(last + count / 2, answers + count / 2) && !strchr(last, '1') == 0);
     CHECK(strspn(last, "0") > count / 2);
-    config.targets = EITP_CHAT_EVERYTHING;
+    config.targets = EITP_CHAT_ALL;
     encode_turns(&f, &config, all, &report);
     CHECK(report.trained == count && strspn(all, "1") == count);
     config.targets = EITP_CHAT_ANSWERS;
@@ -351,7 +351,7 @@ static void messages_and_rows_have_weights(void) {
         CHECK(weigh(&f, &config, wrong[i].row, &report) < 0 && error_.status == EITP_ERROR_ARGUMENT);
         CHECK_THAT(strstr(error_.message, wrong[i].message), "%s", error_.message);
     }
-    config.targets = EITP_CHAT_EVERYTHING;
+    config.targets = EITP_CHAT_ALL;
     CHECK(weigh(&f, &config, TURNS("", ", \"weight\": 0", ""), &report) > 0);
     CHECK(!eitp_tokenizer_encode(f.tokenizer, QUESTION, sizeof QUESTION - 1, NULL, 0, &question, &error_));
     CHECK_THAT(report.count - report.trained == question, "%zu of %zu", report.trained, report.count);
@@ -384,7 +384,7 @@ static void templates_that_hide_answers_are_refused(void) {
     CHECK(eitp_chat_encode(chat, row, sizeof row - 1, &config, NULL, NULL, 0, &report, &error_) ==
           EITP_ERROR_UNSUPPORTED);
     CHECK_THAT(strstr(error_.message, "{% generation %}"), "%s", error_.message);
-    config.targets = EITP_CHAT_EVERYTHING;
+    config.targets = EITP_CHAT_ALL;
     CHECK(!eitp_chat_encode(chat, row, sizeof row - 1, &config, NULL, NULL, 0, &report, &error_) &&
           report.trained == report.count);
     eitp_chat_destroy(chat);

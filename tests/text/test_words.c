@@ -335,7 +335,7 @@ static void test_shared_room(void) {
                     low = room / 2;
                     high = low + room % 2;
                 }
-                eitp__share_room(room, &kept[0], &kept[1]);
+                eitp__truncate_pair(room, &kept[0], &kept[1]);
                 CHECK_THAT(kept[0] == (first > second ? high : low) && kept[1] == (first > second ? low : high),
                            "%zu and %zu in %zu: %zu and %zu", first, second, room, kept[0], kept[1]);
             }

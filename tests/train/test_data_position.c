@@ -80,21 +80,21 @@ static void check_reads(const counted *c, uint64_t count, const char *what) {
 }
 
 /* Ends of the parts of a run, in samples. A step has 4. */
-typedef struct course {
+typedef struct run_parts {
     const char *name;
     uint64_t ends[4]; /* 0: no more parts */
     int64_t steps;
-} course;
+} run_parts;
 
-static const course courses_[] = {
+static const run_parts run_parts_list[] = {
     {"longer", {10, 40}, 3 + 8},
     {"longer and longer", {10, 20, 30, 50}, 3 + 3 + 3 + 5},
     {"less than a step more", {10, 11, 12, 40}, 3 + 1 + 1 + 7},
     {"no longer, and shorter", {30, 30, 10, 40}, 8 + 3},
 };
 
-/* Trains the parts of a course one after another. Each resumes from the end of the previous one. */
-static void follow(const course *way, const variant *v, const char *directory) {
+/* Trains the parts of a run one after another. Each resumes from the end of the previous one. */
+static void train_parts(const run_parts *way, const variant *v, const char *directory) {
     counted c = EITP__ZERO;
     char output[600], checkpoint[700];
     int64_t steps = 0;
@@ -121,10 +121,10 @@ static void each_sample_is_read_once_per_epoch(void) {
     char directory[512];
     REQUIRE(scratch_make(directory) && write_text(directory));
     for (size_t w = 0; w < EITP__COUNT(workers); w++) {
-        for (size_t i = 0; i < EITP__COUNT(courses_); i++) {
+        for (size_t i = 0; i < EITP__COUNT(run_parts_list); i++) {
             variant v = default_variant();
             v.data_workers = workers[w];
-            follow(&courses_[i], &v, directory);
+            train_parts(&run_parts_list[i], &v, directory);
         }
     }
     scratch_remove(directory);

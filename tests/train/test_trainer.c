@@ -277,7 +277,7 @@ static void there_is_no_step_after_the_last_sample(void) {
             CHECK(eitp_trainer_steps_done(r.trainer) == 3 && !memcmp(&report, &last, sizeof last));
             CHECK_THAT(fingerprint(&r) == before, "way %d: a step without samples changed something", (int)way);
         }
-        CHECK(!eitp_trainer_is_torn(r.trainer));
+        CHECK(!eitp_trainer_is_inconsistent(r.trainer));
         end_run(&r);
     }
     scratch_remove(directory);

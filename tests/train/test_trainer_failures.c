@@ -159,7 +159,7 @@ static uint32_t checkpoint_checksum(const char *checkpoint) {
 }
 
 static void check_torn(eitp_status status, const char *what) {
-    CHECK_THAT(status == EITP_ERROR_TORN && strstr(error_.message, "resume"), "%s: %s", what, error_.message);
+    CHECK_THAT(status == EITP_ERROR_INCONSISTENT && strstr(error_.message, "resume"), "%s: %s", what, error_.message);
 }
 
 /* Checks that a trainer with an inconsistent state refuses everything but a resume. */
@@ -196,7 +196,7 @@ static void a_step_that_fails_is_whole_or_torn(void) {
         const eitp_step_report untouched = EITP__ZERO;
         variant v = default_variant();
         uint32_t before, after, saved;
-        int whole = 0, torn = 0, unharmed = 0;
+        int whole = 0, inconsistent = 0, unharmed = 0;
         faults f;
         run r;
         v.threads = 1;
@@ -232,8 +232,8 @@ static void a_step_that_fails_is_whole_or_torn(void) {
             }
             CHECK_THAT(status == EITP_ERROR_IO && strstr(error_.message, "step 3"), "call %ld: %s", n, error_.message);
             CHECK(eitp_trainer_steps_done(r.trainer) == 2 && !memcmp(&report, &untouched, sizeof report));
-            if (eitp_trainer_is_torn(r.trainer)) {
-                torn++;
+            if (eitp_trainer_is_inconsistent(r.trainer)) {
+                inconsistent++;
                 CHECK_THAT(strstr(error_.message, "resume from the last checkpoint") != NULL, "%s", error_.message);
                 check_refuses_all(&r, other);
                 REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
@@ -244,12 +244,13 @@ static void a_step_that_fails_is_whole_or_torn(void) {
                 CHECK(checkpoint_checksum(scratch_path(other, "checkpoint-2")) == saved);
                 scratch_remove(other);
             }
-            CHECK_THAT(!eitp_trainer_is_torn(r.trainer) && fingerprint(&r) == before, "way %d, call %ld", (int)way, n);
+            CHECK_THAT(!eitp_trainer_is_inconsistent(r.trainer) && fingerprint(&r) == before, "way %d, call %ld",
+                       (int)way, n);
             REQUIRE(step_many(&r, 1, NULL));
             CHECK_THAT(fingerprint(&r) == after, "way %d, call %ld: other bits", (int)way, n);
         }
-        CHECK_THAT(whole > 4 && torn > 8 && unharmed < whole, "way %d: %d whole, %d torn, %d unharmed", (int)way, whole,
-                   torn, unharmed);
+        CHECK_THAT(whole > 4 && inconsistent > 8 && unharmed < whole, "way %d: %d whole, %d inconsistent, %d unharmed",
+                   (int)way, whole, inconsistent, unharmed);
         f.fail_file_call = 0;
         end_run(&r);
         faults_end(&f);
@@ -275,7 +276,7 @@ static void a_resume_that_fails_is_whole_or_torn(void) {
         const int of_memory = way % 2;
         variant v = default_variant();
         uint32_t resumed, after;
-        int whole = 0, torn = 0, more = 1;
+        int whole = 0, inconsistent = 0, more = 1;
         faults f;
         run r;
         v.threads = 1;
@@ -301,23 +302,25 @@ static void a_resume_that_fails_is_whole_or_torn(void) {
             f.fail_file_call = f.fail_allocation = 0;
             CHECK_THAT(!status || status == (of_memory ? EITP_ERROR_MEMORY : EITP_ERROR_IO), "call %ld: %s", n,
                        error_.message);
-            if (status && !eitp_trainer_is_torn(r.trainer)) {
+            if (status && !eitp_trainer_is_inconsistent(r.trainer)) {
                 whole++;
                 CHECK_THAT(fingerprint(&r) == after && eitp_trainer_steps_done(r.trainer) == 3,
                            "way %d, call %ld: changed by a refused resume: %s", (int)way, n, error_.message);
                 continue;
             }
             if (status) {
-                torn++;
+                inconsistent++;
                 CHECK_THAT(strstr(error_.message, "half-way; resume again") != NULL, "%s", error_.message);
                 check_refuses_all(&r, other);
                 REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
             }
-            CHECK_THAT(!eitp_trainer_is_torn(r.trainer) && fingerprint(&r) == resumed, "way %d, call %ld", (int)way, n);
+            CHECK_THAT(!eitp_trainer_is_inconsistent(r.trainer) && fingerprint(&r) == resumed, "way %d, call %ld",
+                       (int)way, n);
             REQUIRE(step_many(&r, 1, NULL));
             CHECK_THAT(fingerprint(&r) == after, "way %d, call %ld: other bits", (int)way, n);
         }
-        CHECK_THAT(whole > 4 && torn > 8, "way %d: %d whole and %d torn", (int)way, whole, torn);
+        CHECK_THAT(whole > 4 && inconsistent > 8, "way %d: %d whole and %d inconsistent", (int)way, whole,
+                   inconsistent);
         end_run(&r);
         faults_end(&f);
     }

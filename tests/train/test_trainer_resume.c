@@ -217,7 +217,7 @@ static void a_resume_that_is_refused_changes_nothing(void) {
         CHECK_THAT(fingerprint(&r) == before, "%s: weights or state were changed", error_.message);
         shape = eitp_trainer_shape(r.trainer);
         CHECK_THAT(eitp__step_shapes_equal(&shape, &requested), "%s: the shape was changed", error_.message);
-        CHECK(eitp_trainer_steps_done(r.trainer) == 1 && !eitp_trainer_is_torn(r.trainer));
+        CHECK(eitp_trainer_steps_done(r.trainer) == 1 && !eitp_trainer_is_inconsistent(r.trainer));
         REQUIRE(is_missing ? !rename(moved, path) : flip_bit(path, 1));
     }
     REQUIRE(step_many(&r, 1, NULL));

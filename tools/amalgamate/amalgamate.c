@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define OUTPUT_NEW "eitp.h.new"
-#define MEND "run `make eitp.h`"
+#define FIX_COMMAND "run `make eitp.h`"
 
 /* ---- packing ---- */
 
@@ -417,13 +417,13 @@ static int check(const text *output) {
     text old = {NULL, 0, 0};
     size_t i, line = 1;
     if (read_file(OUTPUT, &old) != 0) {
-        finding(OUTPUT, 1, "cannot read it: %s; " MEND, strerror(errno));
+        finding(OUTPUT, 1, "cannot read it: %s; " FIX_COMMAND, strerror(errno));
         return 1;
     }
     for (i = 0; i < old.size && i < output->size && old.data[i] == output->data[i]; i++)
         line += old.data[i] == '\n';
     if (i < old.size || i < output->size)
-        finding(OUTPUT, line, "differs from its modules here; change the modules, not this file, then " MEND);
+        finding(OUTPUT, line, "differs from its modules here; change the modules, not this file, then " FIX_COMMAND);
     free(old.data);
     return findings != 0;
 }

@@ -162,7 +162,7 @@ static void find_uses_in(const source *file) {
 }
 
 /* True if all declarations and calls of the function are visible. Those made by macros are not. */
-static int is_understood(const private_function *function) {
+static int has_visible_uses(const private_function *function) {
     return function && function->is_declared && function->is_used;
 }
 
@@ -172,8 +172,8 @@ static void unite(const private_declaration *d, int *needs_prototype, int *cross
     *needs_prototype = *crosses_parts = d->count == 0;
     for (k = 0; k < d->count; k++) {
         const private_function *function = find_function(d->names[k]);
-        *needs_prototype |= !is_understood(function) || function->needs_prototype || function->crosses_parts;
-        *crosses_parts |= !is_understood(function) || function->crosses_parts;
+        *needs_prototype |= !has_visible_uses(function) || function->needs_prototype || function->crosses_parts;
+        *crosses_parts |= !has_visible_uses(function) || function->crosses_parts;
     }
 }
 

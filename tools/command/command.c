@@ -15,7 +15,7 @@ int command_exit_code(eitp_status status) {
     case EITP_ERROR_NOT_FINITE:
         return COMMAND_NOT_FINITE;
     case EITP_ERROR_IO:
-    case EITP_ERROR_TORN:
+    case EITP_ERROR_INCONSISTENT:
         return COMMAND_IO;
     default:
         return COMMAND_WRONG;

@@ -24,32 +24,32 @@ void files_watch(void (*call)(void *user), void *user) {
     watcher.user = user;
 }
 
-static void tell_watcher(void) {
+static void notify_watcher(void) {
     if (watcher.call)
         watcher.call(watcher.user);
 }
 
 static int open_watched(void *user, const char *path, eitp_file_mode mode, void **file) {
     const eitp_host host = eitp_host_default();
-    tell_watcher();
+    notify_watcher();
     return host.files.open(user, path, mode, file);
 }
 
 static int write_watched(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     const eitp_host host = eitp_host_default();
-    tell_watcher();
+    notify_watcher();
     return host.files.write(user, file, offset, data, size, done);
 }
 
 static void wait_watched(void *user, double seconds) {
     const eitp_host host = eitp_host_default();
-    tell_watcher();
+    notify_watcher();
     host.files.wait(user, seconds);
 }
 
 static int read_unless_cancelled(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
     const eitp_host host = eitp_host_default();
-    tell_watcher();
+    notify_watcher();
     *done = 0;
     return process_is_cancelled(PROCESS_CANCEL_READING) ? ECANCELED
                                                         : host.files.read(user, file, offset, data, size, done);

@@ -236,7 +236,7 @@ void process_trim_memory(void) {
 #endif
 }
 
-void process_offer_memory(int score) {
+void process_raise_oom_score(int score) {
     static const char path[] = "/proc/self/oom_score_adj";
     FILE *file = fopen(path, "r");
     int now = 0, is_known = file && fscanf(file, "%d", &now) == 1;
@@ -249,7 +249,7 @@ void process_offer_memory(int score) {
     fclose(file);
 }
 
-void process_give_way(int niceness) {
+void process_lower_priority(int niceness) {
     static int has_given;
     if (has_given || niceness <= 0)
         return;

@@ -71,10 +71,10 @@ void process_trim_memory(void);
 
 /* Makes the kernel kill this process before others when memory runs out: raises its oom_score_adj to `score` if it is
    lower. Does nothing if that is not possible. */
-void process_offer_memory(int score);
+void process_raise_oom_score(int score);
 
 /* Adds to the niceness of the process, once. Call it before threads are started, since they inherit it. */
-void process_give_way(int niceness);
+void process_lower_priority(int niceness);
 
 /* Resets the peak, on Linux 4.0 or later. */
 void process_reset_peak_memory(void);

@@ -224,7 +224,7 @@ static const wording *find_wording(const char *message, wording_source source, c
     return NULL;
 }
 
-void wording_keep_settings(void) {
+void wording_disable_settings(void) {
     keeps_settings = 1;
 }
 

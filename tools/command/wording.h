@@ -13,7 +13,7 @@ typedef enum wording_source { WORDING_COMMAND, WORDING_LIBRARY } wording_source;
 void wording_translate(const char *message, wording_source source, char *text, size_t size);
 
 /* From now on settings keep their names in files, which 'eitp set' takes and prints. */
-void wording_keep_settings(void);
+void wording_disable_settings(void);
 
 EITP_END_DECLARATIONS
 

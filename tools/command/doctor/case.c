@@ -77,19 +77,19 @@ static double median_of(const eitp_history_point *points, size_t count) {
 }
 
 /* Takes the first loss alone, of the untrained model: a median of several would hide a fast fall. */
-static doctor_course course_of(const eitp_history_point *points, size_t count) {
-    doctor_course course = {(double)NAN, (double)NAN, (double)NAN, 0};
+static loss_summary summary_of_loss(const eitp_history_point *points, size_t count) {
+    loss_summary summary = {(double)NAN, (double)NAN, (double)NAN, 0};
     const size_t used = count < DOCTOR_ENDS_POINTS ? count : (size_t)DOCTOR_ENDS_POINTS;
     if (!count)
-        return course;
-    course.first = points[0].mean;
-    course.last = median_of(points + count - used, used);
-    course.lowest = course.last;
+        return summary;
+    summary.first = points[0].mean;
+    summary.last = median_of(points + count - used, used);
+    summary.lowest = summary.last;
     for (size_t i = 0; i < count; i++) {
-        course.points += points[i].count;
-        course.lowest = points[i].mean < course.lowest ? points[i].mean : course.lowest;
+        summary.points += points[i].count;
+        summary.lowest = points[i].mean < summary.lowest ? points[i].mean : summary.lowest;
     }
-    return course;
+    return summary;
 }
 
 /* See doctor_case.falls. */
@@ -154,7 +154,7 @@ static void measure_fall_of_evaluations(doctor_case *c) {
 static void measure_losses(doctor_case *c) {
     size_t count, sizes;
     eitp_history_point *points = recorded_points(c->run, recorded_task_loss(c->run), &count);
-    c->loss = course_of(points, count);
+    c->loss = summary_of_loss(points, count);
     c->falls = fall_at_end(points, count);
     measure_fall(c, points, count);
     measure_fall_of_evaluations(c);

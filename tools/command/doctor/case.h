@@ -32,11 +32,11 @@ typedef enum doctor_end {
     DOCTOR_END_EARLY
 } doctor_end;
 
-/* The course of a series: its first value, the median of its last points, and its lowest value. */
-typedef struct doctor_course {
+/* Summary of a series: its first value, the median of its last points, and its lowest value. */
+typedef struct loss_summary {
     double first, last, lowest;
     int64_t points; /* records */
-} doctor_course;
+} loss_summary;
 
 typedef struct doctor_case {
     const recorded_run *run;
@@ -49,7 +49,7 @@ typedef struct doctor_case {
     double duration;        /* of the run in seconds: `wall`, or the sum of all step times if larger */
     double samples, epochs; /* samples per step; passes over the training samples; NaN: unknown */
     double rows;            /* largest number of rows in a pass; NaN: unknown */
-    doctor_course loss;
+    loss_summary loss;
     /* The amount by which the loss fell beyond its noise, according to its trend over all steps, its first and last
        steps, or evaluations. And the most that it may have fallen: the 95 % limit of its trend. NaN: unknown. */
     double fell, fell_at_most;

@@ -8,7 +8,7 @@ static int has_steps(const doctor_case *c) {
 }
 
 /* True if the end of the run already explains that the model is damaged. */
-static int is_ruined(const doctor_case *c) {
+static int is_damaged(const doctor_case *c) {
     return c->end == DOCTOR_END_DIVERGED || c->end == DOCTOR_END_NOT_FINITE;
 }
 
@@ -62,7 +62,7 @@ static const char *find_excess(const doctor_case *c) {
 
 static int look_at_high_rate(const doctor_case *c, doctor_finding *f) {
     const recorded_event *diverging = recorded_last_event(c->run, "diverging");
-    const char *why = is_ruined(c) ? NULL : find_excess(c);
+    const char *why = is_damaged(c) ? NULL : find_excess(c);
     if (!why)
         return 0;
     finding_say(f, "The learning rate is too high: %s.", why);
@@ -118,7 +118,7 @@ static double find_better_factor(const doctor_case *c) {
    move. */
 static int look_at_low_rate(const doctor_case *c, doctor_finding *f) {
     const int is_good = c->is_pretrained && !(c->loss.last > DOCTOR_BASE * c->base);
-    if (!is_flat(c) || is_ruined(c) || is_warming_up(c) || !(c->moved > 0) || !(c->moved < DOCTOR_MOVED_LITTLE))
+    if (!is_flat(c) || is_damaged(c) || is_warming_up(c) || !(c->moved > 0) || !(c->moved < DOCTOR_MOVED_LITTLE))
         return 0;
     if (is_good && c->moved > DOCTOR_MOVED_NOTHING && !is_surely_flat(c))
         return 0;
@@ -132,7 +132,7 @@ static int look_at_low_rate(const doctor_case *c, doctor_finding *f) {
 static int look_at_flat_loss(const doctor_case *c, doctor_finding *f) {
     const int is_moved = c->moved >= DOCTOR_MOVED_FAR || (c->moved >= DOCTOR_MOVED_LITTLE && !(c->fell > 0));
     if (!is_surely_flat(c) || !is_moved || c->is_pretrained || !(c->loss.last > DOCTOR_BASE * c->base) ||
-        !isfinite(c->guessing) || is_ruined(c) || is_warming_up(c) || find_excess(c))
+        !isfinite(c->guessing) || is_damaged(c) || is_warming_up(c) || find_excess(c))
         return 0;
     finding_say(f, "The loss has not fallen: the model has learned nothing.");
     measure_flatness(c, f);
@@ -143,7 +143,7 @@ static int look_at_flat_loss(const doctor_case *c, doctor_finding *f) {
 
 static int look_at_frozen(const doctor_case *c, doctor_finding *f) {
     const char *freeze = case_option(c, "freeze");
-    if (!has_steps(c) || c->moved > 0 || !isfinite(c->moved) || is_ruined(c))
+    if (!has_steps(c) || c->moved > 0 || !isfinite(c->moved) || is_damaged(c))
         return 0;
     /* With a single label the gradient is 0, which is another finding. */
     if (c->labels > 0 && c->labels < 2)
@@ -174,7 +174,7 @@ static int look_at_warmup(const doctor_case *c, doctor_finding *f) {
 
 static int look_at_skipped(const doctor_case *c, doctor_finding *f) {
     const double skipped = case_mean(c, "perf/skipped_percent");
-    if (is_ruined(c) || !(skipped > DOCTOR_SKIPPED_PERCENT))
+    if (is_damaged(c) || !(skipped > DOCTOR_SKIPPED_PERCENT))
         return 0;
     finding_say(f, "Many steps are skipped because of non-finite numbers or gradient spikes: %.0f %%.", skipped);
     finding_measure(f, "%.3g %% of the steps (perf/skipped_percent)", skipped);
@@ -358,7 +358,7 @@ static int look_at_layers(const doctor_case *c, doctor_finding *f) {
 }
 
 static int look_at_gradient(const doctor_case *c, doctor_finding *f) {
-    if (!case_alarm(c, "vanishing_gradient") || is_ruined(c))
+    if (!case_alarm(c, "vanishing_gradient") || is_damaged(c))
         return 0;
     finding_say(f, "The gradient has vanished: layers are saturated, or training has converged.");
     measure_alarm(c, f, "vanishing_gradient");

@@ -48,8 +48,8 @@ static int refuse(const watched_run *w, control_request request, const char *why
 
 int control_is_possible(const watched_run *w, control_request request, char *said, size_t size) {
     eitp_run_process p;
-    const int64_t process = recorded_has_begun(&w->run) ? find_process(w, &p) : 0;
-    if (!recorded_has_begun(&w->run))
+    const int64_t process = recorded_has_started(&w->run) ? find_process(w, &p) : 0;
+    if (!recorded_has_started(&w->run))
         return refuse(w, request, "it has not started to train", said, size);
     if (p.state == EITP_RUN_PROCESS_ELSEWHERE)
         return refuse(w, request, "its process is on another machine", said, size);

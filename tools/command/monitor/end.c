@@ -35,7 +35,7 @@ static int has_failed_to_begin(const recorded_run *r) {
 }
 
 const char *end_state(const recorded_run *r) {
-    if (recorded_has_begun(r))
+    if (recorded_has_started(r))
         return recorded_state(r);
     return has_failed_to_begin(r) ? "ended before training" : "starting";
 }
@@ -43,7 +43,7 @@ const char *end_state(const recorded_run *r) {
 int end_is_final(const recorded_run *r) {
     if (is_supervised(r))
         return 0;
-    return recorded_has_begun(r)
+    return recorded_has_started(r)
                ? r->process.state != EITP_RUN_PROCESS_ALIVE && r->process.state != EITP_RUN_PROCESS_ELSEWHERE
                : has_failed_to_begin(r);
 }
@@ -59,7 +59,7 @@ static const char *supervised_reason(const recorded_run *r) {
 
 int end_describe(const recorded_run *r, text_buffer *t) {
     const char *reason = supervised_reason(r);
-    const int has_begun = recorded_has_begun(r);
+    const int has_begun = recorded_has_started(r);
     if (has_begun && r->process.state == EITP_RUN_PROCESS_ALIVE)
         return 0;
     if (has_begun && r->process.state == EITP_RUN_PROCESS_ELSEWHERE)
@@ -80,7 +80,7 @@ int end_describe(const recorded_run *r, text_buffer *t) {
 int end_next(const recorded_run *r, text_buffer *t) {
     const eitp_json *command = recorded_at(r->run, "command");
     const int is_over = !strcmp(recorded_state(r), "finished") || !strcmp(recorded_state(r), "early_stop");
-    if (!recorded_has_begun(r) || !end_is_final(r) || r->process.state == EITP_RUN_PROCESS_UNKNOWN)
+    if (!recorded_has_started(r) || !end_is_final(r) || r->process.state == EITP_RUN_PROCESS_UNKNOWN)
         return 0;
     if (!recorded_items(command)) {
         text_format(t, "the program that started it");

@@ -268,10 +268,10 @@ static void add_missing(facts *f, const recorded_run *r) {
 }
 
 void facts_collect(facts *f, const recorded_run *r, const machine *m, const facts_limits *limits) {
-    const int is_here = !recorded_has_begun(r) || machine_has(m, r);
+    const int is_here = !recorded_has_started(r) || machine_has(m, r);
     memset(f, 0, sizeof *f);
     add_state(f, r);
-    if (recorded_has_begun(r)) {
+    if (recorded_has_started(r)) {
         add_progress(f, r);
         add_training(f, r);
         add_memory(f, r, m, is_here);
@@ -279,9 +279,9 @@ void facts_collect(facts *f, const recorded_run *r, const machine *m, const fact
     }
     if (is_here)
         add_machine(f, r, m, limits);
-    if (recorded_has_begun(r))
+    if (recorded_has_started(r))
         add_safety(f, r, m);
-    if (recorded_has_begun(r))
+    if (recorded_has_started(r))
         add_missing(f, r);
 }
 

@@ -18,14 +18,14 @@ static size_t first_event(const recorded_run *r, int serious) {
 
 /* ---- Lines ---- */
 
-static int is_news(const watched_run *w, const fact *f) {
+static int should_warn(const watched_run *w, const fact *f) {
     const fact *before = facts_find(&w->before, f->key);
     return !before || strcmp(before->text, f->text);
 }
 
 static int has_news(const watched_run *w) {
     for (size_t i = 0; i < w->facts.count; i++) {
-        if (w->facts.items[i].label && is_news(w, &w->facts.items[i]))
+        if (w->facts.items[i].label && should_warn(w, &w->facts.items[i]))
             return 1;
     }
     return 0;
@@ -64,7 +64,7 @@ void lines_add_run(text_buffer *t, const watched_run *w, int only_changes) {
     for (size_t i = 0; i < w->facts.count; i++) {
         const fact *f = &w->facts.items[i];
         const int names = !strcmp(f->key, "name"), is_step = !strcmp(f->key, "step");
-        if (f->label && (names || !only_changes || is_news(w, f)))
+        if (f->label && (names || !only_changes || should_warn(w, f)))
             add_line(t, f->label, is_step ? " " : ": ", f->text, strlen(f->text));
     }
     add_lines(t, "warning", w->facts.warnings.data);

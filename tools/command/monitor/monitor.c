@@ -88,7 +88,7 @@ static double interval(const monitor *m) {
     if (!m->runs.count && given > SOON_S)
         return SOON_S;
     for (size_t i = 0; i < m->runs.count && given > SOON_S; i++) {
-        if (!recorded_has_begun(&m->runs.runs[i]->run))
+        if (!recorded_has_started(&m->runs.runs[i]->run))
             return SOON_S;
     }
     return given;

@@ -88,7 +88,7 @@ static void draw_progress(screen *s, int row, const watched_run *w) {
     const int lives = facts_find(&w->facts, "left_s") != NULL;
     char text[200];
     int column, end;
-    if (!recorded_has_begun(&w->run)) {
+    if (!recorded_has_started(&w->run)) {
         screen_put(s, row, 1, s->columns - 1, state_style(w), facts_text(&w->facts, "state"));
         return;
     }
@@ -114,7 +114,7 @@ static int draw_safety(screen *s, int row, const watched_run *w) {
     const int is_saved = facts_find(&w->facts, "checkpoint_step") != NULL;
     char text[1700];
     int column = 1;
-    if (recorded_has_begun(&w->run)) {
+    if (recorded_has_started(&w->run)) {
         snprintf(text, sizeof text, "%s%s", is_saved ? "" : "checkpoint: ", facts_text(&w->facts, "checkpoint"));
         column = 2 + screen_put(s, row, column, s->columns - 1, STYLE_PLAIN, text);
     }

@@ -260,7 +260,7 @@ static eitp_status update_run(watched_run *w, eitp_error *error) {
     char *directory;
     eitp_status status;
     int changed;
-    if (recorded_has_begun(&w->run))
+    if (recorded_has_started(&w->run))
         return recorded_run_update(&w->run, &changed, error);
     directory = command_copy(w->run.directory);
     recorded_run_close(&w->run);

@@ -514,7 +514,7 @@ void options_print_help(const char *name, unsigned command) {
                 command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]"
                 : command == OPTIONS_SET            ? " DIR NAME=VALUE ..."
                 : command == OPTIONS_MONITOR        ? " [DIR ...]"
-                : command & OPTIONS_LOOKS           ? " DIR ..."
+                : command & OPTIONS_INSPECT         ? " DIR ..."
                 : command == OPTIONS_SAFE_TRAIN     ? " -- train [options] | PROGRAM ..."
                                                     : "");
     for (size_t place = 0; place < option_count(); place++) {

@@ -11,7 +11,7 @@
 
 /* Commands with arguments that are not options. */
 #define OPTIONS_WITH_POSITIONAL                                                                                        \
-    (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET | OPTIONS_LOOKS)
+    (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET | OPTIONS_INSPECT)
 
 /* ---- Values ---- */
 

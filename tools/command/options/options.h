@@ -32,7 +32,7 @@ enum {
     OPTIONS_DOCTOR = 1048576,
     OPTIONS_LOGS = 2097152,
     OPTIONS_CHAT = 4194304,
-    OPTIONS_LOOKS = OPTIONS_MONITOR | OPTIONS_REPORT | OPTIONS_DOCTOR | OPTIONS_LOGS, /* commands that look at runs */
+    OPTIONS_INSPECT = OPTIONS_MONITOR | OPTIONS_REPORT | OPTIONS_DOCTOR | OPTIONS_LOGS, /* commands that look at runs */
     OPTIONS_EVERY = 8388607
 };
 
@@ -322,7 +322,7 @@ int options_is_explicit(const option_set *o, option_id id); /* it was given to t
 int options_is_in_force(const option_set *o, option_id id); /* it has a value other than 0 or false */
 /* True if the user set the option to something effective. False for a flag that a file sets to false, and for values of
    a run.json, which has all of them. */
-int options_is_asked(const option_set *o, option_id id);
+int options_is_requested(const option_set *o, option_id id);
 eitp_status options_require(const option_set *o, option_id id, eitp_error *error); /* fails if it is not explicit */
 int64_t options_integer(const option_set *o, option_id id);
 double options_number(const option_set *o, option_id id);

@@ -87,7 +87,7 @@ static eitp_status split_self_repair(option_set *o, eitp_error *error) {
     return options_set(o, id, value->texts[0], value->source, first, error);
 }
 
-int options_is_asked(const option_set *o, option_id id) {
+int options_is_requested(const option_set *o, option_id id) {
     const option_value *value = &o->values[id];
     if (value->source == SOURCE_CONFIG || value->source == SOURCE_SUGGESTION)
         return !o->has_record && (option_of(id)->kind != KIND_FLAG || value->integer);
@@ -108,7 +108,7 @@ static void report_unused(const option_set *o) {
         return;
     for (size_t i = 0; i < COMMAND_COUNT(options) && !options_integer(o, OPTION_QUIET); i++) {
         const option_value *value = &o->values[options[i].id];
-        if (options_is_asked(o, options[i].id))
+        if (options_is_requested(o, options[i].id))
             output_warning("%s%s has no effect: %s", *value->place ? "" : "--", option_of(options[i].id)->name,
                            options[i].reason);
     }

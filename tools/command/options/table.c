@@ -38,9 +38,9 @@ typedef struct option_row {
 #define BENCHES (OPTIONS_BENCH_KERNELS | BENCHES_STEPS)
 #define WITH_TOKENIZER                                                                                                 \
     (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET | OPTIONS_CHECK_SYSTEM |              \
-                                 OPTIONS_SAFE_TRAIN | OPTIONS_LOOKS))
+                                 OPTIONS_SAFE_TRAIN | OPTIONS_INSPECT))
 #define CONFIGURED                                                                                                     \
-    (OPTIONS_EVERY & ~(unsigned)(OPTIONS_SET | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN | OPTIONS_LOOKS))
+    (OPTIONS_EVERY & ~(unsigned)(OPTIONS_SET | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN | OPTIONS_INSPECT))
 #define PRINTS_RESULT (OPTIONS_EVERY & ~(unsigned)OPTIONS_SAFE_TRAIN)
 
 static const option_row rows[] = {
@@ -82,9 +82,8 @@ static const option_row rows[] = {
      "; plan, bench: or a shape (default: gpt2)"},
     {"init", "init-model model-shape", KIND_SETTING, 0, 0, NULL, "NAME", FITS | OPTIONS_CHECK_SYSTEM, 1,
      "; names are gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, bert-base, bert-large, minilm, "
-     "roberta-base, "
-     "roberta-large, distilbert-base, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, qwen2-0.5b, "
-     "qwen2.5-1.5b, qwen3-0.6b, gemma-3-270m, gemma-3-1b, mistral-7b, vae-tiny, vae-small"},
+     "roberta-base, roberta-large, distilbert-base, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, "
+     "qwen2-0.5b, qwen2.5-1.5b, qwen3-0.6b, gemma-3-270m, gemma-3-1b, mistral-7b, vae-tiny, vae-small"},
     {"vocab-size", "vocabulary-size", KIND_SETTING, 0, 0, OPEN, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1, ""},
     {"layers", "num-layers n-layer n-layers num-hidden-layers", KIND_SETTING, 0, 0, OPEN, "N", FITS, 1, ""},
     {"heads", "num-heads n-head n-heads num-attention-heads", KIND_SETTING, 0, 0, OPEN, "N", FITS, 1, ""},

@@ -97,7 +97,7 @@ eitp_status advice_without_profile(eitp_training *training, size_t process, advi
     return status == EITP_ERROR_MEMORY ? EITP_OK : status;
 }
 
-eitp_status advice_settle_profile(option_set *o, eitp_training *training, eitp_error *error) {
+eitp_status advice_resolve_profile(option_set *o, eitp_training *training, eitp_error *error) {
     advice found;
     eitp_status status = EITP_OK;
     if (profile_is_auto(o)) {

@@ -34,7 +34,7 @@ eitp_status advice_choose_profile(option_set *o, eitp_training *training, size_t
 eitp_status advice_without_profile(eitp_training *training, size_t process, advice *found, eitp_error *error);
 
 /* Resolves --profile auto in this way, logs the result with the reason, and adapts the profile to model and machine. */
-eitp_status advice_settle_profile(option_set *o, eitp_training *training, eitp_error *error);
+eitp_status advice_resolve_profile(option_set *o, eitp_training *training, eitp_error *error);
 
 /* Finds the largest micro-batch, a power of two up to `most`, that fits with AdamW and without recomputation. 0 if not
    even one sequence fits. */

@@ -102,7 +102,7 @@ static void add_load(text_buffer *t, const system_report *r) {
     text_format(t, pressures ? "\n" : "");
 }
 
-static void add_surroundings(text_buffer *t, const system_report *r) {
+static void add_machine_watch(text_buffer *t, const system_report *r) {
     const eitp_sensor *hottest = find_hottest(r);
     text_format(t, "disk         %s free in '%s'%s\n",
                 r->disk_free == UINT64_MAX ? "an unknown amount" : output_bytes((double)r->disk_free), r->disk,
@@ -186,7 +186,7 @@ static void print_text(const system_report *r) {
     add_processor(&t, r);
     add_memory(&t, r);
     add_gpus(&t, r);
-    add_surroundings(&t, r);
+    add_machine_watch(&t, r);
     add_models(&t, r);
     add_advice(&t, r);
     output_result(t.data, t.size);

@@ -44,7 +44,7 @@ static eitp_status choose(planning *p, eitp_error *error) {
     profile_apply(&p->options);
     status = fit_open(&p->options, &p->training, error);
     if (!status)
-        status = advice_settle_profile(&p->options, p->training, error);
+        status = advice_resolve_profile(&p->options, p->training, error);
     if (!status)
         status = eitp_training_describe(p->training, error);
     if (status)
@@ -369,7 +369,7 @@ static void print_options(planning *p) {
     eitp_error error;
     profile_apply(&p->options);
     if (!fit_open(&p->options, &p->training, &error))
-        advice_settle_profile(&p->options, p->training, &error);
+        advice_resolve_profile(&p->options, p->training, &error);
     fit_set_defaults(&p->options, eitp_training_get_shape(p->training));
     options_print(&p->options, (int)options_integer(&p->options, OPTION_JSON));
 }

@@ -220,7 +220,7 @@ static system_model *choose_model(system_report *report) {
 }
 
 /* Finds the largest batch that fits, or the reason why none does. */
-static eitp_status look_closer(const option_set *o, system_report *report, eitp_error *error) {
+static eitp_status find_largest_batch(const option_set *o, system_report *report, eitp_error *error) {
     system_model *model = choose_model(report);
     eitp_training *training;
     eitp_recipe *recipe;
@@ -262,7 +262,7 @@ eitp_status system_examine(option_set *o, system_report *report, eitp_error *err
         status = examine_models(o, report, error);
     }
     if (!status)
-        status = look_closer(o, report, error);
+        status = find_largest_batch(o, report, error);
     if (!status)
         suggest_command(o, report);
     return status;

@@ -356,7 +356,7 @@ static eitp_status read_everything(recorded_run *r, eitp_error *error) {
     return status;
 }
 
-int recorded_has_begun(const recorded_run *r) {
+int recorded_has_started(const recorded_run *r) {
     return r->info || r->damaged_count || r->checkpoint_count || r->line_count || eitp_history_name(r->history, 0);
 }
 
@@ -371,7 +371,7 @@ eitp_status recorded_run_open(const char *directory, recorded_run *r, eitp_error
         return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is not a directory; pass the output directory of a run",
                             directory);
     status = read_everything(r, error);
-    if (!status && !r->supervisor && !recorded_has_begun(r))
+    if (!status && !r->supervisor && !recorded_has_started(r))
         status = command_fail(error, EITP_ERROR_ARGUMENT,
                               "no run in '%s': it has no run.json, metrics.jsonl or checkpoints", directory);
     return status;

@@ -104,7 +104,7 @@ const recorded_checkpoint *recorded_last_checkpoint(const recorded_run *r);
 /* ---- State ---- */
 
 /* False if only safe-train has written files: the run was refused or has not started yet. */
-int recorded_has_begun(const recorded_run *r);
+int recorded_has_started(const recorded_run *r);
 
 /* Returns "running", "paused", "finished", ..., "killed or crashed", "machine restarted", "unknown". */
 const char *recorded_state(const recorded_run *r);

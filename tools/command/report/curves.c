@@ -6,7 +6,7 @@
 
 /* Samples a total at some of its steps; between them it is nearly linear. */
 static void read_totals(const run_totals *t, const running_total *steps, double (*total)(const run_totals *, double),
-                        curve_places *places, curve_x x) {
+                        axis_totals *places, curve_x x) {
     enum { MOST = 500 };
     const size_t stride = 1 + steps->count / MOST;
     places->totals[x] = (chart_point *)command_allocate((steps->count / stride + 2) * sizeof **places->totals);
@@ -17,7 +17,7 @@ static void read_totals(const run_totals *t, const running_total *steps, double 
     }
 }
 
-void curve_places_read(const recorded_run *r, curve_places *places) {
+void axis_totals_read(const recorded_run *r, axis_totals *places) {
     run_totals totals;
     memset(places, 0, sizeof *places);
     run_totals_make(r, &totals);
@@ -26,13 +26,13 @@ void curve_places_read(const recorded_run *r, curve_places *places) {
     run_totals_release(&totals);
 }
 
-void curve_places_release(curve_places *places) {
+void axis_totals_release(axis_totals *places) {
     for (size_t i = 0; i < CURVE_X_COUNT; i++)
         free(places->totals[i]);
     memset(places, 0, sizeof *places);
 }
 
-double curve_place(const curve_places *places, curve_x x, double step) {
+double curve_place(const axis_totals *places, curve_x x, double step) {
     const chart_point *totals = places->totals[x];
     size_t low = 0, high = places->count[x];
     chart_point before = {0, 0, 0, 0};
@@ -56,7 +56,7 @@ double curve_place(const curve_places *places, curve_x x, double step) {
     return before.y + (totals[low].y - before.y) * (step - before.x) / (totals[low].x - before.x);
 }
 
-chart_point *curve_points_on(const chart_point *points, size_t count, const curve_places *places, curve_x x) {
+chart_point *curve_points_on(const chart_point *points, size_t count, const axis_totals *places, curve_x x) {
     chart_point *moved = (chart_point *)command_allocate(count * sizeof *moved);
     for (size_t i = 0; i < count; i++) {
         moved[i] = points[i];

@@ -10,17 +10,17 @@ EITP_BEGIN_DECLARATIONS
 /* The unit of a horizontal axis: steps, items, or seconds of training, counted as in comparisons (totals.h). */
 typedef enum curve_x { CURVE_STEP, CURVE_ITEMS, CURVE_TIME, CURVE_X_COUNT } curve_x;
 
-/* Running totals of a run's steps, for horizontal axes. Create it with curve_places_read. */
-typedef struct curve_places {
+/* Running totals of a run's steps, for horizontal axes. Create it with axis_totals_read. */
+typedef struct axis_totals {
     size_t count[CURVE_X_COUNT];        /* 0: not recorded; always 0 for CURVE_STEP */
     chart_point *totals[CURVE_X_COUNT]; /* x: the step, y: the sum up to and including it */
-} curve_places;
+} axis_totals;
 
-void curve_places_read(const recorded_run *r, curve_places *places);
-void curve_places_release(curve_places *places);
+void axis_totals_read(const recorded_run *r, axis_totals *places);
+void axis_totals_release(axis_totals *places);
 
 /* Returns the position of a step on an axis, or NaN if unknown. */
-double curve_place(const curve_places *places, curve_x x, double step);
+double curve_place(const axis_totals *places, curve_x x, double step);
 
 typedef struct curve_settings {
     double smoothing; /* weight of earlier values; 0: none; negative: chosen from the number of points */
@@ -42,7 +42,7 @@ void curve_read_evaluations(const recorded_run *r, const char *name, const char 
 void curve_release(curve *c);
 
 /* Returns the points on another horizontal axis, in a new array. Points without a position are gaps. */
-chart_point *curve_points_on(const chart_point *points, size_t count, const curve_places *places, curve_x x);
+chart_point *curve_points_on(const chart_point *points, size_t count, const axis_totals *places, curve_x x);
 
 EITP_END_DECLARATIONS
 

@@ -13,7 +13,7 @@ EITP_BEGIN_DECLARATIONS
 /* A run, with the additional data that the page needs. */
 typedef struct page_run {
     recorded_run *run;
-    curve_places places;
+    axis_totals places;
     run_details details;
 } page_run;
 

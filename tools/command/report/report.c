@@ -15,13 +15,13 @@ static eitp_status read_run(const char *directory, page_run *r, eitp_error *erro
     if (!status)
         status = run_details_read(r->run, &r->details, &r->run->missing, error);
     if (!status)
-        curve_places_read(r->run, &r->places);
+        axis_totals_read(r->run, &r->places);
     return status;
 }
 
 static void release_page(page *p) {
     for (size_t i = 0; i < p->run_count; i++) {
-        curve_places_release(&p->runs[i].places);
+        axis_totals_release(&p->runs[i].places);
         run_details_release(&p->runs[i].details);
         recorded_run_close(p->runs[i].run);
     }

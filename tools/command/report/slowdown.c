@@ -288,7 +288,7 @@ static void find_trend(slowdown_series *s, const double *x, const double *y) {
 
 /* Reports jumps instead of a trend if they explain the points better. An event is near a jump within two points of
    `width` steps. */
-static void judge_jumps(const recorded_run *r, slowdown_series *s, double width) {
+static void classify_jumps(const recorded_run *r, slowdown_series *s, double width) {
     const int64_t reach = width < 1e15 ? 2 + (int64_t)(2 * width) : INT64_MAX;
     double before;
     if (!s->jump_count)
@@ -321,7 +321,7 @@ static void find_series(const recorded_run *r, const char *name, slowdown_series
         s->last = mean_of(y + s->count - tenth, tenth);
         find_trend(s, x, y);
         find_jumps(s, x, y);
-        judge_jumps(r, s, (x[s->count - 1] - x[0]) / (double)s->count);
+        classify_jumps(r, s, (x[s->count - 1] - x[0]) / (double)s->count);
     }
     free(x);
 }

@@ -163,7 +163,7 @@ static void report_unrecorded(const option_set *o) {
         const option_id id = option_find(needs[i].name).id;
         const int is_spot = id == OPTION_LOG_FULL_EVERY && level == EITP_MONITOR_LIGHT && may_spot(o);
         char least[16];
-        if (level >= needs[i].least || is_spot || !options_is_asked(o, id) || !options_integer(o, id))
+        if (level >= needs[i].least || is_spot || !options_is_requested(o, id) || !options_integer(o, id))
             continue;
         option_choice_name(option_of(OPTION_MONITOR)->setting->choices, needs[i].least, least, sizeof least);
         output_warning("%s%s has no effect with --monitor %s: it requires --monitor %s",

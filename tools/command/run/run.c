@@ -82,7 +82,7 @@ void run_complete_options(training_run *r) {
     const eitp_transformer_config *shape = has_model && !read_shape(r, &error) ? &r->shape : NULL;
     eitp_training *training = NULL;
     if (shape && !r->checkpoint && !fit_open(&r->options, &training, &error))
-        advice_settle_profile(&r->options, training, &error);
+        advice_resolve_profile(&r->options, training, &error);
     else if (shape)
         profile_adapt(&r->options, shape);
     eitp_training_close(training);
@@ -133,7 +133,7 @@ static eitp_status advise(training_run *r, eitp_error *error) {
 }
 
 static eitp_status plan(training_run *r, eitp_error *error) {
-    eitp_status status = advice_settle_profile(&r->options, r->training, error);
+    eitp_status status = advice_resolve_profile(&r->options, r->training, error);
     if (!status)
         status = recipe_follow_options(r, error);
     process_cancel_on_stop(PROCESS_CANCEL_ALL);

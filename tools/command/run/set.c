@@ -289,7 +289,7 @@ int command_set(int count, char **arguments) {
     int ended = 0, is_run = 0, code = COMMAND_FINISHED;
     eitp_status status;
     memset(&s, 0, sizeof s);
-    wording_keep_settings();
+    wording_disable_settings();
     status = options_read(&s.options, "set", OPTIONS_SET, count, arguments, &ended, &error);
     if (!status && !ended)
         status = read_changes(&s, &error);

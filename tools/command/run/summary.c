@@ -416,7 +416,7 @@ void training_suggest_resume(const training *t) {
 }
 
 /* Says where to resume after a step failed halfway, when the state could not be saved. */
-static void explain_torn(const training *t) {
+static void explain_inconsistent(const training *t) {
     const training_run *r = t->r;
     const eitp_run_report *report = &t->report;
     if (r->checkpoint && report->saved_step == report->start_step)
@@ -435,8 +435,8 @@ int training_fail(const training *t, const eitp_error *error) {
         output_error("%s (--lr, --warmup-steps)", error->message);
     else
         output_error("%s", error->message);
-    if (eitp_trainer_is_torn(eitp_training_get_trainer(t->r->training)))
-        explain_torn(t);
+    if (eitp_trainer_is_inconsistent(eitp_training_get_trainer(t->r->training)))
+        explain_inconsistent(t);
     return command_exit_code(error->status);
 }
 

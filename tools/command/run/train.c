@@ -45,11 +45,11 @@ static int run_training(training *t, eitp_error *error) {
 }
 
 /* Gives other programs priority, according to the options. */
-static void be_considerate(option_set *o) {
+static void lower_priority(option_set *o) {
     const long processors = process_processors();
-    process_offer_memory((int)options_integer(o, OPTION_OOM_SCORE_ADJ));
+    process_raise_oom_score((int)options_integer(o, OPTION_OOM_SCORE_ADJ));
     if (options_has(o, OPTION_NICE))
-        process_give_way((int)options_integer(o, OPTION_NICE));
+        process_lower_priority((int)options_integer(o, OPTION_NICE));
     if (options_integer(o, OPTION_SPARE_CORE) && !options_integer(o, OPTION_THREADS) && processors > 2)
         options_set_integer(o, OPTION_THREADS, processors - 1, o->values[OPTION_THREADS].source);
 }
@@ -90,7 +90,7 @@ static int train(int count, char **arguments, int *starts_over) {
         ended = 1;
     }
     if (!status && !ended) {
-        be_considerate(&r->options);
+        lower_priority(&r->options);
         status = run_prepare(r, &error);
         ended = options_integer(&r->options, OPTION_SHOW_DATA) > 0;
     }

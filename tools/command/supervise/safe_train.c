@@ -104,9 +104,9 @@ static void stop_stalled(supervisor *s, double now) {
 static void look(supervisor *s) {
     const double timeout = steps_stall_timeout(&s->watch, given_stall_timeout(s)), now = process_time();
     const double interval = timeout > 0 && timeout < 4 ? timeout / 4 : 1;
-    if (now - s->watch.looked_at < interval)
+    if (now - s->watch.checked_at < interval)
         return;
-    steps_look(&s->watch, place_log_size(&s->place));
+    steps_poll(&s->watch, place_log_size(&s->place));
     if (timeout > 0 && !s->stop && !s->has_stalled && now - s->watch.alive_at >= timeout)
         stop_stalled(s, now);
     else if (s->has_stalled && !s->stop && now >= s->kill_at)
@@ -187,7 +187,7 @@ static char *write_error_log(supervisor *s) {
 /* Collects the child and records its end. */
 static void collect(supervisor *s) {
     history_start *last = history_last(&s->history);
-    steps_look(&s->watch, place_log_size(&s->place));
+    steps_poll(&s->watch, place_log_size(&s->place));
     child_collect(s->child, may_restart(s));
     s->child = 0;
     take_signals(s);

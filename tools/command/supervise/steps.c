@@ -164,15 +164,15 @@ void steps_begin(steps_watch *w, const char *directory, int64_t output) {
     w->began = w->now = info_of(directory, "metrics.jsonl");
     w->saving = saving_bytes(directory);
     w->output = output;
-    w->alive_at = w->looked_at = process_time();
+    w->alive_at = w->checked_at = process_time();
 }
 
-void steps_look(steps_watch *w, int64_t output) {
+void steps_poll(steps_watch *w, int64_t output) {
     const double now = process_time();
     const eitp_path_info records = info_of(w->directory, "metrics.jsonl");
     const int64_t saving = saving_bytes(w->directory);
     const int has_recorded = has_changed(&records, &w->began);
-    int lives = now - w->looked_at > LATE_S;
+    int lives = now - w->checked_at > LATE_S;
     if (has_changed(&records, &w->now)) {
         lives = 1;
         w->now = records;
@@ -182,7 +182,7 @@ void steps_look(steps_watch *w, int64_t output) {
     lives |= saving != w->saving || (!has_recorded && output != w->output);
     w->saving = saving;
     w->output = output;
-    w->looked_at = now;
+    w->checked_at = now;
     if (lives)
         w->alive_at = now;
 }

@@ -15,7 +15,7 @@ typedef struct steps_watch {
     double median_s;           /* of recent steps; 0: unknown */
     double longest_s;          /* the longest evaluation or save so far */
     double alive_at;           /* process_time of the last sign of life */
-    double looked_at;          /* process_time of the last check */
+    double checked_at;         /* process_time of the last check */
     eitp_path_info began, now; /* state of the records */
     int64_t saving;            /* bytes of checkpoints that are being written */
     int64_t output;            /* bytes of output */
@@ -25,7 +25,7 @@ typedef struct steps_watch {
 void steps_begin(steps_watch *w, const char *directory, int64_t output);
 
 /* Checks for signs of life: records, growing checkpoints, and output until the child has recorded anything. */
-void steps_look(steps_watch *w, int64_t output);
+void steps_poll(steps_watch *w, int64_t output);
 
 /*
  * Returns the seconds without a sign of life after which a child has stalled; 0: never. `given` is --stall-timeout. If

@@ -84,7 +84,7 @@ static eitp_status encode_messages(chatting *c, size_t *count, eitp_error *error
     eitp_chat_report report;
     text_buffer conversation = {NULL, 0, 0};
     eitp_status status;
-    config.targets = EITP_CHAT_EVERYTHING;
+    config.targets = EITP_CHAT_ALL;
     config.add_generation_prompt = 1;
     config.values = options_text(&c->options, OPTION_CHAT_VALUES);
     text_format(&conversation, "{\"messages\":[");

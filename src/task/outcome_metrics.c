@@ -83,7 +83,7 @@ static void eitp__judge_metric(const eitp__outcomes *outcomes, eitp__metric_valu
                                               : eitp__jackknife_error(values + 1, outcomes->group_count);
 }
 
-EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results) {
+EITP__PRIVATE void eitp__compute_metrics(const eitp__outcomes *outcomes, eitp_metric *results) {
     for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
         if (eitp__is_metric_of(&eitp__metric_rows[i], outcomes->problem, outcomes->entities != NULL))
             eitp__judge_metric(outcomes, eitp__metric_rows[i].values, results++);
