@@ -113,7 +113,8 @@ for reading in fp32 bf16; do
 done
 # The newest base is damaged: an older one does not match the adapters, and an unused one is reported in any case.
 cp -r straight damaged
-printf x | dd of=damaged/checkpoint-12/model.safetensors bs=1 seek=3000 conv=notrunc 2>dd.err
+# Four bytes, so that the weights differ in every precision.
+printf xxxx | dd of=damaged/checkpoint-12/model.safetensors bs=1 seek=3000 conv=notrunc 2>dd.err
 exits 1 "a damaged base" merge --model damaged --adapter lora --output-dir gone
 check "the damage is reported" grep -q "^warning: .*damaged/checkpoint-12.*using another checkpoint" err
 check "and that the older base does not match" grep -q "^error: .*other weights than those in '$work/damaged/checkpoint-8'" err

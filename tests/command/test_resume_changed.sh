@@ -15,10 +15,22 @@ changed() { # name, what the log says, options
     exits 0 "$name" train --resume auto --output-dir $name --threads 1 "$@"
     check "$name: logged" grep -q "$says" err
 }
-changed two_two "batch-size and --grad-accum changed from 1 and 4 to 2 and 2 since '.*': the same samples per step$" --batch-size 2
-check "two_two: the same bits" same_checkpoints straight/checkpoint-12 two_two/checkpoint-12
+# The products of AMX in 16 bits sum 32 rows at once. A micro-batch here has 16, so another split rounds differently.
+bits=same end='$'
+if [ "$precision" != fp32 ] && grep -q '"numerics": "cpu-amx-' straight/checkpoint-12/trainer_state.json; then
+    bits=other end=', but the last bits of results differ$'
+fi
+check_bits() { # name
+    if [ $bits = same ]; then
+        check "$1: the same bits" same_checkpoints straight/checkpoint-12 "$1/checkpoint-12"
+    else
+        check "$1: other bits, with a warning" grep -q "the same samples per step$end" err
+    fi
+}
+changed two_two "batch-size and --grad-accum changed from 1 and 4 to 2 and 2 since '.*': the same samples per step$end" --batch-size 2
+check_bits two_two
 changed one_pass " to 4 and 1 since " --grad-accum 1
-check "one_pass: the same bits" same_checkpoints straight/checkpoint-12 one_pass/checkpoint-12
+check_bits one_pass
 exits 0 "a changed split is kept" train --resume auto --output-dir one_pass --steps 13 --threads 1
 check "a changed split is kept: nothing is logged" sh -c '! grep -q ": the same samples" err'
 check "a changed split is kept: in the state" grep -q '"batch_size": 4' one_pass/checkpoint-13/trainer_state.json
@@ -30,7 +42,7 @@ refuses 1 "with 4 samples per step .* (got 1 and 3)" train --resume straight/che
 
 changed profile "profile safe: the resumed run keeps its 4 samples per step (batch size 4, accumulation 1), block size 16 and optimizer adamw" \
     --profile safe
-check "profile: the same bits" same_checkpoints straight/checkpoint-12 profile/checkpoint-12
+check_bits profile
 made_with=$(sed -n 's/.*"precision": "\([a-z0-9]*\)".*/\1/p' straight/checkpoint-12/trainer_state.json)
 other=bf16
 [ "$made_with" != bf16 ] || other=fp32
