@@ -420,7 +420,7 @@ report-check: all
 print-skipped:
 	@$(if $(filter 0,$(OPENMP)),echo 'SKIPPED OpenMP: switched off or not in $(CC)',:)
 	@$(if $(filter 0,$(SANITIZE)),echo 'SKIPPED sanitizers: $(CC) cannot link them',:)
-	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED libFuzzer: clang lacks it; make nightly fuzzes without it, like make test',:)
+	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED libFuzzer: clang lacks it; make nightly fuzzes without it as make test does',:)
 
 # Scripts installed with the command.
 WRAPPERS := monitor_training.sh safe_train.sh

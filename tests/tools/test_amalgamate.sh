@@ -291,7 +291,7 @@ says() { # what is tested, what the compiler says, options
     fi
 }
 
-says "a name that is not there" 'define EITP_FILE as its name' '-DHEADER="renamed.hpp"' '-DEITP_FILE="gone.h"'
+says "a name that is not there" 'define it as that name, in quotes' '-DHEADER="renamed.hpp"' '-DEITP_FILE="gone.h"'
 printf '/* not eitp */\n' >"$places/include/wrong.h"
 says "the name of another file" 'EITP_FILE names another file' '-DHEADER="eitp.h"' '-DEITP_FILE="wrong.h"'
 fresh_tree
