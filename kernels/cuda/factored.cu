@@ -89,8 +89,8 @@ KERNEL(factored_roots_kernel, THREADS) {
 
 /*
  * Moves direction t, before it is made orthogonal to the previous ones. `from` and `towards` are the sums of squares of
- * the old direction and of the direction it turns to. Computes this thread's sum of squares, and its dot product with
- * direction 0.
+ * the old direction and of the direction it turns to. Sets `sums` to this thread's sum of squares, and its dot product
+ * with direction 0.
  */
 DEVICE void begin_direction(const eitp__launch &l, int t, double from, double towards, double sums[2]) {
     const global<float> y = output<float>(l, 0);
@@ -126,7 +126,7 @@ DEVICE double subtract_direction(const eitp__launch &l, int t, int s, double dot
     return next;
 }
 
-/* Multiplies direction t by `factor`. Returns this thread's dot products with the old directions. */
+/* Multiplies direction t by `factor`. Sets `same` to this thread's dot products with the old directions. */
 DEVICE void scale_direction(const eitp__launch &l, int t, double factor, double same[K]) {
     const global<float> y = output<float>(l, 0), old = output<float>(l, 3);
     const int64_t c = l.call.inputs[6].elements;

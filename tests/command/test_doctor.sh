@@ -371,7 +371,7 @@ diagnosed "unknown words" accents "The tokenizer does not fit the text: 1[0-9] %
 exits 0 "profiled" $good --lr 3e-3 --steps 30 --profile-every 1 --output-dir profiled
 diagnosed "profiled" profiled "The run is slow because every single step is profiled\."
 exits 0 "recorded in full" $good --lr 3e-3 --steps 30 --monitor full --log-full-every 1 --output-dir full_records
-diagnosed "recorded in full" full_records "The run is slow because almost every step is recorded in full\."
+diagnosed "recorded in full" full_records "The run is slow because many steps are recorded in full\."
 wide="train --data text.txt --init large.json --block-size 16 --batch-size 1 --threads 1 --dropout 0 --precision $precision --lr 1e-3 --eval no
     --save-steps 0 --peak-tflops 10"
 exits 0 "a small batch" $wide --grad-accum 1 --steps 20 --output-dir small_batch

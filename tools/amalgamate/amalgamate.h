@@ -156,7 +156,7 @@ extern size_t section_count;
 /* Finds all templates, their sections and the modules that use them. Returns -1 after a finding. */
 int find_templates(void);
 
-/* Returns the macro that selects a section. */
+/* Writes the macro that selects a section to `name`. */
 void section_name(const source *file, char name[LONGEST_PATH]);
 
 /* ---- prototypes.c: private functions ---- */

@@ -104,7 +104,7 @@ static int print_help(int count, char **arguments) {
  * the program executes itself again with a low limit unless the environment already has a setting.
  */
 static void limit_spinning(char **arguments) {
-    /* eitp uses one OpenBLAS thread. OpenBLAS would start more, and hangs if one cannot be started. */
+    /* eitp uses one OpenBLAS thread. OpenBLAS would start more, and hang if one cannot be started. */
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
         return;

@@ -270,7 +270,7 @@ static int is_crash(int number) {
     return 0;
 }
 
-/* Finds the end of a process that is gone, since the last boot. */
+/* Finds the end of a process that is gone although the machine has not rebooted. */
 static doctor_end find_kill(doctor_case *c) {
     int is_memory = 0;
     double kills;
@@ -288,7 +288,7 @@ static doctor_end find_kill(doctor_case *c) {
 }
 
 static int is_of_disk(const char *message) {
-    static const char *const words[] = {"no space left", "ulimit -f", "quota", "File too large", "has room for"};
+    static const char *const words[] = {"no space left", "ulimit -f", "quota", "File too large", "has space for"};
     for (size_t i = 0; i < COMMAND_COUNT(words); i++) {
         if (strstr(message, words[i]))
             return 1;

@@ -204,7 +204,7 @@ static int look_at_restart(const doctor_case *c, doctor_finding *f) {
     if (c->end != DOCTOR_END_RESTARTED)
         return 0;
     say_after_step(c, f, "The machine rebooted during training,",
-                   " or later: because of power, heat, the kernel or a person.");
+                   " or later; possible causes: power, heat, the kernel or a person.");
     measure_process(c, f);
     measure_last_event(c, f, "temperature");
     measure_memory(c, f);
@@ -345,7 +345,7 @@ static int look_at_divergence(const doctor_case *c, doctor_finding *f) {
     measure_message(c, f);
     measure_last_event(c, f, "diverging");
     finding_measure(f,
-                    "learning rate %.3g, and the updates have moved the weights by %.3g times their size "
+                    "learning rate %.3g, and the updates have moved the weights by %.3g times their norm "
                     "(update_norm, parameter_norm)",
                     lr, c->moved);
     rate = command_format("--lr %.3g", lr / 10);

@@ -364,10 +364,10 @@ static int look_at_records(const doctor_case *c, doctor_finding *f) {
         finding_say(f, "The run is slow because every op is checked for non-finite numbers (--check-finite op).");
         advise_resume(c, f, "--check-finite step");
     } else if (profile > 0 && profile < DOCTOR_FINE_STEPS) {
-        finding_say(f, "The run is slow because %s step is profiled.", profile > 1 ? "almost every" : "every single");
+        finding_say(f, "The run is slow because %s profiled.", profile > 1 ? "many steps are" : "every single step is");
         advise_set(c, f, "profile-every", 1000);
     } else {
-        finding_say(f, "The run is slow because almost every step is recorded in full.");
+        finding_say(f, "The run is slow because many steps are recorded in full.");
         advise_set(c, f, "log-full-every", 100);
     }
     finding_measure(f, "profile-every %.0f, log-full-every %.0f, check-finite %s (run.json)", profile > 0 ? profile : 0,

@@ -12,7 +12,7 @@ enum { MODEL_PATH_SIZE = 4096 };
    `status`. */
 eitp_status model_add_hint(eitp_status status, eitp_error *error);
 
-/* Finds the model directory of a path (see eitp_run_find_checkpoint) and returns it in a new string: the best or newest
+/* Sets *directory to the model directory of a path (see eitp_run_find_checkpoint), a new string: the best or newest
    checkpoint of an output directory, or a model in the hub's cache for a name that is not a path. Warns of a checkpoint
    named by its own path that does not match its manifest. */
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error);

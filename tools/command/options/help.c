@@ -99,8 +99,7 @@ static const struct {
     {OPTION_COMPARE, OPTIONS_BENCH_KERNELS, "output of an earlier --json to compare with"},
     {OPTION_COMPARE, OPTIONS_BENCH_STEP,
      "output of an earlier --json to compare with; or several files of options to measure in alternation: --compare A "
-     "B, or "
-     "--compare A --compare B"},
+     "B, or --compare A --compare B"},
     {OPTION_COMPARE, OPTIONS_PLAN, "two or more files of options to plan: --compare A B, or --compare A --compare B"},
     {OPTION_PROMPT, OPTIONS_CHAT, "one message: print the answer and exit"},
     {OPTION_TOKENS, OPTIONS_CHAT, "maximum tokens per answer (default: 512)"},

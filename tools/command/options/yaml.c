@@ -236,7 +236,7 @@ static void yaml_resolve(json_value *value, char *number, size_t size) {
     }
 }
 
-/* Returns the text of the current scalar. libyaml owns it until the next event. */
+/* Sets *text to the text of the current scalar. libyaml owns it until the next event. */
 static eitp_status yaml_text(const yaml_reader *r, const char **text) {
     *text = r->event.data.value;
     if (memchr(*text, 0, r->event.data.size))

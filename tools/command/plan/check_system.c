@@ -13,7 +13,7 @@ static int is_on_gpu(const system_report *r) {
 /* Says whether the memory of a GPU counts for the tier. */
 static const char *gpu_rule(const system_report *r) {
     if (!is_on_gpu(r))
-        return NOT_CHOSEN "; GPU memory does not count ";
+        return NOT_CHOSEN "; GPU memory does not count";
     return r->gpu && r->gpu->free >= 0 ? NEVER_RUN
                                        : NEVER_RUN "; its memory does not count because its free memory is unknown";
 }
@@ -51,7 +51,7 @@ static void add_memory(text_buffer *t, const system_report *r) {
     text_format(t, "; this process may use %s, according to %s\n", output_bytes((double)m->usable), m->source);
     text_format(t, "budget       %s, %s\n", r->budget ? output_bytes((double)r->budget) : "unknown",
                 r->has_budget ? "as set" : "with a safety margin");
-    text_format(t, "swap         %s free of %s; not used by eitp\n", output_bytes((double)m->swap_free),
+    text_format(t, "swap         %s free of %s; eitp does not rely on it\n", output_bytes((double)m->swap_free),
                 output_bytes((double)m->swap_total));
 }
 

@@ -301,7 +301,8 @@ static eitp_status read_info(recorded_run *r, eitp_error *error) {
     return status;
 }
 
-/* Returns the directory of the records, from run.json or from --log-dir of an earlier version, if it exists here. */
+/* Returns the directory of the records that run.json names (--log-dir, from an earlier version) if it has records here,
+   otherwise the directory of the run. */
 static char *find_records(const recorded_run *r) {
     const char *given = recorded_text(r->run, "records", recorded_text(r->configuration, "log-dir", ""));
     const int is_elsewhere = strcmp(given, recorded_text(r->run, "directory", "")) != 0;

@@ -18,7 +18,7 @@ typedef struct post_save {
     pid_t process;         /* the running one; 0: none */
     int64_t step;          /* of its checkpoint */
     const char *directory; /* of the checkpoints */
-    eitp_run *run;         /* keeps that checkpoint until then */
+    eitp_run *run;         /* keeps that checkpoint while the command runs */
 } post_save;
 
 /* The options' strings must outlive it. */

@@ -19,8 +19,8 @@ static eitp_status find_adapter(const char *path, char **checkpoint, eitp_error 
                         "no adapters in '%s': it has neither an adapter_config.json nor a checkpoint with one", path);
 }
 
-/* Returns the directory that a path refers to, and the path, as new strings. The path is as given, since a run may
-   replace the checkpoint, or the directory in the hub's cache. */
+/* Finds the directory that a path refers to. *directory and *path are new strings. The path is as given, since a run
+   may replace the checkpoint, or the directory in the hub's cache. */
 static eitp_status find_model(const char *given, char **directory, char **path, eitp_error *error) {
     eitp_status status;
     if (!given)
