@@ -309,6 +309,7 @@ static eitp_status eitp__read_unopened_shape(const eitp_recipe *recipe, eitp_tra
     training->host = recipe->context.host;
     training->host.log.write = NULL; /* opening logs all messages */
     training->recipe = *recipe;
+    training->task_setting = recipe->task.kind;
     training->parts[EITP_TRAINING].paths = &training->recipe.data.training;
     training->is_resumed = recipe->run.resume == EITP_RESUME_NAMED && recipe->run.checkpoint;
     status = eitp__training_read_shape(training, error);

@@ -3,6 +3,13 @@
 #include "data/sample_header.h"
 #include "recipe/training.h"
 
+/* True if .json files in directories are tables. A trained model has a task without a setting, so plain text remains
+   plain text unless that task learns from rows. */
+static int eitp__reads_json_rows(const eitp_training *training) {
+    const int needs_rows = training->trained && training->kind && training->kind->kind >= EITP_TASK_CLASSIFICATION;
+    return training->task_setting != EITP_TASK_AUTO || needs_rows || eitp__has_chat_setting(training);
+}
+
 EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *training, eitp_split split) {
     const eitp_data_recipe *data = &training->recipe.data;
     eitp_text_files_config texts = EITP__ZERO;
@@ -14,7 +21,7 @@ EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *train
     texts.delimiter = data->delimiter;
     texts.document_separator = data->document_separator;
     texts.skip_bad = data->skip_bad;
-    texts.json_rows = training->recipe.task.kind != EITP_TASK_AUTO || eitp__has_chat_setting(training);
+    texts.json_rows = eitp__reads_json_rows(training);
     texts.strict_utf8 = data->strict_utf8;
     texts.input = data->input;
     return texts;

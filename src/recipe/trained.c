@@ -234,7 +234,7 @@ eitp_status eitp_training_open_trained(const eitp_recipe *recipe, eitp_trained_s
     opened->samples = samples;
     opened->has_begun = 1; /* so that closing removes nothing */
     opened->recipe.run.checkpoint = opened->recipe.run.directory;
-    opened->recipe.task.kind = EITP_TASK_AUTO;
+    opened->recipe.task.kind = opened->task_setting = EITP_TASK_AUTO;
     data = &opened->recipe.data;
     if (samples == EITP_SAMPLES_VALIDATION && data->validation.count) {
         opened->packed_as = EITP_VALIDATION;

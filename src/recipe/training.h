@@ -27,8 +27,9 @@ enum { EITP__ISA_SIZE = 32 };
 
 struct eitp_training {
     eitp_host host;
-    eitp_recipe recipe; /* with its own strings */
-    eitp_run *run;      /* owns the directory */
+    eitp_recipe recipe;          /* with its own strings */
+    eitp_task_kind task_setting; /* of the recipe; recipe.task.kind becomes the task that was inferred */
+    eitp_run *run;               /* owns the directory */
     int is_resumed;
     eitp_checkpoint_info resumed;
     char changed_reading[200];    /* settings that change how the data are read compared with the resumed run; "":

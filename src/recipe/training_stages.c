@@ -24,6 +24,7 @@ EITP__PRIVATE eitp_status eitp__training_create(const eitp_recipe *recipe, eitp_
         return eitp__fail_memory(error, sizeof *created, "a training");
     created->host = recipe->context.host;
     eitp__buffer_init(&created->sampled, &created->host);
+    created->task_setting = recipe->task.kind;
     status = eitp__recipe_copy(&created->host, recipe, &created->recipe, error);
     if (status)
         eitp__release(&created->host, created, sizeof *created);

@@ -47,6 +47,8 @@ check "which is not used, with a warning" grep -q "^warning: 'weight' in the row
 exits 0 "bad rows of a .json file are skipped" $lm --data other.json --data rows.json --on-bad-row skip --output-dir skipped
 exits 0 "plain text from .json files in a directory" $lm --data folder --output-dir texts-of-json
 check "is packed unchanged" grep -q 'packed 1 document' err
+exits 0 "eval of the same directory" eval --model texts-of-json --data folder --threads 1 --precision fp32
+check "reads plain text too" grep -q 'packed 1 document' err
 exits 0 "rows of .json files in a directory" $lm --data folder --task lm --output-dir rows-of-json
 check "with a task they are rows" grep -q 'packed 2 documents' err
 for content in '["a"]' '[["a"]]' '3' '"a"' 'null' '{"text": ["a b", "c"]}' '{"data": []}' '{"text": "a"}{"text": "b"}' '[]' ''; do

@@ -134,4 +134,10 @@ awk -F '\t' -v q="'" '
 check "no identifiers: $(head -n 3 identifiers)" test ! -s identifiers
 [ -n "$EITP_TEST_KEEP" ] && cp identifiers "$EITP_TEST_KEEP"
 
+# eitp doctor recognizes a full disk by these words in messages of the library.
+for words in "ulimit -f" "has space for"; do
+    check "doctor knows '$words'" grep -qF "\"$words\"" "$root/tools/command/doctor/case.c"
+    check "a message has '$words'" grep -rqF "$words" "$root/src/run/save.c" "$root/src/base"
+done
+
 finish

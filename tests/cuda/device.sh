@@ -17,3 +17,17 @@ runs() {
     exits 0 "$@" --device ${EITP_GPU:-cuda}
     eitp=$processor
 }
+
+# The losses of the steps of a run.
+losses() {
+    sed -n 's/^{"step": \([0-9]*\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"
+}
+
+# agree A B STEPS [PART]: the losses of two runs differ by at most this relative error, by default 1e-5.
+agree() {
+    losses "$1" >first
+    losses "$2" >second
+    paste first second | awk -v steps="$3" -v most="${4:-1e-5}" '
+        { d = $2 - $4; d = d < 0 ? -d : d; if ($1 != $3 || d > most * $2) { print "    step " $1 ": " $2 ", " $4; bad = 1 } }
+        END { exit bad || NR != steps }'
+}

@@ -102,6 +102,10 @@ static TEST_UNUSED int run_tests(const test_case *tests, size_t count, int argc,
         }
         fflush(stdout);
     }
+    if (argc > 1 && !passed && !failed) {
+        printf("FAILED no test has '%s' in its name\n", argv[1]);
+        failed = 1;
+    }
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }

@@ -816,7 +816,8 @@ static void incomplete_judges_are_refused(void) {
     REQUIRE_OK(begin_problem(&e, &v, "bert-base", EITP_PROBLEM_SINGLE_LABEL), error_);
     task = e.r.task;
     task.compute_metrics = NULL;
-    CHECK(is_refused(eitp_evaluate(&task, EITP_VALIDATION, 4, 0, &evaluation, &error_), EITP_ERROR_ARGUMENT, "judge"));
+    CHECK(is_refused(eitp_evaluate(&task, EITP_VALIDATION, 4, 0, &evaluation, &error_), EITP_ERROR_ARGUMENT,
+                     "compute_metrics"));
     task = e.r.task;
     task.metric_count = EITP_MAX_TASK_METRICS + 1;
     CHECK(is_refused(eitp_evaluate(&task, EITP_VALIDATION, 4, 0, &evaluation, &error_), EITP_ERROR_ARGUMENT, "17"));

@@ -22,9 +22,9 @@ static void print_info(const option_set *o, const char *path, const eitp_sample_
         text_format(&t, "}\n");
     } else {
         text_format(&t,
-                    "%s: %llu tokens in %llu documents, %.3f bytes per token, unigram entropy %.4f nats per token\n",
+                    "%s: %llu tokens in %llu document%s, %.3f bytes per token, unigram entropy %.4f nats per token\n",
                     path, (unsigned long long)info->token_count, (unsigned long long)info->document_count,
-                    bytes_per_token, info->unigram_entropy);
+                    info->document_count == 1 ? "" : "s", bytes_per_token, info->unigram_entropy);
     }
     output_result(t.data, t.size);
     text_release(&t);
