@@ -169,7 +169,7 @@ shows "the group's count" "measured: oom_kill 1 of this control group"
 becomes sys/fs/cgroup/group/memory.events "oom 0
 oom_kill 0"
 becomes proc/sys/kernel/random/boot_id two
-diagnosed "another start of the machine" killed "The machine rebooted during training, after step [0-9]+ or later: .*"
+diagnosed "another start of the machine" killed "The machine rebooted during training, after step [0-9]+ or later; possible causes: .*"
 shows "another start of the machine" "  do: sudo journalctl -b -1"
 shows "another start of the machine" "  do: eitp train --resume auto --output-dir killed$"
 becomes proc/sys/kernel/hostname elsewhere
