@@ -28,7 +28,7 @@ static void log_memory(const training_run *r) {
         output_bytes((double)arena), copy ? ", copy of a checkpoint " : "", copy ? output_bytes((double)copy) : "",
         output_bytes((double)(r->choice.total + copy)));
     if (r->choice.device)
-        output_info("GPU memory: %s", output_bytes((double)r->choice.device));
+        output_info("planned GPU memory: %s", output_bytes((double)r->choice.device));
     output_info("configuration: %s", fit_describe(fit, &r->choice, text, sizeof text));
     if (*fit_describe_price(&price, text, sizeof text))
         output_info("given up to save memory: %s", text);
