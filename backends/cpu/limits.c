@@ -103,7 +103,7 @@ static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *a
     return best;
 }
 
-/* Returns the arithmetic rate of products, or 0 if there is no loop for their dtype. */
+/* Returns the arithmetic rate of products, or 0 if their dtype has no benchmark loop. */
 static double eitp__limits_flops(int threads, const eitp__peak *peak, double seconds) {
     const int64_t pieces = (int64_t)threads * EITP__LIMITS_PIECES;
     eitp__limits_work work = EITP__ZERO;

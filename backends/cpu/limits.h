@@ -8,7 +8,7 @@
 EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,
                                                eitp__backend_limits *limits, eitp_error *error);
 
-/* Measures the peak rate of products of a dtype briefly, in FLOP/s; 0 if there is no loop for the dtype. */
+/* Measures the peak rate of products of a dtype briefly, in FLOP/s; 0 if the dtype has no benchmark loop. */
 EITP__PRIVATE double eitp__limits_peak(int threads, eitp__isa isa, eitp_dtype dtype);
 
 #endif

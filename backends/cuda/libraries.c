@@ -27,7 +27,7 @@ static int eitp__try_library_in(eitp__library_search *search, const char *folder
     return search->found != NULL;
 }
 
-/* Tries the folders of PyPI wheels: those of CUDA 13 share one, those of CUDA 12 have one for each library. */
+/* Tries the folders of PyPI wheels. The wheels of CUDA 13 share a folder; in CUDA 12 each library has its own. */
 static int eitp__try_packages(eitp__library_search *search, const char *packages) {
     static const char *const folders[] = {"cu%d/lib", "cuda_nvrtc/lib", "cublas/lib"};
     char folder[32], path[512];

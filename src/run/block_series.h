@@ -1,5 +1,5 @@
 /*
- * The series of a scalar over a whole run, in bounded memory: medians of small groups of values, averaged in blocks.
+ * A scalar over a whole run in bounded memory: medians of small groups of values, averaged in blocks.
  * When the blocks are full, neighbouring blocks are merged, and new blocks are twice as wide. The latest half of the
  * blocks thus always covers the latest half of the run, and the usual value follows a run of any length.
  */

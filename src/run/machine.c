@@ -468,7 +468,7 @@ EITP__PRIVATE int eitp__sustained_condition_add(eitp__sustained_condition *lasti
 }
 
 static eitp_status eitp__machine_watch_begin(eitp_run *run, void *state, eitp_error *error) {
-    eitp__machine_watch *around = (eitp__machine_watch *)state;
+    eitp__machine_watch *watch = (eitp__machine_watch *)state;
     eitp_processor_info info;
     eitp_status status;
     if (run->config.memory_check_seconds < 0)
@@ -476,18 +476,18 @@ static eitp_status eitp__machine_watch_begin(eitp_run *run, void *state, eitp_er
     status = eitp_processor_info_read(&run->host, &info, error);
     if (status)
         return status;
-    around->online = info.online;
-    around->own = info.usable;
-    around->look_at = eitp__clock() + EITP__MACHINE_WATCH_INTERVAL;
+    watch->online = info.online;
+    watch->own = info.usable;
+    watch->look_at = eitp__clock() + EITP__MACHINE_WATCH_INTERVAL;
     return EITP_OK;
 }
 
-static void eitp__machine_watch_sample(eitp_run *run, eitp__machine_watch *around, double now) {
+static void eitp__machine_watch_sample(eitp_run *run, eitp__machine_watch *watch, double now) {
     double stalls, load;
     char message[300];
     eitp_value value;
     if (!eitp__read_pressure_percent(&run->host, "memory", &stalls, NULL) &&
-        eitp__sustained_condition_add(&around->stalls, stalls, EITP__STALLS_HIGH, EITP__STALLS_LOW, EITP__STALLS_LAST,
+        eitp__sustained_condition_add(&watch->stalls, stalls, EITP__STALLS_HIGH, EITP__STALLS_LOW, EITP__STALLS_LAST,
                                       now)) {
         snprintf(message, sizeof message,
                  "tasks on this machine wait for memory %.0f %% of the time; close other programs or lower the memory "
@@ -497,24 +497,24 @@ static void eitp__machine_watch_sample(eitp_run *run, eitp__machine_watch *aroun
         eitp__run_notify_values(run, EITP_EVENT_PRESSURE, EITP_LOG_WARNING, 0, message, &value, 1);
     }
     if (!eitp__read_load(&run->host, &load, NULL) &&
-        eitp__sustained_condition_add(&around->load, (load - around->own) / around->online, EITP__LOAD_HIGH,
+        eitp__sustained_condition_add(&watch->load, (load - watch->own) / watch->online, EITP__LOAD_HIGH,
                                       EITP__LOAD_LOW, EITP__LOAD_LASTS, now)) {
         snprintf(message, sizeof message,
                  "other programs keep the processors busy: load %.1f on %.0f processors; steps take longer", load,
-                 around->online);
+                 watch->online);
         value = eitp__number_value("load", load);
         eitp__run_notify_values(run, EITP_EVENT_LOAD, EITP_LOG_INFO, 0, message, &value, 1);
     }
 }
 
 static eitp_status eitp__machine_watch_before_step(eitp_run *run, void *state, eitp_error *error) {
-    eitp__machine_watch *around = (eitp__machine_watch *)state;
+    eitp__machine_watch *watch = (eitp__machine_watch *)state;
     const double now = eitp__clock();
     (void)error;
-    if (!(around->online > 0) || now < around->look_at)
+    if (!(watch->online > 0) || now < watch->look_at)
         return EITP_OK;
-    eitp__machine_watch_sample(run, around, now);
-    around->look_at = now + EITP__MACHINE_WATCH_INTERVAL;
+    eitp__machine_watch_sample(run, watch, now);
+    watch->look_at = now + EITP__MACHINE_WATCH_INTERVAL;
     return EITP_OK;
 }
 
