@@ -103,7 +103,7 @@ on_cuda() { # kind of programs, env and settings, names of tests
         program=$BUILD/$kind/${program%.c}
         echo "cuda/test_$test $program,$libraries,tests/cuda/...,$values $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
     done
-    for script in tests/cuda/train.sh tests/cuda/aligned.sh tests/cuda/memory.sh tests/cuda/gpu.sh; do
+    for script in tests/cuda/train.sh tests/cuda/aligned.sh tests/cuda/memory.sh tests/cuda/lost_context.sh tests/cuda/gpu.sh; do
         echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,tests/cuda/...,$(files_of "$script") $prefix EITP=$BUILD/eitp sh $script"
     done
     for source in tests/cuda/test_*.c; do

@@ -62,15 +62,14 @@ static eitp_status eitp__open_blas_library(eitp__cuda_blas *blas, eitp_error *er
     return status ? status : eitp__cuda_blas_check(blas, blas->create(&blas->handle), "cublasLtCreate", error);
 }
 
-/* Copies the constant to the device. */
+/* Copies the constant to the device. The products that read it are in the same stream. */
 static eitp_status eitp__create_blas_one(eitp__cuda_blas *blas, eitp__cuda_stream stream, eitp_error *error) {
     static const float one = 1.0f;
     const eitp__cuda_driver *driver = blas->driver;
-    eitp_status status = eitp__cuda_check(driver, driver->allocate(&blas->one, sizeof one), "cuMemAlloc", error);
-    if (!status)
-        status =
-            eitp__cuda_check(driver, driver->upload(blas->one, &one, sizeof one, stream), "cuMemcpyHtoDAsync", error);
-    return status ? status : eitp__cuda_check(driver, driver->stream_wait(stream), "cuStreamSynchronize", error);
+    const eitp_status status = eitp__cuda_check(driver, driver->allocate(&blas->one, sizeof one), "cuMemAlloc", error);
+    return status ? status
+                  : eitp__cuda_check(driver, driver->upload(blas->one, &one, sizeof one, stream), "cuMemcpyHtoDAsync",
+                                     error);
 }
 
 /* Opens cuBLASLt as required by the choice, unless it is `own`. */

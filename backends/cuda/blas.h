@@ -78,8 +78,8 @@ typedef struct eitp__cuda_blas {
 /*
  * Opens cuBLASLt in the current context, for a device of this capability, according to EITP_CUDA_PRODUCTS. "own": does
  * nothing. "cublaslt": EITP_ERROR_UNSUPPORTED if it is not available; it computes all products that it can. Not set: if
- * it is not available, the reason is logged. Also logs if TF32 is allowed but not available. Waits for `stream`. Close
- * it even after a failure.
+ * it is not available, the reason is logged. Also logs if TF32 is allowed but not available. Close it even after
+ * a failure.
  */
 EITP__PRIVATE eitp_status eitp__cuda_blas_open(eitp__cuda_blas *blas, const eitp_host *host,
                                                const eitp__cuda_driver *driver, eitp__cuda_stream stream,

@@ -14,6 +14,8 @@ static void eitp__cuda_destroy(eitp__backend *backend) {
     eitp_host host = backend->host;
     if (cuda->context) {
         driver->context_set(cuda->context);
+        if (cuda->end)
+            eitp__cuda_finish(cuda, NULL);
         eitp__cuda_modules_release(&cuda->modules);
         eitp__cuda_blas_close(&cuda->blas);
         for (int i = 0; i < 2; i++)
@@ -23,6 +25,8 @@ static void eitp__cuda_destroy(eitp__backend *backend) {
             driver->event_destroy(cuda->fork);
         if (cuda->join)
             driver->event_destroy(cuda->join);
+        if (cuda->end)
+            driver->event_destroy(cuda->end);
         if (cuda->copy)
             driver->stream_destroy(cuda->copy);
         if (cuda->compute)
@@ -35,15 +39,32 @@ static void eitp__cuda_destroy(eitp__backend *backend) {
 static eitp_status eitp__cuda_create_streams(eitp__cuda *cuda, eitp_error *error) {
     const eitp__cuda_driver *driver = &cuda->driver;
     eitp__cuda_stream *streams[] = {&cuda->compute, &cuda->copy};
-    eitp__cuda_event *events[] = {&cuda->fork, &cuda->join};
+    const struct {
+        eitp__cuda_event *event;
+        unsigned flags;
+    } events[] = {
+        {&cuda->fork, EITP__CUDA_EVENT_DISABLE_TIMING},
+        {&cuda->join, EITP__CUDA_EVENT_DISABLE_TIMING},
+        {&cuda->end, EITP__CUDA_EVENT_DISABLE_TIMING | EITP__CUDA_EVENT_BLOCKING_SYNC},
+    };
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__COUNT(streams) && !status; i++)
         status = eitp__cuda_check(driver, driver->stream_create(streams[i], EITP__CUDA_STREAM_NON_BLOCKING),
                                   "cuStreamCreate", error);
     for (size_t i = 0; i < EITP__COUNT(events) && !status; i++)
-        status = eitp__cuda_check(driver, driver->event_create(events[i], EITP__CUDA_EVENT_DISABLE_TIMING),
-                                  "cuEventCreate", error);
+        status =
+            eitp__cuda_check(driver, driver->event_create(events[i].event, events[i].flags), "cuEventCreate", error);
     return status;
+}
+
+/* Reads EITP_CUDA_GRAPH. Tools that check kernels one by one need 0. */
+static eitp_status eitp__cuda_choose_graphs(int *uses_graphs, eitp_error *error) {
+    const char *name = getenv("EITP_CUDA_GRAPH");
+    *uses_graphs = !name || strcmp(name, "0") != 0;
+    return !name || !*name || !strcmp(name, "0") || !strcmp(name, "1")
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown value '%s' in EITP_CUDA_GRAPH (choose from 0, 1)",
+                            name);
 }
 
 /* Minimum compute capability for the tensor cores and barriers that the kernels use. */
@@ -51,7 +72,9 @@ static eitp_status eitp__cuda_create_streams(eitp__cuda *cuda, eitp_error *error
 
 static eitp_status eitp__cuda_open(eitp__cuda *cuda, const eitp__backend_config *config, eitp_error *error) {
     const eitp__cuda_driver *driver = &cuda->driver;
-    eitp_status status = eitp__cuda_driver_open(&cuda->driver, error);
+    eitp_status status = eitp__cuda_choose_graphs(&cuda->uses_graphs, error);
+    if (!status)
+        status = eitp__cuda_driver_open(&cuda->driver, error);
     if (!status)
         status = eitp__cuda_device_read(driver, config->ordinal, &cuda->device, error);
     if (!status && cuda->device.capability < EITP__CUDA_LEAST_CAPABILITY)

@@ -19,11 +19,13 @@ typedef struct eitp__cuda {
     eitp__cuda_modules modules;
     eitp__cuda_blas blas;
     eitp__cuda_device device;
-    int pageable; /* eitp__backend_config.pageable */
-    int handle;   /* of the device, while its context is retained */
+    int pageable;    /* eitp__backend_config.pageable */
+    int uses_graphs; /* 0: EITP_CUDA_GRAPH, or a capture has failed */
+    int handle;      /* of the device, while its context is retained */
     eitp__cuda_context context;
     eitp__cuda_stream compute, copy;  /* copy: transfers, in order */
     eitp__cuda_event fork, join;      /* synchronize the two streams */
+    eitp__cuda_event end;             /* the host sleeps until it is reached */
     char *stages[2];                  /* NULL until a program has transfers */
     eitp_error late;                  /* error of a transfer, reported by `wait` */
     struct eitp__cuda_program *timed; /* programs with executions whose times have not been read */
@@ -38,7 +40,7 @@ static inline EITP__UNUSED eitp__cuda *eitp__cuda_of(const eitp__backend *backen
 /* Makes the device's context current on this thread. */
 EITP__PRIVATE eitp_status eitp__cuda_enter(const eitp__cuda *cuda, eitp_error *error);
 
-/* Enters the context and synchronizes the compute stream, even if entering failed. */
+/* Enters the context and waits for the compute stream, even if entering failed. */
 EITP__PRIVATE eitp_status eitp__cuda_finish(const eitp__cuda *cuda, eitp_error *error);
 
 /* ---- program.c: functions of eitp__backend_interface ---- */
@@ -111,10 +113,10 @@ EITP__PRIVATE eitp_status eitp__cuda_phases_create(eitp__cuda *cuda, const eitp_
                                                    eitp__cuda_phases *phases, eitp_error *error);
 EITP__PRIVATE void eitp__cuda_phases_release(eitp__cuda *cuda, eitp__cuda_phases *phases);
 
-/* Records the event before an instruction, or at the end, if there is one; *next is its number, starting from 0. Only
-   while a graph is captured. */
+/* Records the event before an instruction, or at the end, if there is one; *next is its number, starting from 0.
+   is_captured: the event becomes a node of the graph being captured. */
 EITP__PRIVATE eitp_status eitp__cuda_phases_record(eitp__cuda *cuda, const eitp__cuda_phases *phases, size_t *next,
-                                                   size_t instruction, eitp_error *error);
+                                                   size_t instruction, int is_captured, eitp_error *error);
 
 /* Adds the times of the executions since the last call, which have ended. */
 EITP__PRIVATE eitp_status eitp__cuda_phases_add(const eitp__cuda *cuda, eitp__cuda_phases *phases, eitp_error *error);

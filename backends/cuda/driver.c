@@ -43,6 +43,15 @@ EITP__PRIVATE eitp_status eitp__cuda_driver_open(eitp__cuda_driver *driver, eitp
     return EITP_OK;
 }
 
+/* True if every later call in the context fails too: the errors that "leave the process in an inconsistent state"
+   according to the documentation of CUresult. */
+static int eitp__cuda_loses_context(eitp__cuda_result result) {
+    return result == EITP__CUDA_ECC_UNCORRECTABLE || result == EITP__CUDA_ILLEGAL_ADDRESS ||
+           result == EITP__CUDA_LAUNCH_TIMEOUT || result == EITP__CUDA_CONTEXT_IS_DESTROYED ||
+           result == EITP__CUDA_ASSERT ||
+           (result >= EITP__CUDA_HARDWARE_STACK_ERROR && result <= EITP__CUDA_LAUNCH_FAILED);
+}
+
 EITP__PRIVATE eitp_status eitp__cuda_check(const eitp__cuda_driver *driver, eitp__cuda_result result, const char *name,
                                            eitp_error *error) {
     const char *word = NULL, *text = NULL;
@@ -50,6 +59,9 @@ EITP__PRIVATE eitp_status eitp__cuda_check(const eitp__cuda_driver *driver, eitp
         return EITP_OK;
     driver->error_name(result, &word);
     driver->error_text(result, &text);
+    if (eitp__cuda_loses_context(result))
+        return eitp__fail(error, EITP_ERROR_DEVICE, "the GPU's context is lost: %s (%s in %s)",
+                          text ? text : "unknown error", word ? word : "no name", name);
     return eitp__fail(error, result == EITP__CUDA_OUT_OF_MEMORY ? EITP_ERROR_MEMORY : EITP_ERROR_INTERNAL,
                       "%s failed: %s (%s)", name, text ? text : "unknown error", word ? word : "no name");
 }

@@ -26,7 +26,13 @@ typedef struct eitp__cuda_graph_exec_object *eitp__cuda_graph_exec;
 enum {
     EITP__CUDA_OUT_OF_MEMORY = 2,
     EITP__CUDA_NO_DEVICE = 100,
-    EITP__CUDA_NOT_READY = 600,
+    EITP__CUDA_ECC_UNCORRECTABLE = 214,
+    EITP__CUDA_ILLEGAL_ADDRESS = 700,
+    EITP__CUDA_LAUNCH_TIMEOUT = 702,
+    EITP__CUDA_CONTEXT_IS_DESTROYED = 709,
+    EITP__CUDA_ASSERT = 710,
+    EITP__CUDA_HARDWARE_STACK_ERROR = 714,
+    EITP__CUDA_LAUNCH_FAILED = 719
 };
 
 /* The values of CUdevice_attribute in use. */
@@ -42,6 +48,7 @@ enum {
 
 enum {
     EITP__CUDA_STREAM_NON_BLOCKING = 1,
+    EITP__CUDA_EVENT_BLOCKING_SYNC = 1,
     EITP__CUDA_EVENT_DISABLE_TIMING = 2,
     EITP__CUDA_RECORD_EXTERNAL = 1,
     EITP__CUDA_CAPTURE_RELAXED = 2,
@@ -78,6 +85,7 @@ enum {
     X(stream_wait_event, "cuStreamWaitEvent", (eitp__cuda_stream stream, eitp__cuda_event event, unsigned flags))      \
     X(event_create, "cuEventCreate", (eitp__cuda_event * event, unsigned flags))                                       \
     X(event_destroy, "cuEventDestroy_v2", (eitp__cuda_event event))                                                    \
+    X(event_wait, "cuEventSynchronize", (eitp__cuda_event event))                                                      \
     X(event_record, "cuEventRecord", (eitp__cuda_event event, eitp__cuda_stream stream))                               \
     X(event_record_flags, "cuEventRecordWithFlags",                                                                    \
       (eitp__cuda_event event, eitp__cuda_stream stream, unsigned flags))                                              \
@@ -115,8 +123,8 @@ EITP__PRIVATE eitp_status eitp__cuda_device_read(const eitp__cuda_driver *driver
                                                  eitp__cuda_device *device, eitp_error *error);
 
 /*
- * Converts the result of the function `name` to a status: EITP_ERROR_MEMORY if the device is out of memory, else
- * EITP_ERROR_INTERNAL with the driver's message.
+ * Converts the result of the function `name` to a status: EITP_ERROR_MEMORY if the device is out of memory,
+ * EITP_ERROR_DEVICE if the context is lost, else EITP_ERROR_INTERNAL, with the driver's message.
  */
 EITP__PRIVATE eitp_status eitp__cuda_check(const eitp__cuda_driver *driver, eitp__cuda_result result, const char *name,
                                            eitp_error *error);

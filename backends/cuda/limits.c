@@ -76,7 +76,7 @@ static double eitp__timed_call_time(eitp__backend *backend, eitp__timed_call *ti
 }
 
 /* Returns the minimum seconds of several executions, or 0 if the call cannot be executed. The first execution of a
-   program captures it. */
+   program loads its kernels; the second captures it. */
 static double eitp__timed_call_measure(eitp__backend *backend, const eitp__call *call) {
     eitp__timed_call timed;
     double best = 0, total = 0;

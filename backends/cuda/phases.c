@@ -58,14 +58,15 @@ EITP__PRIVATE void eitp__cuda_phases_release(eitp__cuda *cuda, eitp__cuda_phases
 }
 
 EITP__PRIVATE eitp_status eitp__cuda_phases_record(eitp__cuda *cuda, const eitp__cuda_phases *phases, size_t *next,
-                                                   size_t instruction, eitp_error *error) {
+                                                   size_t instruction, int is_captured, eitp_error *error) {
     const eitp__cuda_phase *change = &phases->changes[*next];
     if (!phases->count || *next > phases->count || change->first != instruction)
         return EITP_OK;
     ++*next;
-    return eitp__cuda_check(&cuda->driver,
-                            cuda->driver.event_record_flags(change->begin, cuda->compute, EITP__CUDA_RECORD_EXTERNAL),
-                            "cuEventRecordWithFlags", error);
+    return eitp__cuda_check(
+        &cuda->driver,
+        cuda->driver.event_record_flags(change->begin, cuda->compute, is_captured ? EITP__CUDA_RECORD_EXTERNAL : 0),
+        "cuEventRecordWithFlags", error);
 }
 
 EITP__PRIVATE eitp_status eitp__cuda_phases_add(const eitp__cuda *cuda, eitp__cuda_phases *phases, eitp_error *error) {

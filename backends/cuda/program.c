@@ -2,6 +2,7 @@
 #include "backends/cuda/cuda.h"
 
 #include "backends/cuda/slots.h"
+#include "base/log.h"
 #include "kernels/cuda/launch.h"
 
 #if EITP__WITH_CUDA
@@ -24,7 +25,8 @@ struct eitp__cuda_program {
     size_t *first; /* indexed by instruction, and one more: its first launch */
     eitp__cuda_transfers transfers;
     eitp__cuda_phases phases;
-    eitp__cuda_graph_exec graph;    /* of all instructions; NULL until they are executed together */
+    int is_loaded;                  /* 1: executed as a whole, so the driver has loaded all its kernels */
+    eitp__cuda_graph_exec graph;    /* of all instructions; NULL until their second execution */
     eitp__cuda_program *next_timed; /* in eitp__cuda.timed, if there are executions in `phases` */
 };
 
@@ -241,17 +243,18 @@ static eitp_status eitp__cuda_issue(eitp__cuda *cuda, const eitp__cuda_program *
 }
 
 /* Adds all instructions, with the events of phases. */
-static eitp_status eitp__cuda_issue_all(eitp__cuda *cuda, const eitp__cuda_program *program, eitp_error *error) {
+static eitp_status eitp__cuda_issue_all(eitp__cuda *cuda, const eitp__cuda_program *program, int is_captured,
+                                        eitp_error *error) {
     const size_t count = program->info.count;
     size_t next = 0;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        status = eitp__cuda_phases_record(cuda, &program->phases, &next, i, error);
+        status = eitp__cuda_phases_record(cuda, &program->phases, &next, i, is_captured, error);
         if (!status)
             status = eitp__cuda_issue(cuda, program, i, error);
     }
     if (!status)
-        status = eitp__cuda_phases_record(cuda, &program->phases, &next, count, error);
+        status = eitp__cuda_phases_record(cuda, &program->phases, &next, count, is_captured, error);
     return status || !program->info.storage ? status : eitp__cuda_join_copies(cuda, error);
 }
 
@@ -264,7 +267,8 @@ static eitp_status eitp__cuda_issue_some(eitp__cuda *cuda, const eitp__cuda_prog
     return status || !program->info.storage ? status : eitp__cuda_join_copies(cuda, error);
 }
 
-/* Records all instructions as a graph. */
+/* Records all instructions as a graph. cuBLASLt and the driver load kernels when they are first used, which may not be
+   permitted during a capture: the program must have been executed before. */
 static eitp_status eitp__cuda_capture(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
     const eitp__cuda_driver *driver = &cuda->driver;
     eitp__cuda_graph graph = NULL;
@@ -273,7 +277,7 @@ static eitp_status eitp__cuda_capture(eitp__cuda *cuda, eitp__cuda_program *prog
                                           "cuStreamBeginCapture", error);
     if (status)
         return status;
-    status = eitp__cuda_issue_all(cuda, program, error);
+    status = eitp__cuda_issue_all(cuda, program, 1, error);
     ended = driver->capture_end(cuda->compute, &graph); /* even after a failure */
     if (!status)
         status = eitp__cuda_check(driver, ended, "cuStreamEndCapture", error);
@@ -285,13 +289,27 @@ static eitp_status eitp__cuda_capture(eitp__cuda *cuda, eitp__cuda_program *prog
     return status;
 }
 
-/* Launches the graph. Its times are read when it is waited for. */
-static eitp_status eitp__cuda_launch_graph(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
-    const eitp_status status = eitp__cuda_check(&cuda->driver, cuda->driver.graph_launch(program->graph, cuda->compute),
-                                                "cuGraphLaunch", error);
-    if (status || !program->phases.count)
+/* Captures the graph if that is due. Without it, each execution launches the kernels one by one. */
+static void eitp__cuda_try_capture(eitp__cuda *cuda, eitp__cuda_program *program) {
+    eitp_error error;
+    if (!cuda->uses_graphs || !program->is_loaded || program->graph || !eitp__cuda_capture(cuda, program, &error))
+        return;
+    cuda->uses_graphs = 0;
+    eitp__log_line(&cuda->base.host, EITP_LOG_WARNING,
+                   "cannot record a CUDA graph (%s); launching kernels one by one, which may be slower", error.message);
+}
+
+/* Executes all instructions. Their times are read when they are waited for. */
+static eitp_status eitp__cuda_execute_all(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
+    eitp_status status;
+    eitp__cuda_try_capture(cuda, program);
+    status = program->graph ? eitp__cuda_check(&cuda->driver, cuda->driver.graph_launch(program->graph, cuda->compute),
+                                               "cuGraphLaunch", error)
+                            : eitp__cuda_issue_all(cuda, program, 0, error);
+    if (status)
         return status;
-    if (!program->phases.executions++) {
+    program->is_loaded = 1;
+    if (program->phases.count && !program->phases.executions++) {
         program->next_timed = cuda->timed;
         cuda->timed = program;
     }
@@ -308,12 +326,10 @@ EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__progr
     *begun = first;
     if (!status && first < stoppable && eitp__poll_ask(poll))
         status = eitp__fail_interrupted(error);
-    if (!status && is_whole && end && !prepared->graph)
-        status = eitp__cuda_capture(cuda, prepared, error);
     if (status)
         return status;
     *begun = end;
-    return is_whole && end ? eitp__cuda_launch_graph(cuda, prepared, error)
+    return is_whole && end ? eitp__cuda_execute_all(cuda, prepared, error)
                            : eitp__cuda_issue_some(cuda, prepared, first, end, error);
 }
 

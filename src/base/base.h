@@ -84,7 +84,8 @@ typedef enum eitp_status {
     EITP_ERROR_INTERRUPTED = 8,   /* stopped by request */
     EITP_ERROR_INTERNAL = 9,      /* a bug in eitp, or in a callback of the program */
     EITP_ERROR_INCONSISTENT = 10, /* a step or a resume failed half-way; the state is lost: resume from a checkpoint */
-    EITP_END_OF_DATA = 11         /* not an error: no training data is left */
+    EITP_END_OF_DATA = 11,        /* not an error: no training data is left */
+    EITP_ERROR_DEVICE = 12        /* the GPU failed and its memory is lost: resume in another process */
 } eitp_status;
 
 typedef struct eitp_error {

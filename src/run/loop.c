@@ -432,12 +432,12 @@ static int eitp__run_is_ruined(const eitp_run *run) {
     return eitp__run_assess(run).verdict == EITP__MODEL_DAMAGED;
 }
 
-/* Saves the steps before a failure: the failed step has changed nothing. */
+/* Saves the steps before a failure that has changed nothing. */
 static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_error second;
     eitp__fail(&second, EITP_ERROR_IO, "could not write a checkpoint");
-    if (eitp_trainer_is_inconsistent(run->trainer))
+    if (eitp_trainer_is_inconsistent(run->trainer) || status == EITP_ERROR_DEVICE)
         return status;
     if (run->report.saved_step != done && eitp__run_is_ruined(run))
         return eitp__run_finish_ruined(run, status, error);

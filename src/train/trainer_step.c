@@ -94,8 +94,8 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
     return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
 }
 
-/* Executes a plan of a step. The trainer is inconsistent from the first change of its state until the step is complete.
-   From that change on, no poll interrupts the step. */
+/* Executes a plan of a step. The trainer is inconsistent from the first change of its state until the step is complete,
+   or when the device has lost the state. From that change on, no poll interrupts the step. */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     const eitp__poll poll = context->poll;
@@ -104,7 +104,7 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
         eitp_context_set_poll(context, NULL, NULL);
     status = eitp_plan_execute(plan, error);
     eitp_context_set_poll(context, poll.ask, poll.user);
-    trainer->is_inconsistent |= eitp__plan_changed_state(plan);
+    trainer->is_inconsistent |= status == EITP_ERROR_DEVICE || eitp__plan_changed_state(plan);
     return status;
 }
 

@@ -16,7 +16,7 @@
 /* The emulated libraries, or NULL. */
 static struct {
     int (*live)(void);
-    unsigned long (*calls)(void), (*launches)(void), (*graph_launches)(void);
+    unsigned long (*calls)(void), (*launches)(void), (*graph_launches)(void), (*spins)(void);
     void (*restart)(void);
     int (*compiler_live)(void);
     int (*products_live)(void);
@@ -39,6 +39,7 @@ static void find_emulated(void) {
     find_hook(driver, "emulated_cuda_calls", &emulated.calls);
     find_hook(driver, "emulated_cuda_launches", &emulated.launches);
     find_hook(driver, "emulated_cuda_graph_launches", &emulated.graph_launches);
+    find_hook(driver, "emulated_cuda_spins", &emulated.spins);
     find_hook(driver, "emulated_cuda_restart", &emulated.restart);
     find_hook(compiler, "emulated_nvrtc_live", &emulated.compiler_live);
     find_hook(products, "emulated_cublaslt_live", &emulated.products_live);
@@ -64,6 +65,12 @@ static void restart_with(const char *name, const char *value) {
 
 /* ---- A plan ---- */
 
+static void count_graph_warnings(void *user, eitp_log_level level, const char *message) {
+    *(int *)user += level == EITP_LOG_WARNING && strstr(message, "cannot record a CUDA graph");
+}
+
+static int *graph_warnings; /* counted by execute_sum, unless NULL */
+
 /* Computes y = relu(x) + x, executed `times` times on a device. Returns the first failure. Sets *right if the values
    are right. */
 static eitp_status execute_sum(const char *device, int times, int *right, eitp_error *error) {
@@ -79,6 +86,10 @@ static eitp_status execute_sum(const char *device, int times, int *right, eitp_e
         values[i] = (float)(i % 7 - 3);
     config.device = device;
     config.precision = "fp32";
+    if (graph_warnings) {
+        config.host.log.write = count_graph_warnings;
+        config.host.log.user = graph_warnings;
+    }
     *right = 0;
     status = eitp_context_create(&config, &context, error);
     if (!status)
@@ -102,13 +113,42 @@ static eitp_status execute_sum(const char *device, int times, int *right, eitp_e
     return status;
 }
 
-static void a_plan_runs_as_one_graph(void) {
+/* Executes the plan of execute_sum three times, with one more environment variable. Returns the graphs launched. */
+static unsigned long count_graphs(const char *variable, const char *value) {
     eitp_error error = EITP__ZERO;
     int right;
-    restart_with(NULL, NULL);
+    restart_with(variable, value);
     CHECK_THAT(!execute_sum("cuda", 3, &right, &error) && right, "%s", error.message);
-    CHECK_THAT(emulated.graph_launches() == 3, "%lu graph launches", emulated.graph_launches());
-    CHECK(emulated.launches() == 6);
+    CHECK_THAT(emulated.launches() == 6, "%lu launches", emulated.launches());
+    CHECK(count_live() == 0);
+    return emulated.graph_launches();
+}
+
+/* The first execution loads the kernels, which is not permitted during a capture. */
+static void a_plan_becomes_one_graph(void) {
+    CHECK(count_graphs(NULL, NULL) == 2);
+    CHECK_THAT(emulated.spins() == 0, "the host keeps a core busy %lu times", emulated.spins());
+}
+
+/* A failed capture is reported once, and not tried again. */
+static void graphs_are_optional(void) {
+    static const char *const failures[] = {"cuStreamBeginCapture_v2:1", "cuStreamEndCapture:1",
+                                           "cuGraphInstantiateWithFlags:1"};
+    eitp_error error = EITP__ZERO;
+    int right, warnings = 0;
+    graph_warnings = &warnings;
+    for (size_t i = 0; i < EITP__COUNT(failures); i++) {
+        CHECK_THAT(count_graphs("EITP_EMULATED_CUDA_FAIL", failures[i]) == 0, "%s", failures[i]);
+        CHECK_THAT(warnings == (int)i + 1, "%s: %d warnings", failures[i], warnings);
+    }
+    CHECK(count_graphs("EITP_CUDA_GRAPH", "0") == 0 && count_graphs("EITP_CUDA_GRAPH", "1") == 2);
+    CHECK(warnings == (int)EITP__COUNT(failures));
+    graph_warnings = NULL;
+    restart_with("EITP_CUDA_GRAPH", "off");
+    CHECK_THAT(execute_sum("cuda", 1, &right, &error) == EITP_ERROR_ARGUMENT &&
+                   strstr(error.message, "'off' in EITP_CUDA_GRAPH"),
+               "%s", error.message);
+    restart_with(NULL, NULL);
     CHECK(count_live() == 0);
 }
 
@@ -214,14 +254,14 @@ static eitp_status execute_products(int *right, eitp_error *error) {
 }
 
 /* Sums over rows exclude the rows absent from an execution, while inputs keep theirs. cuBLASLt computes y and the sum
-   over computed values. */
+   over computed values: once in the first execution, and once in the graph. */
 static void products_of_cublaslt(void) {
     eitp_error error = EITP__ZERO;
     unsigned long before = emulated.products();
     int right;
     restart_with("EITP_CUDA_PRODUCTS", "cublaslt");
     CHECK_THAT(!execute_products(&right, &error) && right, "%s", error.message);
-    CHECK_THAT(emulated.products() - before == 2, "%lu products", emulated.products() - before);
+    CHECK_THAT(emulated.products() - before == 4, "%lu products", emulated.products() - before);
     before = emulated.products();
     restart_with("EITP_CUDA_PRODUCTS", "own");
     CHECK_THAT(!execute_products(&right, &error) && right, "%s", error.message);
@@ -241,7 +281,7 @@ static void products_that_cublaslt_refuses(void) {
     CHECK_THAT(!execute_products(&right, &error) && right, "%s", error.message);
     unsetenv("EITP_EMULATED_CUBLASLT_FAIL");
     restart_with(NULL, NULL);
-    CHECK_THAT(emulated.products() - before == 1, "%lu products", emulated.products() - before);
+    CHECK_THAT(emulated.products() - before == 2, "%lu products", emulated.products() - before);
 }
 
 static void check_names(const char *value, const char *described, const char *numerics) {
@@ -762,7 +802,8 @@ static void without_a_driver_it_says_so(void) {
 int main(int argc, char **argv) {
     static const test_case alone[] = {TEST(without_a_driver_it_says_so)};
     static const test_case tests[] = {
-        TEST(a_plan_runs_as_one_graph),
+        TEST(a_plan_becomes_one_graph),
+        TEST(graphs_are_optional),
         TEST(products_of_cublaslt),
         TEST(products_that_cublaslt_refuses),
         TEST(products_are_chosen),

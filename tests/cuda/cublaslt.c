@@ -594,7 +594,8 @@ static cublasStatus_t enqueue(const lt_product *product, CUstream stream) {
     const int span_count = list_spans(product, spans);
     CUresult result;
     check_overlaps(product, spans, span_count);
-    result = hooks_.emulated_cuda_enqueue(stream, run, product, sizeof *product, spans, (size_t)span_count);
+    result = hooks_.emulated_cuda_enqueue(stream, fingerprint(&product->description, product->layouts), run, product,
+                                          sizeof *product, spans, (size_t)span_count);
     pthread_mutex_lock(&lock_);
     products_ += !result;
     pthread_mutex_unlock(&lock_);

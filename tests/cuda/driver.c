@@ -100,7 +100,7 @@ static void read_settings(void) {
     emulated_fault_read(&driver.fault, "EITP_EMULATED_CUDA_FAIL", CUDA_ERROR_UNKNOWN);
     emulated_fault_read(&driver.late, "EITP_EMULATED_CUDA_LATE", CUDA_ERROR_LAUNCH_FAILED);
     read_visible((int)devices);
-    driver.calls = driver.launches = driver.graph_launches = 0;
+    driver.calls = driver.launches = driver.graph_launches = driver.spins = 0;
     driver.is_initialized = 0;
     driver.is_read = 1;
 }
@@ -198,6 +198,10 @@ unsigned long emulated_cuda_launches(void) {
 
 unsigned long emulated_cuda_graph_launches(void) {
     return read_count(&driver.graph_launches);
+}
+
+unsigned long emulated_cuda_spins(void) {
+    return read_count(&driver.spins);
 }
 
 int emulated_cuda_capability(void) {
@@ -486,6 +490,7 @@ static CUresult release(CUdevice device) {
     if (--context->retained == 0) {
         end_captures(context);
         context->failure = CUDA_SUCCESS;
+        context->product_count = 0;
     }
     return CUDA_SUCCESS;
 }

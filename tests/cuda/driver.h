@@ -29,7 +29,7 @@ DRIVER_API(DRIVER_DECLARE)
 DRIVER_HOOKS(DRIVER_DECLARE)
 #undef DRIVER_DECLARE
 
-enum { MOST_DEVICES = 8, ALIGNMENT = 512, POISON = 0xff, USUAL_SHARED = 49152 };
+enum { MOST_DEVICES = 8, ALIGNMENT = 512, POISON = 0xff, USUAL_SHARED = 49152, MOST_PRODUCTS = 512 };
 
 /* ---- Objects ---- */
 
@@ -49,6 +49,8 @@ struct CUctx_st {
     size_t used;
     emulated_range *ranges; /* sorted by address */
     size_t range_count, range_capacity;
+    uint64_t products[MOST_PRODUCTS]; /* executed, by their kernels */
+    int product_count;
 };
 
 typedef struct capture capture;
@@ -89,7 +91,7 @@ struct CUfunc_st {
     CUmodule module;
     emulated_kernel kernel;
     size_t argument_size;
-    int most_shared;
+    int most_shared, is_loaded; /* is_loaded: launched outside a capture */
     char name[128];
 };
 
@@ -151,7 +153,7 @@ typedef struct emulated_driver {
     size_t memory;
     uint64_t random;
     emulated_fault fault, late;
-    unsigned long calls, launches, graph_launches;
+    unsigned long calls, launches, graph_launches, spins;
     int live;
     struct CUctx_st contexts[MOST_DEVICES];
     object *objects;
@@ -230,6 +232,8 @@ void count_graph(void);
 
 CUresult capture_forbids(void);              /* an error if this thread may not make unsafe calls now */
 CUresult forbid_in_capture(CUstream stream); /* an error if the stream is being captured, which ends the capture */
+/* An error if a kernel that was never launched would have to be loaded during a capture. */
+CUresult forbid_loading(CUstream stream, int is_loaded);
 CUresult captured_submit(CUstream stream, operation *submitted);
 CUresult captured_record(CUstream stream, event_record *record);
 CUresult captured_wait(CUstream stream, const event_record *record);

@@ -62,6 +62,7 @@ typedef void (*CUhostFn)(void *user);
 enum {
     CU_STREAM_DEFAULT = 0,
     CU_STREAM_NON_BLOCKING = 1,
+    CU_EVENT_BLOCKING_SYNC = 1,
     CU_EVENT_DISABLE_TIMING = 2,
     CU_EVENT_RECORD_EXTERNAL = 1,
     CU_STREAM_CAPTURE_STATUS_NONE = 0,
@@ -130,6 +131,7 @@ enum {
       (CUmodule * module, const void *image, unsigned count, CUjit_option *options, void **values))                    \
     X(cuModuleUnload, (CUmodule module))                                                                               \
     X(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                                 \
+    X(cuFuncLoad, (CUfunction function))                                                                               \
     X(cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value))                            \
     X(cuFuncGetAttribute, (int *value, CUfunction_attribute attribute, CUfunction function))                           \
     X(cuLaunchKernel,                                                                                                  \

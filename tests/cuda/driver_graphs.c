@@ -117,6 +117,11 @@ CUresult forbid_in_capture(CUstream stream) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+/* Loading may need to synchronize with the context (CUDA Programming Guide, "Lazy Loading"). */
+CUresult forbid_loading(CUstream stream, int is_loaded) {
+    return is_loaded ? CUDA_SUCCESS : forbid_in_capture(stream);
+}
+
 CUresult captured_submit(CUstream stream, operation *submitted) {
     capture *c = stream->capture;
     size_t index;

@@ -154,6 +154,17 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     CALL(CONTEXT, get_function(function, module, name));
 }
 
+static CUresult load_function(CUfunction function) {
+    const CUresult error = check_object(function, FUNCTION);
+    if (!error)
+        function->is_loaded = 1;
+    return error;
+}
+
+CUresult cuFuncLoad(CUfunction function) {
+    CALL(CONTEXT | UNSAFE, load_function(function));
+}
+
 static CUresult set_attribute(CUfunction function, CUfunction_attribute attribute, int value) {
     const CUresult error = check_object(function, FUNCTION);
     if (error)
@@ -224,10 +235,13 @@ static CUresult launch(const operation *wanted, CUstream stream, void **paramete
     size_t size;
     if (!error)
         error = check_stream(stream);
+    if (!error)
+        error = forbid_loading(stream, wanted->function->is_loaded);
     if (error)
         return error;
     if (!is_launchable(wanted) || !parameters || !parameters[0] || extra)
         return CUDA_ERROR_INVALID_VALUE;
+    wanted->function->is_loaded = 1;
     launched = new_operation(KERNEL);
     size = wanted->function->argument_size;
     launched->function = wanted->function;
@@ -252,13 +266,34 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     CALL(CONTEXT, launch(&wanted, stream, parameters, extra));
 }
 
-static CUresult enqueue(CUstream stream, void (*run)(void *arguments), const void *arguments, size_t size,
-                        const emulated_span *spans, size_t span_count) {
-    const CUresult error = check_stream(stream);
+static int is_product_loaded(uint64_t kernel) {
+    const CUcontext context = current_context();
+    for (int i = 0; i < context->product_count; i++) {
+        if (context->products[i] == kernel)
+            return 1;
+    }
+    return 0;
+}
+
+static void load_product(uint64_t kernel) {
+    const CUcontext context = current_context();
+    if (is_product_loaded(kernel))
+        return;
+    if (context->product_count == MOST_PRODUCTS)
+        refuse("more than %d different products", MOST_PRODUCTS);
+    context->products[context->product_count++] = kernel;
+}
+
+static CUresult enqueue(CUstream stream, uint64_t kernel, void (*run)(void *arguments), const void *arguments,
+                        size_t size, const emulated_span *spans, size_t span_count) {
+    CUresult error = check_stream(stream);
     operation *queued;
     unsigned char *written;
+    if (!error)
+        error = forbid_loading(stream, is_product_loaded(kernel));
     if (error)
         return error;
+    load_product(kernel);
     queued = new_operation(PRODUCT);
     queued->run = run;
     queued->arguments = need_memory(malloc(size));
@@ -271,9 +306,9 @@ static CUresult enqueue(CUstream stream, void (*run)(void *arguments), const voi
     return submit(stream, queued);
 }
 
-CUresult emulated_cuda_enqueue(CUstream stream, void (*run)(void *arguments), const void *arguments, size_t size,
-                               const emulated_span *spans, size_t span_count) {
-    CALL(CONTEXT, enqueue(stream, run, arguments, size, spans, span_count));
+CUresult emulated_cuda_enqueue(CUstream stream, uint64_t kernel, void (*run)(void *arguments), const void *arguments,
+                               size_t size, const emulated_span *spans, size_t span_count) {
+    CALL(CONTEXT, enqueue(stream, kernel, run, arguments, size, spans, span_count));
 }
 
 static void run_kernel(const operation *executed) {

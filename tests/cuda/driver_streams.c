@@ -282,6 +282,8 @@ static CUresult synchronize_stream(CUstream stream) {
     const CUresult error = check_waiting(stream);
     if (error)
         return error;
+    if (stream_is_busy(stream))
+        driver.spins++;
     run_stream(stream);
     return current_context()->failure;
 }
@@ -434,6 +436,8 @@ static CUresult synchronize_event(CUevent event) {
     event_record *last;
     if (error || !event->last)
         return error;
+    if (!event->last->is_done && !(event->flags & CU_EVENT_BLOCKING_SYNC))
+        driver.spins++;
     last = keep_record(event->last);
     while (!last->is_done)
         must_step();

@@ -25,14 +25,17 @@ typedef struct emulated_span {
     /* Executed kernels and products, including those in graphs. */                                                    \
     X(emulated_cuda_launches, unsigned long, (void))                                                                   \
     X(emulated_cuda_graph_launches, unsigned long, (void))                                                             \
+    /* Waits for unfinished work during which a real driver keeps a core busy.  */                                     \
+    X(emulated_cuda_spins, unsigned long, (void))                                                                      \
     /* Reads the environment again, restarts counts at 1, and forgets cuInit. Only while no context is retained. */    \
     X(emulated_cuda_restart, void, (void))                                                                             \
     /* 86 for compute capability 8.6. */                                                                               \
     X(emulated_cuda_capability, int, (void))                                                                           \
     /* Queues `run` like a kernel launch: it gets a copy of the arguments, and faults apply to it. */                  \
+    /* `kernel`: a number for the kernel, which is loaded when it is first used. */                                    \
     X(emulated_cuda_enqueue, CUresult,                                                                                 \
-      (CUstream stream, void (*run)(void *arguments), const void *arguments, size_t size, const emulated_span *spans,  \
-       size_t span_count))                                                                                             \
+      (CUstream stream, uint64_t kernel, void (*run)(void *arguments), const void *arguments, size_t size,             \
+       const emulated_span *spans, size_t span_count))                                                                 \
     /* For `run`: the host address of device memory; *written has a byte for each of its bytes, nonzero if written. */ \
     X(emulated_cuda_memory, unsigned char *, (uint64_t address, size_t size, unsigned char **written))                 \
     /* Ends the process with a line. */                                                                                \

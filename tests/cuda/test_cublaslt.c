@@ -384,12 +384,16 @@ static void products_are_late_and_captured(void) {
           !cu.cuStreamSynchronize(f.a));
     CHECK(!ask(&found) && found.workspaceSize == 1024);
     CHECK(multiply(&plain, &found.algo, found.workspaceSize - 1, f.a) == CUBLAS_STATUS_INVALID_VALUE);
+    CHECK(!cu.cuStreamBeginCapture_v2(f.a, CU_STREAM_CAPTURE_MODE_RELAXED) &&
+          multiply(&plain, &found.algo, WORKSPACE, f.a) && cu.cuStreamEndCapture(f.a, &graph)); /* not loaded yet */
+    CHECK(!multiply(&plain, &found.algo, WORKSPACE, f.a) && !cu.cuMemsetD32Async(d.data, 0x41100000, MOST, f.a) &&
+          !cu.cuMemsetD8Async(workspace, 0, WORKSPACE, f.a) && !cu.cuStreamSynchronize(f.a));
     CHECK(!cu.cuStreamBeginCapture_v2(f.a, CU_STREAM_CAPTURE_MODE_GLOBAL) &&
           !multiply(&plain, &found.algo, WORKSPACE, f.a) && !cu.cuStreamEndCapture(f.a, &graph));
     CHECK(!cu.cuGraphInstantiateWithFlags(&exec, graph, 0) && !cu.cuGraphDestroy(graph));
     CHECK(!cu.cuMemcpyDtoH_v2(&before, d.data, 4) && before == 9);
     CHECK(!cu.cuGraphLaunch(exec, f.a) && !cu.cuStreamSynchronize(f.a) && !cu.cuGraphExecDestroy(exec));
-    CHECK(!cu.cuMemcpyDtoH_v2(&after, d.data, 4) && after != 9 && cu.emulated_cuda_launches() == 1);
+    CHECK(!cu.cuMemcpyDtoH_v2(&after, d.data, 4) && after != 9 && cu.emulated_cuda_launches() == 2);
     CHECK(!cu.cuMemcpyDtoH_v2(scribbled, workspace + WORKSPACE - 4, 4) && scribbled[3] == 0xff);
     end_problem();
     CHECK(end(&f));

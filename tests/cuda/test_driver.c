@@ -466,6 +466,7 @@ static CUresult create_whole(whole *w) {
     TRY(cu.cuMemHostAlloc((void **)&f->pinned, SIZE, 0));
     TRY(cu.cuModuleLoadData(&f->module, kernel_image));
     TRY(cu.cuModuleGetFunction(&f->step, f->module, "step"));
+    TRY(cu.cuFuncLoad(f->step));
     TRY(cu.cuFuncSetAttribute(f->step, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 65536));
     return error;
 }

@@ -198,9 +198,17 @@ static void calls_end_captures(void) {
     CUgraphExec exec = NULL;
     CUgraph graph = NULL;
     CUmodule module = NULL;
+    CUfunction function = NULL;
     fixture f;
     REQUIRE(begin(&f));
     REQUIRE(!instantiate_fork(&f, 1, &exec));
+    REQUIRE(!cu.cuModuleLoadData(&module, kernel_image) && !cu.cuModuleGetFunction(&function, module, "step"));
+    CHECK_REFUSED(CU_STREAM_CAPTURE_MODE_RELAXED, launch_with(function, f.a, f.x, 0, 1, 0), unsupported);
+    CHECK(!launch_with(function, f.a, f.x, 0, 1, 0));
+    CHECK(!cu.cuStreamBeginCapture_v2(f.a, CU_STREAM_CAPTURE_MODE_RELAXED) &&
+          !launch_with(function, f.a, f.x, 0, 1, 0) && !cu.cuStreamEndCapture(f.a, &graph) &&
+          !cu.cuGraphDestroy(graph));
+    CHECK(!cu.cuStreamSynchronize(f.a) && !cu.cuModuleUnload(module));
     CHECK_REFUSED(CU_STREAM_CAPTURE_MODE_RELAXED, cu.cuStreamSynchronize(f.a), unsupported);
     CHECK_REFUSED(CU_STREAM_CAPTURE_MODE_RELAXED, cu.cuStreamQuery(f.a), unsupported);
     CHECK_REFUSED(CU_STREAM_CAPTURE_MODE_RELAXED, cu.cuCtxSynchronize(), unsupported);

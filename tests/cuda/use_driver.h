@@ -149,8 +149,8 @@ static TEST_UNUSED int begin(fixture *f) {
            !cu.cuStreamCreateWithPriority(&f->b, CU_STREAM_NON_BLOCKING, -1) && !cu.cuEventCreate(&f->event, 0) &&
            !cu.cuEventCreate(&f->other_event, 0) && !cu.cuMemAlloc_v2(&f->x, SIZE) && !cu.cuMemAlloc_v2(&f->y, SIZE) &&
            !cu.cuMemHostAlloc((void **)&f->pinned, SIZE, 0) && !cu.cuModuleLoadData(&f->module, kernel_image) &&
-           !cu.cuModuleGetFunction(&f->step, f->module, "step") && !cu.cuMemsetD32Async(f->x, 0, COUNT, f->a) &&
-           !cu.cuStreamSynchronize(f->a);
+           !cu.cuModuleGetFunction(&f->step, f->module, "step") && !cu.cuFuncLoad(f->step) &&
+           !cu.cuMemsetD32Async(f->x, 0, COUNT, f->a) && !cu.cuStreamSynchronize(f->a);
 }
 
 /* Returns 1 if nothing is left over. */

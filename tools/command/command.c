@@ -16,6 +16,7 @@ int command_exit_code(eitp_status status) {
         return COMMAND_NOT_FINITE;
     case EITP_ERROR_IO:
     case EITP_ERROR_INCONSISTENT:
+    case EITP_ERROR_DEVICE:
         return COMMAND_IO;
     default:
         return COMMAND_WRONG;

@@ -213,10 +213,10 @@ void suggest_begin(text_buffer *t, const char *command) {
     free(program);
 }
 
-char *suggest_resume(const char *directory) {
+char *suggest_resume(const char *directory, const char *checkpoint) {
     text_buffer t = {NULL, 0, 0};
     suggest_begin(&t, "train");
-    suggest_add_option(&t, "--resume", "auto");
+    suggest_add_option(&t, "--resume", checkpoint);
     suggest_add_option(&t, "--output-dir", directory);
     return t.data;
 }

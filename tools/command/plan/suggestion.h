@@ -9,8 +9,8 @@ EITP_BEGIN_DECLARATIONS
 /* Sets report->command and report->note if a model fits. */
 void suggest_command(const option_set *o, system_report *report);
 
-/* Returns the command that resumes the run in an output directory in a new string. */
-char *suggest_resume(const char *directory);
+/* Returns the command that resumes a run in an output directory in a new string; `checkpoint`: a path, or "auto". */
+char *suggest_resume(const char *directory, const char *checkpoint);
 
 /* Starts a command of this program: "eitp", or its path if a shell would not find it. */
 void suggest_begin(text_buffer *t, const char *command);

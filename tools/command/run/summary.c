@@ -382,7 +382,7 @@ static void print_next(const training *t) {
     case EITP_RUN_STOPPED: /* see training_suggest_resume */
         break;
     case EITP_RUN_MEMORY_PRESSURE:
-        resume = suggest_resume(t->r->directory);
+        resume = suggest_resume(t->r->directory, "auto");
         text_format(&line, "%s", resume);
         free(resume);
         break;
@@ -410,33 +410,34 @@ void training_suggest_resume(const training *t) {
     char *command;
     if (t->report.end != EITP_RUN_STOPPED || t->report.saved_step < 0)
         return;
-    command = suggest_resume(t->r->directory);
+    command = suggest_resume(t->r->directory, "auto");
     output_info("to resume: %s", command);
     free(command);
 }
 
-/* Says where to resume after a step failed halfway, when the state could not be saved. */
-static void explain_inconsistent(const training *t) {
-    const training_run *r = t->r;
+/* Prints an error after which the state could not be saved, with the last step saved and the command to resume. */
+static void print_lost_state(const training *t, const char *message) {
     const eitp_run_report *report = &t->report;
-    if (r->checkpoint && report->saved_step == report->start_step)
-        output_error("nothing was saved after the failure; resume with --resume %s", r->checkpoint);
-    else if (report->saved_step >= 0)
-        output_error("nothing was saved after the failure; resume with --resume %s/checkpoint-%lld", r->directory,
-                     (long long)report->saved_step);
-    else
-        output_error("nothing was saved, and there is no checkpoint to resume from; start a new run");
+    const int is_unchanged = t->r->checkpoint && report->saved_step == report->start_step;
+    char *command;
+    if (report->saved_step < 0) {
+        output_error("%s; nothing is saved: start a new run", message);
+        return;
+    }
+    command = suggest_resume(t->r->directory, is_unchanged ? t->r->checkpoint : "auto");
+    output_error("%s; saved up to step %lld; to resume: %s", message, (long long)report->saved_step, command);
+    free(command);
 }
 
 int training_fail(const training *t, const eitp_error *error) {
-    if (error->status == EITP_ERROR_PRESSURE)
+    if (error->status == EITP_ERROR_DEVICE || eitp_trainer_is_inconsistent(eitp_training_get_trainer(t->r->training)))
+        print_lost_state(t, error->message);
+    else if (error->status == EITP_ERROR_PRESSURE)
         output_error("%s; resume with --resume auto when more memory is free", error->message);
     else if (error->status == EITP_ERROR_NOT_FINITE)
         output_error("%s (--lr, --warmup-steps)", error->message);
     else
         output_error("%s", error->message);
-    if (eitp_trainer_is_inconsistent(eitp_training_get_trainer(t->r->training)))
-        explain_inconsistent(t);
     return command_exit_code(error->status);
 }
 
