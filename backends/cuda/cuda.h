@@ -5,6 +5,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/blas.h"
 #include "backends/cuda/modules.h"
+#include "kernels/cuda/launch.h"
 
 #if EITP__WITH_CUDA
 
@@ -42,6 +43,41 @@ EITP__PRIVATE eitp_status eitp__cuda_enter(const eitp__cuda *cuda, eitp_error *e
 
 /* Enters the context and waits for the compute stream, even if entering failed. */
 EITP__PRIVATE eitp_status eitp__cuda_finish(const eitp__cuda *cuda, eitp_error *error);
+
+/* ---- groups.c ---- */
+
+/* A kernel launch, or a cuBLASLt product. */
+typedef struct eitp__cuda_launch {
+    eitp__cuda_product *product; /* NULL: a kernel */
+    eitp__cuda_function function;
+    unsigned blocks, threads, shared;
+    size_t instruction;
+    int is_grouped;    /* 1: the kernel takes an eitp__group */
+    eitp__group group; /* the argument for this call alone, if it is grouped */
+} eitp__cuda_launch;
+
+/* What is executed at once: all launches of an instruction, or one launch for a group of calls. */
+typedef struct eitp__cuda_unit {
+    size_t instruction;       /* of a group: the last that was added */
+    size_t call_count;        /* of a group; 0: an instruction */
+    eitp__cuda_launch launch; /* of a group */
+} eitp__cuda_unit;
+
+/* The order in which a program is executed as a whole. */
+typedef struct eitp__cuda_order {
+    eitp__cuda_unit *units; /* [capacity] */
+    size_t count, capacity;
+    eitp__cuda_address memory; /* arguments of groups */
+} eitp__cuda_order;
+
+/*
+ * Orders the instructions of a program and merges calls of the same kernel into groups. `launches` of instruction i
+ * are those from first[i] on, below first[i + 1]; sets their arguments. Release the order even after a failure.
+ */
+EITP__PRIVATE eitp_status eitp__cuda_order_create(eitp__cuda *cuda, const eitp__program_info *info,
+                                                  const eitp__launch *arguments, eitp__cuda_launch *launches,
+                                                  const size_t *first, eitp__cuda_order *order, eitp_error *error);
+EITP__PRIVATE void eitp__cuda_order_release(eitp__cuda *cuda, eitp__cuda_order *order);
 
 /* ---- program.c: functions of eitp__backend_interface ---- */
 
@@ -93,7 +129,7 @@ EITP__PRIVATE eitp_status eitp__cuda_transfer(eitp__cuda *cuda, const eitp__prog
 
 /* ---- phases.c ---- */
 
-/* A phase that starts before an instruction, and its event in the compute stream. */
+/* A phase that starts before a unit, and its event in the compute stream. */
 typedef struct eitp__cuda_phase {
     size_t first;
     eitp__phase phase;
@@ -110,13 +146,14 @@ typedef struct eitp__cuda_phases {
 
 /* Creates the phases of a program: zeros if its times are not requested. Release them even after a failure. */
 EITP__PRIVATE eitp_status eitp__cuda_phases_create(eitp__cuda *cuda, const eitp__program_info *info,
-                                                   eitp__cuda_phases *phases, eitp_error *error);
+                                                   const eitp__cuda_order *order, eitp__cuda_phases *phases,
+                                                   eitp_error *error);
 EITP__PRIVATE void eitp__cuda_phases_release(eitp__cuda *cuda, eitp__cuda_phases *phases);
 
-/* Records the event before an instruction, or at the end, if there is one; *next is its number, starting from 0.
+/* Records the event before a unit, or at the end, if there is one; *next is its number, starting from 0.
    is_captured: the event becomes a node of the graph being captured. */
 EITP__PRIVATE eitp_status eitp__cuda_phases_record(eitp__cuda *cuda, const eitp__cuda_phases *phases, size_t *next,
-                                                   size_t instruction, int is_captured, eitp_error *error);
+                                                   size_t unit, int is_captured, eitp_error *error);
 
 /* Adds the times of the executions since the last call, which have ended. */
 EITP__PRIVATE eitp_status eitp__cuda_phases_add(const eitp__cuda *cuda, eitp__cuda_phases *phases, eitp_error *error);

@@ -32,9 +32,26 @@ EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_find(const eitp__call *call, 
     return NULL;
 }
 
+EITP__PRIVATE int eitp__cuda_is_grouped(const eitp__cuda_kernels *kernels, const eitp__call *call) {
+    static const struct {
+        const char *file;
+        unsigned dtypes;
+    } grouped[] = {
+        {"kernels/cuda/update.cu", EITP__CUDA_FLOATING},
+        /* Norms: squares in F32, and sums of them in F64. */
+        {"kernels/cuda/reduce.cu", EITP__CUDA_DTYPE(EITP_F32) | EITP__CUDA_DTYPE(EITP_F64)},
+        {"kernels/cuda/elementwise.cu", EITP__CUDA_DTYPE(EITP_F64)},
+    };
+    for (size_t i = 0; i < EITP__COUNT(grouped); i++)
+        if (!strcmp(grouped[i].file, kernels->file))
+            return (grouped[i].dtypes & EITP__CUDA_DTYPE(call->dtype)) != 0;
+    return 0;
+}
+
 EITP__PRIVATE void eitp__cuda_definitions(const eitp__cuda_kernels *kernels, const eitp__call *call,
                                           char text[EITP__CUDA_DEFINITIONS]) {
-    const size_t length = (size_t)snprintf(text, EITP__CUDA_DEFINITIONS, "SCALAR=%d ", (int)call->dtype);
+    const size_t length = (size_t)snprintf(text, EITP__CUDA_DEFINITIONS, "SCALAR=%d %s", (int)call->dtype,
+                                           eitp__cuda_is_grouped(kernels, call) ? "GROUP=1 " : "");
     if (kernels->define)
         kernels->define(call, text + length, EITP__CUDA_DEFINITIONS - length);
     else

@@ -13,11 +13,12 @@ static eitp__phase eitp__phase_of(const eitp__instruction *instruction) {
 }
 
 /* Lists the starts of phases in `changes`, unless it is NULL. Returns their number. */
-static size_t eitp__list_phases(const eitp__program_info *info, eitp__cuda_phase *changes) {
+static size_t eitp__list_phases(const eitp__program_info *info, const eitp__cuda_order *order,
+                                eitp__cuda_phase *changes) {
     eitp__phase before = EITP__PHASE_COUNT;
     size_t count = 0;
-    for (size_t i = 0; i < info->count; i++) {
-        const eitp__instruction *instruction = &info->instructions[i];
+    for (size_t i = 0; i < order->count; i++) {
+        const eitp__instruction *instruction = &info->instructions[order->units[i].instruction];
         if (!eitp__takes_time(instruction) || eitp__phase_of(instruction) == before)
             continue;
         before = eitp__phase_of(instruction);
@@ -31,18 +32,19 @@ static size_t eitp__list_phases(const eitp__program_info *info, eitp__cuda_phase
 }
 
 EITP__PRIVATE eitp_status eitp__cuda_phases_create(eitp__cuda *cuda, const eitp__program_info *info,
-                                                   eitp__cuda_phases *phases, eitp_error *error) {
+                                                   const eitp__cuda_order *order, eitp__cuda_phases *phases,
+                                                   eitp_error *error) {
     eitp_status status = EITP_OK;
     memset(phases, 0, sizeof *phases);
     phases->seconds = info->seconds;
-    phases->capacity = info->seconds ? eitp__list_phases(info, NULL) + 1 : 0;
+    phases->capacity = info->seconds ? eitp__list_phases(info, order, NULL) + 1 : 0;
     if (phases->capacity < 2)
         return EITP_OK;
     phases->changes = (eitp__cuda_phase *)eitp__allocate(&cuda->base.host, phases->capacity * sizeof *phases->changes);
     if (!phases->changes)
         return eitp__fail_memory(error, phases->capacity * sizeof *phases->changes, "the phases of a program");
-    phases->count = eitp__list_phases(info, phases->changes);
-    phases->changes[phases->count].first = info->count; /* the end */
+    phases->count = eitp__list_phases(info, order, phases->changes);
+    phases->changes[phases->count].first = order->count; /* the end */
     for (size_t i = 0; i <= phases->count && !status; i++)
         status = eitp__cuda_check(&cuda->driver, cuda->driver.event_create(&phases->changes[i].begin, 0),
                                   "cuEventCreate", error);
@@ -58,9 +60,9 @@ EITP__PRIVATE void eitp__cuda_phases_release(eitp__cuda *cuda, eitp__cuda_phases
 }
 
 EITP__PRIVATE eitp_status eitp__cuda_phases_record(eitp__cuda *cuda, const eitp__cuda_phases *phases, size_t *next,
-                                                   size_t instruction, int is_captured, eitp_error *error) {
+                                                   size_t unit, int is_captured, eitp_error *error) {
     const eitp__cuda_phase *change = &phases->changes[*next];
-    if (!phases->count || *next > phases->count || change->first != instruction)
+    if (!phases->count || *next > phases->count || change->first != unit)
         return EITP_OK;
     ++*next;
     return eitp__cuda_check(

@@ -3,17 +3,8 @@
 
 #include "backends/cuda/slots.h"
 #include "base/log.h"
-#include "kernels/cuda/launch.h"
 
 #if EITP__WITH_CUDA
-
-/* A kernel launch, or a cuBLASLt product. */
-typedef struct eitp__cuda_launch {
-    eitp__cuda_product *product; /* NULL: a kernel */
-    eitp__cuda_function function;
-    unsigned blocks, threads, shared;
-    size_t argument; /* index of the instruction: the stages of a call share its arguments */
-} eitp__cuda_launch;
 
 typedef struct eitp__cuda_program eitp__cuda_program;
 
@@ -23,6 +14,7 @@ struct eitp__cuda_program {
     eitp__cuda_launch *launches;
     size_t launch_count;
     size_t *first; /* indexed by instruction, and one more: its first launch */
+    eitp__cuda_order order;
     eitp__cuda_transfers transfers;
     eitp__cuda_phases phases;
     int is_loaded;                  /* 1: executed as a whole, so the driver has loaded all its kernels */
@@ -42,6 +34,7 @@ static eitp_status eitp__cuda_prepare_stage(eitp__cuda *cuda, const eitp__cuda_k
     launch->blocks = (unsigned)blocks;
     launch->threads = (unsigned)stage->threads;
     launch->shared = stage->shared ? (unsigned)stage->shared(call) : 0;
+    launch->is_grouped = eitp__cuda_is_grouped(kernels, call);
     if (blocks <= 0)
         return EITP_OK;
     if (blocks > INT32_MAX)
@@ -64,7 +57,7 @@ static eitp_status eitp__cuda_prepare_stages(eitp__cuda *cuda, eitp__cuda_progra
     eitp_status status = EITP_OK;
     for (int s = 0; s < EITP__CUDA_STAGES && kernels->stages[s].kernel && !status; s++) {
         eitp__cuda_launch *launch = &program->launches[program->launch_count];
-        launch->argument = i;
+        launch->instruction = i;
         status = eitp__cuda_prepare_stage(cuda, kernels, &kernels->stages[s], program->info.instructions[i].call,
                                           launch, error);
         program->launch_count += launch->blocks > 0;
@@ -100,6 +93,12 @@ static int eitp__cuda_may_clear(const eitp__program_info *info, size_t i, const 
     return 0;
 }
 
+static void eitp__cuda_add_product(eitp__cuda_program *program, size_t i, eitp__cuda_product *product) {
+    eitp__cuda_launch *launch = &program->launches[program->launch_count++];
+    launch->product = product;
+    launch->instruction = i;
+}
+
 /* Adds instruction `i` as a product of cuBLASLt, if cuBLASLt can compute it. */
 static eitp_status eitp__cuda_prepare_product(eitp__cuda *cuda, eitp__cuda_program *program, size_t i,
                                               eitp_error *error) {
@@ -122,7 +121,7 @@ static eitp_status eitp__cuda_prepare_product(eitp__cuda *cuda, eitp__cuda_progr
     if (status)
         eitp__cuda_product_destroy(&cuda->blas, product);
     else
-        program->launches[program->launch_count++].product = product;
+        eitp__cuda_add_product(program, i, product);
     return status;
 }
 
@@ -146,15 +145,16 @@ static eitp_status eitp__cuda_prepare_call(eitp__cuda *cuda, eitp__cuda_program 
 
 static eitp_status eitp__cuda_prepare_all(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
     eitp_status status = eitp__cuda_transfers_create(cuda, &program->info, &program->transfers, error);
-    if (!status)
-        status = eitp__cuda_phases_create(cuda, &program->info, &program->phases, error);
     for (size_t i = 0; i < program->info.count && !status; i++) {
         program->first[i] = program->launch_count;
         if (program->info.instructions[i].kind == EITP__COMPUTE)
             status = eitp__cuda_prepare_call(cuda, program, i, error);
     }
     program->first[program->info.count] = program->launch_count;
-    return status;
+    if (!status)
+        status = eitp__cuda_order_create(cuda, &program->info, program->arguments, program->launches, program->first,
+                                         &program->order, error);
+    return status ? status : eitp__cuda_phases_create(cuda, &program->info, &program->order, &program->phases, error);
 }
 
 EITP__PRIVATE void eitp__cuda_discard(eitp__backend *backend, eitp__program *program) {
@@ -168,6 +168,7 @@ EITP__PRIVATE void eitp__cuda_discard(eitp__backend *backend, eitp__program *pro
     for (size_t k = 0; k < discarded->launch_count; k++)
         if (discarded->launches[k].product)
             eitp__cuda_product_destroy(&cuda->blas, discarded->launches[k].product);
+    eitp__cuda_order_release(cuda, &discarded->order);
     eitp__cuda_transfers_release(cuda, &discarded->transfers);
     eitp__cuda_phases_release(cuda, &discarded->phases);
     eitp__release(host, discarded->arguments, count * sizeof *discarded->arguments);
@@ -207,7 +208,8 @@ EITP__PRIVATE eitp_status eitp__cuda_prepare(eitp__backend *backend, const eitp_
 
 static eitp_status eitp__cuda_issue_kernel(eitp__cuda *cuda, const eitp__cuda_program *program,
                                            const eitp__cuda_launch *launch, eitp_error *error) {
-    void *parameters[] = {&program->arguments[launch->argument]};
+    const void *argument = launch->is_grouped ? (const void *)&launch->group : &program->arguments[launch->instruction];
+    void *parameters[] = {(void *)(uintptr_t)argument};
     return eitp__cuda_check(&cuda->driver,
                             cuda->driver.launch(launch->function, launch->blocks, 1, 1, launch->threads, 1, 1,
                                                 launch->shared, cuda->compute, parameters, NULL),
@@ -242,16 +244,22 @@ static eitp_status eitp__cuda_issue(eitp__cuda *cuda, const eitp__cuda_program *
                : eitp__cuda_transfer(cuda, &program->info, &program->transfers, i, error);
 }
 
-/* Adds all instructions, with the events of phases. */
+static eitp_status eitp__cuda_issue_unit(eitp__cuda *cuda, const eitp__cuda_program *program,
+                                         const eitp__cuda_unit *unit, eitp_error *error) {
+    return unit->call_count ? eitp__cuda_issue_kernel(cuda, program, &unit->launch, error)
+                            : eitp__cuda_issue(cuda, program, unit->instruction, error);
+}
+
+/* Adds all units, with the events of phases. */
 static eitp_status eitp__cuda_issue_all(eitp__cuda *cuda, const eitp__cuda_program *program, int is_captured,
                                         eitp_error *error) {
-    const size_t count = program->info.count;
+    const size_t count = program->order.count;
     size_t next = 0;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < count && !status; i++) {
         status = eitp__cuda_phases_record(cuda, &program->phases, &next, i, is_captured, error);
         if (!status)
-            status = eitp__cuda_issue(cuda, program, i, error);
+            status = eitp__cuda_issue_unit(cuda, program, &program->order.units[i], error);
     }
     if (!status)
         status = eitp__cuda_phases_record(cuda, &program->phases, &next, count, is_captured, error);

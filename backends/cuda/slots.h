@@ -52,6 +52,9 @@ EITP__PRIVATE int eitp__cuda_list_at(size_t i, eitp__cuda_list *list);
 /* Returns the entry for a call, or NULL. Absent operands have no elements. */
 EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_find(const eitp__call *call, const eitp__cuda_device *device);
 
+/* True if the kernels for a call are compiled with GROUP, so that several calls can share a launch: see groups.c. */
+EITP__PRIVATE int eitp__cuda_is_grouped(const eitp__cuda_kernels *kernels, const eitp__call *call);
+
 /* Writes the definitions for compiling an entry's file for a call: "SCALAR=0 HEAD_WIDTH=64". */
 #define EITP__CUDA_DEFINITIONS 120
 EITP__PRIVATE void eitp__cuda_definitions(const eitp__cuda_kernels *kernels, const eitp__call *call,

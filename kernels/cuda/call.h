@@ -4,7 +4,7 @@
 
 #include "base/platform.h"
 
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/group.h"
 
 /* Returns the elements of an operand, or NULL if it is absent. */
 template <class T> DEVICE global<const T> input(const eitp__launch &l, int i) {

@@ -6,7 +6,7 @@
  *   PAIRED_KERNEL(name, threads)  the same, with registers limited so that two blocks fit on a multiprocessor
  *   thread_index()             within the block; a launch is one-dimensional
  *   thread_count()             of a block
- *   block_index(), block_count()
+ *   block_index()              within its call, kernels/cuda/group.h; launched_block(), block_count(): of the launch
  *   lane(), warp_index()       of the thread: thread_index() % 32 and / 32
  *   barrier(), warp_barrier()  every thread of the block, or warp, must reach them; both order memory
  *   shuffle(value, from)       the value in that lane; of float, double, int32_t, uint32_t, int64_t, uint64_t; never
@@ -16,6 +16,7 @@
  *   SHARED(type, name, count)  an array in shared memory
  *   DYNAMIC_SHARED(type, name, offset, count)  the same, in the bytes requested by the launch, at an offset
  *   global<T>, shared<T>       pointers: p[i], p + i; T may be const
+ *   constant_at<T>(memory, i)  element i of an array of structs in global memory, which no kernel writes
  *   vec<T, N>                  N elements moved at once; aligned to their size, at most 16 bytes
  *   load<N>(p, i), store(p, i, v)  a vec of the elements from p[i]; i is a multiple of N, p is aligned to it
  *   load_words(w, p, i), store_words(p, i, w)  the same for eight 16-bit elements as four words, two in each
@@ -72,6 +73,9 @@ template <class T> using shared = T *;
 template <class T> DEVICE T *global_at(const void *memory) {
     return (T *)memory;
 }
+template <class T> DEVICE const T &constant_at(const void *memory, int64_t i) {
+    return ((const T *)memory)[i];
+}
 
 DEVICE int thread_index() {
     return (int)threadIdx.x;
@@ -79,7 +83,7 @@ DEVICE int thread_index() {
 DEVICE int thread_count() {
     return (int)blockDim.x;
 }
-DEVICE int64_t block_index() {
+DEVICE int64_t launched_block() {
     return (int64_t)blockIdx.x;
 }
 DEVICE int64_t block_count() {

@@ -146,7 +146,7 @@ KERNEL(sum_rows_kernel, 256) {
     const global<const scalar> x = input<scalar>(l, 0) + find(kept, i);
     const int64_t first = part * SUM_TERMS + thread_index();
     const double sum = block_sum(sum_of(x, reduced, first, last < terms ? last : terms, thread_count()), scratch);
-    if (thread_index() == 0 && block_count() > sums)
+    if (thread_index() == 0 && l.call.inputs[0].elements > sums * SUM_TERMS)
         global_at<double>(l.workspace)[block_index()] = sum;
     else if (thread_index() == 0)
         y[i] = (wide)((double)carried(y, i, carry) + sum);

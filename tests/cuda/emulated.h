@@ -291,6 +291,15 @@ template <class T, int is_write> inline T *element_at(uint64_t address) {
     return (T *)(uintptr_t)(address - EMULATED_TAG);
 }
 
+/* Returns a struct at a device address, which was written by the host. */
+template <class T> inline const T *struct_at(uint64_t address) {
+    emulated_range *range = range_of(address, sizeof(T));
+    if (address % alignof(T) || !range || !range->written[address - range->begin] ||
+        !range->written[address - range->begin + sizeof(T) - 1])
+        fail("a read of a struct of %zu bytes at %llx, which is not there", sizeof(T), (unsigned long long)address);
+    return (const T *)(uintptr_t)(address - EMULATED_TAG);
+}
+
 template <class T> struct global_element {
     uint64_t address;
     explicit global_element(uint64_t a) : address(a) {
@@ -651,6 +660,9 @@ template <class T> using shared = emulated::shared_pointer<T>;
 template <class T> DEVICE global<T> global_at(const void *memory) {
     return global<T>((uint64_t)(uintptr_t)memory);
 }
+template <class T> DEVICE const T &constant_at(const void *memory, int64_t i) {
+    return *emulated::struct_at<T>((uint64_t)(uintptr_t)memory + (uint64_t)i * sizeof(T));
+}
 
 DEVICE int thread_index() {
     return emulated::the_machine().current->number;
@@ -658,7 +670,7 @@ DEVICE int thread_index() {
 DEVICE int thread_count() {
     return emulated::the_machine().count;
 }
-DEVICE int64_t block_index() {
+DEVICE int64_t launched_block() {
     return emulated::the_machine().block;
 }
 DEVICE int64_t block_count() {
