@@ -66,7 +66,7 @@ programs() { # kind, real or emulated kernel sets, prefix of the command, suffix
         case $source in tests/cuda/*) continue ;; esac # do not use eitp; on_cuda lists them
         test=$(basename "$source" .c)
         program=$BUILD/$1/${source%.c}
-        case $test in *_emulated) sets=emulated ;; test_device*) sets=device ;; *) sets=real ;; esac
+        case $test in *_emulated) sets=emulated ;; test_device*) sets=device ;; test_cuda_*) sets=cuda ;; *) sets=real ;; esac
         [ $sets = "$2" ] && echo "$1/$test$4 $program,$values $3$program"
     done
 }
@@ -184,7 +184,7 @@ list_test() {
         grep -v '^sanitized/test_\(kills_in_calls\|power_loss\) '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device device_memory graph ops plan execute \
         guard:shrinking_is_for_the_memory_of_the_host offload trainer micro_batches classification masked
-    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda plan \
+    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda cuda_groups plan \
         device_memory nvml
     cuda_times packed
     # fuzz_readers would compile the command's readers once more.
@@ -200,7 +200,7 @@ list_quick() {
     scripts "$BUILD/eitp"
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
-    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda plan \
+    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda cuda_groups plan \
         device_memory nvml
     cuda_times split
     other_scripts "$BUILD/eitp" "$BUILD/split/libeitp.a"
@@ -238,7 +238,7 @@ list_nightly() {
     [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated -e tests/cuda/ \
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/') \
         guard:shrinking_is_for_the_memory_of_the_host
-    on_cuda split 'env EITP_TEST_ALL=1 EITP_EMULATED_OPTIMIZE=-O1' kernels attention factored update matmul cuda ops \
+    on_cuda split 'env EITP_TEST_ALL=1 EITP_EMULATED_OPTIMIZE=-O1' kernels attention factored update matmul cuda cuda_groups ops \
         plan execute device_memory offload
     for arch in 75 80 86 89 90 100 120; do
         with_compilers nvrtc $arch

@@ -56,7 +56,7 @@ typedef struct eitp__cuda_launch {
     eitp__group group; /* the argument for this call alone, if it is grouped */
 } eitp__cuda_launch;
 
-/* What is executed at once: all launches of an instruction, or one launch for a group of calls. */
+/* A part of a program: all launches of an instruction, or one launch for a group of calls. */
 typedef struct eitp__cuda_unit {
     size_t instruction;       /* of a group: the last that was added */
     size_t call_count;        /* of a group; 0: an instruction */

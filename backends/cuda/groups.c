@@ -35,7 +35,7 @@ typedef struct eitp__order_plan {
 
 /* ---- Conflicts ---- */
 
-static int eitp__ranges_overlap(const void *a, size_t a_size, const void *b, size_t b_size) {
+static int eitp__memory_overlaps(const void *a, size_t a_size, const void *b, size_t b_size) {
     const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
     return x && y && x < y + b_size && y < x + a_size;
 }
@@ -47,15 +47,15 @@ static size_t eitp__bytes_of_operand(const eitp__operand *x) {
 /* True if the call reads or writes a range of memory; with only_writes, if it writes it. */
 static int eitp__call_uses(const eitp__call *call, const void *memory, size_t size, int only_writes) {
     for (int o = 0; o < call->output_count; o++)
-        if (eitp__ranges_overlap(call->outputs[o].data, eitp__bytes_of_operand(&call->outputs[o]), memory, size))
+        if (eitp__memory_overlaps(call->outputs[o].data, eitp__bytes_of_operand(&call->outputs[o]), memory, size))
             return 1;
     for (int i = 0; i < call->input_count && !only_writes; i++)
-        if (eitp__ranges_overlap(call->inputs[i].data, eitp__bytes_of_operand(&call->inputs[i]), memory, size))
+        if (eitp__memory_overlaps(call->inputs[i].data, eitp__bytes_of_operand(&call->inputs[i]), memory, size))
             return 1;
-    return !only_writes && eitp__ranges_overlap(call->carry, sizeof *call->carry, memory, size);
+    return !only_writes && eitp__memory_overlaps(call->carry, sizeof *call->carry, memory, size);
 }
 
-/* True if one of the calls writes what the other one reads or writes. */
+/* True if one of the calls writes memory that the other one uses. */
 static int eitp__calls_conflict(const eitp__call *a, const eitp__call *b) {
     for (int o = 0; o < a->output_count; o++)
         if (eitp__call_uses(b, a->outputs[o].data, eitp__bytes_of_operand(&a->outputs[o]), 0))
@@ -275,7 +275,7 @@ static eitp_status eitp__make_units(eitp__cuda *cuda, const eitp__order_plan *pl
 /* ---- The order ---- */
 
 static eitp_status eitp__make_order(eitp__cuda *cuda, eitp__order_plan *plan, const eitp__launch *arguments,
-                               eitp__cuda_order *order, eitp_error *error) {
+                                    eitp__cuda_order *order, eitp_error *error) {
     size_t calls = 0, blocks = 0;
     for (size_t k = 0; k < plan->first[plan->info->count]; k++)
         if (plan->launches[k].is_grouped) {

@@ -67,7 +67,9 @@ typedef struct eitp_optimizer_config {
     double beta1, beta2; /* at least 0 and below 1 */
     double epsilon;      /* above 0 */
     double weight_decay; /* 0 or more; applies to variables whose decay flag is set */
-    size_t piece_bytes;  /* larger gradients are computed and applied in pieces of about this size; same bits */
+    /* Larger gradients are computed and applied in pieces of about this size; same bits. With EITP_PIECE_BYTES a
+       trainer chooses: 4 MiB if variables are offloaded, up to 1/64 of the memory of a GPU. */
+    size_t piece_bytes;
     /* Factor of the loss, F32 [1] of the same graph. The update divides it out (Micikevicius et al., "Mixed Precision
        Training", arXiv 1710.03740). NULL: 1. */
     eitp_tensor *loss_scale;

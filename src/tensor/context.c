@@ -203,6 +203,14 @@ eitp_offload eitp_context_offload(const eitp_context *context) {
     return context ? context->offload : EITP_OFFLOAD_NONE;
 }
 
+EITP__PRIVATE size_t eitp__device_share(const eitp_context *context, size_t part) {
+    uint64_t available, total;
+    if (!eitp__context_has_device_memory(context) ||
+        context->backend->interface->memory(context->backend, &available, &total, NULL))
+        return 0;
+    return (size_t)(total / part);
+}
+
 eitp_status eitp_context_device_memory(const eitp_context *context, eitp_device_memory *memory, eitp_error *error) {
     if (!context || !memory)
         return eitp__fail_null(error, "eitp_context_device_memory", "context and memory");

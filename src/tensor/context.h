@@ -68,6 +68,9 @@ static inline EITP__UNUSED int eitp__context_has_device_memory(const eitp_contex
     return !context->backend->interface->is_host_memory;
 }
 
+/* Returns 1/part of the memory of a device that has its own; otherwise, or if it is unknown, 0. */
+EITP__PRIVATE size_t eitp__device_share(const eitp_context *context, size_t part);
+
 /* Makes the context's plans execute step by step, and report to `watcher`, which is copied. NULL ends it. */
 EITP__PRIVATE void eitp__context_watch(eitp_context *context, const eitp__watcher *watcher);
 

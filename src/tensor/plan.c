@@ -226,13 +226,32 @@ static eitp_status eitp__plan_within(eitp_graph *graph, const eitp_plan_config *
     return status;
 }
 
+/* The part of a device's memory that the logits may take at a time. */
+#define EITP__HEAD_SHARE 16
+
 /*
  * Sizes of a head's logits that a plan stores at a time. Each part reads the table and the sum of its gradient once
- * more, so smaller parts are slower; the first size costs hardly anything. The other sizes are for plans that do not
- * fit without recomputation: smaller parts, and whole heads (0), since the gradient of the table can be recomputed only
- * with whole heads.
+ * more, so smaller parts are slower. On a processor the first size costs hardly anything; a GPU is so fast that a share
+ * of its memory, `large`, is faster. The other sizes are for plans that do not fit without recomputation: smaller
+ * parts, and whole heads (0), since the gradient of the table can be recomputed only with whole heads.
  */
-static const size_t eitp__head_limits[] = {(size_t)256 << 20, (size_t)64 << 20, 0};
+typedef struct eitp__head_limits {
+    size_t bytes[4];
+    size_t count;
+} eitp__head_limits;
+
+#define EITP__LEAST_HEAD_LIMIT ((size_t)64 << 20)
+
+static eitp__head_limits eitp__head_limits_of(const eitp_context *context) {
+    const size_t usual = (size_t)256 << 20, large = eitp__device_share(context, EITP__HEAD_SHARE);
+    eitp__head_limits limits = EITP__ZERO;
+    if (large > usual)
+        limits.bytes[limits.count++] = large;
+    limits.bytes[limits.count++] = usual;
+    limits.bytes[limits.count++] = EITP__LEAST_HEAD_LIMIT;
+    limits.bytes[limits.count++] = 0;
+    return limits;
+}
 
 /* True if a plan is better than another: the faster one if both fit, otherwise the smaller one. */
 static int eitp__is_better_plan(const eitp_plan *plan, const eitp_plan *other, size_t memory) {
@@ -243,15 +262,15 @@ static int eitp__is_better_plan(const eitp_plan *plan, const eitp_plan *other, s
 }
 
 /* Replaces a plan that recomputes or does not fit with the best one among other head sizes. */
-static eitp_status eitp__choose_head_size(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
-                                          eitp_error *error) {
+static eitp_status eitp__choose_head_size(eitp_graph *graph, const eitp_plan_config *config,
+                                          const eitp__head_limits *limits, eitp_plan **plan, eitp_error *error) {
     size_t chosen = 0, latest = 0;
     eitp_status status = EITP_OK;
-    while (!status && ++latest < EITP__COUNT(eitp__head_limits)) {
+    while (!status && ++latest < limits->count) {
         eitp_plan *other;
-        if (latest > 1 && eitp__plan_bytes(*plan) <= config->memory)
+        if (!limits->bytes[latest] && eitp__plan_bytes(*plan) <= config->memory)
             break;
-        status = eitp__plan_within(graph, config, eitp__head_limits[latest], &other, error);
+        status = eitp__plan_within(graph, config, limits->bytes[latest], &other, error);
         if (!status && eitp__is_better_plan(other, *plan, config->memory)) {
             eitp_plan *worse = *plan;
             *plan = other;
@@ -260,25 +279,26 @@ static eitp_status eitp__choose_head_size(eitp_graph *graph, const eitp_plan_con
         }
         eitp_plan_destroy(other);
     }
-    if (status || graph->head_divided == eitp__head_limits[chosen])
+    if (status || graph->head_divided == limits->bytes[chosen])
         return status;
     /* The graph's heads are now divided for another plan, so the chosen one is created again. */
     eitp_plan_destroy(*plan);
-    return eitp__plan_within(graph, config, eitp__head_limits[chosen], plan, error);
+    return eitp__plan_within(graph, config, limits->bytes[chosen], plan, error);
 }
 
 static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                       eitp_error *error) {
-    const size_t usual = graph->head_bytes ? graph->head_bytes : eitp__head_limits[0];
+    const eitp__head_limits limits = eitp__head_limits_of(graph->context);
+    const size_t usual = graph->head_bytes ? graph->head_bytes : limits.bytes[0];
     eitp_status status = eitp__check_plan_config(config, error);
     *plan = NULL;
     if (!status)
         status = eitp__plan_within(graph, config, usual, plan, error);
     if (status || !config || !config->memory || graph->head_bytes || graph->has_plan ||
-        !eitp__has_heads(graph, eitp__head_limits[1]) ||
+        !eitp__has_heads(graph, EITP__LEAST_HEAD_LIMIT) ||
         (!(*plan)->stats.recomputed && eitp__plan_bytes(*plan) <= config->memory))
         return status;
-    return eitp__choose_head_size(graph, config, plan, error);
+    return eitp__choose_head_size(graph, config, &limits, plan, error);
 }
 
 eitp_plan_config eitp_plan_config_default(void) {

@@ -580,8 +580,8 @@ EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targe
 /*
  * Like eitp_cross_entropy, for the logits x table^T, with x [n, c] and the table [v, c] of an output head. In 16-bit
  * precision, the exponentials of the logits relative to the largest of a block are stored in 16 bits instead of the
- * logits. In any precision, a plan stores at most 256 MiB of them at a time, unless something else reads them, the
- * gradient of a loss depends on the losses, or the table is offloaded.
+ * logits. In any precision, a plan stores at most 256 MiB of them at a time, or 1/16 of the memory of a GPU, unless
+ * something else reads them, the gradient of a loss depends on the losses, or the table is offloaded.
  */
 EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                                 int32_t ignored);

@@ -62,6 +62,19 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 
 #define EITP__OFFLOADED_PIECE_BYTES ((size_t)4 << 20)
 
+/* The parts of a device's memory, and of a plan's memory limit, that a piece may take. */
+enum { EITP__DEVICE_PIECE_SHARE = 64, EITP__PLAN_PIECE_SHARE = 16 };
+
+/* Returns the size of pieces on a device with its own memory, where launches for a few large pieces are faster; 0 if
+   the default should be used. */
+static size_t eitp__device_piece_bytes(const eitp__step_plans *plans) {
+    const size_t large = eitp__device_share(plans->task.context, EITP__DEVICE_PIECE_SHARE);
+    const size_t limit = plans->config.plan.memory;
+    if (limit == EITP_MINIMUM_MEMORY)
+        return 0;
+    return limit && limit / EITP__PLAN_PIECE_SHARE < large ? limit / EITP__PLAN_PIECE_SHARE : large;
+}
+
 /* Returns the factor of the learning rate for a parameter: layer_lr_decay for each layer above it. */
 static double eitp__layer_rate_factor(void *user, const char *parameter) {
     const eitp__step_plans *plans = (const eitp__step_plans *)user;
@@ -71,6 +84,7 @@ static double eitp__layer_rate_factor(void *user, const char *parameter) {
 /* Returns the optimizer's configuration in a graph. In fp16 the gradients are of a scaled loss. */
 static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
+    const size_t large = eitp__device_piece_bytes(plans);
     eitp_optimizer_config optimizer = plans->config.optimizer_config;
     int64_t one = 1;
     if (eitp_context_precision(context) == EITP_F16)
@@ -78,6 +92,8 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     /* The window of an offloaded variable is as large as a piece, and several windows exist at a time. */
     if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
         optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
+    else if (optimizer.piece_bytes == EITP_PIECE_BYTES && large > EITP_PIECE_BYTES)
+        optimizer.piece_bytes = large;
     optimizer.loss_scale = plans->scale;
     if (plans->config.layer_lr_decay < 1) {
         optimizer.rate_factor = eitp__layer_rate_factor;
