@@ -123,6 +123,9 @@ struct eitp__backend_interface {
     const char *name;
     int is_host_memory; /* 1 if any thread may read and write the memory of EITP__PLACE_DEVICE */
     int head_block;     /* columns per block of HEAD: equal to the columns of a tile of its product */
+    /* Rows of logits start at multiples of this number of elements, in HEAD, HEAD_BACKWARD and the first factor of
+       MATMUL: see eitp__operand.row_stride. At most head_block; 1: rows are contiguous. */
+    int logit_alignment;
 
     eitp_status (*create)(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
                           eitp_error *error);

@@ -34,11 +34,11 @@ EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call) {
     eitp__matmul sizes;
     sizes.transpose_a = call->integers[0] != 0;
     sizes.transpose_b = call->integers[1] != 0 || call->slot == EITP__SLOT_HEAD;
-    sizes.lda = a->shape[a->rank - 1];
-    sizes.ldb = b->shape[b->rank - 1];
+    sizes.lda = eitp__row_stride_of(a);
+    sizes.ldb = eitp__row_stride_of(b);
     sizes.m = y->shape[y->rank - 2];
     sizes.n = y->shape[y->rank - 1];
-    sizes.k = sizes.transpose_a ? a->shape[a->rank - 2] : sizes.lda;
+    sizes.k = a->shape[a->rank - (sizes.transpose_a ? 2 : 1)];
     sizes.batch = 1;
     for (int i = 0; i < y->rank - 2; i++)
         sizes.batch *= y->shape[i];

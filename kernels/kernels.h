@@ -369,6 +369,9 @@ typedef struct eitp__operand {
     int64_t row_elements; /* in programs: elements per row if shape[0] counts rows; otherwise 0 */
     int64_t first_row;    /* if row_elements: first row of the execution in this operand */
     int64_t row_limit;    /* if row_elements: maximum number of rows */
+    /* Elements from one row of a matrix to the next; 0: as many as it has columns. Others are zeros, which `elements`
+       and `row_elements` include. Only logits have it: see eitp__backend_interface.logit_alignment. */
+    int64_t row_stride;
 } eitp__operand;
 
 /* A kernel call: everything that its items share. */
@@ -389,6 +392,11 @@ typedef struct eitp__call {
 /* Returns the extent of the last dimension. */
 static inline EITP__UNUSED int64_t eitp__operand_columns(const eitp__operand *x) {
     return x->rank ? x->shape[x->rank - 1] : 1;
+}
+
+/* Returns the elements from one row of a matrix to the next. */
+static inline EITP__UNUSED int64_t eitp__row_stride_of(const eitp__operand *x) {
+    return x->row_stride ? x->row_stride : eitp__operand_columns(x);
 }
 
 /* True if this target contributes to the loss: it is not ignored and lies within the `columns` classes. */

@@ -596,6 +596,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         "cpu",
         1,
         EITP__HEAD_BLOCK,
+        1,
         eitp__cpu_create,
         eitp__cpu_destroy,
         eitp__cpu_describe,

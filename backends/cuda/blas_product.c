@@ -221,13 +221,15 @@ static int eitp__lt_type(eitp_dtype dtype) {
     return dtype == EITP_BF16 ? EITP__LT_BF16 : dtype == EITP_F16 ? EITP__LT_F16 : EITP__LT_F32;
 }
 
-/* Creates a matrix with `rows` rows in row-major order; `stride` is the distance in elements to the next of its
-   batch. */
-static eitp_status eitp__create_lt_layout(const eitp__cuda_blas *blas, eitp_dtype dtype, int64_t rows, int64_t columns,
-                                          int64_t batch, int64_t stride, eitp__lt_layout *layout, eitp_error *error) {
+/* Creates a matrix of operand x with `rows` rows in row-major order; `stride` is the distance in elements to the next
+   of its batch. */
+static eitp_status eitp__create_lt_layout(const eitp__cuda_blas *blas, const eitp__operand *x, int64_t rows,
+                                          int64_t columns, int64_t batch, int64_t stride, eitp__lt_layout *layout,
+                                          eitp_error *error) {
     const int32_t count = (int32_t)batch;
     eitp_status status = eitp__cuda_blas_check(
-        blas, blas->layout_create(layout, eitp__lt_type(dtype), (uint64_t)columns, (uint64_t)rows, columns),
+        blas,
+        blas->layout_create(layout, eitp__lt_type(x->dtype), (uint64_t)columns, (uint64_t)rows, eitp__row_stride_of(x)),
         "cublasLtMatrixLayoutCreate", error);
     if (status || batch == 1)
         return status;
@@ -245,13 +247,12 @@ static eitp_status eitp__create_lt_layouts(const eitp__cuda_blas *blas, const ei
                                            eitp_error *error) {
     const int64_t m = sizes->m, n = sizes->n, k = sizes->k, batch = sizes->batch;
     const int ta = sizes->transpose_a, tb = sizes->transpose_b;
-    eitp_status status =
-        eitp__create_lt_layout(blas, call->dtype, tb ? n : k, tb ? k : n, batch, sizes->b_stride, &product->a, error);
+    eitp_status status = eitp__create_lt_layout(blas, &call->inputs[1], tb ? n : k, tb ? k : n, batch, sizes->b_stride,
+                                                &product->a, error);
     if (!status)
-        status = eitp__create_lt_layout(blas, call->dtype, ta ? k : m, ta ? m : k, batch, sizes->a_stride, &product->b,
-                                        error);
-    return status ? status
-                  : eitp__create_lt_layout(blas, call->outputs[0].dtype, m, n, batch, m * n, &product->d, error);
+        status = eitp__create_lt_layout(blas, &call->inputs[0], ta ? k : m, ta ? m : k, batch, sizes->a_stride,
+                                        &product->b, error);
+    return status ? status : eitp__create_lt_layout(blas, &call->outputs[0], m, n, batch, m * n, &product->d, error);
 }
 
 static eitp_status eitp__create_lt_operation(const eitp__cuda_blas *blas, const eitp__call *call,

@@ -285,6 +285,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cuda_backend(void) {
         "cuda",
         0,
         EITP__CUDA_HEAD_BLOCK,
+        EITP__CUDA_HEAD_BLOCK,
         eitp__cuda_create,
         eitp__cuda_destroy,
         eitp__cuda_describe,

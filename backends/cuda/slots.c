@@ -9,8 +9,8 @@ EITP__PRIVATE int64_t eitp__cuda_element_blocks(const eitp__call *call) {
 
 EITP__PRIVATE int64_t eitp__cuda_input_rows(const eitp__call *call) {
     const eitp__operand *x = &call->inputs[0];
-    const int64_t columns = eitp__operand_columns(x);
-    return columns ? x->elements / columns : 0;
+    const int64_t stride = eitp__row_stride_of(x);
+    return stride ? x->elements / stride : 0;
 }
 
 EITP__PRIVATE int64_t eitp__cuda_row_blocks(const eitp__call *call) {

@@ -118,6 +118,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         "null",
         1,
         EITP__HEAD_BLOCK,
+        1,
         eitp__null_create,
         eitp__null_destroy,
         eitp__null_describe,

@@ -54,7 +54,7 @@ template <int width, int is_k_inner> struct source {
         begin = (int64_t)((uint64_t)operand.data / sizeof(scalar) % CHUNK);
         x = global_at<const scalar>(operand.data) + -begin; /* aligned */
         end = begin + elements_of(l, operand);
-        stride = operand.shape[operand.rank - 1];
+        stride = eitp__row_stride_of(&operand);
         row = thread_index() / UNITS;
         chunk = thread_index() % UNITS * (UNIT / CHUNK);
         place = place_of<CHUNKS>(row, chunk);

@@ -182,11 +182,12 @@ template <class F>
 DEVICE void finish_rows(const eitp__launch &l, const tile &t, shared<const wide> slab, int rows, const F &row_of) {
     enum { PER_LANE = TILE_N / 32 };
     const int left = t.n - t.column;
+    const int64_t stride = eitp__row_stride_of(&l.call.outputs[0]);
 #pragma unroll 1
     for (int i = warp_index(); i < rows; i += thread_count() / 32) {
         const int row = t.row + row_of(i);
         const int64_t block = row * l.call.outputs[1].shape[1] + t.column / HEAD_BLOCK;
-        const global<scalar> e = output<scalar>(l, 0) + (row_offset(t, row) + t.column);
+        const global<scalar> e = output<scalar>(l, 0) + (row * stride + t.column);
         wide logits[PER_LANE], top = -INFINITY, sum = 0;
         int target;
         if (row >= t.m)
@@ -207,6 +208,8 @@ DEVICE void finish_rows(const eitp__launch &l, const tile &t, shared<const wide>
                 sum += value;
                 if (t.column + column == target)
                     output<wide>(l, 3)[row] = logits[j];
+            } else if (column < stride - t.column) {
+                e[column] = to_scalar(0);
             }
         }
         sum = warp_sum(sum);

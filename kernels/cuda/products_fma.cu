@@ -42,7 +42,7 @@ template <int width, int is_k_inner> struct source {
         const int64_t outer = is_k_inner ? first : t.begin, inner = is_k_inner ? t.begin : first;
         const int k_left = (int)(t.end - t.begin), left = count - first;
         x = global_at<const scalar>(operand.data);
-        stride = operand.shape[operand.rank - 1];
+        stride = eitp__row_stride_of(&operand);
         row = thread_index() / UNITS;
         column = thread_index() % UNITS * UNIT;
         next = matrix_offset(l, operand, t.batch) + (outer + row) * stride + inner + column;

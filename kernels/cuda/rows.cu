@@ -36,7 +36,7 @@ DEVICE row_of find_row(const eitp__launch &l) {
 
 /* True if the row exists. The grid is sized for the maximum number of rows. */
 DEVICE int has_row(const eitp__launch &l, const row_of &r) {
-    return r.index * r.columns < elements_of(l, l.call.inputs[0]);
+    return r.index * eitp__row_stride_of(&l.call.inputs[0]) < elements_of(l, l.call.inputs[0]);
 }
 
 /* ---- Parts ---- */
@@ -376,30 +376,41 @@ ROW_KERNEL(softmax_entropy_backward) {
  * e^(top - logsumexp), which is constant in a block.
  */
 KERNEL(head_backward_kernel, 256) {
-    constexpr int ELEMENTS = 4;
+    constexpr int ELEMENTS = HEAD_BLOCK / 32;
     const row_of r = find_row(l);
+    const int64_t stride = eitp__row_stride_of(&l.call.inputs[0]);
+    const uintptr_t addresses = (uintptr_t)l.call.inputs[0].data | (uintptr_t)l.call.outputs[0].data;
+    const int is_dense = stride % HEAD_BLOCK == 0 && (addresses & 15) == 0;
     if (!has_row(l, r))
         return;
-    const global<const scalar> e = row_in(l, r, 0);
-    const global<scalar> dx = row_out(l, r);
+    const global<const scalar> e = input<scalar>(l, 0) + r.index * stride;
+    const global<scalar> dx = output<scalar>(l, 0) + r.index * stride;
     const int64_t blocks = columns_of(l, l.call.inputs[1]);
     const int32_t target = input<int32_t>(l, 2)[r.index];
     const wide sum = input<wide>(l, 3)[r.index], dloss = input<wide>(l, 4)[r.index];
     const wide none = without_target(l, target);
     const int has_loss = counts(l, target, r.columns);
     for (int64_t block = r.thread / 32; block < blocks; block += r.threads / 32) {
-        const int64_t first = block * HEAD_BLOCK, end = first + HEAD_BLOCK < r.columns ? first + HEAD_BLOCK : r.columns;
         const wide factor = expf(input<wide>(l, 1)[r.index * blocks + block] - sum);
-        for (int64_t j = first + lane(); j < end; j += ELEMENTS * 32) {
-            wide v[ELEMENTS];
+        /* Returns the gradient of the logit in a column whose exponential is x; 0 in the padding. */
+        const auto gradient = [&](int64_t j, scalar x) {
+            const wide value = has_loss ? (to_float(x) * factor - (j == target ? 1.0f : 0.0f)) * dloss : none;
+            return to_scalar(j < r.columns ? value : (wide)0);
+        };
+        if (is_dense) {
+            const int64_t first = block * HEAD_BLOCK + lane() * ELEMENTS;
+            vec<scalar, ELEMENTS> v = load<ELEMENTS>(e, first);
 #pragma unroll
             for (int k = 0; k < ELEMENTS; k++)
-                v[k] = j + k * 32 < end ? to_float((scalar)e[j + k * 32]) : 0;
+                v.v[k] = gradient(first + k, v.v[k]);
+            store<ELEMENTS>(dx, first, v);
+            continue;
+        }
 #pragma unroll
-            for (int k = 0; k < ELEMENTS; k++)
-                if (j + k * 32 < end)
-                    dx[j + k * 32] =
-                        to_scalar(has_loss ? (v[k] * factor - (j + k * 32 == target ? 1.0f : 0.0f)) * dloss : none);
+        for (int k = 0; k < ELEMENTS; k++) {
+            const int64_t j = block * HEAD_BLOCK + lane() + k * 32;
+            if (j < stride)
+                dx[j] = gradient(j, e[j]);
         }
     }
 }

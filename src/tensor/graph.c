@@ -363,7 +363,8 @@ EITP__PRIVATE int64_t eitp__elements(const eitp_tensor *tensor) {
 }
 
 EITP__PRIVATE size_t eitp__tensor_bytes(const eitp_tensor *tensor) {
-    return (size_t)eitp__elements(tensor) * eitp_dtype_size(tensor->dtype);
+    const int64_t elements = tensor->row_stride ? tensor->shape[0] * tensor->row_stride : eitp__elements(tensor);
+    return (size_t)elements * eitp_dtype_size(tensor->dtype);
 }
 
 EITP__PRIVATE int eitp__same_shape(const eitp_tensor *a, const eitp_tensor *b) {

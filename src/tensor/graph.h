@@ -61,8 +61,9 @@ struct eitp_tensor {
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
-    int rows;          /* the leading dimension is the graph's capacity, or a part of it */
-    int64_t first_row; /* with `rows`: first row; nonzero only in plans */
+    int64_t row_stride; /* in plans: eitp__operand.row_stride */
+    int rows;           /* the leading dimension is the graph's capacity, or a part of it */
+    int64_t first_row;  /* with `rows`: first row; nonzero only in plans */
     int is_output;
     int is_kept;                   /* of an input: its value persists across executions */
     eitp_tensor *lowered;          /* computed instead if the backend has no kernel for the node; NULL: the tensor

@@ -156,6 +156,8 @@ static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *co
     if (!status)
         status = eitp__plan_order(plan, error);
     if (!status)
+        eitp__pad_logits(plan);
+    if (!status)
         status = eitp__list_operands(plan, error);
     do {
         if (!status && target.lowered)

@@ -177,6 +177,9 @@ EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 /* Fills in the call of a step, without addresses and rows. */
 EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call);
 
+/* Pads the rows of all logits and their gradients, if the backend wants it and every step that uses them allows it. */
+EITP__PRIVATE void eitp__pad_logits(eitp_plan *plan);
+
 /* Returns the backend's estimate of the time of a step, in seconds. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 

@@ -43,7 +43,7 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
         location.block = plan->block_of[owner->id];
     location.rows = tensor->rows;
     if (tensor->rows) {
-        location.row_elements = eitp__elements(tensor) / tensor->shape[0];
+        location.row_elements = tensor->row_stride ? tensor->row_stride : eitp__elements(tensor) / tensor->shape[0];
         location.first_row = tensor->first_row;
         location.row_limit = tensor->shape[0];
     }

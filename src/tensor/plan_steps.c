@@ -38,6 +38,14 @@ EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
     return i < step->output_count ? step->replaces[i] : step->carry;
 }
 
+static void eitp__set_stride(eitp__operand *operand, eitp_tensor *tensor) {
+    const eitp_tensor *lowered = eitp__lowered(tensor);
+    if (!lowered || !lowered->row_stride)
+        return;
+    operand->row_stride = lowered->row_stride;
+    operand->elements = lowered->shape[0] * lowered->row_stride;
+}
+
 EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call) {
     /* The node's operands: an accumulation may write to another view of the same memory. */
     eitp__node_call(step->node, call);
@@ -47,6 +55,10 @@ EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call) {
         eitp__set_operand(&call->outputs[i], step->outputs[i]);
     call->input_count = step->input_count;
     call->output_count = step->output_count;
+    for (int i = 0; i < step->input_count; i++)
+        eitp__set_stride(&call->inputs[i], step->inputs[i]);
+    for (int i = 0; i < step->output_count; i++)
+        eitp__set_stride(&call->outputs[i], step->outputs[i]);
     if (step->node->op == EITP__OP_MATMUL)
         call->integers[2] = step->epilogue;
     call->accumulates = step->accumulates;
@@ -145,6 +157,46 @@ static int eitp__append_output(eitp_plan *plan, int id) {
         return 0;
     plan->outputs[plan->output_count++] = id;
     return 1;
+}
+
+/* ---- Padding of logits ---- */
+
+static int eitp__is_logits_step(const eitp__step *step) {
+    return step->node->op == EITP__OP_HEAD || step->node->op == EITP__OP_HEAD_BACKWARD;
+}
+
+/* True if a step may read or write x, logits or their gradient, with padded rows. */
+static int eitp__step_allows_padding(const eitp__step *step, const eitp_tensor *x) {
+    for (int i = 0; i < step->output_count; i++)
+        if (eitp__owner(eitp__lowered(step->outputs[i]), NULL) == x && !(i == 0 && eitp__is_logits_step(step)))
+            return 0;
+    for (int i = 0; i < step->input_count; i++) {
+        eitp_tensor *input = eitp__lowered(step->inputs[i]);
+        if (input && eitp__owner(input, NULL) == x &&
+            (input != x || i || (step->node->op != EITP__OP_MATMUL && step->node->op != EITP__OP_HEAD_BACKWARD)))
+            return 0;
+    }
+    return 1;
+}
+
+static int eitp__plan_allows_padding(const eitp_plan *plan, eitp_tensor *x) {
+    int is_allowed = eitp__owner(x, NULL) == x && x->rank == 2 && !x->is_output;
+    for (size_t s = 0; s < plan->step_count && is_allowed; s++)
+        is_allowed = eitp__step_allows_padding(&plan->steps[s], x);
+    return is_allowed;
+}
+
+EITP__PRIVATE void eitp__pad_logits(eitp_plan *plan) {
+    const int64_t unit = plan->context->backend->interface->logit_alignment;
+    int is_allowed = unit > 1;
+    for (size_t s = 0; s < plan->step_count && is_allowed; s++)
+        if (eitp__is_logits_step(&plan->steps[s]))
+            is_allowed = eitp__plan_allows_padding(plan, eitp__lowered(plan->steps[s].outputs[0]));
+    for (size_t s = 0; s < plan->step_count; s++)
+        if (eitp__is_logits_step(&plan->steps[s])) {
+            eitp_tensor *x = eitp__lowered(plan->steps[s].outputs[0]);
+            x->row_stride = is_allowed ? (x->shape[1] + unit - 1) / unit * unit : 0;
+        }
 }
 
 EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error) {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The command on the emulated CUDA device, with the shapes of real models: widths are multiples of 64, so that operands are
 # aligned and products take their main path; rows and vocabulary are not, so that tiles have edges. In each precision
-# losses match the reference kernels of the processor: AVX512-BF16 and AMX round activations to 16 bits in products.
+# losses and norms of gradients match the reference kernels of the processor: AVX512-BF16 and AMX round activations to 16 bits in
+# products.
 root=$PWD
 . tests/command/command.sh
 . "$root/tests/cuda/device.sh"
@@ -30,6 +31,7 @@ for model in gpt2 bert llama; do
         exits 0 "$model, $type, on the processor" $train --output-dir $model-$type-cpu
         runs "$model, $type, on the device" $train --output-dir $model-$type
         check "$model, $type: the losses of $steps steps" agree $model-$type-cpu $model-$type $steps $most
+        check "$model, $type: the norms of the gradients" agree $model-$type-cpu $model-$type $steps $most grad_norm
     done
 done
 

@@ -383,6 +383,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void) {
         "test",
         0,
         EITP__HEAD_BLOCK,
+        1,
         device_create,
         device_destroy,
         device_describe,
