@@ -149,26 +149,53 @@ static eitp_dtype eitp__cuda_preferred_precision(const eitp__backend *backend) {
     return eitp__cuda_of(backend)->device.capability >= 80 ? EITP_BF16 : EITP_F16;
 }
 
-/* Operations of a multiprocessor per cycle, by capability: in F32, and on tensor cores (NVIDIA's whitepapers). */
+/* ---- Estimates ---- */
+
+/*
+ * The rates of devices of a compute capability, or those whose names contain a word (NVIDIA's whitepapers and
+ * datasheets). GeForce, L40 and L20 multiply 16-bit numbers at half the rate if sums are in F32.
+ */
 static const struct {
     int capability;
-    double f32, tensor;
-} eitp__cuda_rates[] = {{75, 128, 1024}, {80, 128, 2048},  {86, 256, 1024},
-                        {90, 256, 4096}, {100, 256, 8192}, {120, 256, 2048}};
+    const char *word; /* NULL: every name */
+    eitp__cuda_rates rates;
+} eitp__cuda_known_rates[] = {
+    {75, NULL, {128, 1024}},      {75, "GeForce", {128, 512}}, {80, NULL, {128, 2048}},     {86, NULL, {256, 1024}},
+    {86, "GeForce", {256, 512}},  {89, NULL, {256, 1024}},     {89, "GeForce", {256, 512}}, {89, "L40", {256, 512}},
+    {89, "L20", {256, 512}},      {90, NULL, {256, 4096}},     {100, NULL, {256, 8192}},    {120, NULL, {256, 1024}},
+    {120, "GeForce", {256, 512}},
+};
+
+/* True if one of the words of a name, which are separated by spaces, is `word`. */
+static int eitp__has_word(const char *name, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = strstr(name, word); at; at = strstr(at + 1, word))
+        if ((at == name || at[-1] == ' ') && (!at[length] || at[length] == ' '))
+            return 1;
+    return 0;
+}
+
+EITP__PRIVATE eitp__cuda_rates eitp__cuda_rates_of(const eitp__cuda_device *device) {
+    eitp__cuda_rates rates = eitp__cuda_known_rates[0].rates;
+    for (size_t i = 0; i < EITP__COUNT(eitp__cuda_known_rates); i++) {
+        const char *word = eitp__cuda_known_rates[i].word;
+        if (eitp__cuda_known_rates[i].capability > device->capability || (word && !eitp__has_word(device->name, word)))
+            continue;
+        rates = eitp__cuda_known_rates[i].rates;
+    }
+    return rates;
+}
 
 /* The maximum of arithmetic and memory time, at two thirds of the nominal rates. TF32 has half the rate of 16 bits. */
 static double eitp__cuda_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
     const eitp__cuda_device *device = &eitp__cuda_of(backend)->device;
+    const eitp__cuda_rates rates = eitp__cuda_rates_of(device);
     const double clock = device->clock_khz > 0 ? device->clock_khz * 1e3 : 1.5e9;
-    double bandwidth = device->memory_clock_khz * 1e3 * 2 * device->memory_bus_bits / 8, rate = 0;
     const int is_half = eitp__slot_family(call->slot) == EITP__FAMILY_TILES && eitp__wide(call->dtype) != call->dtype;
     const int is_tf32 = call->dtype == EITP_F32 && eitp__cuda_of(backend)->blas.has_tf32 &&
                         eitp__cuda_blas_takes(&eitp__cuda_of(backend)->blas, call);
-    for (size_t i = 0; i < EITP__COUNT(eitp__cuda_rates); i++)
-        if (!i || eitp__cuda_rates[i].capability <= device->capability)
-            rate = is_half   ? eitp__cuda_rates[i].tensor
-                   : is_tf32 ? eitp__cuda_rates[i].tensor / 2
-                             : eitp__cuda_rates[i].f32;
+    const double rate = is_half ? rates.tensor : is_tf32 ? rates.tensor / 2 : rates.f32;
+    double bandwidth = device->memory_clock_khz * 1e3 * 2 * device->memory_bus_bits / 8;
     bandwidth = bandwidth > 0 ? bandwidth : 5e11;
     return 1.5 * fmax(flops / (rate * clock * device->processors), bytes / bandwidth) + 3e-6;
 }

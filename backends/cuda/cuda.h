@@ -36,6 +36,16 @@ static inline EITP__UNUSED eitp__cuda *eitp__cuda_of(const eitp__backend *backen
     return (eitp__cuda *)(uintptr_t)backend;
 }
 
+/* ---- cuda.c ---- */
+
+/* Nominal operations of a multiprocessor per cycle, dense. */
+typedef struct eitp__cuda_rates {
+    double f32, tensor; /* in F32; on tensor cores, with 16-bit factors and sums in F32 */
+} eitp__cuda_rates;
+
+/* Returns the rates of a device, by its capability and name. */
+EITP__PRIVATE eitp__cuda_rates eitp__cuda_rates_of(const eitp__cuda_device *device);
+
 /* ---- context.c ---- */
 
 /* Makes the device's context current on this thread. */

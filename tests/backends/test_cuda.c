@@ -5,7 +5,7 @@
  */
 #include "tests/support/trainer_run.h"
 
-#include "backends/cuda/blas.h"
+#include "backends/cuda/cuda.h"
 
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -712,6 +712,54 @@ static void the_processor_takes_its_place(void) {
 
 /* ---- Rates ---- */
 
+/*
+ * Devices with their boost clocks, and NVIDIA's figures in TFLOP/s: F32, or 0 if that is for another clock, and dense
+ * products of 16-bit numbers with sums in F32.
+ */
+static const struct {
+    const char *name;
+    int capability, processors, clock_mhz;
+    double f32, tensor;
+} specified[] = {
+    {"NVIDIA GeForce RTX 2080 Ti", 75, 68, 1635, 14.2, 56.9},
+    {"NVIDIA TITAN RTX", 75, 72, 1770, 16.3, 130.5},
+    {"Tesla T4", 75, 40, 1590, 8.1, 65},
+    {"NVIDIA A100-SXM4-80GB", 80, 108, 1410, 19.5, 312},
+    {"NVIDIA GeForce RTX 3090", 86, 82, 1695, 35.6, 71},
+    {"NVIDIA RTX A6000", 86, 84, 1800, 38.7, 154.8},
+    {"NVIDIA A40", 86, 84, 1740, 37.4, 149.7},
+    {"NVIDIA A10", 86, 72, 1695, 31.2, 125},
+    {"NVIDIA GeForce RTX 4090", 89, 128, 2520, 82.6, 165.2},
+    {"NVIDIA RTX 6000 Ada Generation", 89, 142, 2505, 91.1, 364.2},
+    {"NVIDIA L40", 89, 142, 2490, 90.5, 181.05},
+    {"NVIDIA L40S", 89, 142, 2520, 91.6, 362.05},
+    {"NVIDIA L4", 89, 58, 2040, 30.3, 121},
+    {"NVIDIA H100 80GB HBM3", 90, 132, 1830, 0, 989.4},
+    {"NVIDIA B200", 100, 148, 1850, 0, 2250},
+    {"NVIDIA GeForce RTX 5090", 120, 170, 2407, 104.8, 209.5},
+    {"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 120, 188, 2617, 126, 503.8},
+};
+
+static eitp__cuda_rates rates_of(const char *name, int capability) {
+    eitp__cuda_device device = EITP__ZERO;
+    snprintf(device.name, sizeof device.name, "%s", name);
+    device.capability = capability;
+    return eitp__cuda_rates_of(&device);
+}
+
+/* GeForce has half the rate of the same chips on other cards. Later capabilities have the rates of the last known. */
+static void rates_of_devices(void) {
+    for (size_t i = 0; i < EITP__COUNT(specified); i++) {
+        const eitp__cuda_rates rates = rates_of(specified[i].name, specified[i].capability);
+        const double unit = specified[i].processors * specified[i].clock_mhz / 1e6;
+        CHECK_THAT(fabs(rates.tensor * unit / specified[i].tensor - 1) < 0.02 &&
+                       (specified[i].f32 <= 0 || fabs(rates.f32 * unit / specified[i].f32 - 1) < 0.02),
+                   "%s: %.1f and %.1f TFLOP/s", specified[i].name, rates.f32 * unit, rates.tensor * unit);
+    }
+    CHECK(rates_of("NVIDIA GB10", 121).tensor == 1024 && rates_of("GeForce", 121).tensor == 512);
+    CHECK(rates_of("NVIDIA GeForceful L400", 89).tensor == 1024);
+}
+
 /* Rates of an emulated device are meaningless, but they show that products and loops over memory were executed. */
 static void rates_are_measured(void) {
     eitp_context_config config = eitp_context_config_default();
@@ -800,7 +848,7 @@ static void without_a_driver_it_says_so(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case alone[] = {TEST(without_a_driver_it_says_so)};
+    static const test_case alone[] = {TEST(without_a_driver_it_says_so), TEST(rates_of_devices)};
     static const test_case tests[] = {
         TEST(a_plan_becomes_one_graph),
         TEST(graphs_are_optional),
@@ -819,6 +867,7 @@ int main(int argc, char **argv) {
         TEST(devices_that_are_not_there),
         TEST(the_processor_takes_its_place),
         TEST(a_driver_of_an_older_cuda_needs_an_older_compiler),
+        TEST(rates_of_devices),
         TEST(rates_are_measured),
         TEST(compiled_kernels_are_kept),
         TEST(without_a_cache_folder),
