@@ -122,6 +122,42 @@ int cubin_read(const char *path, cubin_kernel kernels[MOST_KERNELS]);
  */
 int report_modules(const module_list *list, const char *folder, const char *only, int is_quiet);
 
+/* ---- speeds.c ---- */
+
+/* The devices whose times are expected. */
+enum { DEVICES = 4 };
+
+/* Constants of a device. */
+typedef enum device_speed {
+    SPEED_CLOCK,          /* MHz */
+    SPEED_MEMORY,         /* TB/s */
+    SPEED_MEMORY_REACHED, /* share of SPEED_MEMORY */
+    SPEED_MEMORY_LATENCY, /* ns */
+    SPEED_CACHE_LATENCY,  /* ns */
+    SPEED_LAUNCH,         /* us */
+    SPEED_ADD,            /* cycles */
+    SPEED_ADD_DOUBLE,     /* cycles */
+    SPEED_SHARED_LATENCY, /* cycles */
+    SPEED_MMA,            /* share of device_tensor_rate */
+    SPEED_LARGE_TILE,     /* share of mma.sync's rate, as the next three */
+    SPEED_SMALL_TILE,
+    SPEED_ATTENTION,
+    SPEED_ATTENTION_BACKWARD,
+    SPEED_BLAS,          /* TFLOP/s */
+    SPEED_BLAS_START,    /* us */
+    SPEED_BLAS_UNALIGNED /* share of SPEED_BLAS */
+} device_speed;
+
+const char *device_name(int device);
+const processor *device_processor(int device);
+double device_speed_of(int device, device_speed speed);
+
+/* Returns the nominal operations per second of the tensor cores: dense, 16-bit factors, sums in F32. */
+double device_tensor_rate(int device);
+
+/* Prints all of them and their sources, in Markdown. */
+void print_speeds(void);
+
 /* ---- times.c ---- */
 
 /* Prints the tables of expected times in Markdown. */

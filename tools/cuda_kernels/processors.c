@@ -3,10 +3,13 @@
 enum { KIB = 1024, REGISTERS = 65536 };
 
 static const processor processors[] = {
-    {75, "RTX 2080 Ti", 68, 32, 16, 64 * KIB, 64 * KIB, 0},   {80, "A100", 108, 64, 32, 163 * KIB, 164 * KIB, KIB},
-    {86, "RTX 3090", 82, 48, 16, 99 * KIB, 100 * KIB, KIB},   {89, "RTX 4090", 128, 48, 24, 99 * KIB, 100 * KIB, KIB},
-    {90, "H100 SXM", 132, 64, 32, 227 * KIB, 228 * KIB, KIB}, {100, "B200", 148, 64, 32, 227 * KIB, 228 * KIB, KIB},
-    {120, "RTX 5090", 170, 48, 24, 99 * KIB, 100 * KIB, KIB},
+    {75, "GeForce RTX 2080 Ti", 68, 32, 16, 64 * KIB, 64 * KIB, 0},
+    {80, "A100", 108, 64, 32, 163 * KIB, 164 * KIB, KIB},
+    {86, "GeForce RTX 3090", 82, 48, 16, 99 * KIB, 100 * KIB, KIB},
+    {89, "GeForce RTX 4090", 128, 48, 24, 99 * KIB, 100 * KIB, KIB},
+    {90, "H100 SXM", 132, 64, 32, 227 * KIB, 228 * KIB, KIB},
+    {100, "B200", 148, 64, 32, 227 * KIB, 228 * KIB, KIB},
+    {120, "GeForce RTX 5090", 170, 48, 24, 99 * KIB, 100 * KIB, KIB},
 };
 
 const processor *processor_at(size_t i) {

@@ -5,7 +5,7 @@
  */
 #include "cuda_kernels.h"
 
-enum { SAMPLES = 64, TOKENS = 1024, ROWS = SAMPLES * TOKENS, MOST_GROUPS = 64, GROUP_NAME = 200, DEVICES = 2 };
+enum { SAMPLES = 64, TOKENS = 1024, ROWS = SAMPLES * TOKENS, MOST_GROUPS = 64, GROUP_NAME = 200, NOMINAL = 2 };
 
 /* Operations and bytes per second, as specified by NVIDIA: dense, with sums in F32. */
 typedef struct nominal_rates {
@@ -13,7 +13,7 @@ typedef struct nominal_rates {
     double tensor, f32, bytes;
 } nominal_rates;
 
-static const nominal_rates devices[DEVICES] = {
+static const nominal_rates devices[NOMINAL] = {
     {"H100 SXM", 989e12, 67e12, 3.35e12},
     {"RTX 4090", 165e12, 82.6e12, 1.008e12},
 };
@@ -93,7 +93,7 @@ typedef struct call_group {
     char name[GROUP_NAME];
     int calls;
     double flops, bytes;
-    double seconds[DEVICES], computing[DEVICES];
+    double seconds[NOMINAL], computing[NOMINAL];
 } call_group;
 
 typedef struct group_list {
@@ -167,7 +167,7 @@ static void add_step(group_list *list, const eitp_plan *plan, size_t s) {
     group->flops += flops;
     group->bytes += bytes;
     list->counted += profile.flops;
-    for (int d = 0; d < DEVICES; d++) {
+    for (int d = 0; d < NOMINAL; d++) {
         const double computing = flops / (on_tensor_cores ? devices[d].tensor : devices[d].f32);
         const double moving = bytes / devices[d].bytes;
         group->seconds[d] += computing > moving ? computing : moving;
@@ -230,7 +230,7 @@ static void add_group(call_group *sum, const call_group *group) {
     sum->calls += group->calls;
     sum->flops += group->flops;
     sum->bytes += group->bytes;
-    for (int d = 0; d < DEVICES; d++) {
+    for (int d = 0; d < NOMINAL; d++) {
         sum->seconds[d] += group->seconds[d];
         sum->computing[d] += group->computing[d];
     }
@@ -239,7 +239,7 @@ static void add_group(call_group *sum, const call_group *group) {
 static void print_row(const call_group *group, int is_sum) {
     printf("| %s | %d | %.1f | %.2f | %.0f |", group->name, group->calls, group->flops / 1e9, group->bytes / 1e9,
            group->flops / group->bytes);
-    for (int d = 0; d < DEVICES; d++)
+    for (int d = 0; d < NOMINAL; d++)
         printf(" %.2f | %s |", 1e3 * group->seconds[d],
                is_sum                                        ? ""
                : 2 * group->computing[d] > group->seconds[d] ? "arithmetic"
@@ -254,7 +254,7 @@ static void print_table(group_list *list) {
     snprintf(others.name, sizeof others.name, "others");
     qsort(list->groups, (size_t)list->count, sizeof *list->groups, is_longer);
     printf("| kernels | calls | GFLOP | GB | FLOP/byte |");
-    for (int d = 0; d < DEVICES; d++)
+    for (int d = 0; d < NOMINAL; d++)
         printf(" %s, ms | bound by |", devices[d].name);
     printf("\n|---|--:|--:|--:|--:|--:|---|--:|---|\n");
     for (int i = 0; i < list->count; i++) {
@@ -275,7 +275,7 @@ static void print_sum(const group_list *list) {
            "parameters, gives %.1f:\nit omits attention, and includes positions and vectors, which are not in any "
            "product.\n\n",
            list->counted / 1e12, list->parameters / 1e6, 6 * list->parameters * ROWS / 1e12);
-    for (int d = 0; d < DEVICES; d++) {
+    for (int d = 0; d < NOMINAL; d++) {
         double seconds = 0;
         for (int i = 0; i < list->count; i++)
             seconds += list->groups[i].seconds[d];
@@ -306,7 +306,7 @@ void print_times(void) {
     plan_step(&half, "bf16");
     plan_step(&single, "fp32");
     printf(introduction, SAMPLES, TOKENS);
-    for (int d = 0; d < DEVICES; d++)
+    for (int d = 0; d < NOMINAL; d++)
         printf("| %s | %.0f | %.1f | %.3f | %.0f |\n", devices[d].name, devices[d].tensor / 1e12, devices[d].f32 / 1e12,
                devices[d].bytes / 1e12, devices[d].tensor / devices[d].bytes);
     printf("\n## bf16\n\n");
@@ -314,4 +314,6 @@ void print_times(void) {
     print_sum(&half);
     printf("\n## fp32: the products\n\nTensor cores are not used, because their F32 is not exact.\n\n");
     print_table(&single);
+    printf("\n## Constants\n\nPublished figures of hardware and of other programs:\n\n");
+    print_speeds();
 }
