@@ -98,6 +98,10 @@ typedef struct eitp__cuda_product eitp__cuda_product;
 /* True if cuBLASLt may compute a call, without knowing its addresses. */
 EITP__PRIVATE int eitp__cuda_blas_takes(const eitp__cuda_blas *blas, const eitp__call *call);
 
+/* True if cuBLASLt allows the addresses of such a call. It does not guarantee that y may alias an operand of the
+   epilogue. */
+EITP__PRIVATE int eitp__cuda_blas_has_addresses(const eitp__call *call);
+
 /* Returns the workspace in bytes that such a call needs. */
 EITP__PRIVATE size_t eitp__cuda_blas_workspace(const eitp__cuda_blas *blas, const eitp__call *call);
 

@@ -356,8 +356,7 @@ static eitp_status eitp__find_lt_algorithm(const eitp__cuda_blas *blas, eitp__cu
 
 /* ---- Products ---- */
 
-/* True if cuBLASLt allows these addresses. It does not guarantee that y may alias an operand of the epilogue. */
-static int eitp__blas_has_addresses(const eitp__call *call) {
+EITP__PRIVATE int eitp__cuda_blas_has_addresses(const eitp__call *call) {
     const eitp__operand *aux = eitp__blas_aux(call);
     return !aux || ((uintptr_t)aux->data % EITP__LT_AUX_ALIGNMENT == 0 && aux->data != call->outputs[0].data);
 }
@@ -389,7 +388,7 @@ EITP__PRIVATE eitp_status eitp__cuda_product_create(const eitp__cuda_blas *blas,
     eitp_status status;
     int is_found = 0;
     *product = NULL;
-    if (!eitp__blas_has_addresses(call))
+    if (!eitp__cuda_blas_has_addresses(call))
         return EITP_OK;
     created = (eitp__cuda_product *)eitp__allocate(blas->host, sizeof *created);
     if (!created)

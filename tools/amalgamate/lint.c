@@ -42,7 +42,7 @@ static const layer layers[] = {
      {"src/records/", "src/base/", "src/tensor/", "src/model/", "src/optim/", "src/io/", "src/task/", "src/train/",
       NULL}},
     {"src/recipe/", {"src/", NULL}},
-    {"tools/cuda_kernels/", {"tests/support/everything.h", NULL}},
+    {"tools/cuda_kernels/", {"tests/support/", NULL}},
     {"tools/", {"eitp.h", NULL}},
     {"examples/", {"eitp.h", NULL}},
 };

@@ -7,6 +7,8 @@
 
 #include "tests/support/everything.h"
 
+#include "tests/support/cuda_launches.h"
+
 /* ---- processors.c ---- */
 
 /*
@@ -122,6 +124,25 @@ int cubin_read(const char *path, cubin_kernel kernels[MOST_KERNELS]);
  */
 int report_modules(const module_list *list, const char *folder, const char *only, int is_quiet);
 
+/* ---- plans.c ---- */
+
+enum { PLANNED_ROWS = 64 * 1024 };
+
+/* A training step in one pass, with AdamW, without dropout and recomputation. */
+typedef struct planned_step {
+    const char *shape;     /* a name of eitp_transformer_config_named */
+    const char *precision; /* "bf16" */
+    int is_masked;         /* a masked language model */
+    int samples, tokens;   /* tokens: of each sample */
+    eitp__cuda_device device;
+} planned_step;
+
+typedef void step_visitor(void *user, const eitp_plan *plan, size_t s);
+
+/* Plans a step for a device with cuBLASLt and visits the steps of its plans, whose calls have addresses. Returns the
+   number of parameters. */
+int64_t visit_planned_step(const planned_step *step, step_visitor *visit, void *user);
+
 /* ---- speeds.c ---- */
 
 /* The devices whose times are expected. */
@@ -158,9 +179,28 @@ double device_tensor_rate(int device);
 /* Prints all of them and their sources, in Markdown. */
 void print_speeds(void);
 
+/* ---- model.c ---- */
+
+/* The largest part of a time. */
+typedef enum time_bound { BOUND_LAUNCH, BOUND_LATENCY, BOUND_MEMORY, BOUND_ARITHMETIC, BOUND_COUNT } time_bound;
+
+typedef struct expected_time {
+    double seconds;
+    time_bound bound;
+} expected_time;
+
+/* The call of a launch, the operations of its op, and the bytes that the launch moves. */
+typedef struct launch_work {
+    const eitp__call *call;
+    double flops, bytes;
+} launch_work;
+
+/* Returns the expected time of a launch on a device: 0 to DEVICES - 1. */
+expected_time expect_launch(int device, const cuda_launch *launch, const launch_work *work);
+
 /* ---- times.c ---- */
 
-/* Prints the tables of expected times in Markdown. */
+/* Prints the tables of expected times, in Markdown. */
 void print_times(void);
 
 /* ---- cuda_kernels.c ---- */

@@ -1,0 +1,150 @@
+/*
+ * Plans of training steps for the CUDA backend. Its own functions answer the planner's queries about a simulated device
+ * whose memory consists only of addresses. Nothing is executed.
+ */
+#include "cuda_kernels.h"
+
+/* ---- A device without memory ---- */
+
+static void *allocate_addresses(eitp__backend *backend, eitp__place place, size_t size) {
+    static uintptr_t next = (uintptr_t)1 << 40;
+    const uintptr_t memory = next;
+    (void)backend, (void)place;
+    next += (size + 4095) / 4096 * 4096;
+    return (void *)memory;
+}
+
+static void release_addresses(eitp__backend *backend, eitp__place place, void *memory, size_t size) {
+    (void)backend, (void)place, (void)memory, (void)size;
+}
+
+static eitp_status copy_nothing(eitp__backend *backend, void *to, const void *from, size_t size, eitp_error *error) {
+    (void)backend, (void)to, (void)from, (void)size, (void)error;
+    return EITP_OK;
+}
+
+/* Sums start with the first pass, so missing values are 0. */
+static eitp_status read_zeros(eitp__backend *backend, void *to, const void *from, size_t size, eitp_error *error) {
+    (void)backend, (void)from, (void)error;
+    memset(to, 0, size);
+    return EITP_OK;
+}
+
+static eitp_status prepare_nothing(eitp__backend *backend, const eitp__program_info *info, eitp__program **program,
+                                   eitp_error *error) {
+    (void)backend, (void)info, (void)error;
+    *program = NULL;
+    return EITP_OK;
+}
+
+static eitp_status wait_for_nothing(eitp__backend *backend, eitp_error *error) {
+    (void)backend, (void)error;
+    return EITP_OK;
+}
+
+static void destroy_nothing(eitp__backend *backend) {
+    (void)backend;
+}
+
+/* Returns a context whose backend is the CUDA backend of a device with cuBLASLt. */
+static eitp_context *create_context(const planned_step *step) {
+    static eitp__backend_interface interface;
+    static eitp__cuda cuda;
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context;
+    eitp_error error = EITP__ZERO;
+    config.device = "null";
+    config.precision = step->precision;
+    if (eitp_context_create(&config, &context, &error))
+        stop("%s", error.message);
+    interface = *eitp__cuda_backend();
+    interface.destroy = destroy_nothing;
+    interface.allocate = allocate_addresses;
+    interface.release = release_addresses;
+    interface.upload = copy_nothing;
+    interface.download = read_zeros;
+    interface.prepare = prepare_nothing;
+    interface.wait = wait_for_nothing;
+    memset(&cuda, 0, sizeof cuda);
+    cuda.base.interface = &interface;
+    cuda.base.host = context->host;
+    cuda.device = step->device;
+    cuda.blas.version = 130100;
+    cuda.blas.capability = cuda.device.capability;
+    context->backend->interface->destroy(context->backend);
+    context->backend = context->segments->backend = &cuda.base;
+    return context;
+}
+
+/* ---- Tasks ---- */
+
+/* The pass of eitp_masked_task, which needs a tokenizer to read samples. */
+static eitp_status build_masked(void *user, eitp_pass *pass, eitp_error *error) {
+    const eitp_model *model = (const eitp_model *)user;
+    const eitp_model_inputs inputs = eitp__labelled_inputs(pass, model);
+    eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+    eitp_tensor *hidden = eitp_model_hidden(model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass));
+    eitp_pass_term(pass, "loss", eitp__model_row_losses(model, hidden, inputs.key, targets, EITP__IGNORED_TARGET),
+                   NULL);
+    return eitp_graph_status(eitp_pass_graph(pass), error);
+}
+
+static eitp_status create_task(const planned_step *step, eitp_context *context, eitp_model *model, eitp_task *task,
+                               eitp_error *error) {
+    static int32_t tokens[PLANNED_ROWS + 1];
+    const uint64_t count = (uint64_t)(step->samples * step->tokens) + 1;
+    const eitp_token_range all = {0, count};
+    eitp_language_config language = eitp_language_config_default();
+    if (step->samples * step->tokens > PLANNED_ROWS)
+        stop("a planned step has at most %d tokens", PLANNED_ROWS);
+    if (!step->is_masked) {
+        language.model = model;
+        language.training = eitp_token_memory_source(tokens, count, all);
+        language.block_size = step->tokens;
+        return eitp_language_task(&language, task, error);
+    }
+    memset(task, 0, sizeof *task);
+    task->user = model;
+    task->context = context;
+    task->model = model;
+    task->rows = step->tokens;
+    task->samples[0] = (uint64_t)step->samples;
+    task->rows_vary = task->allows_gaps = 1;
+    task->build = build_masked;
+    return EITP_OK;
+}
+
+/* ---- The step ---- */
+
+static void visit_plan(const eitp_plan *plan, step_visitor *visit, void *user) {
+    for (size_t s = 0; plan && s < plan->step_count; s++)
+        visit(user, plan, s);
+}
+
+int64_t visit_planned_step(const planned_step *step, step_visitor *visit, void *user) {
+    eitp_transformer_config shape;
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_context *context = create_context(step);
+    eitp_model *model = NULL;
+    eitp_task task;
+    eitp_trainer *trainer = NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_status status = eitp_transformer_config_named(step->shape, &shape, &error);
+    int64_t parameters;
+    shape.embedding_dropout = shape.attention_dropout = shape.residual_dropout = 0;
+    config.batch_size = step->samples;
+    config.grad_accum = 1;
+    status = status ? status : eitp_model_create(context, &shape, &model, &error);
+    status = status ? status : create_task(step, context, model, &task, &error);
+    status = status ? status : eitp_trainer_create(&task, &config, &trainer, &error);
+    if (status)
+        stop("%s: %s", step->shape, error.message);
+    visit_plan(trainer->plans.gradient_plan, visit, user);
+    visit_plan(trainer->plans.update_plan, visit, user);
+    parameters = (int64_t)eitp_model_parameter_count(model);
+    eitp_trainer_destroy(trainer);
+    eitp_task_release(&task);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    return parameters;
+}
