@@ -12,6 +12,7 @@
 
 #include "tests/cuda/emulated_hooks.h"
 #include "tests/support/cuda_calls.h"
+#include "tests/support/cuda_launches.h"
 
 /* The emulated libraries, or NULL. */
 static struct {
@@ -779,6 +780,87 @@ static void rates_are_measured(void) {
     CHECK_THAT(count_live() == 0, "%d objects are left", count_live());
 }
 
+/* ---- Launches of a step ---- */
+
+/* Counts the kernels and the products of cuBLASLt that a plan is expected to launch. */
+static void count_launches(const eitp_plan *plan, unsigned long counts[2]) {
+    cuda_launch launches[CUDA_MOST_LAUNCHES];
+    for (size_t s = 0; plan && s < plan->step_count; s++) {
+        const int count = cuda_launches_of(eitp__cuda_of(plan->context->backend), &plan->calls[s], launches);
+        CHECK_THAT(count > 0 || !plan->calls[s].outputs[0].elements, "%s has no kernel",
+                   eitp__slot_name(plan->calls[s].slot));
+        for (int i = 0; i < count; i++)
+            counts[!launches[i].kernels]++;
+    }
+}
+
+static eitp_status create_language_trainer(eitp_context *context, eitp_model **model, eitp_task *task,
+                                           eitp_trainer **trainer, eitp_error *error) {
+    static int32_t tokens[4 * 16 + 1];
+    const eitp_token_range all = {0, EITP__COUNT(tokens)};
+    eitp_transformer_config shape = eitp_transformer_config_default();
+    eitp_language_config language = eitp_language_config_default();
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_status status;
+    shape.width = 64;
+    shape.heads = 2;
+    shape.layers = 1;
+    shape.positions = 16;
+    shape.vocabulary = 301;
+    config.batch_size = 4;
+    config.grad_accum = 1;
+    for (size_t i = 0; i < EITP__COUNT(tokens); i++)
+        tokens[i] = (int32_t)(i * 7 % 301);
+    status = eitp_model_create(context, &shape, model, error);
+    if (status)
+        return status;
+    language.model = *model;
+    language.training = eitp_token_memory_source(tokens, EITP__COUNT(tokens), all);
+    language.block_size = 16;
+    status = eitp_language_task(&language, task, error);
+    return status ? status : eitp_trainer_create(task, &config, trainer, error);
+}
+
+/*
+ * A step launches what cuda_launches_of lists, from which docs/cuda-times.md counts the launches of larger models. The
+ * driver counts products as launches too, and the graph of later steps launches the same.
+ */
+static void launches_of_a_step(void) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_model *model = NULL;
+    eitp_trainer *trainer = NULL;
+    eitp_task task = EITP__ZERO;
+    eitp_step_report report = EITP__ZERO;
+    eitp_error error = EITP__ZERO;
+    unsigned long expected[2] = {0, 0}, launches, products;
+    eitp_status status;
+    restart_with(NULL, NULL);
+    config.device = "cuda";
+    config.precision = "bf16";
+    status = eitp_context_create(&config, &context, &error);
+    status = status ? status : create_language_trainer(context, &model, &task, &trainer, &error);
+    launches = emulated.launches();
+    products = emulated.products();
+    for (int step = 0; step < 2 && !status; step++)
+        status = eitp_trainer_step(trainer, &report, &error);
+    CHECK_THAT(!status, "%s", error.message);
+    if (!status) {
+        count_launches(trainer->plans.gradient_plan, expected);
+        count_launches(trainer->plans.update_plan, expected);
+        launches = emulated.launches() - launches;
+        products = emulated.products() - products;
+        CHECK_THAT(launches == 2 * (expected[0] + expected[1]) && products == expected[1] && products > 3,
+                   "two steps: %lu launches of kernels and of %lu products; a step: %lu and %lu expected", launches,
+                   products, expected[0], expected[1]);
+    }
+    eitp_trainer_destroy(trainer);
+    eitp_task_release(&task);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    CHECK_THAT(count_live() == 0, "%d objects are left", count_live());
+}
+
 /* ---- The cache ---- */
 
 static int count_files(const char *folder, char *last, size_t size) {
@@ -869,6 +951,7 @@ int main(int argc, char **argv) {
         TEST(a_driver_of_an_older_cuda_needs_an_older_compiler),
         TEST(rates_of_devices),
         TEST(rates_are_measured),
+        TEST(launches_of_a_step),
         TEST(compiled_kernels_are_kept),
         TEST(without_a_cache_folder),
     };
