@@ -39,7 +39,8 @@ struct capture {
     capture *next;
 };
 
-static capture *captures; /* including those that are over */
+/* Events may refer to captures that are over. */
+static capture *captures, *captures_over;
 
 /* ---- Nodes ---- */
 
@@ -101,8 +102,7 @@ CUresult capture_forbids(void) {
     CUresult error = CUDA_SUCCESS;
     for (capture *c = captures; c; c = c->next) {
         const int is_own = pthread_equal(c->owner, pthread_self());
-        if (c->is_over ||
-            (is_own ? c->mode == CU_STREAM_CAPTURE_MODE_RELAXED : c->mode != CU_STREAM_CAPTURE_MODE_GLOBAL))
+        if (is_own ? c->mode == CU_STREAM_CAPTURE_MODE_RELAXED : c->mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
             continue;
         c->is_invalid = 1;
         error = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -192,10 +192,16 @@ static void leave_capture(CUstream stream) {
 /* Ends a capture and returns its list of nodes, which the caller owns. */
 static graph_nodes *finish_capture(capture *c) {
     graph_nodes *list = c->list;
+    capture **link = &captures;
     for (CUstream s = driver.streams; s; s = s->next) {
         if (s->capture == c)
             leave_capture(s);
     }
+    while (*link != c)
+        link = &(*link)->next;
+    *link = c->next;
+    c->next = captures_over;
+    captures_over = c;
     c->is_over = 1;
     c->list = NULL;
     return list;
@@ -213,8 +219,9 @@ void captured_destroy(CUstream stream) {
 }
 
 void end_captures(CUcontext context) {
-    for (capture *c = captures; c; c = c->next) {
-        if (!c->is_over && c->origin->base.context == context)
+    for (capture *c = captures, *next; c; c = next) {
+        next = c->next;
+        if (c->origin->base.context == context)
             drop_nodes(finish_capture(c));
     }
 }
