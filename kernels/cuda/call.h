@@ -22,6 +22,22 @@ DEVICE int has_output(const eitp__launch &l, int i) {
     return i < l.call.output_count && l.call.outputs[i].data != 0;
 }
 
+/* True if vectors of 16 bytes can be read from its first element on. */
+DEVICE int is_aligned(const eitp__operand &x) {
+    return ((uintptr_t)x.data & 15) == 0;
+}
+/* True if all operands are aligned. Absent ones have the address 0. */
+DEVICE int operands_are_aligned(const eitp__launch &l) {
+    uintptr_t all = 0;
+#pragma unroll
+    for (int i = 0; i < EITP__MAX_INPUTS; i++)
+        all |= i < l.call.input_count ? (uintptr_t)l.call.inputs[i].data : 0;
+#pragma unroll
+    for (int i = 0; i < EITP__MAX_OUTPUTS; i++)
+        all |= i < l.call.output_count ? (uintptr_t)l.call.outputs[i].data : 0;
+    return (all & 15) == 0;
+}
+
 /* Returns the first dimension of an operand in this execution. */
 DEVICE int64_t first_dimension(const eitp__launch &l, const eitp__operand &x) {
     int64_t rows;

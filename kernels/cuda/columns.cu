@@ -19,6 +19,11 @@ struct part {
 
 template <int IS_DENSE> struct layout { static constexpr int DENSE = IS_DENSE; };
 
+/* True if every row of this many columns, in every operand, starts at a multiple of PART elements. */
+DEVICE int is_dense(const eitp__launch &l, int64_t columns) {
+    return columns % PART == 0 && operands_are_aligned(l);
+}
+
 #define FOR_PART _Pragma("unroll") for (int k = 0; k < PART; k++)
 
 /* Returns this thread's first column. The block's columns start at `first`. */
@@ -136,7 +141,7 @@ template <class T> DEVICE void add_chunks(const eitp__launch &l) {
     template <class L> DEVICE void name##_chunk(const eitp__launch &l, L at, shared<T> all);                           \
     KERNEL(name##_chunks_kernel, 256) {                                                                                \
         SHARED(T, all, WARPS *SUMS *TILE);                                                                             \
-        if (l.call.inputs[0].shape[l.call.inputs[0].rank - 1] % PART == 0)                                             \
+        if (is_dense(l, chunks_of(l).columns))                                                                         \
             name##_chunk(l, layout<1>(), all);                                                                         \
         else                                                                                                           \
             name##_chunk(l, layout<0>(), all);                                                                         \
@@ -324,7 +329,7 @@ KERNEL(embedding_backward_pieces_kernel, PIECE_THREADS) {
     for (int i = thread_index(); i < count + 2; i += thread_count())
         keys[i] = first + i - 1 >= 0 && first + i - 1 < all ? (uint64_t)keys_at(l, 1)[first + i - 1] : UINT64_MAX;
     barrier();
-    if (columns % PART == 0)
+    if (is_dense(l, columns))
         sum_piece(l, layout<1>(), piece, tile, keys, count);
     else
         sum_piece(l, layout<0>(), piece, tile, keys, count);
@@ -352,12 +357,13 @@ template <class L> DEVICE void complete_row(const eitp__launch &l, L at, int64_t
 KERNEL(embedding_backward_kernel, TABLE_THREADS) {
     SHARED(int64_t, bounds, TABLE_ROWS + 1);
     const int64_t first = block_index() * TABLE_ROWS, vocabulary = l.call.outputs[0].shape[0];
+    const int is_vector = is_dense(l, l.call.outputs[0].shape[1]);
     if (thread_index() <= TABLE_ROWS)
         bounds[thread_index()] =
             count_below(keys_at(l, 1), elements_of(l, l.call.inputs[0]), (uint64_t)(first + thread_index()) << 32);
     barrier();
     for (int i = 0; i < TABLE_ROWS && first + i < vocabulary; i++) {
-        if (l.call.outputs[0].shape[1] % PART == 0)
+        if (is_vector)
             complete_row(l, layout<1>(), first + i, bounds[i], bounds[i + 1]);
         else
             complete_row(l, layout<0>(), first + i, bounds[i], bounds[i + 1]);

@@ -16,9 +16,6 @@ template <class T, class U = T> struct at_once {
 /* Passes the number of elements to compute to a function. */
 template <int n> struct width { static constexpr int count = n; };
 
-DEVICE int is_aligned(const eitp__operand &x) {
-    return ((uintptr_t)x.data & 15) == 0;
-}
 /* True if the first `inputs` inputs and output 0 are aligned. */
 template <int inputs> DEVICE int are_aligned(const eitp__launch &l) {
     int all = is_aligned(l.call.outputs[0]);

@@ -7,11 +7,10 @@
 DEVICE void clear_tail(const eitp__launch &l, const eitp__operand &x) {
     enum { N = 16 / sizeof(scalar) };
     const int64_t begin = elements_of(l, x), step = block_count() * thread_count() * N;
-    const int is_aligned = ((uintptr_t)x.data & 15) == 0;
     global<scalar> p = global_at<scalar>(x.data);
     vec<scalar, N> zeros = {};
     for (int64_t i = (begin / N + block_index() * thread_count() + thread_index()) * N; i < x.elements; i += step) {
-        if (is_aligned && i >= begin && i + N <= x.elements) {
+        if (is_aligned(x) && i >= begin && i + N <= x.elements) {
             store(p, i, zeros);
             continue;
         }

@@ -40,10 +40,6 @@ DEVICE int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-DEVICE int is_aligned(const void *x) {
-    return ((uint64_t)x & 15) == 0;
-}
-
 /* Returns the number of matrices of an operand whose first dimension is `first`. */
 DEVICE int64_t matrices(const eitp__operand &x, int64_t first) {
     int64_t count = x.rank > 2 ? first : 1;
@@ -262,9 +258,8 @@ template <int step> DEVICE void finish_few(const eitp__launch &l, int64_t first,
 /* True if rows of y, and of the other operands of its shape, are aligned to QUAD elements. */
 DEVICE int has_vectors(const eitp__launch &l) {
     const eitp__operand &y = l.call.outputs[0];
-    return y.shape[y.rank - 1] % QUAD == 0 && is_aligned(y.data) &&
-           (!has_output(l, 1) || is_aligned(l.call.outputs[1].data)) &&
-           (!has_input(l, 3) || is_aligned(l.call.inputs[3].data));
+    return y.shape[y.rank - 1] % QUAD == 0 && is_aligned(y) && (!has_output(l, 1) || is_aligned(l.call.outputs[1])) &&
+           (!has_input(l, 3) || is_aligned(l.call.inputs[3]));
 }
 
 /*

@@ -39,6 +39,11 @@ DEVICE int has_row(const eitp__launch &l, const row_of &r) {
     return r.index * eitp__row_stride_of(&l.call.inputs[0]) < elements_of(l, l.call.inputs[0]);
 }
 
+/* True if every row of every operand starts at a multiple of 16 bytes. */
+DEVICE int is_dense(const eitp__launch &l, const row_of &r) {
+    return r.columns % PART == 0 && operands_are_aligned(l);
+}
+
 /* ---- Parts ---- */
 
 #define FOR_PART _Pragma("unroll") for (int k = 0; k < PART; k++)
@@ -126,7 +131,7 @@ DEVICE global<scalar> row_out(const eitp__launch &l, const row_of &r) {
         const row_of r = find_row(l);                                                                                  \
         if (!has_row(l, r))                                                                                            \
             return;                                                                                                    \
-        if (r.columns % PART == 0)                                                                                     \
+        if (is_dense(l, r))                                                                                            \
             name##_row<1>(l, r);                                                                                       \
         else                                                                                                           \
             name##_row<0>(l, r);                                                                                       \

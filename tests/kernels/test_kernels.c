@@ -245,20 +245,14 @@ static void compare(const char *set, const eitp__operand *y, int o, double toler
             where = i;
         }
     }
-    CHECK_THAT(where < 0 || worst <= 1, "%s %s %s %s: output %d at %lld is %.9g, not %.9g (%.3g times the tolerance)",
-               set, eitp__slot_name(call.slot), eitp_dtype_name(call.dtype), detail, o, (long long)where, get(y, where),
-               exact[o][where], worst);
+    CHECK_THAT(where < 0 || worst <= 1,
+               "%s %s %s %s, displaced operand %d: output %d at %lld is %.9g, not %.9g (%.3g times the tolerance)", set,
+               eitp__slot_name(call.slot), eitp_dtype_name(call.dtype), detail, cuda_displaced, o, (long long)where,
+               get(y, where), exact[o][where], worst);
 }
 
-/*
- * The allowed error of an element is `tolerance` times (its size + `floor_`) before it is rounded to its type. A
- * tolerance of 0 requires equal values.
- */
-static void check_set(int set, double tolerance, double floor_) {
-    const eitp__kernel *kernel = &tables[set].kernels[call.slot][call.dtype];
-    static const int64_t pieces[] = {1, 7, 64};
-    int64_t items = count_items();
-    int kept = held_count;
+/* Runs the case in one piece and compares its outputs. */
+static eitp__call check_whole(const eitp__kernel *kernel, int64_t items, double tolerance, double floor_) {
     eitp__call whole = call;
     place_outputs(&whole);
     run_pieces(kernel, &whole, items, items ? items : 1);
@@ -267,7 +261,42 @@ static void check_set(int set, double tolerance, double floor_) {
         CHECK_THAT(guards_hold(&whole.outputs[o]), "%s %s %s: wrote around output %d", kernel->set,
                    eitp__slot_name(call.slot), detail, o);
     }
-    for (size_t p = 0; p < EITP__COUNT(pieces) && pieces[p] < items; p++) {
+    return whole;
+}
+
+/* True if fewer shapes are tested, for slots that are slow on the emulated device. */
+static int is_few(void) {
+    return uses_cuda() && test_is_quick();
+}
+
+/* True if a type is similar to F32 or BF16 on the emulated device. */
+static int is_similar(eitp_dtype dtype) {
+    return dtype == EITP_F64 || dtype == EITP_F16;
+}
+
+/* True if the case is also tested with unaligned bases. With fewer cases, not where kernels have no use for aligned
+   ones: rows that start anywhere, since their width is not a multiple of 16 bytes. */
+static int has_bases(void) {
+    const eitp__operand *x = &call.inputs[0];
+    const int is_flat = eitp__slot_family(call.slot) == EITP__FAMILY_FLAT;
+    return !is_few() || (!is_similar(call.dtype) && (is_flat || !x->rank || x->shape[x->rank - 1] % 8 == 0));
+}
+
+/*
+ * The allowed error of an element is `tolerance` times (its size + `floor_`) before it is rounded to its type. A
+ * tolerance of 0 requires equal values. On a device, each operand in turn starts at an unaligned base. Devices have no
+ * pieces: the same call again must give the same bits.
+ */
+static void check_set(int set, double tolerance, double floor_) {
+    const eitp__kernel *kernel = &tables[set].kernels[call.slot][call.dtype];
+    static const int64_t pieces[] = {1, 7, 64};
+    int64_t items = count_items();
+    int kept = held_count;
+    eitp__call whole;
+    while (has_bases() && cuda_displace_next(&call))
+        check_whole(kernel, items, tolerance, floor_);
+    whole = check_whole(kernel, items, tolerance, floor_);
+    for (size_t p = 0; p < (uses_cuda() ? 1 : EITP__COUNT(pieces)) && pieces[p] < items; p++) {
         eitp__call cut = call;
         place_outputs(&cut);
         run_pieces(kernel, &cut, items, pieces[p]);
@@ -346,11 +375,6 @@ static int64_t source_of(const eitp__operand *x, const eitp__operand *y, int64_t
 static int has(eitp__slot slot, eitp_dtype dtype) {
     const eitp__kernel *kernel = &tables[EITP__ISA_REF].kernels[slot][dtype];
     return kernel->run && kernel->set && !strcmp(kernel->set, uses_cuda() ? "cuda" : "ref");
-}
-
-/* True if fewer shapes are tested, for slots that are slow on the emulated device. */
-static int is_few(void) {
-    return uses_cuda() && test_is_quick();
 }
 
 /* 1 if a slot has 16-bit columns, 0 if not, -1 if another test covers them. */
@@ -639,6 +663,7 @@ typedef struct shape_pair {
 static const shape_pair shape_pairs[] = {
     {2, 2, {5, 7}, {5, 7}},
     {3, 1, {2, 3, 37}, {37}},
+    {3, 1, {2, 3, 64}, {64}},
     {3, 1, {2, 3, 5}, {1}},
     {2, 0, {9, 9}, {0}},
     {0, 1, {0}, {71}},
@@ -736,34 +761,39 @@ static void test_where(void) {
     }
 }
 
-static void test_dropout(void) {
-    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
-        for (int large = 0; large < 2; large++) {
-            eitp__operand *key;
-            int dropped = 0;
-            begin_case(EITP__SLOT_DROPOUT, (eitp_dtype)dtype);
-            add_input(call.dtype, 3, 9, 5, 7);
-            key = add_input(EITP_I64, 1, 3, 0, 0);
-            ((int64_t *)key->data)[0] = large ? -3 : 1234;
-            ((int64_t *)key->data)[1] = large ? 5000000000 : 7;
-            ((int64_t *)key->data)[2] = large ? 4000000001 : 11;
-            call.integers[0] = 1029;
-            call.reals[0] = 0.3;
-            add_output(call.dtype, 3, 9, 5, 7);
-            for (int64_t i = 0; i < 315; i++) {
-                const int64_t *k = (const int64_t *)key->data;
-                float u = eitp__kernel_uniform((uint64_t)k[0], (uint64_t)k[1], 1029, (uint64_t)(k[2] * 35 + i));
-                exact[0][i] = u < 0.3f ? 0 : in(0, i) / 0.7;
-                dropped += u < 0.3f;
-            }
-            CHECK(dropped > 63 && dropped < 126);
-            check_in_place(1, precision(call.dtype), 0);
-            call.reals[0] = 0;
-            for (int64_t i = 0; i < 315; i++)
-                exact[0][i] = in(0, i);
-            check_in_place(1, 0, 0);
-        }
+/* A key of large numbers, or of small ones. Rows have 5 c elements. */
+static void check_dropout(eitp_dtype dtype, int large, int64_t c) {
+    eitp__operand *key;
+    int64_t dropped = 0, count = 45 * c;
+    begin_case(EITP__SLOT_DROPOUT, dtype);
+    add_input(dtype, 3, 9, 5, c);
+    key = add_input(EITP_I64, 1, 3, 0, 0);
+    ((int64_t *)key->data)[0] = large ? -3 : 1234;
+    ((int64_t *)key->data)[1] = large ? 5000000000 : 7;
+    ((int64_t *)key->data)[2] = large ? 4000000001 : 11;
+    call.integers[0] = 1029;
+    call.reals[0] = 0.3;
+    add_output(dtype, 3, 9, 5, c);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t *k = (const int64_t *)key->data;
+        float u = eitp__kernel_uniform((uint64_t)k[0], (uint64_t)k[1], 1029, (uint64_t)(k[2] * 5 * c + i));
+        exact[0][i] = u < 0.3f ? 0 : in(0, i) / 0.7;
+        dropped += u < 0.3f;
     }
+    CHECK(dropped > count / 5 && dropped < count * 2 / 5);
+    check_in_place(1, precision(dtype), 0);
+    call.reals[0] = 0;
+    for (int64_t i = 0; i < count; i++)
+        exact[0][i] = in(0, i);
+    check_in_place(1, 0, 0);
+}
+
+static void test_dropout(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
+        for (int large = 0; large < 2; large++) {
+            check_dropout((eitp_dtype)dtype, large, 7);
+            check_dropout((eitp_dtype)dtype, large, 64);
+        }
 }
 
 /* ---- Movement ---- */
@@ -790,7 +820,7 @@ static void test_broadcast(void) {
 static void test_permute(void) {
     static const int64_t orders[][4] = {{0, 1, 2, 3}, {1, 0, 2, 3}, {0, 2, 1, 3}, {0, 1, 3, 2},
                                         {3, 2, 1, 0}, {2, 3, 0, 1}, {1, 2, 3, 0}, {3, 0, 1, 2}};
-    static const int64_t shapes[][4] = {{2, 3, 5, 7}, {3, 1, 4, 6}, {1, 9, 1, 5}};
+    static const int64_t shapes[][4] = {{2, 3, 5, 7}, {3, 1, 4, 6}, {1, 9, 1, 5}, {2, 3, 4, 64}};
     for (size_t t = 0; t < EITP__COUNT(moved); t++) {
         for (size_t c = 0; c < EITP__COUNT(orders) * EITP__COUNT(shapes); c++) {
             const int64_t *order = orders[c % EITP__COUNT(orders)], *shape = shapes[c / EITP__COUNT(orders)];
@@ -848,9 +878,9 @@ static void check_pad(eitp_dtype dtype, const int64_t *large, const int64_t *sma
 
 /* SLICE reads the small shape from the large one. PAD writes it into zeros. */
 static void test_slice_and_pad(void) {
-    static const int64_t large[][3] = {{5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {1, 4, 9}, {3, 3, 1}};
-    static const int64_t small_[][3] = {{2, 3, 4}, {2, 3, 3}, {5, 2, 7}, {5, 6, 7}, {1, 4, 3}, {2, 1, 1}};
-    static const int64_t starts[][3] = {{1, 2, 3}, {2, 1, 2}, {0, 4, 0}, {0, 0, 0}, {0, 0, 6}, {1, 2, 0}};
+    static const int64_t large[][3] = {{5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {1, 4, 9}, {3, 3, 1}, {2, 3, 192}};
+    static const int64_t small_[][3] = {{2, 3, 4}, {2, 3, 3}, {5, 2, 7}, {5, 6, 7}, {1, 4, 3}, {2, 1, 1}, {2, 2, 64}};
+    static const int64_t starts[][3] = {{1, 2, 3}, {2, 1, 2}, {0, 4, 0}, {0, 0, 0}, {0, 0, 6}, {1, 2, 0}, {0, 1, 64}};
     for (size_t t = 0; t < EITP__COUNT(moved); t++) {
         for (size_t c = 0; c < EITP__COUNT(large); c++) {
             int64_t index[EITP_MAX_RANK];
@@ -871,30 +901,36 @@ static void test_slice_and_pad(void) {
     }
 }
 
-static void test_concat(void) {
+/* Joins `count` inputs. The extents of the last dimension are multiples of `unit`. */
+static void check_concat(eitp_dtype dtype, int along, int count, int64_t unit) {
     static const int64_t extents[EITP__MAX_INPUTS] = {3, 1, 4, 2, 5, 1, 2, 6, 1, 3};
+    int64_t shape[3] = {2, 3, 0}, index[EITP_MAX_RANK], total = 0, scale = along == 2 ? unit : 1;
+    shape[2] = 5 * unit;
+    begin_case(EITP__SLOT_CONCAT, dtype);
+    call.integers[0] = along;
+    for (int i = 0; i < count; i++) {
+        shape[along] = extents[i] * scale;
+        total += shape[along];
+        add_input_shape(dtype, 3, shape);
+    }
+    shape[along] = total;
+    add_output_shape(dtype, 3, shape);
+    for (int64_t i = 0; i < call.outputs[0].elements; i++) {
+        int which = 0;
+        unravel(&call.outputs[0], i, index);
+        for (; index[along] >= extents[which] * scale; which++)
+            index[along] -= extents[which] * scale;
+        exact[0][i] = in(which, ravel(&call.inputs[which], index));
+    }
+    check(0, 0);
+}
+
+static void test_concat(void) {
     for (size_t t = 0; t < EITP__COUNT(moved); t++) {
         for (int along = 0; along < 3; along++) {
-            for (int count = 1; count <= EITP__MAX_INPUTS; count += count == 3 ? 5 : 1) {
-                int64_t shape[3] = {2, 3, 5}, index[EITP_MAX_RANK], total = 0;
-                begin_case(EITP__SLOT_CONCAT, moved[t]);
-                call.integers[0] = along;
-                for (int i = 0; i < count; i++) {
-                    shape[along] = extents[i];
-                    total += extents[i];
-                    add_input_shape(moved[t], 3, shape);
-                }
-                shape[along] = total;
-                add_output_shape(moved[t], 3, shape);
-                for (int64_t i = 0; i < call.outputs[0].elements; i++) {
-                    int which = 0;
-                    unravel(&call.outputs[0], i, index);
-                    for (; index[along] >= extents[which]; which++)
-                        index[along] -= extents[which];
-                    exact[0][i] = in(which, ravel(&call.inputs[which], index));
-                }
-                check(0, 0);
-            }
+            for (int count = 1; count <= EITP__MAX_INPUTS; count += count == 3 ? 5 : 1)
+                check_concat(moved[t], along, count, 1);
+            check_concat(moved[t], along, 3, 64);
         }
     }
 }
@@ -1009,9 +1045,7 @@ static void check_argmax(eitp_dtype dtype, int rank, const int64_t *shape, int m
 static void test_reductions(void) {
     static const int64_t shapes[][4] = {{3, 4, 5, 7}, {2, 1, 33, 3}, {1, 6, 1, 70}};
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
-        const int is_similar = dtype == EITP_F64 || dtype == EITP_F16; /* similar to F32 or BF16 on the emulated
-                                                                          device */
-        for (size_t s = 0; s < (is_few() && is_similar ? 1 : EITP__COUNT(shapes)); s++) {
+        for (size_t s = 0; s < (is_few() && is_similar((eitp_dtype)dtype) ? 1 : EITP__COUNT(shapes)); s++) {
             for (int mask = 0; mask < 16; mask++) {
                 for (int way = 0; way < 4; way++)
                     check_sum((eitp_dtype)dtype, 4, shapes[s], mask, way);
@@ -1131,7 +1165,8 @@ static double row_log_sum_exp(int which, int64_t row, int64_t c) {
     return largest + log(sum);
 }
 
-static const int64_t widths[] = {1, 5, 16, 31, 67, 130};
+/* A block on a device computes a row of more than 1024 columns, a warp a shorter one. */
+static const int64_t widths[] = {1, 5, 16, 31, 67, 130, 768, 1088};
 
 static void check_softmax(eitp_dtype dtype, int is_log, int64_t c) {
     int64_t rows = 9;
@@ -1699,7 +1734,7 @@ static void check_head_backward(eitp_dtype dtype, int64_t rows, int64_t v) {
 }
 
 static void test_head(void) {
-    static const int64_t sizes[] = {1, 7, 191, 192, 193, 500, 577};
+    static const int64_t sizes[] = {1, 7, 191, 192, 193, 500, 577, 1152};
     for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
         check_head_loss(11, sizes[i] < 500 ? sizes[i] : 33, 1000);
         for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
@@ -1801,6 +1836,7 @@ int main(int argc, char **argv) {
         TEST(test_unary),        TEST(test_gate_backward),    TEST(test_binary),      TEST(test_where),
         TEST(test_dropout),      TEST(test_broadcast),        TEST(test_permute),     TEST(test_slice_and_pad),
         TEST(test_concat),       TEST(test_gather),           TEST(test_reductions),  TEST(test_empty_sum),
+
         TEST(test_sum_in_parts), TEST(test_scatter_add),      TEST(test_sum_squares), TEST(test_softmax),
         TEST(test_layer_norm),   TEST(test_rms_norm),         TEST(test_embedding),   TEST(test_cross_entropy),
         TEST(test_head),         TEST(test_attention_cached), TEST(test_accumulate),  TEST(test_softmax_entropy),

@@ -60,6 +60,36 @@ static void test_sets_agree(void) {
     CHECK(memcmp(y[0], y[1], sizeof y[0]) == 0);
 }
 
+/* On a device, each operand in turn starts at an unaligned base, in products whose rows are whole vectors. */
+static void test_bases(void) {
+    for (size_t c = 0; uses_cuda() && c < EITP__COUNT(dtypes); c += dtype_step)
+        for (int choice = 0; choice < 8; choice++) {
+            product_case at = product(dtypes[c], 72, 80, 64);
+            eitp__call call;
+            at.transpose_a = choice & 1;
+            at.transpose_b = choice >> 1 & 1;
+            if (choice >> 2) {
+                at.y = at.dtype;
+                at.has_bias = at.has_before = 1;
+                at.epilogue = EITP__EPILOGUE_ADD;
+            }
+            call = matmul_call(&at);
+            while (cuda_displace_next(&call))
+                every_set(&at);
+            every_set(&at);
+        }
+}
+
+/* Logits are stored in rows that start anywhere. */
+static void test_head_bases(void) {
+    static head_memory at;
+    int32_t targets[HEAD_ROWS];
+    const eitp__kernel *kernel = kernel_of(&sets[0], EITP__SLOT_HEAD, EITP_BF16);
+    const eitp__call call = head_call(EITP_BF16, 33, 200, 64, targets, &at);
+    while (uses_cuda() && cuda_displace_next(&call))
+        check_head(kernel, EITP_BF16, 33, 200, 64);
+}
+
 static void test_names(void) {
     CHECK(strcmp(eitp__slot_name(EITP__SLOT_FILL), "FILL") == 0);
     CHECK(strcmp(eitp__slot_name(EITP__SLOT_UPDATE), "UPDATE") == 0);
@@ -72,7 +102,8 @@ static void test_names(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {TEST(test_names),   TEST(test_sizes),        TEST(test_epilogues),
                                       TEST(test_batches), TEST(test_lower_rank),   TEST(test_empty),
-                                      TEST(test_head),    TEST(test_accumulation), TEST(test_sets_agree)};
+                                      TEST(test_head),    TEST(test_accumulation), TEST(test_sets_agree),
+                                      TEST(test_bases),   TEST(test_head_bases)};
     is_quick = test_is_quick();
     dtype_step = is_quick && uses_cuda() ? 2 : 1; /* of F32 and F64, and of BF16 and F16, only the first */
     find_sets();

@@ -323,7 +323,9 @@ static const eitp__kernel *kernel_of(int isa, const form *f) {
     return available[isa] ? &tables[isa].kernels[EITP__SLOT_UPDATE][f->dtype] : NULL;
 }
 
+/* On a device, each operand of small cases in turn starts at an unaligned base. */
 static void check_case(const form *f, int64_t count, double step, double scale, double apply) {
+    eitp__call call;
     update_case c;
     c.f = f;
     c.count = count;
@@ -335,6 +337,9 @@ static void check_case(const form *f, int64_t count, double step, double scale, 
         if (!kernel)
             continue;
         REQUIRE(kernel->run);
+        call = update_call(f, 0, count);
+        while (count < MOST && cuda_displace_next(&call))
+            check_set(&c, kernel, eitp__isa_name((eitp__isa)isa));
         check_set(&c, kernel, eitp__isa_name((eitp__isa)isa));
         if (count == MOST)
             check_pieces(&c, kernel, eitp__isa_name((eitp__isa)isa));

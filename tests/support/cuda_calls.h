@@ -11,12 +11,15 @@
 
 static eitp__backend *cuda_device;
 
+/* Number of the operand, outputs after inputs, whose elements start one after an aligned address. -1: none. */
+static int cuda_displaced = -1;
+
 enum { CUDA_MOST_BLOCKS = EITP__MAX_INPUTS + EITP__MAX_OUTPUTS + 2 };
 
-/* Host and device memory of a call's operands. */
+/* Host and device memory of a call's operands. `memory` is what was allocated, `device` where the elements start. */
 typedef struct cuda_blocks {
     const void *host[CUDA_MOST_BLOCKS];
-    void *device[CUDA_MOST_BLOCKS];
+    void *memory[CUDA_MOST_BLOCKS], *device[CUDA_MOST_BLOCKS];
     size_t size[CUDA_MOST_BLOCKS];
     int count;
 } cuda_blocks;
@@ -40,8 +43,23 @@ static EITP__UNUSED int cuda_supports(const eitp__call *call) {
     return cuda_device->interface->supports(cuda_device, call);
 }
 
-/* Returns the device's copy of `size` bytes. Memory shared by operands is copied once. */
-static void *cuda_block(cuda_blocks *blocks, const void *host, size_t size) {
+/*
+ * Displaces the next operand of a call that has elements, starting with the first. Returns 0, and displaces none, after
+ * the last one, and if tests do not use the device. So `while (cuda_displace_next(&call))` visits the bases of a call.
+ */
+static EITP__UNUSED int cuda_displace_next(const eitp__call *call) {
+    while (uses_cuda() && ++cuda_displaced < call->input_count + call->output_count) {
+        const int output = cuda_displaced - call->input_count;
+        if (output < 0 ? call->inputs[cuda_displaced].elements : call->outputs[output].elements)
+            return 1;
+    }
+    cuda_displaced = -1;
+    return 0;
+}
+
+/* Returns the device's copy of `size` bytes, which starts `base` bytes after an aligned address. Memory shared by
+   operands is copied once. */
+static void *cuda_block(cuda_blocks *blocks, const void *host, size_t size, size_t base) {
     eitp_error error = EITP__ZERO;
     int i = 0;
     if (!host)
@@ -51,17 +69,19 @@ static void *cuda_block(cuda_blocks *blocks, const void *host, size_t size) {
     if (i < blocks->count)
         return blocks->device[i];
     blocks->host[i] = host;
-    blocks->size[i] = size ? size : 1;
-    blocks->device[i] = cuda_device->interface->allocate(cuda_device, EITP__PLACE_DEVICE, blocks->size[i]);
-    CHECK(blocks->device[i]);
+    blocks->size[i] = base + (size ? size : 1);
+    blocks->memory[i] = cuda_device->interface->allocate(cuda_device, EITP__PLACE_DEVICE, blocks->size[i]);
+    CHECK(blocks->memory[i]);
+    blocks->device[i] = (char *)blocks->memory[i] + base;
     CHECK_THAT(!cuda_device->interface->upload(cuda_device, blocks->device[i], host, size, &error), "%s",
                error.message);
     blocks->count++;
     return blocks->device[i];
 }
 
-static void *cuda_operand(cuda_blocks *blocks, const eitp__operand *x) {
-    return cuda_block(blocks, x->data, (size_t)x->elements * eitp_dtype_size(x->dtype));
+static void *cuda_operand(cuda_blocks *blocks, const eitp__operand *x, int number) {
+    const size_t element = eitp_dtype_size(x->dtype);
+    return cuda_block(blocks, x->data, (size_t)x->elements * element, number == cuda_displaced ? element : 0);
 }
 
 /* Returns a workspace filled with NaN bytes. */
@@ -71,7 +91,7 @@ static void *cuda_workspace(cuda_blocks *blocks, const eitp__call *call) {
     if (!bytes)
         return NULL;
     memset(bytes, 0xff, size);
-    memory = cuda_block(blocks, bytes, size);
+    memory = cuda_block(blocks, bytes, size, 0);
     free(bytes);
     blocks->host[blocks->count - 1] = NULL;
     return memory;
@@ -87,7 +107,8 @@ static void cuda_execute(const eitp__backend_interface *device, const eitp__prog
         status = device->execute(cuda_device, program, 0, 1, &never, 0, &begun, &error);
     if (!status)
         status = device->wait(cuda_device, &error);
-    CHECK_THAT(!status, "%s: %s", eitp__slot_name(info->instructions[0].call->slot), error.message);
+    CHECK_THAT(!status, "%s, displaced operand %d: %s", eitp__slot_name(info->instructions[0].call->slot),
+               cuda_displaced, error.message);
     if (program)
         device->discard(cuda_device, program);
 }
@@ -101,10 +122,10 @@ static EITP__UNUSED void cuda_run(const eitp__call *placed) {
     cuda_blocks blocks = EITP__ZERO;
     eitp_error error = EITP__ZERO;
     for (int o = 0; o < call.output_count; o++)
-        call.outputs[o].data = cuda_operand(&blocks, &call.outputs[o]);
+        call.outputs[o].data = cuda_operand(&blocks, &call.outputs[o], call.input_count + o);
     for (int i = 0; i < call.input_count; i++)
-        call.inputs[i].data = cuda_operand(&blocks, &call.inputs[i]);
-    call.carry = (const float *)cuda_block(&blocks, call.carry, sizeof(float));
+        call.inputs[i].data = cuda_operand(&blocks, &call.inputs[i], i);
+    call.carry = (const float *)cuda_block(&blocks, call.carry, sizeof(float), 0);
     instruction.call = &call;
     info.instructions = &instruction;
     info.count = 1;
@@ -117,7 +138,7 @@ static EITP__UNUSED void cuda_run(const eitp__call *placed) {
                                          &error),
                        "%s", error.message);
     for (int i = 0; i < blocks.count; i++)
-        device->release(cuda_device, EITP__PLACE_DEVICE, blocks.device[i], blocks.size[i]);
+        device->release(cuda_device, EITP__PLACE_DEVICE, blocks.memory[i], blocks.size[i]);
 }
 
 /* The `run` function of a table's kernels. Tests run the piece with the first item last, and it executes the whole
