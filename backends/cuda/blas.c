@@ -49,15 +49,12 @@ static eitp_status eitp__find_blas_functions(eitp__cuda_blas *blas, void *librar
 }
 
 static eitp_status eitp__open_blas_library(eitp__cuda_blas *blas, eitp_error *error) {
-    char reason[300];
+    char reason[540];
     void *library =
-        eitp__cuda_open_library(blas->host, "cublasLt", blas->driver->version / 1000, reason, sizeof reason);
+        eitp__cuda_open_library(blas->host, "cublasLt", "nvidia-cublas", blas->driver->version, reason, sizeof reason);
     eitp_status status;
     if (!library)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "cuBLASLt is missing (%s); install the CUDA toolkit or the PyPI package nvidia-cublas, or "
-                          "set EITP_CUDA_PRODUCTS to own",
-                          reason);
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "no usable cuBLASLt: %s", reason);
     status = eitp__find_blas_functions(blas, library, error);
     return status ? status : eitp__cuda_blas_check(blas, blas->create(&blas->handle), "cublasLtCreate", error);
 }
@@ -78,7 +75,9 @@ static eitp_status eitp__open_chosen_blas(eitp__cuda_blas *blas, eitp__blas_choi
     eitp_error reason;
     eitp_status status = eitp__open_blas_library(blas, &reason);
     if (status && choice == EITP__BLAS_IF_THERE) {
-        eitp__log_line(blas->host, EITP_LOG_DEBUG, "eitp's own kernels compute all products: %s", reason.message);
+        eitp__log_line(blas->host, EITP_LOG_WARNING,
+                       "matrix products, most of the work of a step, will be slower with eitp's own kernels: %s",
+                       reason.message);
         return EITP_OK;
     }
     if (status && error)

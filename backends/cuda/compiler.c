@@ -42,16 +42,13 @@ static eitp_status eitp__nvrtc_choose_target(eitp__cuda_compiler *compiler, eitp
 
 EITP__PRIVATE eitp_status eitp__cuda_compiler_open(eitp__cuda_compiler *compiler, const eitp_host *host,
                                                    int driver_version, int capability, eitp_error *error) {
-    char reason[300];
-    void *library = eitp__cuda_open_library(host, "nvrtc", driver_version / 1000, reason, sizeof reason);
+    char reason[540];
+    void *library = eitp__cuda_open_library(host, "nvrtc", "nvidia-cuda-nvrtc", driver_version, reason, sizeof reason);
     eitp_status status;
     memset(compiler, 0, sizeof *compiler);
     compiler->capability = capability;
     if (!library)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "NVRTC, CUDA's compiler, is missing (%s); install the CUDA toolkit or the PyPI package "
-                          "nvidia-cuda-nvrtc",
-                          reason);
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "no usable NVRTC, CUDA's compiler: %s", reason);
     status = eitp__nvrtc_find_functions(compiler, library, error);
     if (!status && compiler->version(&compiler->major, &compiler->minor))
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "NVRTC does not report its version");

@@ -123,13 +123,13 @@ static eitp_status eitp__cuda_create(const eitp_host *host, const eitp__backend_
 static void eitp__cuda_describe(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
     const int blas = cuda->blas.version;
-    char products[40] = "own";
+    char products[40] = "eitp's own kernels";
     if (blas)
         snprintf(products, sizeof products, "cuBLASLt %d.%d%s", blas / 10000, blas / 100 % 100,
                  cuda->blas.has_tf32 ? " with TF32" : "");
-    snprintf(text, size, "cuda:%d, %s%s%s, sm_%d, %d multiprocessors, NVRTC %d.%d, products %s", cuda->device.ordinal,
-             cuda->device.name, *cuda->device.address ? " at " : "", cuda->device.address, cuda->device.capability,
-             cuda->device.processors, cuda->compiler.major, cuda->compiler.minor, products);
+    snprintf(text, size, "cuda:%d, %s%s%s, sm_%d, %d multiprocessors, NVRTC %d.%d, matrix products by %s",
+             cuda->device.ordinal, cuda->device.name, *cuda->device.address ? " at " : "", cuda->device.address,
+             cuda->device.capability, cuda->device.processors, cuda->compiler.major, cuda->compiler.minor, products);
 }
 
 /* Includes the number of multiprocessors, by which cuBLASLt chooses its algorithms. */

@@ -301,29 +301,42 @@ static void check_names(const char *value, const char *described, const char *nu
     restart_with(NULL, NULL);
 }
 
-static void open_without_library(const char *value, eitp_status expected, const char *what) {
-    const eitp_host host = eitp_host_default();
+static void keep_warning(void *user, eitp_log_level level, const char *message) {
+    if (level == EITP_LOG_WARNING)
+        snprintf((char *)user, 400, "%s", message);
+}
+
+/* Checks the error and the warning, by a part and by the start; "": none. */
+static void open_without_library(const char *value, eitp_status expected, const char *what, const char *warned) {
+    eitp_host host = eitp_host_default();
+    char warning[400] = "";
     eitp__cuda_driver driver;
     eitp__cuda_blas blas;
     eitp_error error = EITP__ZERO;
     memset(&driver, 0, sizeof driver);
-    driver.version = 11000; /* its libraries do not exist */
+    driver.version = 11000; /* too old for any library */
+    host.log.write = keep_warning;
+    host.log.user = warning;
     setenv("EITP_CUDA_PRODUCTS", value, 1);
     CHECK(eitp__cuda_blas_open(&blas, &host, &driver, NULL, 90, 0, &error) == expected && !blas.version);
     CHECK_THAT(strstr(error.message, what), "%s", error.message);
+    CHECK_THAT(strncmp(warning, warned, strlen(warned)) == 0 && !*warning == !*warned, "%s", warning);
     eitp__cuda_blas_close(&blas);
     unsetenv("EITP_CUDA_PRODUCTS");
 }
 
-/* EITP_CUDA_PRODUCTS, and the log message about the choice. */
+/* EITP_CUDA_PRODUCTS, and the warning if cuBLASLt is missing. */
 static void products_are_chosen(void) {
-    check_names("", "products cuBLASLt 13.1", "-cublaslt.13.1.0-");
-    check_names("cublaslt", "products cuBLASLt 13.1", "-all");
-    check_names("own", "products own", NULL);
-    open_without_library("", EITP_OK, "");
-    open_without_library("own", EITP_OK, "");
-    open_without_library("cublaslt", EITP_ERROR_UNSUPPORTED, "libcublasLt.so.11");
-    open_without_library("openblas", EITP_ERROR_ARGUMENT, "'openblas'");
+    check_names("", "matrix products by cuBLASLt 13.1", "-cublaslt.13.1.0-");
+    check_names("cublaslt", "matrix products by cuBLASLt 13.1", "-all");
+    check_names("own", "matrix products by eitp's own kernels", NULL);
+    open_without_library(
+        "", EITP_OK, "",
+        "matrix products, most of the work of a step, will be slower with eitp's own kernels: no usable "
+        "cuBLASLt: the NVIDIA driver has CUDA 11.0");
+    open_without_library("own", EITP_OK, "", "");
+    open_without_library("cublaslt", EITP_ERROR_UNSUPPORTED, "no usable cuBLASLt: the NVIDIA driver has CUDA 11.0", "");
+    open_without_library("openblas", EITP_ERROR_ARGUMENT, "'openblas'", "");
 }
 
 /* ---- TF32 ---- */
@@ -665,7 +678,12 @@ static void devices_that_are_not_there(void) {
 }
 
 static void a_driver_of_an_older_cuda_needs_an_older_compiler(void) {
-    refuses("EITP_EMULATED_CUDA_VERSION", "12040", "cuda", "libnvrtc.so.12");
+    refuses("EITP_EMULATED_CUDA_VERSION", "12040", "cuda",
+            "no usable NVRTC, CUDA's compiler: libnvrtc.so.12 is not in ");
+    refuses("EITP_EMULATED_CUDA_VERSION", "12040", "cuda",
+            "libnvrtc.so.13, which needs a driver of CUDA 13 (this one has "
+            "CUDA 12.4); install the CUDA 12 toolkit, or run: pip install "
+            "nvidia-cuda-nvrtc-cu12");
 }
 
 static void count_unused(void *user, eitp_log_level level, const char *message) {
