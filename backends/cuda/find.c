@@ -5,9 +5,10 @@
 
 typedef eitp__cuda_list (*eitp__cuda_lister)(void);
 
+/* `columns` has an entry for some sums, `reduce` for all. */
 static const eitp__cuda_lister eitp__cuda_lists[] = {
-    eitp__cuda_elementwise, eitp__cuda_movement, eitp__cuda_reduce, eitp__cuda_rows,      eitp__cuda_columns,
-    eitp__cuda_update,      eitp__cuda_factored, eitp__cuda_matrix, eitp__cuda_attention, eitp__cuda_products,
+    eitp__cuda_elementwise, eitp__cuda_movement, eitp__cuda_columns, eitp__cuda_reduce,    eitp__cuda_rows,
+    eitp__cuda_update,      eitp__cuda_factored, eitp__cuda_matrix,  eitp__cuda_attention, eitp__cuda_products,
 };
 
 EITP__PRIVATE int eitp__cuda_list_at(size_t i, eitp__cuda_list *list) {

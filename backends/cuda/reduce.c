@@ -37,7 +37,7 @@ static int eitp__cuda_terms_are_fixed(const eitp__call *call) {
     return !(call->integers[0] & 1) || !call->inputs[0].rank || call->inputs[0].shape[0] == 1;
 }
 
-/* The terms of a column are added in the same order by every kernel. */
+/* The terms of a column are added in the same order by every kernel of this file. */
 static int eitp__cuda_sums_few(const eitp__call *call, const eitp__cuda_device *device) {
     (void)device;
     return eitp__cuda_terms(call) <= EITP__CUDA_FEW &&

@@ -65,6 +65,11 @@ DEVICE float carry_of(const eitp__launch &l) {
     return l.call.carry ? (float)global_at<const float>(l.call.carry)[0] : 1.0f;
 }
 
+/* Divides non-negative numbers. Most fit into 32 bits, where division is much faster. */
+DEVICE int64_t divide(int64_t a, int64_t b) {
+    return (a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
+}
+
 /* Returns 1 - beta^step: the total weight of the first `step` values in a running mean. */
 DEVICE double weight_of_mean(double beta, float step) {
     double power = 1;

@@ -64,18 +64,17 @@ template <class L> DEVICE void put(L at, global<wide> p, int64_t j, int64_t colu
 
 /* ---- Chunks of rows ---- */
 
-/* The division of input 0 into chunks. */
+/* The division of input 0 into chunks. An output has an element per column. */
 struct chunked {
     int64_t columns, count, rows; /* rows: per chunk */
 };
 
 DEVICE chunked chunks_of(const eitp__launch &l) {
-    const eitp__operand &x = l.call.inputs[0];
     chunked c;
-    c.columns = x.shape[x.rank - 1];
-    const int64_t rows = x.elements / c.columns, each = (rows + CHUNKS - 1) / CHUNKS;
+    c.columns = l.call.outputs[0].elements;
+    const int64_t rows = divide(l.call.inputs[0].elements, c.columns), each = (rows + CHUNKS - 1) / CHUNKS;
     c.rows = each > LEAST_ROWS ? each : LEAST_ROWS;
-    c.count = rows ? (rows + c.rows - 1) / c.rows : 1;
+    c.count = rows ? divide(rows + c.rows - 1, c.rows) : 1;
     return c;
 }
 
@@ -85,9 +84,9 @@ DEVICE chunked chunks_of(const eitp__launch &l) {
  */
 template <class T, int SUMS, class L, class F> DEVICE void sum_chunk(const eitp__launch &l, L at, shared<T> all, F f) {
     const chunked c = chunks_of(l);
-    const int64_t tiles = (c.columns + TILE - 1) / TILE, chunk = block_index() / tiles;
+    const int64_t tiles = (c.columns + TILE - 1) / TILE, chunk = divide(block_index(), tiles);
     const int64_t first = (block_index() - chunk * tiles) * TILE, j = first + (L::DENSE ? lane() * PART : lane());
-    const int64_t rows = elements_of(l, l.call.inputs[0]) / c.columns, last = (chunk + 1) * c.rows;
+    const int64_t rows = divide(elements_of(l, l.call.inputs[0]), c.columns), last = (chunk + 1) * c.rows;
     T sums[SUMS][PART];
 #pragma unroll
     for (int s = 0; s < SUMS; s++)
@@ -115,7 +114,7 @@ template <class T, int SUMS, class L, class F> DEVICE void sum_chunk(const eitp_
 template <class T> DEVICE void add_chunks(const eitp__launch &l) {
     SHARED(T, all, WARPS * 32);
     const chunked c = chunks_of(l);
-    const int64_t tiles = (c.columns + 31) / 32, s = block_index() / tiles;
+    const int64_t tiles = (c.columns + 31) / 32, s = divide(block_index(), tiles);
     const int64_t j = (block_index() - s * tiles) * 32 + lane();
     const global<const T> sums = global_at<const T>(l.workspace) + s * c.count * c.columns;
     const wide carry = carry_of(l);
@@ -150,6 +149,16 @@ template <class T> DEVICE void add_chunks(const eitp__launch &l) {
         add_chunks<T>(l);                                                                                              \
     }                                                                                                                  \
     template <class L> DEVICE void name##_chunk(const eitp__launch &l, L at, shared<T> all)
+
+/* SUM of the rows of a matrix. */
+SUM_KERNELS(column_sums, wide, 1) {
+    const int64_t columns = chunks_of(l).columns;
+    const global<const scalar> x = input<scalar>(l, 0);
+    sum_chunk<wide, 1>(l, at, all, [&](int64_t row, int64_t j, wide(&sums)[1][PART]) {
+        const part p = fetch(at, x + row * columns, j, columns);
+        FOR_PART sums[0][k] += p.v[k];
+    });
+}
 
 SUM_KERNELS(layer_norm_backward_parameters, wide, 2) {
     const int64_t columns = chunks_of(l).columns;

@@ -57,11 +57,6 @@ template <int n, class T> DEVICE vec<T, n> fetch(global<const T> p, int64_t at, 
     return v;
 }
 
-/* Divides non-negative numbers. Most fit into 32 bits, where division is much faster. */
-DEVICE int64_t divide(int64_t a, int64_t b) {
-    return (a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
-}
-
 /* Returns the upper half of a product. */
 DEVICE uint64_t multiply_high(uint64_t a, uint64_t b) {
     const uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32, across = a1 * b0, other = a0 * b1;

@@ -937,6 +937,41 @@ static void without_a_cache_folder(void) {
     setenv("XDG_CACHE_HOME", kept, 1);
 }
 
+/* ---- Sums over rows ---- */
+
+/* Returns the kernels for the sum of the rows of a matrix, and the blocks of their first stage. */
+static const eitp__cuda_kernels *row_sum_kernels(eitp_dtype dtype, int64_t rows, int64_t columns, int64_t *blocks) {
+    const eitp__cuda_device device = EITP__ZERO;
+    const eitp__cuda_kernels *kernels;
+    eitp__call call = EITP__ZERO;
+    call.slot = EITP__SLOT_SUM;
+    call.dtype = dtype;
+    call.integers[0] = 1;
+    call.input_count = call.output_count = 1;
+    call.inputs[0].rank = call.outputs[0].rank = 2;
+    call.inputs[0].shape[0] = rows;
+    call.outputs[0].shape[0] = 1;
+    call.inputs[0].shape[1] = call.outputs[0].shape[1] = call.outputs[0].elements = columns;
+    call.inputs[0].elements = rows * columns;
+    kernels = eitp__cuda_find(&call, &device);
+    *blocks = kernels->stages[0].blocks(&call);
+    return kernels;
+}
+
+/* Gradients of biases: the blocks of 256 threads of the first stage fill the 132 multiprocessors of an H100 to half of
+   their 2048 threads. Sums of few rows stay one chain, which accumulated sums continue. */
+static void sums_of_many_rows_fill_a_device(void) {
+    static const int64_t columns[] = {768, 2304, 3072};
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
+    int64_t blocks;
+    for (size_t t = 0; t < EITP__COUNT(dtypes); t++)
+        for (size_t c = 0; c < EITP__COUNT(columns); c++) {
+            CHECK(row_sum_kernels(dtypes[t], 16384, columns[c], &blocks)->stages[1].kernel);
+            CHECK_THAT(blocks >= 4 * 132, "%lld columns: %lld blocks", (long long)columns[c], (long long)blocks);
+            CHECK(!row_sum_kernels(dtypes[t], 2047, columns[c], &blocks)->stages[1].kernel);
+        }
+}
+
 /* ---- Without a driver ---- */
 
 static void without_a_driver_it_says_so(void) {
@@ -972,6 +1007,7 @@ int main(int argc, char **argv) {
         TEST(launches_of_a_step),
         TEST(compiled_kernels_are_kept),
         TEST(without_a_cache_folder),
+        TEST(sums_of_many_rows_fill_a_device),
     };
     find_emulated();
     if (!has_emulated())
