@@ -103,7 +103,7 @@ on_cuda() { # kind of programs, env and settings, names of tests
         program=$BUILD/$kind/${program%.c}
         echo "cuda/test_$test $program,$libraries,tests/cuda/...,$values $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
     done
-    for script in tests/cuda/train.sh tests/cuda/aligned.sh tests/cuda/memory.sh tests/cuda/lost_context.sh tests/cuda/gpu.sh; do
+    for script in tests/cuda/train.sh tests/cuda/aligned.sh tests/cuda/memory.sh tests/cuda/lost_context.sh tests/cuda/gpu.sh tests/cuda/start.sh; do
         echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,tests/cuda/...,$(files_of "$script") $prefix EITP=$BUILD/eitp sh $script"
     done
     for source in tests/cuda/test_*.c; do
@@ -184,7 +184,7 @@ list_test() {
         grep -v '^sanitized/test_\(kills_in_calls\|power_loss\) '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device device_memory graph ops plan execute \
         guard:shrinking_is_for_the_memory_of_the_host offload trainer micro_batches classification masked
-    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda cuda_groups plan \
+    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda cuda_groups cuda_images plan \
         device_memory nvml
     cuda_times packed
     # fuzz_readers would compile the command's readers once more.
@@ -200,7 +200,7 @@ list_quick() {
     scripts "$BUILD/eitp"
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
-    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda cuda_groups plan \
+    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda cuda_groups cuda_images plan \
         device_memory nvml
     cuda_times split
     other_scripts "$BUILD/eitp" "$BUILD/split/libeitp.a"
@@ -238,8 +238,8 @@ list_nightly() {
     [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated -e tests/cuda/ \
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/') \
         guard:shrinking_is_for_the_memory_of_the_host
-    on_cuda split 'env EITP_TEST_ALL=1 EITP_EMULATED_OPTIMIZE=-O1' kernels attention factored update matmul cuda cuda_groups ops \
-        plan execute device_memory offload
+    on_cuda split 'env EITP_TEST_ALL=1 EITP_EMULATED_OPTIMIZE=-O1' kernels attention factored update matmul cuda \
+        cuda_groups cuda_images ops plan execute device_memory offload
     for arch in 75 80 86 89 90 100 120; do
         with_compilers nvrtc $arch
         with_compilers nvcc $arch

@@ -16,7 +16,6 @@ typedef struct eitp__image_header {
 static const char eitp__image_magic[8] = {'E', 'I', 'T', 'P', 'C', 'U', 'D', '1'};
 
 #define EITP__LARGEST_IMAGE ((size_t)64 << 20)
-#define EITP__LOCK_SECONDS 60.0
 
 EITP__PRIVATE void eitp__cuda_cache_open(eitp__cuda_cache *cache, const eitp_host *host) {
     const char *folder = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -40,11 +39,13 @@ static void eitp__image_path(const eitp__cuda_cache *cache, uint64_t key, char *
     snprintf(path, size, "%s/%016llx.kernels", cache->folder, (unsigned long long)key);
 }
 
-static int eitp__read_image(const eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image) {
+EITP__PRIVATE int eitp__cuda_cache_find(const eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image) {
     eitp__image_header header;
     eitp__buffer file;
     char path[450];
     int is_whole;
+    if (!*cache->folder)
+        return 0;
     eitp__buffer_init(&file, cache->host);
     eitp__image_path(cache, key, path, sizeof path);
     is_whole = !eitp__read_file(cache->host, path, EITP__LARGEST_IMAGE, &file, NULL) && file.size >= sizeof header;
@@ -60,52 +61,41 @@ static int eitp__read_image(const eitp__cuda_cache *cache, uint64_t key, eitp__b
     return is_whole && !image->failed;
 }
 
-static void eitp__unlock_cache(eitp__cuda_cache *cache) {
-    if (cache->lock)
-        cache->host->files.unlock(cache->host->files.user, cache->lock);
-    cache->lock = NULL;
-}
-
-/* Another process may be compiling the same image, which is then found. Without a lock both compile it. */
-EITP__PRIVATE int eitp__cuda_cache_find(eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image) {
-    const eitp_files *files = &cache->host->files;
-    double waited = 0;
-    if (!*cache->folder)
-        return 0;
-    if (eitp__read_image(cache, key, image))
-        return 1;
-    if (!files->lock || cache->lock)
-        return 0;
-    while (files->lock(files->user, cache->folder, &cache->lock) == EWOULDBLOCK && waited < EITP__LOCK_SECONDS) {
-        cache->lock = NULL;
-        eitp__wait(cache->host, 0.05);
-        waited += 0.05;
-    }
-    if (!eitp__read_image(cache, key, image))
-        return 0;
-    eitp__unlock_cache(cache);
-    return 1;
-}
-
-EITP__PRIVATE void eitp__cuda_cache_store(eitp__cuda_cache *cache, uint64_t key, const eitp__buffer *image) {
+EITP__PRIVATE void eitp__cuda_cache_store(const eitp__cuda_cache *cache, uint64_t key, const eitp__buffer *image) {
     eitp__image_header header = EITP__ZERO;
     eitp__buffer file;
     eitp_error error;
     char path[450];
-    if (image && *cache->folder) {
-        memcpy(header.magic, eitp__image_magic, sizeof header.magic);
-        header.key = key;
-        header.size = image->size;
-        header.crc = eitp__crc32c(0, image->data, image->size);
-        eitp__buffer_init(&file, cache->host);
-        eitp__buffer_add(&file, &header, sizeof header);
-        eitp__buffer_add(&file, image->data, image->size);
-        eitp__image_path(cache, key, path, sizeof path);
-        if (!file.failed && eitp__replace_file(cache->host, path, file.data, file.size, &error))
-            eitp__log_line(cache->host, EITP_LOG_WARNING, "not caching compiled kernels: %s", error.message);
-        eitp__buffer_release(&file);
-    }
-    eitp__unlock_cache(cache);
+    if (!*cache->folder)
+        return;
+    memcpy(header.magic, eitp__image_magic, sizeof header.magic);
+    header.key = key;
+    header.size = image->size;
+    header.crc = eitp__crc32c(0, image->data, image->size);
+    eitp__buffer_init(&file, cache->host);
+    eitp__buffer_add(&file, &header, sizeof header);
+    eitp__buffer_add(&file, image->data, image->size);
+    eitp__image_path(cache, key, path, sizeof path);
+    if (!file.failed && eitp__replace_file(cache->host, path, file.data, file.size, &error))
+        eitp__log_line(cache->host, EITP_LOG_WARNING, "not caching compiled kernels: %s", error.message);
+    eitp__buffer_release(&file);
+}
+
+EITP__PRIVATE int eitp__cuda_cache_lock(eitp__cuda_cache *cache) {
+    const eitp_files *files = &cache->host->files;
+    int code = 0;
+    if (!*cache->folder || !files->lock || cache->lock)
+        return 1;
+    code = files->lock(files->user, cache->folder, &cache->lock);
+    if (code)
+        cache->lock = NULL;
+    return code != EWOULDBLOCK;
+}
+
+EITP__PRIVATE void eitp__cuda_cache_unlock(eitp__cuda_cache *cache) {
+    if (cache->lock)
+        cache->host->files.unlock(cache->host->files.user, cache->lock);
+    cache->lock = NULL;
 }
 
 #endif

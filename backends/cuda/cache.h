@@ -11,18 +11,22 @@
 typedef struct eitp__cuda_cache {
     const eitp_host *host;
     char folder[400]; /* empty: no cache */
-    void *lock;       /* held from a failed look-up until the image is stored or the cache is closed */
+    void *lock;       /* NULL: not locked */
 } eitp__cuda_cache;
 
 /* Finds or creates the folder. Without it, each process compiles everything. */
 EITP__PRIVATE void eitp__cuda_cache_open(eitp__cuda_cache *cache, const eitp_host *host);
 
-/* Appends the image of a key to `image` and returns 1, or returns 0 if it is missing or damaged. In that case the
-   look-ups of other processes wait until an image is stored or given up. */
-EITP__PRIVATE int eitp__cuda_cache_find(eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image);
+/* Appends the image of a key to `image` and returns 1, or returns 0 if it is missing or damaged. */
+EITP__PRIVATE int eitp__cuda_cache_find(const eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image);
 
-/* Stores an image that was not found. A failure is only logged. NULL gives it up. */
-EITP__PRIVATE void eitp__cuda_cache_store(eitp__cuda_cache *cache, uint64_t key, const eitp__buffer *image);
+/* Stores an image. A failure is only logged. */
+EITP__PRIVATE void eitp__cuda_cache_store(const eitp__cuda_cache *cache, uint64_t key, const eitp__buffer *image);
+
+/* Locks the cache, so that processes that need the same images do not all compile them. Returns 0 if another process
+   has locked it, until it unlocks it or ends. Succeeds where nothing can be locked. */
+EITP__PRIVATE int eitp__cuda_cache_lock(eitp__cuda_cache *cache);
+EITP__PRIVATE void eitp__cuda_cache_unlock(eitp__cuda_cache *cache);
 
 #endif
 

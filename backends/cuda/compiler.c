@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/texts.inc"
 
-enum { EITP__CUDA_TEXTS = EITP__COUNT(eitp__cuda_texts), EITP__CUDA_MOST_DEFINITIONS = 8 };
+enum { EITP__CUDA_TEXTS = EITP__COUNT(eitp__cuda_texts), EITP__CUDA_MOST_OPTIONS = 16 };
 
 /* ---- Opening ---- */
 
@@ -55,7 +55,7 @@ EITP__PRIVATE eitp_status eitp__cuda_compiler_open(eitp__cuda_compiler *compiler
     return status ? status : eitp__nvrtc_choose_target(compiler, error);
 }
 
-/* ---- Compiling ---- */
+/* ---- Sources and options ---- */
 
 /* Returns the index of an embedded source, or -1. The name ends at a quote or a zero byte. */
 static int eitp__find_text(const char *name) {
@@ -115,65 +115,133 @@ static eitp_status eitp__join_texts(eitp__joined_texts *joined, const eitp_host 
 
 /* The options of a compilation. */
 typedef struct eitp__compile_options {
-    char texts[EITP__CUDA_MOST_DEFINITIONS + 1][64];
-    const char *list[EITP__CUDA_MOST_DEFINITIONS + 3];
+    char texts[EITP__CUDA_MOST_OPTIONS][96];
+    const char *list[EITP__CUDA_MOST_OPTIONS];
     int count;
 } eitp__compile_options;
 
+/* An option that does not fit is missing from the list, but counted. */
+static void eitp__add_compile_option(eitp__compile_options *options, const char *format, ...) EITP__PRINTF(2, 3);
+static void eitp__add_compile_option(eitp__compile_options *options, const char *format, ...) {
+    const int i = options->count++;
+    va_list arguments;
+    if (i >= EITP__CUDA_MOST_OPTIONS)
+        return;
+    va_start(arguments, format);
+    vsnprintf(options->texts[i], sizeof options->texts[i], format, arguments);
+    va_end(arguments);
+    options->list[i] = options->texts[i];
+}
+
 static eitp_status eitp__set_compile_options(eitp__compile_options *options, const eitp__cuda_compiler *compiler,
-                                             const char *definitions, eitp_error *error) {
-    const char *at = definitions;
+                                             const eitp__kernel_source *source, eitp_error *error) {
     options->count = 0;
-    snprintf(options->texts[0], sizeof options->texts[0], "-arch=%s_%d", compiler->is_native ? "sm" : "compute",
-             compiler->target);
-    options->list[options->count++] = options->texts[0];
-    options->list[options->count++] = "-std=c++17";
-    options->list[options->count++] = "-default-device"; /* unmarked functions are device functions */
-    while (*at && options->count < EITP__CUDA_MOST_DEFINITIONS + 3) {
+    eitp__add_compile_option(options, "-arch=%s_%d", compiler->is_native ? "sm" : "compute", compiler->target);
+    eitp__add_compile_option(options, "-std=c++17");
+    eitp__add_compile_option(options, "-default-device");           /* unmarked functions are device functions */
+    eitp__add_compile_option(options, "-modify-stack-limit=false"); /* it is the process's, and shared by threads */
+    if (source->kernel) {
+        eitp__add_compile_option(options, "-DONLY");
+        eitp__add_compile_option(options, "-DONLY_%s=0,", source->kernel); /* see kernels/cuda/device.h */
+    }
+    for (const char *at = source->definitions; *at;) {
         const size_t length = strcspn(at, " ");
-        char *text = options->texts[options->count - 2];
-        snprintf(text, sizeof options->texts[0], "-D%.*s", (int)length, at);
-        options->list[options->count++] = text;
+        eitp__add_compile_option(options, "-D%.*s", (int)length, at);
         at += length + (at[length] == ' ');
     }
-    return *at ? eitp__fail(error, EITP_ERROR_INTERNAL, "more than %d definitions for a kernel file: %s",
-                            EITP__CUDA_MOST_DEFINITIONS, definitions)
+    return options->count > EITP__CUDA_MOST_OPTIONS
+               ? eitp__fail(error, EITP_ERROR_INTERNAL, "too many definitions for %s: %s", source->file,
+                            source->definitions)
                : EITP_OK;
 }
 
-/* Returns the log of a compilation, allocated with *size bytes; NULL if it is empty or memory ran out. */
-static char *eitp__compile_log(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program, const eitp_host *host,
-                               size_t *size) {
+/* ---- Compiling ---- */
+
+struct eitp__cuda_compilation {
+    const eitp__cuda_compiler *compiler;
+    const eitp_host *host;
+    const char *file;
+    eitp__joined_texts texts;
+    eitp__compile_options options;
+    eitp__nvrtc_program program;
+    int result; /* of nvrtcCompileProgram */
+};
+
+EITP__PRIVATE eitp_status eitp__cuda_compilation_create(const eitp__cuda_compiler *compiler, const eitp_host *host,
+                                                        const eitp__kernel_source *source,
+                                                        eitp__cuda_compilation **compilation, eitp_error *error) {
+    eitp__cuda_compilation *created = (eitp__cuda_compilation *)eitp__allocate(host, sizeof *created);
+    eitp_status status;
+    int result = 0;
+    *compilation = NULL;
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "the compilation of a kernel");
+    created->compiler = compiler;
+    created->host = host;
+    created->file = source->file;
+    status = eitp__join_texts(&created->texts, host, source->file, error);
+    if (!status)
+        status = eitp__set_compile_options(&created->options, compiler, source, error);
+    if (!status)
+        result = compiler->create(&created->program, created->texts.program, source->file, created->texts.count,
+                                  created->texts.texts, created->texts.names);
+    if (!status && result)
+        status = eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC cannot create a program (error %d)", result);
+    if (status)
+        eitp__cuda_compilation_destroy(created);
+    else
+        *compilation = created;
+    return status;
+}
+
+EITP__PRIVATE void eitp__cuda_compilation_run(eitp__cuda_compilation *compilation) {
+    compilation->result =
+        compilation->compiler->compile(compilation->program, compilation->options.count, compilation->options.list);
+}
+
+EITP__PRIVATE void eitp__cuda_compilation_destroy(eitp__cuda_compilation *compilation) {
+    if (!compilation)
+        return;
+    if (compilation->program)
+        compilation->compiler->destroy(&compilation->program);
+    eitp__buffer_release(&compilation->texts.buffer);
+    eitp__release(compilation->host, compilation, sizeof *compilation);
+}
+
+/* ---- The result ---- */
+
+/* Returns the log, allocated with *size bytes; NULL if it is empty or memory ran out. */
+static char *eitp__compile_log(const eitp__cuda_compilation *compilation, size_t *size) {
+    const eitp__cuda_compiler *compiler = compilation->compiler;
     char *log = NULL;
     *size = 0;
-    if (!compiler->log_size(program, size) && *size)
-        log = (char *)eitp__allocate(host, ++*size);
-    if (log && compiler->log(program, log))
+    if (!compiler->log_size(compilation->program, size) && *size)
+        log = (char *)eitp__allocate(compilation->host, ++*size);
+    if (log && compiler->log(compilation->program, log))
         log[0] = 0;
     return log;
 }
 
 /* Fails with the start of the log, as much as fits in an error. */
-static eitp_status eitp__fail_compile(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program,
-                                      const eitp_host *host, const char *file, eitp_error *error) {
+static eitp_status eitp__fail_compile(const eitp__cuda_compilation *compilation, eitp_error *error) {
     size_t size;
-    char *log = eitp__compile_log(compiler, program, host, &size);
-    const eitp_status status = eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC %d.%d cannot compile %s: %.300s",
-                                          compiler->major, compiler->minor, file, log ? log : "");
-    eitp__release(host, log, size);
+    char *log = eitp__compile_log(compilation, &size);
+    const eitp_status status = eitp__fail(
+        error, EITP_ERROR_INTERNAL, "NVRTC %d.%d cannot compile %s (error %d): %.300s", compilation->compiler->major,
+        compilation->compiler->minor, compilation->file, compilation->result, log && *log ? log : "no message");
+    eitp__release(compilation->host, log, size);
     return status;
 }
 
-/* Logs the warnings of a compilation, for developers. */
-static void eitp__log_warnings(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program, const eitp_host *host,
-                               const char *file) {
+/* Logs the warnings, for developers. */
+static void eitp__log_warnings(const eitp__cuda_compilation *compilation) {
     size_t size;
-    char *log = host->log.write ? eitp__compile_log(compiler, program, host, &size) : NULL;
+    char *log = compilation->host->log.write ? eitp__compile_log(compilation, &size) : NULL;
     if (!log)
         return;
     if (*log)
-        eitp__log_line(host, EITP_LOG_DEBUG, "NVRTC warnings for %s: %s", file, log);
-    eitp__release(host, log, size);
+        eitp__log_line(compilation->host, EITP_LOG_DEBUG, "NVRTC warnings for %s: %s", compilation->file, log);
+    eitp__release(compilation->host, log, size);
 }
 
 static eitp_status eitp__fetch_image(const eitp__cuda_compiler *compiler, eitp__nvrtc_program program,
@@ -195,39 +263,41 @@ static eitp_status eitp__fetch_image(const eitp__cuda_compiler *compiler, eitp__
     return image->failed ? eitp__fail_memory(error, size, "compiled kernels") : EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler, const char *file,
-                                             const char *definitions, eitp__buffer *image, eitp_error *error) {
-    eitp__joined_texts joined;
-    eitp__compile_options options;
-    eitp__nvrtc_program program = NULL;
-    eitp_status status = eitp__join_texts(&joined, image->host, file, error);
-    int result = 0;
-    if (!status)
-        result = compiler->create(&program, joined.program, file, joined.count, joined.texts, joined.names);
-    if (!status && result)
-        status = eitp__fail(error, EITP_ERROR_INTERNAL, "NVRTC cannot create a program (error %d)", result);
-    if (!status)
-        status = eitp__set_compile_options(&options, compiler, definitions, error);
-    if (!status && compiler->compile(program, options.count, options.list))
-        status = eitp__fail_compile(compiler, program, image->host, file, error);
-    else if (!status)
-        eitp__log_warnings(compiler, program, image->host, file);
-    if (!status)
-        status = eitp__fetch_image(compiler, program, image, error);
-    if (program)
-        compiler->destroy(&program);
-    eitp__buffer_release(&joined.buffer);
+EITP__PRIVATE eitp_status eitp__cuda_compilation_finish(const eitp__cuda_compilation *compilation, eitp__buffer *image,
+                                                        eitp_error *error) {
+    if (compilation->result)
+        return eitp__fail_compile(compilation, error);
+    eitp__log_warnings(compilation);
+    return eitp__fetch_image(compilation->compiler, compilation->program, image, error);
+}
+
+EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler, const eitp__kernel_source *source,
+                                             eitp__buffer *image, eitp_error *error) {
+    eitp__cuda_compilation *compilation;
+    eitp_status status = eitp__cuda_compilation_create(compiler, image->host, source, &compilation, error);
+    if (!status) {
+        eitp__cuda_compilation_run(compilation);
+        status = eitp__cuda_compilation_finish(compilation, image, error);
+    }
+    eitp__cuda_compilation_destroy(compilation);
     return status;
 }
 
-EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compiler, const char *file,
-                                              const char *definitions) {
+/* Hashes a string with its zero byte, which separates it from the next one. */
+static uint64_t eitp__hash_text(uint64_t key, const char *text) {
+    return eitp__fnv1a(key, text, strlen(text) + 1);
+}
+
+EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compiler, const eitp__kernel_source *source) {
     uint64_t key = EITP__FNV_START;
-    char header[160], marks[EITP__CUDA_TEXTS] = {0};
-    const int length = snprintf(header, sizeof header, "%s|%s|%d|%d|%d.%d", file, definitions, compiler->target,
-                                compiler->is_native, compiler->major, compiler->minor);
-    key = eitp__fnv1a(key, header, (size_t)length + 1);
-    eitp__mark_texts(eitp__find_text(file), marks);
+    char target[64], marks[EITP__CUDA_TEXTS] = {0};
+    snprintf(target, sizeof target, "%d|%d|%d.%d", compiler->target, compiler->is_native, compiler->major,
+             compiler->minor);
+    key = eitp__hash_text(key, target);
+    key = eitp__hash_text(key, source->file);
+    key = eitp__hash_text(key, source->definitions);
+    key = eitp__hash_text(key, source->kernel ? source->kernel : "");
+    eitp__mark_texts(eitp__find_text(source->file), marks);
     for (size_t i = 0; i < EITP__CUDA_TEXTS; i++)
         for (const char *const *piece = eitp__cuda_texts[i].pieces; *piece && marks[i]; piece++)
             key = eitp__fnv1a(key, *piece, strlen(*piece));

@@ -41,18 +41,41 @@ typedef struct eitp__cuda_compiler {
 EITP__PRIVATE eitp_status eitp__cuda_compiler_open(eitp__cuda_compiler *compiler, const eitp_host *host,
                                                    int driver_version, int capability, eitp_error *error);
 
-/*
- * Compiles the embedded source `file` with definitions ("SCALAR=0 HEAD_WIDTH=64") to an image for the driver in
- * `image`. Compiler errors are EITP_ERROR_INTERNAL, because the sources belong to eitp. Warnings are logged at
- * EITP_LOG_DEBUG.
- */
-EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler, const char *file,
-                                             const char *definitions, eitp__buffer *image, eitp_error *error);
+/* A kernel in an embedded source, compiled with definitions. */
+typedef struct eitp__kernel_source {
+    const char *file;        /* "kernels/cuda/rows.cu" */
+    const char *definitions; /* "SCALAR=0 HEAD_WIDTH=64" */
+    const char *kernel;      /* NULL: all kernels of the file */
+} eitp__kernel_source;
 
-/* Returns a cache key for everything that the image depends on: a hash of its sources, the definitions, device and
-   NVRTC. */
-EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compiler, const char *file,
-                                              const char *definitions);
+/* The compilation of a kernel. */
+typedef struct eitp__cuda_compilation eitp__cuda_compilation;
+
+EITP__PRIVATE eitp_status eitp__cuda_compilation_create(const eitp__cuda_compiler *compiler, const eitp_host *host,
+                                                        const eitp__kernel_source *source,
+                                                        eitp__cuda_compilation **compilation, eitp_error *error);
+
+/* Compiles. Does not use the host, so several threads may do so at the same time, each with another compilation (NVRTC
+   User Guide, "Miscellaneous Notes"). */
+EITP__PRIVATE void eitp__cuda_compilation_run(eitp__cuda_compilation *compilation);
+
+/*
+ * Appends the result, an image for the driver, to `image`. Compiler errors are EITP_ERROR_INTERNAL, because the sources
+ * belong to eitp. Warnings are logged at EITP_LOG_DEBUG.
+ */
+EITP__PRIVATE eitp_status eitp__cuda_compilation_finish(const eitp__cuda_compilation *compilation, eitp__buffer *image,
+                                                        eitp_error *error);
+
+/* NULL is harmless. */
+EITP__PRIVATE void eitp__cuda_compilation_destroy(eitp__cuda_compilation *compilation);
+
+/* Compiles a kernel at once. */
+EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler, const eitp__kernel_source *source,
+                                             eitp__buffer *image, eitp_error *error);
+
+/* Returns a cache key for everything that the image depends on: a hash of its sources, the kernel, definitions, device
+   and NVRTC. */
+EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compiler, const eitp__kernel_source *source);
 
 #endif
 

@@ -1,7 +1,6 @@
 #include "backends/cuda/modules.h"
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "backends/cuda/images.h"
 
 #if EITP__WITH_CUDA
 
@@ -15,64 +14,132 @@ EITP__PRIVATE void eitp__cuda_modules_init(eitp__cuda_modules *modules, const ei
 }
 
 EITP__PRIVATE void eitp__cuda_modules_release(eitp__cuda_modules *modules) {
-    for (size_t i = 0; i < modules->count; i++)
-        modules->driver->module_unload(modules->loaded[i].module);
-    eitp__release(modules->host, modules->loaded, modules->capacity * sizeof *modules->loaded);
-    modules->loaded = NULL;
-    modules->count = modules->capacity = 0;
+    for (size_t i = 0; i < modules->loaded; i++)
+        modules->driver->module_unload(modules->kernels[i].module);
+    eitp__release(modules->host, modules->kernels, modules->capacity * sizeof *modules->kernels);
+    eitp__release(modules->host, modules->requests, modules->request_capacity * sizeof *modules->requests);
+    modules->kernels = NULL;
+    modules->requests = NULL;
+    modules->loaded = modules->count = modules->capacity = modules->request_count = modules->request_capacity = 0;
 }
 
-/* Compiles a file, or finds it in the cache. */
-static eitp_status eitp__build_image(eitp__cuda_modules *modules, const char *file, const char *definitions,
-                                     eitp__buffer *image, eitp_error *error) {
-    const uint64_t key = eitp__cuda_compile_key(modules->compiler, file, definitions);
-    const double began = eitp__clock();
-    eitp_status status;
-    if (eitp__cuda_cache_find(&modules->cache, key, image))
-        return EITP_OK;
-    status = eitp__cuda_compile(modules->compiler, file, definitions, image, error);
-    eitp__cuda_cache_store(&modules->cache, key, status ? NULL : image);
-    if (!status)
-        eitp__log_line(modules->host, EITP_LOG_DEBUG, "compiled %s for %s in %.1f s", file, definitions,
-                       eitp__clock() - began);
-    return status;
+/* ---- Requests ---- */
+
+/* Returns the index of a kernel, or the number of kernels. */
+static size_t eitp__find_kernel(const eitp__cuda_modules *modules, const char *file, const char *definitions,
+                                const char *name) {
+    size_t i = 0;
+    while (i < modules->count && (strcmp(modules->kernels[i].name, name) || strcmp(modules->kernels[i].file, file) ||
+                                  strcmp(modules->kernels[i].definitions, definitions)))
+        i++;
+    return i;
 }
 
-static eitp_status eitp__load_module(eitp__cuda_modules *modules, const char *file, const char *definitions,
-                                     eitp__loaded_module **loaded, eitp_error *error) {
-    eitp__buffer image;
-    eitp_status status;
-    if (!eitp__reserve(modules->host, (void **)&modules->loaded, &modules->capacity, modules->count + 1,
-                       sizeof *modules->loaded))
-        return eitp__fail_memory(error, sizeof *modules->loaded, "a kernel module");
-    *loaded = &modules->loaded[modules->count];
-    (*loaded)->file = file;
-    snprintf((*loaded)->definitions, sizeof(*loaded)->definitions, "%s", definitions);
-    eitp__buffer_init(&image, modules->host);
-    status = eitp__build_image(modules, file, definitions, &image, error);
-    if (!status)
-        status = eitp__cuda_check(modules->driver, modules->driver->module_load(&(*loaded)->module, image.data),
-                                  "cuModuleLoadData", error);
-    eitp__buffer_release(&image);
-    if (!status)
+EITP__PRIVATE eitp_status eitp__cuda_modules_request(eitp__cuda_modules *modules, const char *file,
+                                                     const char *definitions, const char *kernel, unsigned shared,
+                                                     eitp__cuda_function *function, eitp_error *error) {
+    const size_t i = eitp__find_kernel(modules, file, definitions, kernel);
+    eitp__kernel_request *request;
+    if (!eitp__reserve(modules->host, (void **)&modules->kernels, &modules->capacity, i + 1,
+                       sizeof *modules->kernels) ||
+        !eitp__reserve(modules->host, (void **)&modules->requests, &modules->request_capacity,
+                       modules->request_count + 1, sizeof *modules->requests))
+        return eitp__fail_memory(error, sizeof *modules->kernels, "a kernel");
+    if (i == modules->count) {
+        memset(&modules->kernels[i], 0, sizeof *modules->kernels);
+        modules->kernels[i].file = file;
+        modules->kernels[i].name = kernel;
+        snprintf(modules->kernels[i].definitions, sizeof modules->kernels[i].definitions, "%s", definitions);
         modules->count++;
+    }
+    if (shared > modules->kernels[i].shared)
+        modules->kernels[i].shared = shared;
+    request = &modules->requests[modules->request_count++];
+    request->kernel = i;
+    request->function = function;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__cuda_modules_forget(eitp__cuda_modules *modules) {
+    modules->count = modules->loaded;
+    modules->request_count = 0;
+}
+
+/* ---- Loading ---- */
+
+/* Returns the number of threads that compile: the processors of this process. */
+static int eitp__compiling_threads(const eitp_host *host) {
+    eitp_processor_info info;
+    return eitp_processor_info_read(host, &info, NULL) ? 1 : info.usable;
+}
+
+static eitp_status eitp__load_image(eitp__cuda_modules *modules, const eitp__cuda_image *image, eitp_error *error) {
+    const eitp__cuda_driver *driver = modules->driver;
+    eitp__loaded_kernel *kernel = &modules->kernels[modules->loaded];
+    eitp_status status =
+        eitp__cuda_check(driver, driver->module_load(&kernel->module, image->data.data), "cuModuleLoadData", error);
+    if (status)
+        return status;
+    status = eitp__cuda_check(driver, driver->module_function(&kernel->function, kernel->module, kernel->name),
+                              "cuModuleGetFunction", error);
+    if (status)
+        driver->module_unload(kernel->module);
+    else
+        modules->loaded++;
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__cuda_modules_find(eitp__cuda_modules *modules, const char *file,
-                                                  const char *definitions, const char *kernel,
-                                                  eitp__cuda_function *function, eitp_error *error) {
-    eitp__loaded_module *loaded = NULL;
+/* Loads the kernels that are only requested. `images` has one for each of them. */
+static eitp_status eitp__load_images(eitp__cuda_modules *modules, eitp__cuda_image *images, eitp_error *error) {
+    const size_t first = modules->loaded, count = modules->count - first;
+    eitp_status status;
+    for (size_t i = 0; i < count; i++) {
+        const eitp__loaded_kernel *kernel = &modules->kernels[first + i];
+        images[i].source.file = kernel->file;
+        images[i].source.definitions = kernel->definitions;
+        images[i].source.kernel = kernel->name;
+        images[i].key = eitp__cuda_compile_key(modules->compiler, &images[i].source);
+        eitp__buffer_init(&images[i].data, modules->host);
+    }
+    status = eitp__cuda_images_get(modules->compiler, &modules->cache, images, count,
+                                   eitp__compiling_threads(modules->host), error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__load_image(modules, &images[i], error);
+    for (size_t i = 0; i < count; i++)
+        eitp__buffer_release(&images[i].data);
+    return status;
+}
+
+/* Sets the functions of the requests. More than 48 KiB of shared memory must be requested from the driver. */
+static eitp_status eitp__answer_requests(const eitp__cuda_modules *modules, eitp_error *error) {
+    const eitp__cuda_driver *driver = modules->driver;
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < modules->count && !loaded; i++)
-        if (!strcmp(modules->loaded[i].file, file) && !strcmp(modules->loaded[i].definitions, definitions))
-            loaded = &modules->loaded[i];
-    if (!loaded)
-        status = eitp__load_module(modules, file, definitions, &loaded, error);
-    return status
-               ? status
-               : eitp__cuda_check(modules->driver, modules->driver->module_function(function, loaded->module, kernel),
-                                  "cuModuleGetFunction", error);
+    for (size_t r = 0; r < modules->request_count && !status; r++) {
+        const eitp__loaded_kernel *kernel = &modules->kernels[modules->requests[r].kernel];
+        *modules->requests[r].function = kernel->function;
+        if (kernel->shared > 48 << 10)
+            status = eitp__cuda_check(
+                driver,
+                driver->function_set(kernel->function, EITP__CUDA_FUNCTION_MAX_DYNAMIC_SHARED, (int)kernel->shared),
+                "cuFuncSetAttribute", error);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__cuda_modules_load(eitp__cuda_modules *modules, eitp_error *error) {
+    const size_t count = modules->count - modules->loaded;
+    eitp__cuda_image *images = NULL;
+    eitp_status status = EITP_OK;
+    if (count) {
+        images = (eitp__cuda_image *)eitp__allocate(modules->host, count * sizeof *images);
+        status = images ? eitp__load_images(modules, images, error)
+                        : eitp__fail_memory(error, count * sizeof *images, "compiled kernels");
+        eitp__release(modules->host, images, count * sizeof *images);
+    }
+    if (!status)
+        status = eitp__answer_requests(modules, error);
+    eitp__cuda_modules_forget(modules);
+    return status;
 }
 
 #endif

@@ -9,20 +9,30 @@
 
 #if EITP__WITH_CUDA
 
-/* A kernel file, compiled with a set of definitions. */
-typedef struct eitp__loaded_module {
-    const char *file;
+/* A kernel, which is compiled alone. */
+typedef struct eitp__loaded_kernel {
+    const char *file, *name;
     char definitions[EITP__CUDA_DEFINITIONS];
+    unsigned shared; /* maximum bytes of DYNAMIC_SHARED of its launches */
     eitp__cuda_module module;
-} eitp__loaded_module;
+    eitp__cuda_function function;
+} eitp__loaded_kernel;
+
+/* A kernel requested for a launch. */
+typedef struct eitp__kernel_request {
+    size_t kernel; /* its index */
+    eitp__cuda_function *function;
+} eitp__kernel_request;
 
 typedef struct eitp__cuda_modules {
     const eitp_host *host;
     const eitp__cuda_driver *driver;
     const eitp__cuda_compiler *compiler;
     eitp__cuda_cache cache;
-    eitp__loaded_module *loaded;
-    size_t count, capacity;
+    eitp__loaded_kernel *kernels; /* the first `loaded` of them are loaded, the others only requested */
+    size_t loaded, count, capacity;
+    eitp__kernel_request *requests;
+    size_t request_count, request_capacity;
 } eitp__cuda_modules;
 
 EITP__PRIVATE void eitp__cuda_modules_init(eitp__cuda_modules *modules, const eitp_host *host,
@@ -31,10 +41,17 @@ EITP__PRIVATE void eitp__cuda_modules_init(eitp__cuda_modules *modules, const ei
 /* Unloads all. */
 EITP__PRIVATE void eitp__cuda_modules_release(eitp__cuda_modules *modules);
 
-/* Finds a kernel. Compiles and loads its file first if necessary. */
-EITP__PRIVATE eitp_status eitp__cuda_modules_find(eitp__cuda_modules *modules, const char *file,
-                                                  const char *definitions, const char *kernel,
-                                                  eitp__cuda_function *function, eitp_error *error);
+/* Requests a kernel for launches with up to `shared` bytes of DYNAMIC_SHARED. eitp__cuda_modules_load sets *function;
+   `file` and `kernel` must stay valid. */
+EITP__PRIVATE eitp_status eitp__cuda_modules_request(eitp__cuda_modules *modules, const char *file,
+                                                     const char *definitions, const char *kernel, unsigned shared,
+                                                     eitp__cuda_function *function, eitp_error *error);
+
+/* Loads all requested kernels, after compiling those that are not in the cache. Ends the requests, also if it fails. */
+EITP__PRIVATE eitp_status eitp__cuda_modules_load(eitp__cuda_modules *modules, eitp_error *error);
+
+/* Ends the requests without loading. */
+EITP__PRIVATE void eitp__cuda_modules_forget(eitp__cuda_modules *modules);
 
 #endif
 

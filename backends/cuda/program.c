@@ -29,7 +29,6 @@ static eitp_status eitp__cuda_prepare_stage(eitp__cuda *cuda, const eitp__cuda_k
                                             eitp__cuda_launch *launch, eitp_error *error) {
     char definitions[EITP__CUDA_DEFINITIONS];
     const int64_t blocks = stage->blocks(call);
-    eitp_status status;
     eitp__cuda_definitions(kernels, call, definitions);
     launch->blocks = (unsigned)blocks;
     launch->threads = (unsigned)stage->threads;
@@ -40,15 +39,8 @@ static eitp_status eitp__cuda_prepare_stage(eitp__cuda *cuda, const eitp__cuda_k
     if (blocks > INT32_MAX)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s has too many elements for a launch",
                           eitp__slot_name(call->slot));
-    status =
-        eitp__cuda_modules_find(&cuda->modules, kernels->file, definitions, stage->kernel, &launch->function, error);
-    /* More than 48 KiB must be requested. */
-    if (!status && launch->shared > 48 << 10)
-        status = eitp__cuda_check(
-            &cuda->driver,
-            cuda->driver.function_set(launch->function, EITP__CUDA_FUNCTION_MAX_DYNAMIC_SHARED, (int)launch->shared),
-            "cuFuncSetAttribute", error);
-    return status;
+    return eitp__cuda_modules_request(&cuda->modules, kernels->file, definitions, stage->kernel, launch->shared,
+                                      &launch->function, error);
 }
 
 /* Adds the launches of these kernels for instruction `i`. */
@@ -151,6 +143,11 @@ static eitp_status eitp__cuda_prepare_all(eitp__cuda *cuda, eitp__cuda_program *
             status = eitp__cuda_prepare_call(cuda, program, i, error);
     }
     program->first[program->info.count] = program->launch_count;
+    if (status) {
+        eitp__cuda_modules_forget(&cuda->modules);
+        return status;
+    }
+    status = eitp__cuda_modules_load(&cuda->modules, error);
     if (!status)
         status = eitp__cuda_order_create(cuda, &program->info, program->arguments, program->launches, program->first,
                                          &program->order, error);

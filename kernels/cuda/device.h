@@ -60,9 +60,22 @@ typedef unsigned long uintptr_t;
 #define DEVICE_ATTRIBUTE __device__
 #define DEVICE static inline __device__
 #define KERNEL_OF(type, name, threads)                                                                                 \
-    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ type l)
+    IF_CHOSEN(name, extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ type l),        \
+              template <class> DEVICE void name(const type l))
 #define PAIRED_KERNEL_OF(type, name, threads)                                                                          \
-    extern "C" __global__ void __launch_bounds__(threads, 2) name(const __grid_constant__ type l)
+    IF_CHOSEN(name, extern "C" __global__ void __launch_bounds__(threads, 2) name(const __grid_constant__ type l),     \
+              template <class> DEVICE void name(const type l))
+
+/* With ONLY, a module has only the kernel for which ONLY_<name> is "0,", which moves `kernel` to the second place. The
+   others become templates that are never instantiated. */
+#ifdef ONLY
+#define IF_CHOSEN(name, kernel, other) SECOND_OF(ONLY_##name kernel, other, )
+#define SECOND_OF(...) SECOND(__VA_ARGS__)
+#define SECOND(first, second, ...) second
+#pragma nv_diag_suppress 177 /* functions that only the others call */
+#else
+#define IF_CHOSEN(name, kernel, other) kernel
+#endif
 
 #define SHARED(type, name, count) __shared__ alignas(16) type name[count]
 #define DYNAMIC_SHARED(type, name, offset, count) type *const name = (type *)(dynamic_shared + (offset))

@@ -47,9 +47,11 @@ int emulated_cublaslt_live(void);
 unsigned long emulated_cublaslt_calls(void);
 unsigned long emulated_cublaslt_products(void);
 
-/* libnvrtc.so.13: programs that were not destroyed, and runs of the compiler. */
+/* libnvrtc.so.13: programs that were not destroyed, runs of the compiler, and the largest number of compilations at the
+   same time. */
 int emulated_nvrtc_live(void);
 unsigned long emulated_nvrtc_compilations(void);
+int emulated_nvrtc_most_running(void);
 
 /* libnvidia-ml.so.1: initialisations that were not shut down, and calls. The last function reads the environment again
    and restarts the counts at 1. */

@@ -9,12 +9,14 @@
  *   EITP_EMULATED_CACHE       cache of compiled programs: eitp-emulated-cuda-<user> in TMPDIR or /tmp
  *   EITP_EMULATED_NVRTC_FAIL  the n-th call fails without effect: n, n:code or name:n:code. Read at the first call; the
  *                             count restarts when the value changes
+ *   EITP_EMULATED_NVRTC_MEET  compilations wait until this number of them are running at the same time, or 10 seconds
  */
 #include "tests/cuda/emulated_faults.h"
 #include "tests/cuda/emulated_hooks.h"
 #include "tests/cuda/nvrtc_api.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #define NVRTC_EXPORT __attribute__((visibility("default")))
 
@@ -24,6 +26,7 @@ NVRTC_API(NVRTC_DECLARE)
 NVRTC_EXPORT const char *nvrtcGetErrorString(nvrtcResult result);
 NVRTC_EXPORT int emulated_nvrtc_live(void);
 NVRTC_EXPORT unsigned long emulated_nvrtc_compilations(void);
+NVRTC_EXPORT int emulated_nvrtc_most_running(void);
 
 const int nvrtc_architectures[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
 const int nvrtc_architecture_count = (int)(sizeof nvrtc_architectures / sizeof nvrtc_architectures[0]);
@@ -33,6 +36,9 @@ static emulated_fault fault_;
 static char fault_text_[128]; /* value that fault_ was read from */
 static int live_;
 static unsigned long compilations_;
+static int running_, most_running_; /* calls of nvrtcCompileProgram at the same time */
+static int has_waited_;             /* in vain */
+static pthread_cond_t met_ = PTHREAD_COND_INITIALIZER;
 
 void *nvrtc_need(void *memory) {
     if (!memory) {
@@ -76,6 +82,38 @@ unsigned long emulated_nvrtc_compilations(void) {
     compilations = compilations_;
     pthread_mutex_unlock(&lock_);
     return compilations;
+}
+
+int emulated_nvrtc_most_running(void) {
+    int most;
+    pthread_mutex_lock(&lock_);
+    most = most_running_;
+    pthread_mutex_unlock(&lock_);
+    return most;
+}
+
+/* Counts a compilation that starts, and waits for others. */
+static void meet(void) {
+    const char *text = getenv("EITP_EMULATED_NVRTC_MEET");
+    const int expected = text ? atoi(text) : 0;
+    struct timespec end;
+    int code = 0;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 10;
+    pthread_mutex_lock(&lock_);
+    if (++running_ > most_running_)
+        most_running_ = running_;
+    pthread_cond_broadcast(&met_);
+    while (most_running_ < expected && !code && !has_waited_)
+        code = pthread_cond_timedwait(&met_, &lock_, &end);
+    has_waited_ |= code != 0;
+    pthread_mutex_unlock(&lock_);
+}
+
+static void leave(void) {
+    pthread_mutex_lock(&lock_);
+    running_--;
+    pthread_mutex_unlock(&lock_);
 }
 
 /* A child may be forked while another thread counts. */
@@ -227,6 +265,8 @@ static const char *const ignored_options[] = {
     "-restrict",
     "--no-source-include",
     "-no-source-include",
+    "--modify-stack-limit=",
+    "-modify-stack-limit=",
     "--split-compile=",
     "-split-compile=",
     "--disable-warnings",
@@ -297,6 +337,8 @@ static int read_option(option_list *list, nvrtcProgram program, const char *opti
         {"--include-path=", "--include-path", "-I"},
     };
     const char *value = after(option, "--gpu-architecture=");
+    if (after(option, "-DONLY"))
+        return 1; /* emulated.h has all kernels of a file, which is compiled once for all of them */
     if (!value)
         value = after(option, "-arch=");
     if (value) {
@@ -361,7 +403,9 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int option_count, const ch
     free(program->image);
     program->log = program->image = NULL;
     program->is_virtual = 1;
+    meet();
     result = compile(program, option_count, options, &list);
+    leave();
     for (size_t i = 0; i < list.count; i++)
         free(list.options[i]);
     free(list.options);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -246,6 +247,24 @@ static nvrtcResult compile(nvrtcProgram program, const char *const *arguments) {
     return result;
 }
 
+/* Threads that compile the same program for different kernels share the result. */
+static nvrtcResult find_or_compile(nvrtcProgram program, const char *const *arguments, unsigned long *compilations) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    char cache[PATH_MAX];
+    const hash h = hash_program(program, arguments);
+    const int has_cache = find_cache(cache, sizeof cache);
+    nvrtcResult result = NVRTC_SUCCESS;
+    pthread_mutex_lock(&lock);
+    if (!has_cache || !find_entry(program, cache, h)) {
+        ++*compilations;
+        result = compile(program, arguments);
+        if (!result && has_cache)
+            keep_entry(program, cache, h);
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
 nvrtcResult nvrtc_compile(nvrtcProgram program, const char *const *options, unsigned long *compilations) {
     const char *const fixed[] = {"-x",
                                  "c++",
@@ -259,12 +278,10 @@ nvrtcResult nvrtc_compile(nvrtcProgram program, const char *const *options, unsi
                                  "-Wno-unused-function"};
     enum { FIXED = sizeof fixed / sizeof fixed[0], MOST_WORDS = 16 };
     char *compiler = (char *)nvrtc_need(strdup(setting("EITP_EMULATED_CXX", "c++"))), *rest = NULL;
-    char cache[PATH_MAX], include[PATH_MAX]; /* absolute paths, because the compiler runs in another folder */
+    char include[PATH_MAX]; /* an absolute path, because the compiler runs in another folder */
     const char **arguments;
     size_t count = 0, option_count = 0;
-    nvrtcResult result = NVRTC_SUCCESS;
-    hash h;
-    int has_cache;
+    nvrtcResult result;
     while (options[option_count])
         option_count++;
     arguments = (const char **)nvrtc_need(calloc(MOST_WORDS + FIXED + option_count + 16, sizeof *arguments));
@@ -280,14 +297,7 @@ nvrtcResult nvrtc_compile(nvrtcProgram program, const char *const *options, unsi
     arguments[count++] = program->texts[0].name;
     arguments[count++] = "-o";
     arguments[count++] = "emulated_module.so";
-    h = hash_program(program, arguments);
-    has_cache = find_cache(cache, sizeof cache);
-    if (!has_cache || !find_entry(program, cache, h)) {
-        ++*compilations;
-        result = compile(program, arguments);
-        if (!result && has_cache)
-            keep_entry(program, cache, h);
-    }
+    result = find_or_compile(program, arguments, compilations);
     free(arguments);
     free(compiler);
     return result;

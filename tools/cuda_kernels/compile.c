@@ -19,19 +19,31 @@ static void write_file(const char *folder, const char *name, const eitp__buffer 
         stop("cannot write %s", path);
 }
 
-/* Returns 1 if there are errors or warnings. */
+/* Compiles a kernel of a module alone, or all of them if `kernel` is NULL. */
+static eitp_status compile_kernel(const eitp__cuda_compiler *compiler, const kernel_module *module, const char *kernel,
+                                  eitp__buffer *image) {
+    const eitp__kernel_source source = {module->file, module->definitions, kernel};
+    eitp_error error = EITP__ZERO;
+    const eitp_status status = eitp__cuda_compile(compiler, &source, image, &error);
+    if (status)
+        printf("%s\n", error.message);
+    return status;
+}
+
+/* Compiles all kernels of a module for the report, and one alone, as the backend does. Returns 1 if there are errors or
+   warnings. */
 static int compile_module(const eitp__cuda_compiler *compiler, const eitp_host *host, const kernel_module *module,
                           const char *folder, const int *warnings) {
     const int before = *warnings;
-    eitp_error error = EITP__ZERO;
     eitp__buffer image;
     eitp_status status;
     eitp__buffer_init(&image, host);
-    status = eitp__cuda_compile(compiler, module->file, module->definitions, &image, &error);
-    if (status)
-        printf("%s\n", error.message);
-    else
+    status = compile_kernel(compiler, module, NULL, &image);
+    if (!status) {
         write_file(folder, module->name, &image);
+        eitp__buffer_clear(&image);
+        status = compile_kernel(compiler, module, module->launches[0].kernel, &image);
+    }
     if (status || *warnings > before)
         printf("FAULT %s: %s\n", module->name, status ? "does not compile" : "has warnings");
     eitp__buffer_release(&image);
