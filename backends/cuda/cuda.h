@@ -69,6 +69,7 @@ typedef struct eitp__cuda_launch {
 /* A part of a program: all launches of an instruction, or one launch for a group of calls. */
 typedef struct eitp__cuda_unit {
     size_t instruction;       /* of a group: the last that was added */
+    size_t first_member;      /* of a group: its instructions in eitp__cuda_order.members */
     size_t call_count;        /* of a group; 0: an instruction */
     eitp__cuda_launch launch; /* of a group */
 } eitp__cuda_unit;
@@ -76,7 +77,8 @@ typedef struct eitp__cuda_unit {
 /* The order in which a program is executed as a whole. */
 typedef struct eitp__cuda_order {
     eitp__cuda_unit *units; /* [capacity] */
-    size_t count, capacity;
+    size_t *members;        /* [capacity] */
+    size_t count, member_count, capacity;
     eitp__cuda_address memory; /* arguments of groups */
 } eitp__cuda_order;
 

@@ -198,13 +198,16 @@ static void eitp__add_block(eitp__group_arguments *all, size_t call, size_t bloc
 /* Adds the arguments of a unit, and makes it a group if it has several calls. */
 static void eitp__add_unit(const eitp__order_plan *plan, const eitp__unit_plan *planned, const eitp__launch *arguments,
                            eitp__cuda_address calls, eitp__cuda_address blocks, eitp__group_arguments *all,
-                           eitp__cuda_unit *unit) {
+                           eitp__cuda_order *order) {
     const size_t first_block = all->block_count;
+    eitp__cuda_unit *unit = &order->units[order->count++];
     size_t call = 0;
     unit->instruction = planned->instruction;
+    unit->first_member = order->member_count;
     for (int64_t k = planned->head; k != EITP__NO_LAUNCH; k = plan->next[k], call++) {
         eitp__cuda_launch *launch = &plan->launches[k];
         eitp__add_argument(all, &arguments[launch->instruction], launch, calls);
+        order->members[order->member_count++] = launch->instruction;
         for (unsigned b = 0; b < launch->blocks && planned->calls > 1 && !planned->is_chain; b++)
             eitp__add_block(all, call, b);
     }
@@ -260,9 +263,7 @@ static eitp_status eitp__make_units(eitp__cuda *cuda, const eitp__order_plan *pl
                                       "cuMemAlloc", error);
     }
     for (size_t u = 0; u < plan->unit_count && !status; u++)
-        eitp__add_unit(plan, &plan->units[u], arguments, order->memory, order->memory + call_bytes, &all,
-                       &order->units[u]);
-    order->count = plan->unit_count;
+        eitp__add_unit(plan, &plan->units[u], arguments, order->memory, order->memory + call_bytes, &all, order);
     if (!status && calls) {
         eitp__add_others(plan, arguments, order->memory, &all);
         status = eitp__upload_arguments(cuda, &all, order->memory, order->memory + call_bytes, error);
@@ -304,8 +305,9 @@ EITP__PRIVATE eitp_status eitp__cuda_order_create(eitp__cuda *cuda, const eitp__
     plan.units = (eitp__unit_plan *)eitp__allocate(host, units * sizeof *plan.units);
     plan.next = (int64_t *)eitp__allocate(host, (count + 1) * sizeof *plan.next);
     order->units = (eitp__cuda_unit *)eitp__allocate(host, units * sizeof *order->units);
+    order->members = (size_t *)eitp__allocate(host, units * sizeof *order->members);
     order->capacity = units;
-    if (!plan.units || !plan.next || !order->units)
+    if (!plan.units || !plan.next || !order->units || !order->members)
         status = eitp__fail_memory(error, units * (sizeof *plan.units + sizeof *order->units), "a program");
     else
         status = eitp__make_order(cuda, &plan, arguments, order, error);
@@ -318,6 +320,7 @@ EITP__PRIVATE void eitp__cuda_order_release(eitp__cuda *cuda, eitp__cuda_order *
     if (order->memory)
         cuda->driver.release(order->memory);
     eitp__release(&cuda->base.host, order->units, order->capacity * sizeof *order->units);
+    eitp__release(&cuda->base.host, order->members, order->capacity * sizeof *order->members);
     memset(order, 0, sizeof *order);
 }
 

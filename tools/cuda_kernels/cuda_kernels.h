@@ -143,6 +143,11 @@ typedef void step_visitor(void *user, const eitp_plan *plan, size_t s);
    number of parameters. */
 int64_t visit_planned_step(const planned_step *step, step_visitor *visit, void *user);
 
+typedef void unit_visitor(void *user, const cuda_ordered_plan *ordered, const eitp__cuda_unit *unit);
+
+/* The same with the units of its plans, in the order of the backend. */
+int64_t visit_ordered_step(const planned_step *step, unit_visitor *visit, void *user);
+
 /* ---- speeds.c ---- */
 
 /* The devices whose times are expected. */
@@ -197,6 +202,9 @@ typedef struct launch_work {
 
 /* Returns the expected time of a launch on a device: 0 to DEVICES - 1. */
 expected_time expect_launch(int device, const cuda_launch *launch, const launch_work *work);
+
+/* The same for a launch with the blocks of `count` calls. */
+expected_time expect_group(int device, const cuda_launch *launch, const launch_work *works, int count, int is_chain);
 
 /* ---- times.c ---- */
 

@@ -282,18 +282,46 @@ static double blas_arithmetic(int device, const eitp__call *call) {
 
 /* ---- A launch ---- */
 
-expected_time expect_launch(int device, const cuda_launch *launch, const launch_work *work) {
-    const double memory = work->bytes / memory_rate(device);
-    const double arithmetic =
-        launch->kernels ? arithmetic_of(device, launch, work) : blas_arithmetic(device, work->call);
-    const double latency = launch->kernels ? latency_of(device, launch, work->call) : 0;
-    const double start = 1e-6 * device_speed_of(device, launch->kernels ? SPEED_LAUNCH : SPEED_BLAS_START);
-    const double body = fmax(arithmetic, fmax(memory, latency));
+/* The parts of a launch's time, in seconds. */
+typedef struct launch_parts {
+    double start, arithmetic, memory, latency;
+} launch_parts;
+
+static launch_parts parts_of(int device, const cuda_launch *launch, const launch_work *work) {
+    launch_parts parts;
+    parts.start = 1e-6 * device_speed_of(device, launch->kernels ? SPEED_LAUNCH : SPEED_BLAS_START);
+    parts.memory = work->bytes / memory_rate(device);
+    parts.arithmetic = launch->kernels ? arithmetic_of(device, launch, work) : blas_arithmetic(device, work->call);
+    parts.latency = launch->kernels ? latency_of(device, launch, work->call) : 0;
+    return parts;
+}
+
+static expected_time time_of(const launch_parts *parts) {
+    const double body = fmax(parts->arithmetic, fmax(parts->memory, parts->latency));
     expected_time time;
-    time.seconds = start + body;
-    time.bound = start >= body     ? BOUND_LAUNCH
-                 : latency >= body ? BOUND_LATENCY
-                 : memory >= body  ? BOUND_MEMORY
-                                   : BOUND_ARITHMETIC;
+    time.seconds = parts->start + body;
+    time.bound = parts->start >= body     ? BOUND_LAUNCH
+                 : parts->latency >= body ? BOUND_LATENCY
+                 : parts->memory >= body  ? BOUND_MEMORY
+                                          : BOUND_ARITHMETIC;
     return time;
+}
+
+expected_time expect_launch(int device, const cuda_launch *launch, const launch_work *work) {
+    const launch_parts parts = parts_of(device, launch, work);
+    return time_of(&parts);
+}
+
+/* A call of a chain waits for its argument and its operands, which are in the L2 cache. */
+expected_time expect_group(int device, const cuda_launch *launch, const launch_work *works, int count, int is_chain) {
+    const double link = 2e-9 * device_speed_of(device, SPEED_CACHE_LATENCY);
+    launch_parts all = {0, 0, 0, 0};
+    for (int i = 0; i < count; i++) {
+        const launch_parts one = parts_of(device, launch, &works[i]);
+        all.start = one.start;
+        all.arithmetic += one.arithmetic;
+        all.memory += one.memory;
+        all.latency = is_chain ? all.latency + link + one.latency : fmax(all.latency, one.latency);
+    }
+    return time_of(&all);
 }

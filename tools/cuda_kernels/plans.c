@@ -46,6 +46,58 @@ static void destroy_nothing(eitp__backend *backend) {
     (void)backend;
 }
 
+/* Bytes of an H100. */
+#define PLANNED_MEMORY ((uint64_t)80 << 30)
+
+static eitp_status know_memory(const eitp__backend *backend, uint64_t *available, uint64_t *total, eitp_error *error) {
+    (void)error;
+    (void)backend;
+    *available = *total = PLANNED_MEMORY;
+    return EITP_OK;
+}
+
+/* ---- A driver that does nothing ---- */
+
+static eitp__cuda_result allocate_arguments(eitp__cuda_address *address, size_t size) {
+    *address = (eitp__cuda_address)(uintptr_t)allocate_addresses(NULL, EITP__PLACE_DEVICE, size);
+    return 0;
+}
+
+static eitp__cuda_result release_arguments(eitp__cuda_address address) {
+    (void)address;
+    return 0;
+}
+
+static eitp__cuda_result upload_arguments(eitp__cuda_address to, const void *from, size_t size,
+                                          eitp__cuda_stream stream) {
+    (void)to, (void)from, (void)size, (void)stream;
+    return 0;
+}
+
+static eitp__cuda_result set_context(eitp__cuda_context context) {
+    (void)context;
+    return 0;
+}
+
+static eitp__cuda_result record_event(eitp__cuda_event event, eitp__cuda_stream stream) {
+    (void)event, (void)stream;
+    return 0;
+}
+
+static eitp__cuda_result wait_for_event(eitp__cuda_event event) {
+    (void)event;
+    return 0;
+}
+
+static void set_driver(eitp__cuda_driver *driver) {
+    driver->allocate = allocate_arguments;
+    driver->release = release_arguments;
+    driver->upload = upload_arguments;
+    driver->context_set = set_context;
+    driver->event_record = record_event;
+    driver->event_wait = wait_for_event;
+}
+
 /* Returns a context whose backend is the CUDA backend of a device with cuBLASLt. */
 static eitp_context *create_context(const planned_step *step) {
     static eitp__backend_interface interface;
@@ -65,9 +117,11 @@ static eitp_context *create_context(const planned_step *step) {
     interface.download = read_zeros;
     interface.prepare = prepare_nothing;
     interface.wait = wait_for_nothing;
+    interface.memory = know_memory;
     memset(&cuda, 0, sizeof cuda);
     cuda.base.interface = &interface;
     cuda.base.host = context->host;
+    set_driver(&cuda.driver);
     cuda.device = step->device;
     cuda.blas.version = 130100;
     cuda.blas.capability = cuda.device.capability;
@@ -116,12 +170,30 @@ static eitp_status create_task(const planned_step *step, eitp_context *context, 
 
 /* ---- The step ---- */
 
-static void visit_plan(const eitp_plan *plan, step_visitor *visit, void *user) {
-    for (size_t s = 0; plan && s < plan->step_count; s++)
-        visit(user, plan, s);
+/* One of the visitors. */
+typedef struct plan_visitor {
+    step_visitor *step;
+    unit_visitor *unit;
+    void *user;
+} plan_visitor;
+
+static void visit_plan(const eitp_plan *plan, const plan_visitor *visitor) {
+    cuda_ordered_plan ordered;
+    eitp__cuda *cuda;
+    eitp_error error;
+    for (size_t s = 0; plan && visitor->step && s < plan->step_count; s++)
+        visitor->step(visitor->user, plan, s);
+    if (!plan || !visitor->unit)
+        return;
+    cuda = eitp__cuda_of(plan->context->backend);
+    if (cuda_order_plan(cuda, plan, &ordered, &error))
+        stop("%s", error.message);
+    for (size_t u = 0; u < ordered.order.count; u++)
+        visitor->unit(visitor->user, &ordered, &ordered.order.units[u]);
+    cuda_ordered_plan_release(cuda, &ordered);
 }
 
-int64_t visit_planned_step(const planned_step *step, step_visitor *visit, void *user) {
+static int64_t visit_plans(const planned_step *step, const plan_visitor *visitor) {
     eitp_transformer_config shape;
     eitp_trainer_config config = eitp_trainer_config_default();
     eitp_context *context = create_context(step);
@@ -139,12 +211,22 @@ int64_t visit_planned_step(const planned_step *step, step_visitor *visit, void *
     status = status ? status : eitp_trainer_create(&task, &config, &trainer, &error);
     if (status)
         stop("%s: %s", step->shape, error.message);
-    visit_plan(trainer->plans.gradient_plan, visit, user);
-    visit_plan(trainer->plans.update_plan, visit, user);
+    visit_plan(trainer->plans.gradient_plan, visitor);
+    visit_plan(trainer->plans.update_plan, visitor);
     parameters = (int64_t)eitp_model_parameter_count(model);
     eitp_trainer_destroy(trainer);
     eitp_task_release(&task);
     eitp_model_destroy(model);
     eitp_context_destroy(context);
     return parameters;
+}
+
+int64_t visit_planned_step(const planned_step *step, step_visitor *visit, void *user) {
+    const plan_visitor visitor = {visit, NULL, user};
+    return visit_plans(step, &visitor);
+}
+
+int64_t visit_ordered_step(const planned_step *step, unit_visitor *visit, void *user) {
+    const plan_visitor visitor = {NULL, visit, user};
+    return visit_plans(step, &visitor);
 }

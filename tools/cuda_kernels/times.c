@@ -1,7 +1,7 @@
 /* The launches of a training step, by kernels, and their expected times: docs/cuda-times.md. */
 #include "cuda_kernels.h"
 
-enum { TOKENS = 1024, MOST_GROUPS = 64, GROUP_NAME = 200 };
+enum { TOKENS = 1024, MOST_GROUPS = 64, GROUP_NAME = 200, MOST_CALLS = 1000 };
 
 /* ---- Groups of calls ---- */
 
@@ -41,47 +41,84 @@ static void name_group(const cuda_launch *launches, int count, eitp_product prod
     snprintf(text + length, GROUP_NAME - length, "%s", products[product]);
 }
 
-static void add_time(call_group *group, const cuda_launch *launch, const launch_work *work) {
-    for (int d = 0; d < DEVICES; d++) {
-        const expected_time time = expect_launch(d, launch, work);
-        group->seconds[d] += time.seconds;
-        group->bounds[d][time.bound] += time.seconds;
-    }
-    group->launches++;
-    group->bytes += work->bytes;
+static void add_time(call_group *group, int device, const expected_time *time) {
+    group->seconds[device] += time->seconds;
+    group->bounds[device][time->bound] += time->seconds;
 }
 
-/*
- * Adds the launches of a call. The first that reads the operands moves the bytes of all. The workspace is written by a
- * kernel and read by the next one.
- */
-static void add_step(void *user, const eitp_plan *plan, size_t s) {
-    group_list *list = (group_list *)user;
-    const eitp__call *call = &plan->calls[s];
-    const eitp_profile profile = eitp__profile_of(plan, s);
-    cuda_launch launches[CUDA_MOST_LAUNCHES];
-    const int count = cuda_launches_of(eitp__cuda_of(plan->context->backend), call, launches);
+/* The work of a launch of step s. The first that reads the operands moves the bytes of all. The workspace is written by
+   a kernel and read by the next one. */
+static launch_work work_of(const cuda_ordered_plan *ordered, size_t s, size_t launch) {
+    const size_t first = ordered->first[s], count = ordered->first[s + 1] - first;
+    const cuda_launch *launches = &ordered->launches[first];
+    const eitp_profile profile = eitp__profile_of(ordered->plan, s);
+    const int clears = launches[launch].kernels == eitp__cuda_blas_clear();
+    const int reads_operands = launch == (size_t)(launches[0].kernels == eitp__cuda_blas_clear());
+    launch_work work;
+    work.call = &ordered->plan->calls[s];
+    work.flops = profile.flops;
+    work.bytes = reads_operands ? profile.bytes_read + profile.bytes_written : 0;
+    if (count > 1 && !clears && launches[launch].kernels && launches[launch].kernels->workspace)
+        work.bytes += (double)launches[launch].kernels->workspace(work.call);
+    return work;
+}
+
+/* Adds the launches of step s. */
+static void add_step(group_list *list, const cuda_ordered_plan *ordered, size_t s) {
+    const cuda_launch *launches = &ordered->launches[ordered->first[s]];
+    const size_t count = ordered->first[s + 1] - ordered->first[s];
+    const eitp_profile profile = eitp__profile_of(ordered->plan, s);
     char name[GROUP_NAME];
     call_group *group;
     if (!count)
-        stop("%s has no kernel", eitp__slot_name(call->slot));
-    name_group(launches, count, profile.product, name);
+        stop("%s has no kernel", eitp__slot_name(ordered->plan->calls[s].slot));
+    name_group(launches, (int)count, profile.product, name);
     group = find_group(list, name);
     group->calls++;
     group->flops += profile.flops;
     list->counted += profile.flops;
-    for (int i = 0; i < count; i++) {
-        const int clears = launches[i].kernels == eitp__cuda_blas_clear();
-        const int reads_operands = i == (launches[0].kernels == eitp__cuda_blas_clear());
-        const double left = count > 1 && !clears && launches[i].kernels && launches[i].kernels->workspace
-                                ? (double)launches[i].kernels->workspace(call)
-                                : 0;
-        launch_work work;
-        work.call = call;
-        work.flops = profile.flops;
-        work.bytes = left + (reads_operands ? profile.bytes_read + profile.bytes_written : 0);
-        add_time(group, &launches[i], &work);
+    for (size_t i = 0; i < count; i++) {
+        const launch_work work = work_of(ordered, s, i);
+        for (int d = 0; d < DEVICES; d++) {
+            const expected_time time = expect_launch(d, &launches[i], &work);
+            add_time(group, d, &time);
+        }
+        group->launches++;
+        group->bytes += work.bytes;
     }
+}
+
+/* Adds the launch of a group of calls. */
+static void add_calls(group_list *list, const cuda_ordered_plan *ordered, const eitp__cuda_unit *unit) {
+    static launch_work works[MOST_CALLS];
+    cuda_launch launch = ordered->launches[ordered->first[unit->instruction]];
+    char name[GROUP_NAME];
+    call_group *group;
+    if (unit->call_count > MOST_CALLS)
+        stop("a group has more than %d calls", MOST_CALLS);
+    name_group(&launch, 1, EITP_PRODUCT_NONE, name);
+    group = find_group(list, name);
+    launch.blocks = unit->launch.blocks;
+    for (size_t i = 0; i < unit->call_count; i++) {
+        works[i] = work_of(ordered, ordered->order.members[unit->first_member + i], 0);
+        group->calls++;
+        group->flops += works[i].flops;
+        group->bytes += works[i].bytes;
+        list->counted += works[i].flops;
+    }
+    for (int d = 0; d < DEVICES; d++) {
+        const expected_time time = expect_group(d, &launch, works, (int)unit->call_count, unit->launch.group.chain > 1);
+        add_time(group, d, &time);
+    }
+    group->launches++;
+}
+
+static void add_unit(void *user, const cuda_ordered_plan *ordered, const eitp__cuda_unit *unit) {
+    group_list *list = (group_list *)user;
+    if (unit->call_count)
+        add_calls(list, ordered, unit);
+    else
+        add_step(list, ordered, unit->instruction);
 }
 
 static void plan_step(group_list *list, int samples) {
@@ -91,7 +128,7 @@ static void plan_step(group_list *list, int samples) {
     step.samples = samples;
     step.tokens = TOKENS;
     step.device = processor_device(device_processor(0));
-    visit_planned_step(&step, add_step, list);
+    visit_ordered_step(&step, add_unit, list);
 }
 
 /* ---- The tables ---- */
@@ -189,7 +226,10 @@ static const char introduction[] =
     "* Memory: each operand once, and the data between kernels of a call twice, at the rate of copies. Data that are "
     "still in the L2 cache\n"
     "  are not faster.\n"
-    "* Latency: the steps of a block's loop, one after another, in waves.\n\n"
+    "* Latency: the steps of a block's loop, one after another, in waves.\n"
+    "* Calls that share a launch: the sums of their arithmetic, memory, and latency in a chain of calls; otherwise the "
+    "latency of the longest,\n"
+    "  in waves of all their blocks.\n\n"
     "The constants below are published figures; none is adjusted to eitp. Instructions other than products are not "
     "counted: index arithmetic of\n"
     "copies that are not aligned, and activations after products. The word after a time names its largest part.\n";
