@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 9
+#define EITP__BACKEND_API_VERSION 10
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
@@ -159,7 +159,7 @@ struct eitp__backend_interface {
 
     /*
      * True if the backend implements this call. All its members are set, except addresses, `row_elements` and
-     * `accumulates`. An absent operand has 0 elements. Plans query each epilogue of a product separately.
+     * `accumulates`. An absent operand has 0 elements. Plans query each epilogue of a call separately.
      */
     int (*supports)(const eitp__backend *backend, const eitp__call *call);
 

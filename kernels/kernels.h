@@ -46,7 +46,7 @@ typedef enum eitp__family {
  * dtype unless stated otherwise. WIDE is F32 if the slot's dtype is BF16 or F16, else the slot's dtype: 16-bit columns
  * compute in f32 and keep sums and statistics in it. "or none" marks an operand whose data may be NULL. "accumulates"
  * means that the slot honours eitp__call.carry. The output of an element-wise slot may share memory with an input of
- * the same shape, and dlogits with logits.
+ * the same shape, dlogits with logits, and the output of a slot with an epilogue with its operand.
  *
  *   FILL                 () -> y; reals[0] is the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...
@@ -82,12 +82,13 @@ typedef enum eitp__family {
  *   ..._BACKWARD         (x, dy) -> dx
  *   LAYER_NORM           (x [.., c], gain WIDE [c], bias WIDE [c]) -> y, mean WIDE [..], deviation WIDE [..] (the
  *                        reciprocal of the standard deviation); reals[0] is epsilon
- *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
+ *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy, operand [.., c] or none) -> dx; integers[2]
+ *                        is an eitp__epilogue, NONE or ADD
  *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain WIDE [c], dbias WIDE [c];
  *                        accumulates
  *   RMS_NORM             (x [.., c], gain WIDE [c]) -> y, deviation WIDE [..] (the reciprocal root mean square);
  *                        reals[0] is epsilon
- *   RMS_NORM_BACKWARD_INPUT         (x, gain, deviation, dy) -> dx
+ *   RMS_NORM_BACKWARD_INPUT         (x, gain, deviation, dy, operand [.., c] or none) -> dx; as above
  *   RMS_NORM_BACKWARD_PARAMETERS    (x, gain, deviation, dy) -> dgain WIDE [c]; accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id out of range gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
@@ -345,7 +346,8 @@ typedef enum eitp__update_rule {
 
 /*
  * The epilogue of a matrix product: applied to the sum p = a b + bias before y is stored. The output `before`, if
- * present, receives p. If `before` has 16 bits, the activation is computed from the stored value.
+ * present, receives p. If `before` has 16 bits, the activation is computed from the stored value. For the gradient of a
+ * norm, p is dx before it is rounded.
  */
 typedef enum eitp__epilogue {
     EITP__EPILOGUE_NONE,               /* y = p */
@@ -388,6 +390,13 @@ typedef struct eitp__call {
     int accumulates;
     const float *carry; /* with `accumulates`; NULL means 1 */
 } eitp__call;
+
+/* Returns EITP__EPILOGUE_NONE for slots without epilogues. */
+static inline EITP__UNUSED eitp__epilogue eitp__epilogue_of(const eitp__call *call) {
+    const int has_epilogues = call->slot == EITP__SLOT_MATMUL || call->slot == EITP__SLOT_LAYER_NORM_BACKWARD_INPUT ||
+                              call->slot == EITP__SLOT_RMS_NORM_BACKWARD_INPUT;
+    return has_epilogues ? (eitp__epilogue)call->integers[2] : EITP__EPILOGUE_NONE;
+}
 
 /* Returns the extent of the last dimension. */
 static inline EITP__UNUSED int64_t eitp__operand_columns(const eitp__operand *x) {

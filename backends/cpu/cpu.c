@@ -255,9 +255,11 @@ static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__ca
     return &cpu->table.kernels[call->slot][call->dtype];
 }
 
-/* All product kernels implement all epilogues. */
+/* All product kernels implement all epilogues, other kernels none. */
 static int eitp__cpu_supports(const eitp__backend *backend, const eitp__call *call) {
     const eitp__kernel *kernel = eitp__cpu_kernel((const eitp__cpu *)(const void *)backend, call);
+    if (call->slot != EITP__SLOT_MATMUL && eitp__epilogue_of(call) != EITP__EPILOGUE_NONE)
+        return 0;
     return kernel->run && (!kernel->supports || kernel->supports(call));
 }
 

@@ -12,9 +12,14 @@ static int64_t eitp__cuda_blocks_of_rows(const eitp__call *call) {
     return is_wide ? eitp__cuda_row_blocks(call) : eitp__cuda_row_warp_blocks(call);
 }
 
+static int eitp__cuda_adds_at_most(const eitp__call *call, const eitp__cuda_device *device) {
+    (void)device;
+    return eitp__epilogue_of(call) <= EITP__EPILOGUE_ADD;
+}
+
 #define EITP__CUDA_ROWS(SLOT, name, dtypes)                                                                            \
     {                                                                                                                  \
-        EITP__SLOT_##SLOT, dtypes, "kernels/cuda/rows.cu", NULL, NULL, NULL, {                                         \
+        EITP__SLOT_##SLOT, dtypes, "kernels/cuda/rows.cu", eitp__cuda_adds_at_most, NULL, NULL, {                      \
             { #name "_kernel", EITP__CUDA_THREADS, eitp__cuda_blocks_of_rows, NULL }                                   \
         }                                                                                                              \
     }

@@ -234,6 +234,14 @@ ROW_KERNEL(layer_norm) {
     }
 }
 
+/* Adds the operand of the epilogue, input i, to the part at column j. */
+template <int DENSE> DEVICE void add_operand(const eitp__launch &l, const row_of &r, int i, int64_t j, part &p) {
+    if (has_input(l, i)) {
+        const part a = fetch<DENSE>(r, row_in(l, r, i), j, 0);
+        FOR_PART p.v[k] += a.v[k];
+    }
+}
+
 /* dx = deviation * (g - mean(g) - z * mean(g * z)) with g = gain * dy and z = (x - mean) * deviation. */
 ROW_KERNEL(layer_norm_backward_input) {
     const global<const scalar> x = row_in(l, r, 0), dy = row_in(l, r, 5);
@@ -253,6 +261,7 @@ ROW_KERNEL(layer_norm_backward_input) {
         part p = fetch<DENSE>(r, x, j, mean);
         const part d = fetch<DENSE>(r, dy, j, 0), g = fetch<DENSE>(r, gain, j, 0);
         FOR_PART p.v[k] = deviation * (g.v[k] * d.v[k] - sum - (p.v[k] - mean) * deviation * product);
+        add_operand<DENSE>(l, r, 6, j, p);
         put<DENSE>(r, row_out(l, r), j, p);
     });
 }
@@ -291,6 +300,7 @@ ROW_KERNEL(rms_norm_backward_input) {
         part p = fetch<DENSE>(r, x, j, 0);
         const part d = fetch<DENSE>(r, dy, j, 0), g = fetch<DENSE>(r, gain, j, 0);
         FOR_PART p.v[k] = deviation * (g.v[k] * d.v[k] - p.v[k] * deviation * product);
+        add_operand<DENSE>(l, r, 4, j, p);
         put<DENSE>(r, row_out(l, r), j, p);
     });
 }

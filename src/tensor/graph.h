@@ -146,11 +146,12 @@ typedef double eitp__flops_rule(const eitp__node *node);
 /* Returns the row_sums of an entry, if they depend on the node. */
 typedef unsigned eitp__row_sums_rule(const eitp__node *node);
 
-/* Describes how the epilogue of a product computes a node; input `product` of the node is the product. */
+/* Describes how the epilogue of an op, usually a product, computes a node; input `product` of the node is its
+   result. */
 typedef struct eitp__epilogue_rule {
     eitp__epilogue epilogue;
     int product;
-    int operand; /* input that is the epilogue's operand; -1: none, and other nodes may read the product too */
+    int operand; /* input that is the epilogue's operand; -1: none, and other nodes may read the result too */
 } eitp__epilogue_rule;
 
 enum { EITP__ACCUMULATES_WIDE = 1, EITP__ACCUMULATES_STORED = 2 };
@@ -186,7 +187,8 @@ typedef struct eitp__op_info {
     unsigned row_sums;       /* bit i: the gradient of input i is a sum over rows that continues the previous pass's */
     eitp__row_sums_rule *row_sums_of; /* replaces row_sums */
     unsigned joint; /* one kernel computes the gradients of these inputs: it continues all of their sums, or none */
-    eitp__epilogue_rule epilogues[EITP__OP_EPILOGUES]; /* the first that matches is used */
+    int operand; /* the op has epilogues: number of the input that is their operand, which nodes never have; else 0 */
+    eitp__epilogue_rule epilogues[EITP__OP_EPILOGUES]; /* by which others compute it; the first that matches is used */
 } eitp__op_info;
 
 /* Fills in the table of ops, by op code, in op_table.c. Rules create nodes, so they find it through the graph. */

@@ -458,6 +458,7 @@ EITP__PRIVATE void eitp__op_layer_norm(eitp__op_info *op) {
 
 EITP__PRIVATE void eitp__op_layer_norm_backward_input(eitp__op_info *op) {
     eitp__define_backward(op, EITP__OP_LAYER_NORM, EITP_WORK_NORM, 6, eitp__shape_layer_norm_backward_input);
+    op->operand = 6;
 }
 
 EITP__PRIVATE void eitp__op_layer_norm_backward_parameters(eitp__op_info *op) {
@@ -481,6 +482,7 @@ EITP__PRIVATE void eitp__op_rms_norm(eitp__op_info *op) {
 
 EITP__PRIVATE void eitp__op_rms_norm_backward_input(eitp__op_info *op) {
     eitp__define_backward(op, EITP__OP_RMS_NORM, EITP_WORK_NORM, 4, eitp__shape_same);
+    op->operand = 4;
 }
 
 EITP__PRIVATE void eitp__op_rms_norm_backward_parameters(eitp__op_info *op) {

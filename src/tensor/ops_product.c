@@ -185,5 +185,6 @@ EITP__PRIVATE void eitp__op_matmul(eitp__op_info *op) {
     op->flops = eitp__flops_matmul;
     op->accumulates = EITP__ACCUMULATES_WIDE;
     op->is_product = 1;
+    op->operand = 3;
     op->row_sums_of = eitp__row_sums_of_matmul;
 }

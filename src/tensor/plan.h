@@ -2,8 +2,9 @@
  * A plan: a graph compiled to a list of kernel calls. Its passes, in the order in which eitp__plan_passes calls them:
  *   divide     plan_head.c       divides large output heads into parts of rows
  *   lower      plan_lower.c      finds the nodes that outputs and updates need; expands those without a kernel
- *   fuse       plan_lower.c      fuses products with the activation, its derivative or the residual that follows; fuses
- *                                ops whose result is only added to something with that addition
+ *   fuse       plan_lower.c      fuses products with the activation, its derivative or the residual that follows, and
+ *                                gradients of norms with the residual; fuses ops whose result is only added to
+ *                                something with that addition
  *   order      plan_lower.c      topological order: creation order, but updates as early as possible
  *   operands   plan_steps.c      lists what steps read and write, as numbers
  *   recompute  plan_recompute.c  where memory is short, recomputes values instead of keeping them
@@ -25,7 +26,7 @@
 /* A node of the plan, with the nodes fused into it. Operands are lowered tensors, or NULL if absent. */
 typedef struct eitp__step {
     eitp__node *node;
-    eitp__epilogue epilogue; /* of a product */
+    eitp__epilogue epilogue; /* of an op with epilogues */
     int input_count, output_count;
     eitp_tensor *inputs[EITP__MAX_INPUTS];
     eitp_tensor *outputs[EITP__MAX_OUTPUTS];

@@ -127,8 +127,8 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
 
 /*
  * The second pass of a plan: creates steps from nodes. A product computes the activation, the derivative of one, or the
- * addition that follows it. An op whose result is only added to a variable, or to a term that nothing else reads, adds
- * to it in place.
+ * addition that follows it, and the gradient of a norm the addition. An op whose result is only added to a variable, or
+ * to a term that nothing else reads, adds to it in place.
  */
 
 typedef struct eitp__fusion {
@@ -137,8 +137,8 @@ typedef struct eitp__fusion {
     const unsigned char *needed;
     int *uses;                  /* by tensor id: number of reads by needed nodes and outputs */
     eitp__node **accumulations; /* by tensor id: the accumulation that is its only reader */
-    eitp__node **fused_into;    /* by node id: the product whose epilogue computes the node */
-    eitp__node **epilogues;     /* by node id of a product: the node that its epilogue computes */
+    eitp__node **fused_into;    /* by node id: the node whose epilogue computes it */
+    eitp__node **epilogues;     /* by node id: the node that its epilogue computes */
     eitp__node **adders;        /* by node id of a sum: the node of one term, which adds it to the other */
     eitp__node **sums;          /* by node id of an adder: the sum that it computes */
     eitp__node **chains;        /* by node id of a product: the accumulation of the sum that it continues or starts */
@@ -230,18 +230,18 @@ static void eitp__fuse_sum(eitp__step *step, const eitp__node *sum) {
     step->replaces[0] = eitp__lowered(sum->inputs[!term]);
 }
 
-/* ---- Epilogues of products ---- */
+/* ---- Epilogues ---- */
 
-/* Makes a product's step compute its epilogue node. */
+/* Makes a step, usually of a product, compute its epilogue node. */
 static void eitp__fuse_epilogue(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
+    const int operand = eitp__op(node->graph, step->node->op)->operand;
     eitp_tensor *p = step->node->outputs[0];
     const eitp__epilogue_rule *rule = eitp__op(node->graph, node->op)->epilogues;
     while (eitp__lowered(node->inputs[rule->product]) != p)
         rule++;
     step->epilogue = rule->epilogue;
-    step->inputs[2] = step->input_count > 2 ? step->inputs[2] : NULL;
-    step->inputs[3] = rule->operand >= 0 ? eitp__lowered(node->inputs[rule->operand]) : NULL;
-    step->input_count = 4;
+    step->inputs[operand] = rule->operand >= 0 ? eitp__lowered(node->inputs[rule->operand]) : NULL;
+    step->input_count = operand + 1;
     step->outputs[0] = node->outputs[0];
     if (fusion->uses[p->id] > 1) {
         step->outputs[1] = p;
@@ -249,7 +249,7 @@ static void eitp__fuse_epilogue(const eitp__fusion *fusion, eitp__step *step, ei
     }
 }
 
-/* True if the backend implements the product with the node as its epilogue. */
+/* True if the backend implements the op of a product with the node as its epilogue. */
 static int eitp__is_epilogue_supported(const eitp__fusion *fusion, eitp__node *product, eitp__node *node) {
     const eitp__backend *backend = fusion->plan->context->backend;
     eitp__step step;
@@ -260,7 +260,7 @@ static int eitp__is_epilogue_supported(const eitp__fusion *fusion, eitp__node *p
     return backend->interface->supports(backend, &call);
 }
 
-/* Returns the product whose epilogue can compute the node by `rule`; NULL: none. */
+/* Returns the node, usually a product, whose epilogue can compute this node by `rule`; NULL: none. */
 static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, eitp__node *node,
                                          const eitp__epilogue_rule *rule) {
     const eitp_tensor *y = node->outputs[0], *p, *operand;
@@ -268,7 +268,7 @@ static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, eitp__node 
     p = eitp__lowered(node->inputs[rule->product]);
     operand = rule->operand >= 0 ? eitp__lowered(node->inputs[rule->operand]) : NULL;
     product = p->node;
-    if (!product || product->op != EITP__OP_MATMUL || fusion->epilogues[product->id] || p == operand ||
+    if (!product || !eitp__op(product->graph, product->op)->operand || fusion->epilogues[product->id] || p == operand ||
         p->dtype != y->dtype || y->dtype != eitp__node_dtype(product) || !eitp__same_shape(p, y) || p->rows != y->rows)
         return NULL;
     if (operand && (!eitp__same_shape(operand, y) || operand->dtype != y->dtype || operand->rows != y->rows))

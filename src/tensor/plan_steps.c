@@ -59,7 +59,7 @@ EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call) {
         eitp__set_stride(&call->inputs[i], step->inputs[i]);
     for (int i = 0; i < step->output_count; i++)
         eitp__set_stride(&call->outputs[i], step->outputs[i]);
-    if (step->node->op == EITP__OP_MATMUL)
+    if (eitp__op(step->node->graph, step->node->op)->operand)
         call->integers[2] = step->epilogue;
     call->accumulates = step->accumulates;
 }
@@ -96,21 +96,16 @@ EITP__PRIVATE eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
     return owner && owner->leaf != EITP__VARIABLE ? owner : NULL;
 }
 
-/*
- * Bit of the epilogue's operand in a mask of reusable inputs: y can overwrite it, as each element is read before it is
- * written.
- */
-#define EITP__OPERAND (1u << 3)
-
 /* True if y can be computed in place of x: x is all of a computed tensor, with the dtype and shape of y. */
 static int eitp__can_share_memory(eitp_tensor *x, const eitp_tensor *y) {
     const eitp_tensor *owner = x && x->dtype == y->dtype && eitp__same_shape(x, y) ? eitp__arena_owner(x) : NULL;
     return owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x);
 }
 
+/* An epilogue reads each element of its operand before it writes the one of y. */
 static unsigned eitp__reusable_inputs(const eitp__step *step) {
-    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->graph, step->node->op)->reuse,
-             reusable = 0;
+    const eitp__op_info *op = eitp__op(step->node->graph, step->node->op);
+    unsigned candidates = step->epilogue ? 1u << op->operand : op->reuse, reusable = 0;
     for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
         if (candidates & (1u << i) && eitp__can_share_memory(step->inputs[i], step->outputs[0]))
             reusable |= 1u << i;

@@ -1185,6 +1185,11 @@ static double row_log_sum_exp(int which, int64_t row, int64_t c) {
 /* A block on a device computes a row of more than 1024 columns, a warp a shorter one. */
 static const int64_t widths[] = {1, 5, 16, 31, 67, 130, 768, 1088};
 
+/* Returns the number of ways to accumulate that are tested with this width. */
+static int ways_of(int64_t width) {
+    return is_few() && width > 130 ? 1 : 4;
+}
+
 static void check_softmax(eitp_dtype dtype, int is_log, int64_t c) {
     int64_t rows = 9;
     eitp__operand *x, *dy;
@@ -1265,9 +1270,27 @@ static void check_layer_norm(eitp_dtype dtype, int64_t rows, int64_t c, double s
     check(2e-6 * (1 + shift), 2);
 }
 
-static void check_layer_norm_backward_input(eitp_dtype dtype, int64_t rows, int64_t c) {
+/* Adds the operand of an epilogue, which is added to the gradient of a norm and may be overwritten by the sum. */
+static void add_residual(int64_t rows, int64_t c) {
+    shares[0] = call.input_count;
+    add_input(call.dtype, 2, rows, c, 0);
+    call.integers[2] = EITP__EPILOGUE_ADD;
+}
+
+/* Checks a gradient, and if it has an epilogue, also in separate memory. */
+static void check_gradient(void) {
+    check(5e-6, 4);
+    if (shares[0] >= 0) {
+        shares[0] = -1;
+        check(5e-6, 4);
+    }
+}
+
+static void check_layer_norm_backward_input(eitp_dtype dtype, int64_t rows, int64_t c, int adds) {
     begin_case(EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, dtype);
     add_layer_norm_inputs(rows, c);
+    if (adds)
+        add_residual(rows, c);
     add_output(dtype, 2, rows, c, 0);
     for (int64_t row = 0; row < rows; row++) {
         double g = 0, gz = 0;
@@ -1279,9 +1302,10 @@ static void check_layer_norm_backward_input(eitp_dtype dtype, int64_t rows, int6
         for (int64_t j = 0; j < c; j++) {
             double z = (in(0, row * c + j) - in(3, row)) * in(4, row);
             exact[0][row * c + j] = in(4, row) * (in(1, j) * in(5, row * c + j) - g - z * gz);
+            exact[0][row * c + j] += adds ? in(6, row * c + j) : 0;
         }
     }
-    check(5e-6, 4);
+    check_gradient();
 }
 
 static void check_layer_norm_backward_parameters(eitp_dtype dtype, int64_t rows, int64_t c, int way) {
@@ -1312,8 +1336,9 @@ static void test_layer_norm(void) {
         for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_LAYER_NORM, (eitp_dtype)dtype); w++) {
             check_layer_norm((eitp_dtype)dtype, 7, widths[w], 0);
             check_layer_norm((eitp_dtype)dtype, 7, widths[w], 30);
-            check_layer_norm_backward_input((eitp_dtype)dtype, 23, widths[w]);
-            for (int way = 0; way < 4; way++)
+            for (int adds = 0; adds <= uses_cuda(); adds++)
+                check_layer_norm_backward_input((eitp_dtype)dtype, 23, widths[w], adds);
+            for (int way = 0; way < ways_of(widths[w]); way++)
                 check_layer_norm_backward_parameters((eitp_dtype)dtype, 23, widths[w], way);
         }
     }
@@ -1352,18 +1377,22 @@ static void check_rms_norm(eitp_dtype dtype, int64_t rows, int64_t c) {
     check(2e-6, 2);
 }
 
-static void check_rms_norm_backward_input(eitp_dtype dtype, int64_t rows, int64_t c) {
+static void check_rms_norm_backward_input(eitp_dtype dtype, int64_t rows, int64_t c, int adds) {
     begin_case(EITP__SLOT_RMS_NORM_BACKWARD_INPUT, dtype);
     add_rms_norm_inputs(rows, c);
+    if (adds)
+        add_residual(rows, c);
     add_output(dtype, 2, rows, c, 0);
     for (int64_t row = 0; row < rows; row++) {
         double mean = 0, deviation = in(2, row);
         for (int64_t j = 0; j < c; j++)
             mean += in(1, j) * in(3, row * c + j) * in(0, row * c + j) * deviation / (double)c;
         for (int64_t j = 0; j < c; j++)
-            exact[0][row * c + j] = deviation * (in(1, j) * in(3, row * c + j) - in(0, row * c + j) * deviation * mean);
+            exact[0][row * c + j] =
+                deviation * (in(1, j) * in(3, row * c + j) - in(0, row * c + j) * deviation * mean) +
+                (adds ? in(4, row * c + j) : 0);
     }
-    check(5e-6, 4);
+    check_gradient();
 }
 
 static void check_rms_norm_backward_parameters(eitp_dtype dtype, int64_t rows, int64_t c, int way) {
@@ -1387,8 +1416,9 @@ static void test_rms_norm(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_RMS_NORM, (eitp_dtype)dtype); w++) {
             check_rms_norm((eitp_dtype)dtype, 7, widths[w]);
-            check_rms_norm_backward_input((eitp_dtype)dtype, 23, widths[w]);
-            for (int way = 0; way < 4; way++)
+            for (int adds = 0; adds <= uses_cuda(); adds++)
+                check_rms_norm_backward_input((eitp_dtype)dtype, 23, widths[w], adds);
+            for (int way = 0; way < ways_of(widths[w]); way++)
                 check_rms_norm_backward_parameters((eitp_dtype)dtype, 23, widths[w], way);
             check_rms_norm_backward_parameters((eitp_dtype)dtype, 0, widths[w], 0);
         }
@@ -1442,7 +1472,7 @@ static void test_embedding(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_EMBEDDING, (eitp_dtype)dtype); w++) {
             check_embedding((eitp_dtype)dtype, 40, 11, widths[w]);
-            for (int way = 0; way < 4; way++)
+            for (int way = 0; way < ways_of(widths[w]); way++)
                 check_embedding_backward((eitp_dtype)dtype, 40, 11, widths[w], way);
         }
     }
@@ -1618,12 +1648,12 @@ static void test_path_product(void) {
     for (int i = 0; i < 2 * (EITP_F16 + 1); i++) {
         eitp_dtype dtype = (eitp_dtype)(i / 2);
         int power = 1 + i % 2;
-        for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_PATH_PRODUCT, dtype); w++) {
+        for (size_t w = 0; w < EITP__COUNT(widths) - (size_t)is_few() && has(EITP__SLOT_PATH_PRODUCT, dtype); w++) {
             for (int transposed = 0; transposed < 2; transposed++) {
                 check_path_product(dtype, 71, widths[w], power, transposed);
                 check_path_product(dtype, widths[w], 71, power, transposed);
             }
-            for (int way = 0; way < 4; way++)
+            for (int way = 0; way < ways_of(widths[w]); way++)
                 check_path_product_backward(dtype, 9, widths[w], power, way);
         }
         if (!has(EITP__SLOT_PATH_PRODUCT, dtype))

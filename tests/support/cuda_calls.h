@@ -16,7 +16,7 @@ static int cuda_displaced = -1;
 
 enum { CUDA_MOST_BLOCKS = EITP__MAX_INPUTS + EITP__MAX_OUTPUTS + 2 };
 
-/* Host and device memory of a call's operands. `memory` is the allocation, `device` the address of the first element. */
+/* Host and device memory of a call's operands. `memory` is the allocation, in which elements start at `device`. */
 typedef struct cuda_blocks {
     const void *host[CUDA_MOST_BLOCKS];
     void *memory[CUDA_MOST_BLOCKS], *device[CUDA_MOST_BLOCKS];

@@ -458,6 +458,55 @@ static void products_fuse_epilogues(void) {
     }
 }
 
+/* Marks the result of the only node with this op as an output. */
+static void keep_result(const eitp_graph *graph, eitp__op_code op) {
+    for (size_t n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n]->op == op)
+            eitp_output(graph->nodes[n]->outputs[0]);
+}
+
+/* Executes a plan of 7 x 24 numbers y. Returns its number of nodes. */
+static int execute_norm(build *b, eitp_tensor *y, float *values) {
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    int nodes;
+    CHECK_THAT(!eitp_plan_create(b->graph, &plan, &error), "%s", error.message);
+    nodes = eitp_plan_statistics(plan).nodes;
+    run_leaves(b, plan);
+    CHECK_THAT(!eitp_plan_read(plan, y, values, 7 * 24 * sizeof *values, &error), "%s", error.message);
+    eitp_plan_destroy(plan);
+    return nodes;
+}
+
+/* On a GPU, the gradient of a norm with respect to its input adds the gradient of the residual. On processors it does
+   not, so that both are rounded. */
+static void gradients_of_norms_add_residuals(void) {
+    static const eitp__op_code ops[] = {EITP__OP_LAYER_NORM_BACKWARD_INPUT, EITP__OP_RMS_NORM_BACKWARD_INPUT};
+    for (int norm = 0; norm < 2; norm++) {
+        eitp_context *context = open_context("ref", 1);
+        const int fuses = !strcmp(context->backend->interface->name, "cuda");
+        eitp_error error = EITP__ZERO;
+        eitp_tensor *x, *y, *gradient = NULL;
+        float fused[7 * 24], apart[7 * 24];
+        double worst = 0;
+        int nodes;
+        build b;
+        build_begin(&b, context, EITP_F32, 1);
+        x = real2(&b, 7, 24);
+        y = norm ? eitp_rms_norm(x, real1(&b, 24), 1e-5) : eitp_layer_norm(x, real1(&b, 24), real1(&b, 24), 1e-5);
+        REQUIRE_OK(eitp_gradients(eitp_add(x, eitp_tanh(y)), real2(&b, 7, 24), 1, &x, &gradient, &error), error);
+        eitp_output(gradient);
+        nodes = execute_norm(&b, gradient, fused);
+        keep_result(b.graph, ops[norm]);
+        CHECK(execute_norm(&b, gradient, apart) == nodes + fuses);
+        for (int i = 0; i < 7 * 24; i++)
+            worst = fmax(worst, fabs((double)fused[i] - (double)apart[i]));
+        CHECK_THAT(worst <= (fuses ? 1e-6 : 0), "%g", worst);
+        build_end(&b);
+        eitp_context_destroy(context);
+    }
+}
+
 /* ---- Rows ---- */
 
 /*
@@ -694,6 +743,7 @@ int main(int argc, char **argv) {
         TEST(failure_to_grow_the_arena),
         TEST(several_plans_of_one_graph),
         TEST(products_fuse_epilogues),
+        TEST(gradients_of_norms_add_residuals),
         TEST(rows_equal_those_of_the_whole),
         TEST(updates_through_views_of_rows),
         TEST(gradients_of_parts_accumulate_in_place),
