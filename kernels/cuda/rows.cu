@@ -394,8 +394,7 @@ KERNEL(head_backward_kernel, 256) {
     constexpr int ELEMENTS = HEAD_BLOCK / 32;
     const row_of r = find_row(l);
     const int64_t stride = eitp__row_stride_of(&l.call.inputs[0]);
-    const uintptr_t addresses = (uintptr_t)l.call.inputs[0].data | (uintptr_t)l.call.outputs[0].data;
-    const int is_dense = stride % HEAD_BLOCK == 0 && (addresses & 15) == 0;
+    const int has_vectors = stride % HEAD_BLOCK == 0 && is_aligned(l.call.inputs[0]) && is_aligned(l.call.outputs[0]);
     if (!has_row(l, r))
         return;
     const global<const scalar> e = input<scalar>(l, 0) + r.index * stride;
@@ -412,7 +411,7 @@ KERNEL(head_backward_kernel, 256) {
             const wide value = has_loss ? (to_float(x) * factor - (j == target ? 1.0f : 0.0f)) * dloss : none;
             return to_scalar(j < r.columns ? value : (wide)0);
         };
-        if (is_dense) {
+        if (has_vectors) {
             const int64_t first = block * HEAD_BLOCK + lane() * ELEMENTS;
             vec<scalar, ELEMENTS> v = load<ELEMENTS>(e, first);
 #pragma unroll
