@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 10
+#define EITP__BACKEND_API_VERSION 11
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
@@ -162,6 +162,10 @@ struct eitp__backend_interface {
      * `accumulates`. An absent operand has 0 elements. Plans query each epilogue of a call separately.
      */
     int (*supports)(const eitp__backend *backend, const eitp__call *call);
+
+    /* True if output 0 of a call with an epilogue may share memory with the operand of the epilogue, without loss of
+       speed. The call is filled in as for `supports`. NULL: for every call. */
+    int (*overwrites_operand)(const eitp__backend *backend, const eitp__call *call);
 
     /* Reads the total and the free bytes of the device's memory. NULL if is_host_memory. */
     eitp_status (*memory)(const eitp__backend *backend, uint64_t *free_bytes, uint64_t *total, eitp_error *error);

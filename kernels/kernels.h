@@ -129,7 +129,8 @@ typedef enum eitp__family {
  *                        [n, blocks], picked WIDE [n]; computes the logits x table^T without storing them; for each row
  *                        and block of columns, top is the largest logit, e has exp(logit - top) for each column, and
  *                        sum their sum; picked is the logit of the row's target, written only if the target is in the
- *                        vocabulary; a block has EITP__HEAD_BLOCK columns, the last may have fewer
+ *                        vocabulary; a block has EITP__HEAD_BLOCK columns, the last may have fewer; the logits may
+ *                        have been rounded to the slot's dtype by a device's library of products
  *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE; integers: ignored
  *                        target, vocabulary
  *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may share memory with e;
@@ -348,6 +349,9 @@ typedef enum eitp__update_rule {
  * The epilogue of a matrix product: applied to the sum p = a b + bias before y is stored. The output `before`, if
  * present, receives p. If `before` has 16 bits, the activation is computed from the stored value. For the gradient of a
  * norm, p is dx before it is rounded.
+ *
+ * If y has 16 bits, a device's library of products (cuBLASLt) may round differently: it rounds the bias to the type of
+ * y, and may compute the activation from a rounded p without `before`, or from p itself although `before` is rounded.
  */
 typedef enum eitp__epilogue {
     EITP__EPILOGUE_NONE,               /* y = p */

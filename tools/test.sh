@@ -103,6 +103,11 @@ on_cuda() { # kind of programs, env and settings, names of tests
         program=$BUILD/$kind/${program%.c}
         echo "cuda/test_$test $program,$libraries,tests/cuda/...,$values $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
     done
+    # All products by cuBLASLt, and the head by eitp's kernels.
+    program=$BUILD/$kind/tests/kernels/test_matmul
+    for form in cublaslt:test_epilogues cublaslt:test_head own:test_head; do
+        echo "cuda/test_matmul@$form $program,$libraries,tests/cuda/...,$values $prefix EITP_CUDA_PRODUCTS=${form%:*} sh tests/cuda/on_emulated.sh $BUILD $program ${form#*:}"
+    done
     for script in tests/cuda/train.sh tests/cuda/aligned.sh tests/cuda/memory.sh tests/cuda/lost_context.sh tests/cuda/gpu.sh tests/cuda/start.sh; do
         echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,tests/cuda/...,$(files_of "$script") $prefix EITP=$BUILD/eitp sh $script"
     done
@@ -354,7 +359,7 @@ lengths() {
 250 ^(command_(mutated|power_loss|torture)@|split/test_(power_loss|kills_in_calls)@all|test_kill@seed|port-musl|code_blocks@alone|cuda/test_(attention|execute|ops))
 80 ^(compile_matrix|check)$
 80 ^(sanitized|device)/test_(faults|kills_in_calls|power_loss|recipe_training|run|trainer_failures)$
-60 ^(command/test_doctor|cuda/(test_(kernels|matmul)|train|aligned))
+60 ^(command/test_doctor|cuda/(test_(kernels|matmul)$|train|aligned))
 30 ^(packed|split)/test_(disk|faults|kills_in_calls|micro_batches|power_loss|recipe_training|run)(@|$)
 30 ^(code_blocks|test_figures|test_kill|test_setting_line|test_switches)$
 20 ^command/test_(bench|budgets|files|isa|plan|pressure|safe_train|stop|system|trouble)

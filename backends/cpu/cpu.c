@@ -609,6 +609,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_tile_rows,
         eitp__cpu_supports,
         NULL,
+        NULL,
         eitp__cpu_allocate,
         eitp__cpu_release,
         eitp__cpu_copy,

@@ -1,6 +1,6 @@
 /*
- * cuBLASLt, opened at run time. It computes the products that are large enough, if it is available and follows the
- * contract of MATMUL. eitp's own kernels compute all others.
+ * cuBLASLt, opened at run time. It computes the products of MATMUL and HEAD that are large enough, if it is available.
+ * eitp's own kernels compute all others, and the rest of such a call. The contract of kernels.h says how it rounds.
  */
 #ifndef EITP_CUDA_BLAS_H
 #define EITP_CUDA_BLAS_H
@@ -90,29 +90,68 @@ EITP__PRIVATE void eitp__cuda_blas_close(eitp__cuda_blas *blas);
 EITP__PRIVATE eitp_status eitp__cuda_blas_check(const eitp__cuda_blas *blas, int result, const char *name,
                                                 eitp_error *error);
 
+/* ---- blas_calls.c ---- */
+
+/* Bits of an epilogue: cublasLtEpilogue_t. */
+enum { EITP__LT_PLAIN = 1, EITP__LT_BIAS = 4, EITP__LT_GELU = 32, EITP__LT_DGELU = 64, EITP__LT_AUX = 128 };
+
+/* Alignment of the workspace of cuBLASLt, and of a rounded bias. */
+enum { EITP__BLAS_WORKSPACE_ALIGNMENT = 256, EITP__BLAS_BIAS_ALIGNMENT = 256 };
+
+/* The sizes of a product as one strided batch. */
+typedef struct eitp__blas_sizes {
+    int64_t m, n, k, batch;
+    int64_t a_stride, b_stride; /* elements between matrices; 0: the batch has one; -1: no constant stride */
+    int transpose_a, transpose_b;
+} eitp__blas_sizes;
+
+/*
+ * The calls that a call is divided into, in this order: cuBLASLt computes the product, which has a bias of y's type and
+ * an activation only if cuBLASLt has it, and eitp's kernels compute the others.
+ */
+typedef struct eitp__blas_division {
+    eitp__call rounding, product, rest;
+    const eitp__cuda_kernels *rounding_kernels, *rest_kernels; /* NULL: there is no such call */
+} eitp__blas_division;
+
+/* True if cuBLASLt may compute the product of a call, MATMUL or HEAD, without knowing its addresses. */
+EITP__PRIVATE int eitp__cuda_blas_takes(const eitp__cuda_blas *blas, const eitp__call *call);
+
+/* True if such a call does not write y over an operand that is read after the product. */
+EITP__PRIVATE int eitp__cuda_blas_allows_addresses(const eitp__call *call);
+
+/* Returns the workspace in bytes that such a call needs, and cuBLASLt's maximum: the size that NVIDIA recommends. */
+EITP__PRIVATE size_t eitp__cuda_blas_workspace(const eitp__cuda_blas *blas, const eitp__call *call);
+EITP__PRIVATE size_t eitp__cuda_blas_workspace_limit(const eitp__cuda_blas *blas);
+
+/* Returns the bytes of its bias in the type of y if that has to be rounded, otherwise 0. */
+EITP__PRIVATE size_t eitp__cuda_blas_bias_bytes(const eitp__cuda_blas *blas, const eitp__call *call);
+
+/* Divides such a call. rounded_bias: memory for the bias in the type of y; NULL: the bias is not rounded. */
+EITP__PRIVATE void eitp__cuda_blas_divide(const eitp__cuda_blas *blas, const eitp__cuda_device *device,
+                                          const eitp__call *call, void *rounded_bias, eitp__blas_division *division);
+
+/* Return the sizes of a product, its bits of an epilogue, and the operand that the epilogue writes or reads in addition
+   to y, or NULL. */
+EITP__PRIVATE eitp__blas_sizes eitp__cuda_blas_sizes(const eitp__call *product);
+EITP__PRIVATE unsigned eitp__cuda_blas_epilogue(const eitp__call *product);
+EITP__PRIVATE const eitp__operand *eitp__cuda_blas_aux(const eitp__call *product);
+
+/* True if a product sums over rows. Rows beyond the execution's must then be zeros in both factors. */
+EITP__PRIVATE int eitp__cuda_blas_sums_rows(const eitp__call *product);
+
+/* Returns the kernel that sets them to zero. */
+EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_blas_clear(void);
+
+/* Returns the kernels that run only before or after products of cuBLASLt. */
+EITP__PRIVATE eitp__cuda_list eitp__cuda_blas_kernels(void);
+
 /* ---- blas_product.c ---- */
 
 /* A product that cuBLASLt computes. */
 typedef struct eitp__cuda_product eitp__cuda_product;
 
-/* True if cuBLASLt may compute a call, without knowing its addresses. */
-EITP__PRIVATE int eitp__cuda_blas_takes(const eitp__cuda_blas *blas, const eitp__call *call);
-
-/* True if cuBLASLt allows the addresses of such a call. It does not guarantee that y may alias an operand of the
-   epilogue. */
-EITP__PRIVATE int eitp__cuda_blas_has_addresses(const eitp__call *call);
-
-/* Returns the workspace in bytes that such a call needs. */
-EITP__PRIVATE size_t eitp__cuda_blas_workspace(const eitp__cuda_blas *blas, const eitp__call *call);
-
-/* True if the product sums over rows. Rows beyond the execution's must then be zeros in both factors. */
-EITP__PRIVATE int eitp__cuda_blas_sums_rows(const eitp__call *call);
-
-/* Returns the kernel that sets them to zero. */
-EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_blas_clear(void);
-
-/* Prepares a call for which eitp__cuda_blas_takes is true. *product is NULL if cuBLASLt cannot compute it; the reason
-   is logged. */
+/* Prepares the product of a divided call. *product is NULL if cuBLASLt cannot compute it; the reason is logged. */
 EITP__PRIVATE eitp_status eitp__cuda_product_create(const eitp__cuda_blas *blas, const eitp__call *call,
                                                     void *workspace, eitp__cuda_product **product, eitp_error *error);
 EITP__PRIVATE void eitp__cuda_product_destroy(const eitp__cuda_blas *blas, eitp__cuda_product *product);

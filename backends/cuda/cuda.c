@@ -216,6 +216,12 @@ static int eitp__cuda_supports(const eitp__backend *backend, const eitp__call *c
     return eitp__cuda_find(call, &eitp__cuda_of(backend)->device) != NULL;
 }
 
+/* cuBLASLt may write y before all of the operand of a derivative is read. */
+static int eitp__cuda_overwrites_operand(const eitp__backend *backend, const eitp__call *call) {
+    const eitp__cuda_blas *blas = &eitp__cuda_of(backend)->blas;
+    return call->integers[2] == EITP__EPILOGUE_ADD || !eitp__cuda_blas_takes(blas, call);
+}
+
 /* Before it is prepared, a product may be computed by either cuBLASLt or eitp's kernels. */
 static size_t eitp__cuda_workspace(const eitp__backend *backend, const eitp__call *call) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
@@ -322,6 +328,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cuda_backend(void) {
         eitp__cuda_sum_group,
         eitp__cuda_tile_rows,
         eitp__cuda_supports,
+        eitp__cuda_overwrites_operand,
         eitp__cuda_memory,
         eitp__cuda_allocate,
         eitp__cuda_release,

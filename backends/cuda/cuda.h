@@ -54,6 +54,33 @@ EITP__PRIVATE eitp_status eitp__cuda_enter(const eitp__cuda *cuda, eitp_error *e
 /* Enters the context and waits for the compute stream, even if entering failed. */
 EITP__PRIVATE eitp_status eitp__cuda_finish(const eitp__cuda *cuda, eitp_error *error);
 
+/* ---- divide.c ---- */
+
+/* The execution of an instruction of a divided program. */
+typedef struct eitp__cuda_part {
+    eitp__cuda_product *product;       /* by cuBLASLt; NULL: by kernels */
+    const eitp__cuda_kernels *kernels; /* NULL: those that eitp__cuda_find returns */
+} eitp__cuda_part;
+
+/* The instructions of a divided program. */
+typedef struct eitp__cuda_division {
+    eitp__instruction *instructions; /* [capacity] */
+    eitp__cuda_part *parts;          /* [capacity] */
+    size_t count, capacity;
+    size_t *first; /* indexed by instruction of the plan, and one more: its first one here */
+    size_t plan_count;
+    eitp__blas_division *calls; /* [call_capacity] */
+    size_t call_count, call_capacity;
+    eitp__cuda_address biases; /* memory of rounded biases */
+} eitp__cuda_division;
+
+/* Divides the instructions of a plan. `division` is zeroed; *divided has its instructions. Release it even after a
+   failure. */
+EITP__PRIVATE eitp_status eitp__cuda_divide(eitp__cuda *cuda, const eitp__program_info *info,
+                                            eitp__cuda_division *division, eitp__program_info *divided,
+                                            eitp_error *error);
+EITP__PRIVATE void eitp__cuda_division_release(eitp__cuda *cuda, eitp__cuda_division *division);
+
 /* ---- groups.c ---- */
 
 /* A kernel launch, or a cuBLASLt product. */

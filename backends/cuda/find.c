@@ -39,6 +39,7 @@ EITP__PRIVATE int eitp__cuda_is_grouped(const eitp__cuda_kernels *kernels, const
         unsigned dtypes;
     } grouped[] = {
         {"kernels/cuda/update.cu", EITP__CUDA_FLOATING},
+        {"kernels/cuda/product_bias.cu", EITP__CUDA_DTYPE(EITP_F32)},
         /* Norms: squares in F32, and sums of them in F64. */
         {"kernels/cuda/reduce.cu", EITP__CUDA_DTYPE(EITP_F32) | EITP__CUDA_DTYPE(EITP_F64)},
         {"kernels/cuda/elementwise.cu", EITP__CUDA_DTYPE(EITP_F64)},

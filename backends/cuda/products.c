@@ -1,8 +1,6 @@
 /* The kernels of kernels/cuda/products.cu and products_fma.cu. */
 #include "backends/cuda/slots.h"
 
-#include "kernels/cuda/product_parts.h"
-
 #if EITP__WITH_CUDA
 
 /* Computation of a block: a tile of y, with `depth` steps of k at a time, and on tensor cores its warps. */

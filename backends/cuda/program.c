@@ -9,8 +9,9 @@
 typedef struct eitp__cuda_program eitp__cuda_program;
 
 struct eitp__cuda_program {
-    eitp__program_info info;
-    eitp__launch *arguments; /* one per instruction */
+    eitp__cuda_division division; /* of the plan's instructions */
+    eitp__program_info info;      /* the divided ones */
+    eitp__launch *arguments;      /* one per instruction */
     eitp__cuda_launch *launches;
     size_t launch_count;
     size_t *first; /* indexed by instruction, and one more: its first launch */
@@ -57,78 +58,31 @@ static eitp_status eitp__cuda_prepare_stages(eitp__cuda *cuda, eitp__cuda_progra
     return status;
 }
 
-/* True if the memory of one of these operands contains x. */
-static int eitp__cuda_contain(const eitp__operand *operands, int count, const eitp__operand *x) {
-    const uintptr_t begin = (uintptr_t)x->data, end = begin + (uintptr_t)x->elements * eitp_dtype_size(x->dtype);
-    for (int i = 0; i < count; i++) {
-        const eitp__operand *other = &operands[i];
-        const uintptr_t first = (uintptr_t)other->data;
-        if (other->row_elements && first <= begin &&
-            end <= first + (uintptr_t)other->elements * eitp_dtype_size(other->dtype))
-            return 1;
-    }
-    return 0;
-}
-
-/*
- * True if rows of an operand of instruction `i` beyond the execution's may be overwritten: the program recomputes the
- * tensor each time, with no more rows than the execution has, so they are never read. Such rows of an input may be data
- * for a later execution with more rows.
- */
-static int eitp__cuda_may_clear(const eitp__program_info *info, size_t i, const eitp__operand *x) {
-    for (size_t k = 0; k < i; k++) {
-        const eitp__call *call = info->instructions[k].kind == EITP__COMPUTE ? info->instructions[k].call : NULL;
-        if (call && eitp__cuda_contain(call->outputs, call->output_count, x) &&
-            !eitp__cuda_contain(call->inputs, call->input_count, x))
-            return 1;
-    }
-    return 0;
-}
-
-static void eitp__cuda_add_product(eitp__cuda_program *program, size_t i, eitp__cuda_product *product) {
-    eitp__cuda_launch *launch = &program->launches[program->launch_count++];
-    launch->product = product;
-    launch->instruction = i;
-}
-
-/* Adds instruction `i` as a product of cuBLASLt, if cuBLASLt can compute it. */
+/* Adds the product of instruction `i`. */
 static eitp_status eitp__cuda_prepare_product(eitp__cuda *cuda, eitp__cuda_program *program, size_t i,
                                               eitp_error *error) {
-    const eitp__program_info *info = &program->info;
-    const eitp__call *call = info->instructions[i].call;
-    eitp__cuda_product *product = NULL;
-    eitp_status status;
-    int clears;
-    if (!eitp__cuda_blas_takes(&cuda->blas, call))
-        return EITP_OK;
-    clears = eitp__cuda_blas_sums_rows(call);
-    if (clears &&
-        (!eitp__cuda_may_clear(info, i, &call->inputs[0]) || !eitp__cuda_may_clear(info, i, &call->inputs[1])))
-        return EITP_OK;
-    status = eitp__cuda_product_create(&cuda->blas, call, info->workspace, &product, error);
-    if (status || !product)
-        return status;
-    if (clears)
-        status = eitp__cuda_prepare_stages(cuda, program, i, eitp__cuda_blas_clear(), error);
-    if (status)
-        eitp__cuda_product_destroy(&cuda->blas, product);
-    else
-        eitp__cuda_add_product(program, i, product);
-    return status;
+    eitp__cuda_launch *launch;
+    if (eitp__cuda_blas_sums_rows(program->info.instructions[i].call)) {
+        const eitp_status status = eitp__cuda_prepare_stages(cuda, program, i, eitp__cuda_blas_clear(), error);
+        if (status)
+            return status;
+    }
+    launch = &program->launches[program->launch_count++];
+    launch->product = program->division.parts[i].product;
+    launch->instruction = i;
+    return EITP_OK;
 }
 
 static eitp_status eitp__cuda_prepare_call(eitp__cuda *cuda, eitp__cuda_program *program, size_t i, eitp_error *error) {
     const eitp__call *call = program->info.instructions[i].call;
-    const eitp__cuda_kernels *kernels;
+    const eitp__cuda_kernels *kernels = program->division.parts[i].kernels;
     eitp__launch *argument = &program->arguments[i];
-    eitp_status status;
     argument->call = *call;
     argument->rows = (const int64_t *)program->info.rows;
     argument->workspace = program->info.workspace;
-    status = eitp__cuda_prepare_product(cuda, program, i, error);
-    if (status || program->launch_count > program->first[i])
-        return status;
-    kernels = eitp__cuda_find(call, &cuda->device);
+    if (program->division.parts[i].product)
+        return eitp__cuda_prepare_product(cuda, program, i, error);
+    kernels = kernels ? kernels : eitp__cuda_find(call, &cuda->device);
     if (!kernels)
         return eitp__fail(error, EITP_ERROR_INTERNAL, "no CUDA kernel for %s in %s", eitp__slot_name(call->slot),
                           eitp_dtype_name(call->dtype));
@@ -162,35 +116,43 @@ EITP__PRIVATE void eitp__cuda_discard(eitp__backend *backend, eitp__program *pro
     eitp__cuda_finish(cuda, NULL);
     if (discarded->graph)
         cuda->driver.graph_exec_destroy(discarded->graph);
-    for (size_t k = 0; k < discarded->launch_count; k++)
-        if (discarded->launches[k].product)
-            eitp__cuda_product_destroy(&cuda->blas, discarded->launches[k].product);
     eitp__cuda_order_release(cuda, &discarded->order);
     eitp__cuda_transfers_release(cuda, &discarded->transfers);
     eitp__cuda_phases_release(cuda, &discarded->phases);
+    eitp__cuda_division_release(cuda, &discarded->division);
     eitp__release(host, discarded->arguments, count * sizeof *discarded->arguments);
     eitp__release(host, discarded->launches, count * EITP__CUDA_STAGES * sizeof *discarded->launches);
     eitp__release(host, discarded->first, (count + 1) * sizeof *discarded->first);
     eitp__release(host, discarded, sizeof *discarded);
 }
 
+/* Divides the plan's instructions, and allocates the arrays of a program. */
+static eitp_status eitp__cuda_begin_program(eitp__cuda *cuda, const eitp__program_info *info,
+                                            eitp__cuda_program *program, eitp_error *error) {
+    const eitp_host *host = &cuda->base.host;
+    const eitp_status status = eitp__cuda_divide(cuda, info, &program->division, &program->info, error);
+    const size_t count = program->info.count;
+    if (status)
+        return status;
+    program->arguments = (eitp__launch *)eitp__allocate(host, count * sizeof *program->arguments);
+    program->launches =
+        (eitp__cuda_launch *)eitp__allocate(host, count * EITP__CUDA_STAGES * sizeof *program->launches);
+    program->first = (size_t *)eitp__allocate(host, (count + 1) * sizeof *program->first);
+    if (!program->first || (count && (!program->arguments || !program->launches)))
+        return eitp__fail_memory(error, count * sizeof *program->arguments, "a program");
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__cuda_prepare(eitp__backend *backend, const eitp__program_info *info,
                                              eitp__program **program, eitp_error *error) {
     eitp__cuda *cuda = eitp__cuda_of(backend);
-    const eitp_host *host = &backend->host;
-    eitp__cuda_program *prepared = (eitp__cuda_program *)eitp__allocate(host, sizeof *prepared);
+    eitp__cuda_program *prepared = (eitp__cuda_program *)eitp__allocate(&backend->host, sizeof *prepared);
     eitp_status status;
     if (!prepared)
         return eitp__fail_memory(error, sizeof *prepared, "a program");
-    prepared->info = *info;
-    prepared->arguments = (eitp__launch *)eitp__allocate(host, info->count * sizeof *prepared->arguments);
-    prepared->launches =
-        (eitp__cuda_launch *)eitp__allocate(host, info->count * EITP__CUDA_STAGES * sizeof *prepared->launches);
-    prepared->first = (size_t *)eitp__allocate(host, (info->count + 1) * sizeof *prepared->first);
-    if (!prepared->first || (info->count && (!prepared->arguments || !prepared->launches)))
-        status = eitp__fail_memory(error, info->count * sizeof *prepared->arguments, "a program");
-    else
-        status = eitp__cuda_enter(cuda, error);
+    status = eitp__cuda_enter(cuda, error);
+    if (!status)
+        status = eitp__cuda_begin_program(cuda, info, prepared, error);
     if (!status)
         status = eitp__cuda_prepare_all(cuda, prepared, error);
     *program = (eitp__program *)(void *)prepared;
@@ -326,7 +288,8 @@ EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__progr
                                              eitp_error *error) {
     eitp__cuda *cuda = eitp__cuda_of(backend);
     eitp__cuda_program *prepared = (eitp__cuda_program *)(void *)program;
-    const int is_whole = first == 0 && end == prepared->info.count;
+    const eitp__cuda_division *division = &prepared->division;
+    const int is_whole = first == 0 && end == division->plan_count;
     eitp_status status = eitp__cuda_enter(cuda, error);
     *begun = first;
     if (!status && first < stoppable && eitp__poll_ask(poll))
@@ -335,7 +298,7 @@ EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__progr
         return status;
     *begun = end;
     return is_whole && end ? eitp__cuda_execute_all(cuda, prepared, error)
-                           : eitp__cuda_issue_some(cuda, prepared, first, end, error);
+                           : eitp__cuda_issue_some(cuda, prepared, division->first[first], division->first[end], error);
 }
 
 /* Reads the times of all executions that have ended. */

@@ -10,7 +10,7 @@
 
 #include "backends/cuda/device_info.h"
 
-#include "kernels/kernels.h"
+#include "kernels/cuda/product_parts.h"
 
 #if EITP__WITH_CUDA
 
@@ -70,9 +70,6 @@ EITP__PRIVATE eitp__cuda_list eitp__cuda_factored(void);
 EITP__PRIVATE eitp__cuda_list eitp__cuda_matrix(void);
 EITP__PRIVATE eitp__cuda_list eitp__cuda_attention(void);
 EITP__PRIVATE eitp__cuda_list eitp__cuda_products(void);
-
-/* Columns per block of logits in HEAD: eitp__backend_interface.head_block. */
-#define EITP__CUDA_HEAD_BLOCK 128
 
 /* ---- Numbers of blocks ---- */
 

@@ -129,6 +129,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_tile_rows,
         eitp__null_supports,
         NULL,
+        NULL,
         eitp__null_allocate,
         eitp__null_release,
         eitp__null_copy,

@@ -1,10 +1,15 @@
 /*
- * Division of the sums over k of a product among blocks. Shared by the host, which launches them, and the kernels.
+ * Division of products among blocks: sums over k, and columns of logits. Shared by the host, which launches the blocks,
+ * and the kernels.
  */
 #ifndef EITP_PRODUCT_PARTS_H
 #define EITP_PRODUCT_PARTS_H
 
 #include "kernels/kernels.h"
+
+/* Columns per block of logits in HEAD (eitp__backend_interface.head_block), and blocks per warp of product_head.cu. */
+#define EITP__CUDA_HEAD_BLOCK 128
+#define EITP__CUDA_HEAD_GROUP 4
 
 typedef struct eitp__product_parts {
     int64_t count, size; /* size: steps of k in each part but the last */

@@ -102,10 +102,21 @@ static int eitp__can_share_memory(eitp_tensor *x, const eitp_tensor *y) {
     return owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x);
 }
 
-/* An epilogue reads each element of its operand before it writes the one of y. */
+/* True if an epilogue may overwrite its operand: it reads each element before it writes the one of y. */
+static int eitp__overwrites_operand(const eitp__step *step) {
+    const eitp__backend *backend = step->node->graph->context->backend;
+    eitp__call call;
+    if (!backend->interface->overwrites_operand)
+        return 1;
+    eitp__step_call(step, &call);
+    return backend->interface->overwrites_operand(backend, &call);
+}
+
 static unsigned eitp__reusable_inputs(const eitp__step *step) {
     const eitp__op_info *op = eitp__op(step->node->graph, step->node->op);
     unsigned candidates = step->epilogue ? 1u << op->operand : op->reuse, reusable = 0;
+    if (step->epilogue && !eitp__overwrites_operand(step))
+        return 0;
     for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
         if (candidates & (1u << i) && eitp__can_share_memory(step->inputs[i], step->outputs[0]))
             reusable |= 1u << i;

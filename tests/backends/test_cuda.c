@@ -487,23 +487,68 @@ static void products_by_size_and_type(void) {
     CHECK(!takes(86, 0, call)); /* shapes [2, 1] and [1, 3] broadcast both ways */
 }
 
+/* All operands of an epilogue have the type of y, except the bias. `before` is the input of an activation. */
 static void products_by_epilogue(void) {
-    static const int on_f32[] = {1, 1, 1, 0, 0, 1, 0, 0}, with_f32_bias[] = {1, 1, 1, 0, 0, 0, 0, 0};
-    for (int e = 0; e < EITP__EPILOGUE_COUNT; e++) {
-        const eitp__call call = with_epilogue(plain_product(EITP_F32, 1, 64, 64, 64), (eitp__epilogue)e);
-        const eitp__call half = with_epilogue(plain_product(EITP_BF16, 1, 64, 64, 64), (eitp__epilogue)e);
-        eitp__call accumulated = call;
-        accumulated.accumulates = 1;
-        CHECK_THAT(takes(86, 0, call) == on_f32[e] && takes(86, 0, half) == on_f32[e], "epilogue %d", e);
-        CHECK_THAT(takes(86, 0, with_bias(call)) == with_f32_bias[e] && !takes(86, 0, with_bias(half)), "epilogue %d",
-                   e);
-        CHECK_THAT(takes(86, 0, with_before(call)) == (e == EITP__EPILOGUE_GELU_TANH) &&
-                       !takes(86, 0, with_before(half)),
-                   "epilogue %d", e);
-        CHECK_THAT(takes(86, 0, accumulated) == (e == EITP__EPILOGUE_NONE), "epilogue %d", e);
+    static const eitp_dtype types[] = {EITP_F32, EITP_BF16};
+    for (int e = 0; e < EITP__EPILOGUE_COUNT; e++)
+        for (size_t t = 0; t < EITP__COUNT(types); t++) {
+            const eitp__call call = with_epilogue(plain_product(types[t], 1, 64, 64, 64), (eitp__epilogue)e);
+            const int activates = e > EITP__EPILOGUE_ADD;
+            eitp__call accumulated = call, mixed = with_before(call);
+            accumulated.accumulates = 1;
+            mixed.outputs[1].dtype = EITP_F16;
+            CHECK_THAT(takes(86, 0, call) && takes(86, 0, with_bias(call)), "epilogue %d", e);
+            CHECK_THAT(takes(86, 0, with_before(call)) == activates && !takes(86, 0, mixed), "epilogue %d", e);
+            CHECK_THAT(takes(86, 0, accumulated) == (e == EITP__EPILOGUE_NONE), "epilogue %d", e);
+        }
+}
+
+/* cuBLASLt computes GELU (tanh) where that is one kernel and aux is allowed; otherwise eitp's kernels do. */
+static void activations_by_device(void) {
+    static const struct {
+        int capability, epilogue, has_bias, has_before, columns, before_at; /* address of `before` */
+        unsigned bits;                                                      /* cublasLtEpilogue_t */
+        int has_rest;
+    } cases[] = {
+        {86, EITP__EPILOGUE_NONE, 0, 0, 60, 4096, 1, 0},
+        {90, EITP__EPILOGUE_ADD, 1, 0, 60, 4096, 4, 0},
+        {90, EITP__EPILOGUE_GELU_TANH, 1, 1, 64, 4096, 164, 0},
+        {100, EITP__EPILOGUE_GELU_TANH, 0, 1, 64, 4096, 160, 0},
+        {90, EITP__EPILOGUE_GELU_TANH, 1, 0, 60, 4096, 36, 0},
+        {90, EITP__EPILOGUE_GELU_TANH, 1, 1, 60, 4096, 4, 1},
+        {90, EITP__EPILOGUE_GELU_TANH, 1, 1, 64, 4104, 4, 1},
+        {89, EITP__EPILOGUE_GELU_TANH, 1, 1, 64, 4096, 4, 1},
+        {120, EITP__EPILOGUE_GELU_TANH, 0, 1, 64, 4096, 1, 1},
+        {90, EITP__EPILOGUE_GELU_TANH_BACKWARD, 0, 0, 64, 4096, 192, 0},
+        {90, EITP__EPILOGUE_GELU_TANH_BACKWARD, 0, 0, 60, 4096, 1, 1},
+        {90, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0, 64, 4096, 4, 1},
+        {90, EITP__EPILOGUE_GELU_TANH_BACKWARD, 0, 1, 64, 4096, 1, 1},
+        {90, EITP__EPILOGUE_GELU_ERF, 1, 1, 64, 4096, 4, 1},
+        {90, EITP__EPILOGUE_SILU_BACKWARD, 0, 0, 64, 4096, 1, 1},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        static eitp__blas_division division;
+        void *const y = (void *)(uintptr_t)8192, *const rounded = (void *)(uintptr_t)16384;
+        void *const before = (void *)(uintptr_t)cases[i].before_at;
+        eitp__call call =
+            with_epilogue(plain_product(EITP_BF16, 1, 64, cases[i].columns, 64), (eitp__epilogue)cases[i].epilogue);
+        eitp__cuda_blas blas;
+        eitp__cuda_device device;
+        memset(&blas, 0, sizeof blas);
+        memset(&device, 0, sizeof device);
+        blas.capability = device.capability = cases[i].capability;
+        call = cases[i].has_bias ? with_bias(call) : call;
+        call = cases[i].has_before ? with_before(call) : call;
+        call.outputs[0].data = y;
+        call.outputs[1].data = cases[i].has_before ? before : NULL;
+        eitp__cuda_blas_divide(&blas, &device, &call, cases[i].has_bias ? rounded : NULL, &division);
+        CHECK_THAT(eitp__cuda_blas_epilogue(&division.product) == cases[i].bits &&
+                       !division.rest_kernels == !cases[i].has_rest &&
+                       !division.rounding_kernels == !cases[i].has_bias &&
+                       division.product.outputs[0].data == (cases[i].has_rest && cases[i].has_before ? before : y),
+                   "case %d: epilogue %u, rest %d", (int)i, eitp__cuda_blas_epilogue(&division.product),
+                   division.rest_kernels != NULL);
     }
-    CHECK(!takes(86, 1, with_epilogue(plain_product(EITP_F32, 1, 64, 60, 64), EITP__EPILOGUE_GELU_TANH_BACKWARD)));
-    CHECK(takes(86, 1, with_epilogue(plain_product(EITP_F32, 1, 64, 60, 64), EITP__EPILOGUE_GELU_TANH)));
 }
 
 static void products_by_rows(void) {
@@ -519,6 +564,173 @@ static void products_by_rows(void) {
     call.inputs[1].row_elements = 0;
     call.outputs[0].row_elements = 64;
     CHECK(!eitp__cuda_blas_sums_rows(&call) && takes(86, 0, call));
+}
+
+static uint32_t promised[9]; /* by cublasLtMatmulPreferenceAttributes_t */
+static int (*set_preference)(eitp__lt_preference preference, int attribute, const void *value, size_t size);
+
+static int keep_preference(eitp__lt_preference preference, int attribute, const void *value, size_t size) {
+    if (attribute < 9 && size == sizeof *promised)
+        memcpy(&promised[attribute], value, size);
+    return set_preference(preference, attribute, value, size);
+}
+
+/* Rows of y are only as aligned as their stride. */
+static void alignment_includes_rows(void) {
+    static const struct {
+        int64_t columns;
+        uint32_t b, y; /* attributes 5 and 8: A of cuBLASLt is b */
+    } cases[] = {{304, 32, 32}, {302, 4, 4}, {301, 2, 2}, {512, EITP__ALIGNMENT, EITP__ALIGNMENT}};
+    eitp__cuda_blas blas;
+    eitp_error error = EITP__ZERO;
+    restart_with("EITP_CUDA_PRODUCTS", "cublaslt");
+    cuda_open();
+    blas = eitp__cuda_of(cuda_device)->blas;
+    set_preference = blas.preference_set;
+    blas.preference_set = keep_preference;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp__call call = plain_product(EITP_BF16, 1, 64, cases[i].columns, 64);
+        eitp__cuda_product *product = NULL;
+        call.inputs[0].data = call.inputs[1].data = call.outputs[0].data = (void *)(uintptr_t)4096;
+        CHECK_THAT(!eitp__cuda_product_create(&blas, &call, NULL, &product, &error) && product, "%s", error.message);
+        CHECK_THAT(promised[5] == cases[i].b && promised[6] == EITP__ALIGNMENT && promised[8] == cases[i].y,
+                   "%d columns: %u, %u, %u", (int)cases[i].columns, promised[5], promised[6], promised[8]);
+        if (product)
+            eitp__cuda_product_destroy(&blas, product);
+    }
+    cuda_device->interface->destroy(cuda_device);
+    restart_with(NULL, NULL);
+    CHECK(count_live() == 0);
+}
+
+/* ---- Products in 16 bits ---- */
+
+enum { HALF_BATCH = 2, HALF_M = 5, HALF_N = 16, HALF_K = 3, HALF_Y = HALF_BATCH * HALF_M * HALF_N };
+
+static double to_half(double x) {
+    return (double)eitp__bf16_to_f32(eitp__f32_to_bf16((float)x));
+}
+
+/* Returns an activation, or the slope of one. */
+static double activation(eitp__epilogue epilogue, double x) {
+    const double h = 1e-5, gate = 1 / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+    switch (epilogue) {
+    case EITP__EPILOGUE_GELU_TANH:
+        return x * gate;
+    case EITP__EPILOGUE_GELU_ERF:
+        return 0.5 * x * erfc(x * -0.70710678118654752);
+    case EITP__EPILOGUE_SILU:
+        return x / (1 + exp(-x));
+    case EITP__EPILOGUE_GELU_TANH_BACKWARD:
+        return (activation(EITP__EPILOGUE_GELU_TANH, x + h) - activation(EITP__EPILOGUE_GELU_TANH, x - h)) / (2 * h);
+    default:
+        return x;
+    }
+}
+
+/* A call in BF16 and its operands. */
+typedef struct half_product {
+    eitp__call call;
+    uint16_t a[HALF_BATCH * HALF_M * HALF_K], b[HALF_BATCH * HALF_K * HALF_N];
+    uint16_t operand[HALF_Y], y[HALF_Y], before[HALF_Y];
+    float bias[HALF_N];
+} half_product;
+
+static void fill_halves(uint16_t *to, int count, int seed) {
+    for (int i = 0; i < count; i++)
+        to[i] = eitp__f32_to_bf16(product_value(seed, i));
+}
+
+static int is_derivative(eitp__epilogue epilogue) {
+    return epilogue >= EITP__EPILOGUE_GELU_TANH_BACKWARD;
+}
+
+/* The bias has more bits than BF16. Derivatives have none. */
+static void make_half_product(half_product *made, eitp__epilogue epilogue, int has_before) {
+    eitp__call *call = &made->call;
+    *call = with_epilogue(plain_product(EITP_BF16, HALF_BATCH, HALF_M, HALF_N, HALF_K), epilogue);
+    memset(made->y, 0xff, sizeof made->y);
+    memset(made->before, 0xff, sizeof made->before);
+    fill_halves(made->a, HALF_BATCH * HALF_M * HALF_K, 4);
+    fill_halves(made->b, HALF_BATCH * HALF_K * HALF_N, 5);
+    fill_halves(made->operand, HALF_Y, 6);
+    for (int i = 0; i < HALF_N; i++)
+        made->bias[i] = is_derivative(epilogue) ? 0 : product_value(7, i) * 1.0037f;
+    *call = is_derivative(epilogue) ? *call : with_bias(*call);
+    *call = has_before ? with_before(*call) : *call;
+    call->inputs[0].data = made->a;
+    call->inputs[1].data = made->b;
+    call->inputs[2].data = call->inputs[2].elements ? made->bias : NULL;
+    call->inputs[3].data = call->inputs[3].elements ? made->operand : NULL;
+    call->outputs[0].data = made->y;
+    call->outputs[1].data = has_before ? made->before : NULL;
+}
+
+/* True if `found` is `exact`, computed in F32 and rounded. */
+static int is_rounded(uint16_t found, double exact) {
+    const double value = (double)eitp__bf16_to_f32(found), near = 1e-5 * fabs(exact) + 1e-6;
+    return value >= to_half(exact - near) && value <= to_half(exact + near);
+}
+
+/* Returns an element of y before the activation. */
+static double half_sum(const half_product *made, int i) {
+    const uint16_t *b = made->b + i / (HALF_M * HALF_N) * HALF_K * HALF_N;
+    double p = to_half((double)made->bias[i % HALF_N]);
+    for (int k = 0; k < HALF_K; k++)
+        p += (double)eitp__bf16_to_f32(made->a[i / HALF_N * HALF_K + k]) *
+             (double)eitp__bf16_to_f32(b[k * HALF_N + i % HALF_N]);
+    return p;
+}
+
+/* Counts wrong roundings among the first `count` elements of a product. is_fused: the activation is computed from sums
+   before they are rounded. */
+static int count_wrong_halves(const half_product *made, int count, eitp__epilogue epilogue, int has_before,
+                              int is_fused) {
+    int wrong = 0;
+    for (int i = 0; i < count; i++) {
+        const double p = half_sum(made, i);
+        double y;
+        y = is_fused ? p : to_half(p);
+        y = is_derivative(epilogue) ? y * activation(epilogue, (double)eitp__bf16_to_f32(made->operand[i]))
+                                    : activation(epilogue, y);
+        wrong += !is_rounded(made->y[i], y) || (has_before && !is_rounded(made->before[i], p));
+    }
+    return wrong;
+}
+
+/* Besides the product there is a launch that rounds the bias, if there is one, and one that computes an activation that
+   is not fused. */
+static void check_half_product(eitp__epilogue epilogue, int has_before, int is_fused) {
+    static half_product made;
+    const unsigned long products = emulated.products(), launches = emulated.launches();
+    int wrong;
+    make_half_product(&made, epilogue, has_before);
+    cuda_run(&made.call);
+    CHECK(emulated.products() - products == 1);
+    CHECK(emulated.launches() - launches == 1ul + !is_derivative(epilogue) + !is_fused);
+    wrong = count_wrong_halves(&made, HALF_Y, epilogue, has_before, is_fused);
+    CHECK_THAT(!wrong, "epilogue %d, before %d: %d of %d wrong", (int)epilogue, has_before, wrong, HALF_Y);
+}
+
+/* cuBLASLt adds a rounded bias. It computes GELU (tanh) from unrounded sums on some devices; eitp's kernels compute
+   other activations from rounded ones. */
+static void products_in_16_bits(void) {
+    static const char *const capabilities[] = {"8.6", "9.0"};
+    setenv("EITP_CUDA_PRODUCTS", "cublaslt", 1);
+    for (int c = 0; c < 2; c++) {
+        restart_with("EITP_EMULATED_CUDA_CAPABILITY", capabilities[c]);
+        cuda_open();
+        for (int has_before = 0; has_before < 2; has_before++) {
+            check_half_product(EITP__EPILOGUE_GELU_TANH, has_before, c);
+            check_half_product(EITP__EPILOGUE_GELU_ERF, has_before, 0);
+            check_half_product(EITP__EPILOGUE_SILU, has_before, 0);
+        }
+        check_half_product(EITP__EPILOGUE_GELU_TANH_BACKWARD, 0, c);
+        cuda_device->interface->destroy(cuda_device);
+    }
+    unsetenv("EITP_CUDA_PRODUCTS");
+    restart_with(NULL, NULL);
+    CHECK(count_live() == 0);
 }
 
 /* Only eitp's kernels can write y over an operand of the epilogue. */
@@ -550,6 +762,93 @@ static void products_by_address(void) {
         wrong += fabs((double)(y[0][i] - y[1][i])) > 1e-5;
     CHECK_THAT(counts[0] == 1 && counts[1] == 0 && !wrong, "%lu, %lu, %d wrong", counts[0], counts[1], wrong);
     cuda_device->interface->destroy(cuda_device);
+    restart_with(NULL, NULL);
+    CHECK(count_live() == 0);
+}
+
+/* y = x w + b, z = gelu(x w + relu(b)) and s = silu(x w + b) in BF16. The program computes the bias of z. */
+typedef struct bias_plan {
+    eitp_context *context;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_tensor *x, *w, *b, *y, *z, *s;
+} bias_plan;
+
+static eitp_status create_biases(bias_plan *made, eitp_error *error) {
+    const int64_t rows[] = {HALF_M, HALF_K}, weights[] = {HALF_K, HALF_N}, columns[] = {HALF_N};
+    eitp_context_config config = eitp_context_config_default();
+    eitp_status status;
+    memset(made, 0, sizeof *made);
+    config.device = "cuda";
+    config.precision = "bf16";
+    status = eitp_context_create(&config, &made->context, error);
+    status = status ? status : eitp_graph_create(made->context, &made->graph, error);
+    if (status)
+        return status;
+    made->x = eitp_input(made->graph, "x", EITP_BF16, 2, rows);
+    made->w = eitp_input(made->graph, "w", EITP_BF16, 2, weights);
+    made->b = eitp_input(made->graph, "b", EITP_F32, 1, columns);
+    made->y = eitp_output(eitp_linear(made->x, made->w, made->b, EITP_NO_ACTIVATION));
+    made->z = eitp_output(eitp_linear(made->x, made->w, eitp_relu(made->b), EITP_GELU_ERF));
+    made->s = eitp_output(eitp_linear(made->x, made->w, made->b, EITP_SILU));
+    return eitp_plan_create(made->graph, &made->plan, error);
+}
+
+/* Executes with a bias that differs for each `seed`. */
+static eitp_status execute_bias(bias_plan *on, int seed, int *right, eitp_error *error) {
+    static half_product y, z, s; /* the first product of a batch */
+    const size_t size = HALF_M * HALF_N * sizeof *y.y;
+    eitp_status status;
+    make_half_product(&y, EITP__EPILOGUE_NONE, 0);
+    for (int i = 0; i < HALF_N; i++)
+        y.bias[i] = product_value(seed, i) * 1.0037f;
+    z = s = y;
+    for (int i = 0; i < HALF_N; i++)
+        z.bias[i] = y.bias[i] > 0 ? y.bias[i] : 0;
+    status = eitp_plan_write(on->plan, on->x, y.a, sizeof y.a / HALF_BATCH, error);
+    status = status ? status : eitp_plan_write(on->plan, on->w, y.b, sizeof y.b / HALF_BATCH, error);
+    status = status ? status : eitp_plan_write(on->plan, on->b, y.bias, sizeof y.bias, error);
+    status = status ? status : eitp_plan_execute(on->plan, error);
+    status = status ? status : eitp_plan_read(on->plan, on->y, y.y, size, error);
+    status = status ? status : eitp_plan_read(on->plan, on->z, z.y, size, error);
+    status = status ? status : eitp_plan_read(on->plan, on->s, s.y, size, error);
+    *right &= status || (!count_wrong_halves(&y, HALF_M * HALF_N, EITP__EPILOGUE_NONE, 0, 1) &&
+                         !count_wrong_halves(&z, HALF_M * HALF_N, EITP__EPILOGUE_GELU_ERF, 0, 0) &&
+                         !count_wrong_halves(&s, HALF_M * HALF_N, EITP__EPILOGUE_SILU, 0, 0));
+    return status;
+}
+
+static void ignore_profile(void *user, const eitp_profile *profile) {
+    (void)user, (void)profile;
+}
+
+/* Executes the plan three times as a whole, and then step by step. */
+static eitp_status execute_biases(int *right, eitp_error *error) {
+    static const eitp_profiler profiler = {NULL, ignore_profile};
+    bias_plan on;
+    eitp_status status = create_biases(&on, error);
+    *right = 1;
+    for (int i = 0; i < 4 && !status; i++) {
+        if (i == 3)
+            eitp_context_profile(on.context, &profiler);
+        status = execute_bias(&on, i, right, error);
+    }
+    eitp_plan_destroy(on.plan);
+    eitp_graph_destroy(on.graph);
+    eitp_context_destroy(on.context);
+    return status;
+}
+
+/* Every execution rounds the biases that it has. There are three products, three biases, RELU, GELU and SILU. In whole
+   executions one launch rounds the biases of y and s. */
+static void biases_are_rounded(void) {
+    const unsigned long before = emulated.products();
+    eitp_error error = EITP__ZERO;
+    int right;
+    restart_with("EITP_CUDA_PRODUCTS", "cublaslt");
+    CHECK_THAT(!execute_biases(&right, &error) && right, "%s", error.message);
+    CHECK_THAT(emulated.products() - before == 9, "%lu products", emulated.products() - before);
+    CHECK_THAT(emulated.launches() == 3 * 8 + 9, "%lu launches", emulated.launches());
     restart_with(NULL, NULL);
     CHECK(count_live() == 0);
 }
@@ -609,6 +908,8 @@ static void every_call_fails_in_turn_with_products(void) {
     printf("%d faults injected: calls of cuBLASLt; %d failures reported\n", count, failures);
     CHECK_THAT(count > 40 && failures > count / 2, "%d of %d", failures, count);
     driver_calls_fail_in_turn("products");
+    faulty_execution = execute_biases;
+    driver_calls_fail_in_turn("products in 16 bits");
     unsetenv("EITP_CUDA_PRODUCTS");
     faulty_execution = execute_plan;
 }
@@ -812,13 +1113,18 @@ static void count_launches(const eitp_plan *plan, unsigned long counts[2]) {
     if (!plan)
         return;
     CHECK_THAT(!cuda_order_plan(cuda, plan, &ordered, &error), "%s", error.message);
+    for (size_t s = 0; plan && s < plan->step_count; s++)
+        CHECK_THAT(!eitp__cuda_blas_takes(&cuda->blas, &plan->calls[s]) ||
+                       eitp__cuda_blas_allows_addresses(&plan->calls[s]),
+                   "step %d: y overwrites its operand", (int)s);
     for (size_t u = 0; u < ordered.order.count; u++) {
         const eitp__cuda_unit *unit = &ordered.order.units[u];
-        const size_t s = unit->instruction;
+        const size_t i = unit->instruction;
+        const eitp__call *call = &ordered.parts[i].call;
         counts[0] += unit->call_count > 0;
-        CHECK_THAT(ordered.first[s + 1] > ordered.first[s] || !plan->calls[s].outputs[0].elements, "%s has no kernel",
-                   eitp__slot_name(plan->calls[s].slot));
-        for (size_t k = ordered.first[s]; k < ordered.first[s + 1] && !unit->call_count; k++)
+        CHECK_THAT(ordered.first[i + 1] > ordered.first[i] || !call->outputs[0].elements, "%s has no kernel",
+                   eitp__slot_name(call->slot));
+        for (size_t k = ordered.first[i]; k < ordered.first[i + 1] && !unit->call_count; k++)
             counts[!ordered.launches[k].kernels]++;
     }
     cuda_ordered_plan_release(cuda, &ordered);
@@ -1038,6 +1344,10 @@ int main(int argc, char **argv) {
         TEST(tf32_is_used_if_it_is_allowed),
         TEST(products_by_size_and_type),
         TEST(products_by_epilogue),
+        TEST(activations_by_device),
+        TEST(alignment_includes_rows),
+        TEST(products_in_16_bits),
+        TEST(biases_are_rounded),
         TEST(products_by_rows),
         TEST(products_by_address),
         TEST(every_call_fails_in_turn),

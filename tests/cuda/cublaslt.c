@@ -411,6 +411,16 @@ static cublasStatus_t check_product(const struct lt_description *description, co
 
 /* ---- Algorithms ---- */
 
+/* Returns the alignment of an address, at most 256. */
+static uint64_t alignment_of(uint64_t address) {
+    return address % 256 ? address & (~address + 1) : 256;
+}
+
+/* Returns the alignments of bias and aux in one number. A null pointer has the largest. */
+static uint64_t vector_alignments(const struct lt_description *description) {
+    return alignment_of(description->bias) | alignment_of(description->aux) << 32;
+}
+
 /* Returns a number for the problem. The algorithm of another problem is refused, as real versions may do. */
 static uint64_t fingerprint(const struct lt_description *description, const struct lt_layout *layouts) {
     struct lt_description shape = *description;
@@ -461,6 +471,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     results->algo.data[2] = fingerprint(description, layouts);
     for (int i = 0; i < 4; i++)
         results->algo.data[3 + i] = preference->alignments[i];
+    results->algo.data[7] = vector_alignments(description);
     results->wavesCount = 1;
     *returned = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -542,12 +553,15 @@ static int overlap(const emulated_span *a, const emulated_span *b) {
     return a->begin < b->begin + b->size && b->begin < a->begin + a->size;
 }
 
-/* D may be C. Otherwise output and workspace must not overlap any other operand. */
+/* D may be C. Otherwise outputs and workspace must not overlap any other operand. */
 static void check_overlaps(const lt_product *product, const emulated_span *spans, int span_count) {
-    const int d = may_read_c(product) ? 3 : 2;
+    const unsigned epilogue = product->description.epilogue;
+    const int d = may_read_c(product) ? 3 : 2, writes_aux = (epilogue & 128) && epilogue != CUBLASLT_EPILOGUE_DGELU;
+    const int aux = writes_aux ? d + 1 + ((epilogue & CUBLASLT_EPILOGUE_BIAS) != 0) : d;
     for (int i = 0; i < span_count; i++) {
         const int is_c = i == 2 && d == 3 && product->data[2] == product->data[3];
-        if (i != d && !is_c && overlap(&spans[i], &spans[d]))
+        if ((i != d && !is_c && overlap(&spans[i], &spans[d])) ||
+            (i != aux && !is_c && overlap(&spans[i], &spans[aux])))
             hooks_.emulated_cuda_refuse("a product writes over what it reads");
         if (product->workspace_size && i != span_count - 1 && overlap(&spans[i], &spans[span_count - 1]))
             hooks_.emulated_cuda_refuse("the workspace of a product is not its own");
@@ -580,13 +594,14 @@ static void set_scales(lt_product *product, const void *alpha, const void *beta)
     memcpy(&product->beta, beta, sizeof product->beta);
 }
 
-/* The algorithm may rely on all of the promised alignment. */
+/* The algorithm may rely on the promised alignments, and on the alignment of bias and aux when it was found. */
 static int keeps_alignments(const lt_product *product, const cublasLtMatmulAlgo_t *algo) {
+    const struct lt_description *description = &product->description;
     for (int i = 0; i < 4; i++) {
         if (!algo->data[3 + i] || product->data[i] % algo->data[3 + i])
             return 0;
     }
-    return 1;
+    return description->bias % (uint32_t)algo->data[7] == 0 && description->aux % (algo->data[7] >> 32) == 0;
 }
 
 static cublasStatus_t enqueue(const lt_product *product, CUstream stream) {

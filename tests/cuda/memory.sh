@@ -30,6 +30,12 @@ same "all in memory that is not pinned" all
 runs "all of it in a file" $train --offload all --offload-file file.tmp --output-dir file
 same "all in a file" file
 
+# Biases are rounded where they are while a step uses them.
+half="$(echo "$train" | sed 's/--precision fp32/--precision bf16/; s/--steps 4/--steps 2/')"
+runs "in 16 bits" $half --output-dir half
+runs "in 16 bits, all of it in the host's memory" $half --offload all --output-dir half-all
+check "in 16 bits: the same bits" cmp -s half/checkpoint-2/model.safetensors half-all/checkpoint-2/model.safetensors
+
 exits_on_device() { # code, what, arguments
     eitp=$device
     code=$1

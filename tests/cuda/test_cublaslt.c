@@ -311,6 +311,44 @@ static void epilogues_are_right(void) {
     CHECK(end(&f));
 }
 
+/* Returns the nearest number with the bits of a 16-bit type. */
+static double rounded(double value, int type) {
+    const int bits = type == CUDA_R_16BF ? 8 : 11;
+    int exponent;
+    const double fraction = frexp(value, &exponent);
+    return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
+}
+
+/* Outer products, whose sums have more bits than 16-bit types: aux is rounded, and GELU computed from the sum. */
+static void gelu_of_unrounded_sums(void) {
+    cublasLtMatmulHeuristicResult_t found;
+    fixture f;
+    REQUIRE(begin(&f));
+    for (int i = 0; i < 2; i++) {
+        const int type = i ? CUDA_R_16F : CUDA_R_16BF;
+        const problem p = {48, 30, 1, 1, type, type, CUBLAS_COMPUTE_32F, 0, 0, 0, 0, 0, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                           1,  0};
+        int differ = 0, wrong = 0;
+        make_problem(&p);
+        CHECK(!ask(&found) && !multiply(&p, &found.algo, found.workspaceSize, f.a) && !cu.cuStreamSynchronize(f.a));
+        fetch(&d);
+        fetch(&aux);
+        for (int row = 0; row < p.m; row++) {
+            for (int column = 0; column < p.n; column++) {
+                const double sum = a.values[row] * b.values[index_of(&b, 0, 0, column)] + bias.values[row];
+                const double y = d.values[index_of(&d, 0, row, column)], exact = gelu(sum),
+                             near = 1e-5 * fabs(exact) + 2e-6;
+                differ += rounded(gelu(rounded(sum, type)), type) != rounded(exact, type);
+                wrong += aux.values[index_of(&aux, 0, row, column)] != rounded(sum, type) ||
+                         y < rounded(exact - near, type) || y > rounded(exact + near, type);
+            }
+        }
+        CHECK_THAT(!wrong && differ > 20, "type %d: %d wrong, %d distinguish", type, wrong, differ);
+        end_problem();
+    }
+    CHECK(end(&f));
+}
+
 static const problem plain = {
     4, 5, 6, 1, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0, 0, 0, 0, 0, CUBLASLT_EPILOGUE_DEFAULT, 1, 0};
 
@@ -441,6 +479,14 @@ static void write_over_an_input(fixture *f) {
     multiply(&plain, NULL, 0, f->a);
 }
 
+static void write_aux_over_the_bias(fixture *f) {
+    problem p = plain;
+    p.epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    make_problem(&p);
+    set_attribute(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &bias.data, 8);
+    multiply(&p, NULL, 0, f->a);
+}
+
 static void read_what_nobody_wrote(fixture *f) {
     make_problem(&plain);
     cu.cuMemFree_v2(a.data);
@@ -474,16 +520,41 @@ static void free_too_early(fixture *f) {
 
 static void broken_rules_of_products(void) {
     CHECK_ENDS(write_over_an_input, "a product writes over what it reads");
+    CHECK_ENDS(write_aux_over_the_bias, "a product writes over");
     CHECK_ENDS(read_what_nobody_wrote, "a product reads an input that nobody wrote");
     CHECK_ENDS(scale_by_what_nobody_wrote, "a product reads an alpha or a beta that nobody wrote");
     CHECK_ENDS(scale_by_what_it_writes, "a product writes over what it reads");
     CHECK_ENDS(free_too_early, "memory is freed that queued operations use");
 }
 
-/* An algorithm may need the promised alignment, which defaults to 256 bytes. */
+/* A bias has the type of D. */
+static void biases_have_the_type_of_d(void) {
+    static const int types[][3] = {{CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F},
+                                   {CUDA_R_16F, CUDA_R_16F, CUDA_R_32F},
+                                   {CUDA_R_16BF, CUDA_R_32F, CUDA_R_16BF}};
+    cublasLtMatmulHeuristicResult_t found;
+    problem p = plain;
+    fixture f;
+    REQUIRE(begin(&f));
+    p.epilogue = CUBLASLT_EPILOGUE_BIAS;
+    for (int i = 0; i < 3; i++) {
+        p.input = types[i][0];
+        p.output = types[i][1];
+        make_problem(&p);
+        CHECK(!ask(&found));
+        set_attribute(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &types[i][2], 4);
+        CHECK(ask(&found) == CUBLAS_STATUS_NOT_SUPPORTED);
+        end_problem();
+    }
+    CHECK(end(&f));
+}
+
+/* An algorithm may need the promised alignment, which defaults to 256 bytes, and the alignment of the bias for which it
+   was found. */
 static void alignment_is_kept(void) {
     const uint32_t least = 4;
     cublasLtMatmulHeuristicResult_t found;
+    problem p = plain;
     fixture f;
     REQUIRE(begin(&f));
     make_problem(&plain);
@@ -493,6 +564,15 @@ static void alignment_is_kept(void) {
     CHECK(!lt.cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &least, 4));
     CHECK(!ask(&found) && !multiply(&plain, &found.algo, WORKSPACE, f.a) && !cu.cuStreamSynchronize(f.a));
     b.data -= 4;
+    end_problem();
+    p.epilogue = CUBLASLT_EPILOGUE_BIAS;
+    make_problem(&p);
+    CHECK(!ask(&found));
+    bias.data += 16;
+    set_attribute(CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias.data, 8);
+    CHECK(multiply(&p, &found.algo, WORKSPACE, f.a) == CUBLAS_STATUS_INVALID_VALUE);
+    CHECK(!ask(&found) && !multiply(&p, &found.algo, WORKSPACE, f.a) && !cu.cuStreamSynchronize(f.a));
+    bias.data -= 16;
     end_problem();
     CHECK(end(&f));
 }
@@ -517,11 +597,12 @@ static void calls_fail_as_told(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(products_are_right),   TEST(epilogues_are_right),
-        TEST(tf32_has_ten_bits),    TEST(products_are_late_and_captured),
-        TEST(problems_are_checked), TEST(broken_rules_of_products),
-        TEST(calls_fail_as_told),   TEST(scales_on_the_device),
-        TEST(alignment_is_kept),
+        TEST(products_are_right),        TEST(epilogues_are_right),
+        TEST(tf32_has_ten_bits),         TEST(products_are_late_and_captured),
+        TEST(problems_are_checked),      TEST(broken_rules_of_products),
+        TEST(calls_fail_as_told),        TEST(scales_on_the_device),
+        TEST(alignment_is_kept),         TEST(gelu_of_unrounded_sums),
+        TEST(biases_have_the_type_of_d),
     };
     open_driver();
     open_products();

@@ -30,26 +30,71 @@ static EITP__UNUSED int cuda_add_stages(const eitp__cuda_kernels *kernels, const
     return count;
 }
 
+/* ---- Parts of calls ---- */
+
+/* A call that the backend executes: of a step of a plan, or a part of it (backends/cuda/divide.c). */
+typedef struct cuda_part {
+    eitp__call call;
+    const eitp__cuda_kernels *kernels; /* NULL: cuBLASLt, or there is no kernel */
+    int is_product;                    /* 1: cuBLASLt */
+    int is_divided;                    /* 0: the whole call */
+    size_t step;
+} cuda_part;
+
+enum { CUDA_MOST_PARTS = 3 };
+
+static EITP__UNUSED void cuda_add_part(cuda_part *part, const eitp__call *call, const eitp__cuda_kernels *kernels,
+                                       int is_product) {
+    memset(part, 0, sizeof *part);
+    part->call = *call;
+    part->kernels = kernels;
+    part->is_product = is_product;
+}
+
 /*
- * Lists the launches of a call whose operands have addresses. Returns their number: 0 if the backend has no kernel.
- * cuBLASLt is expected to have an algorithm, and a program to compute the factors of sums over rows itself.
+ * Lists the parts of a call whose operands have addresses. Returns their number. cuBLASLt is expected to have an
+ * algorithm, and a program to compute the factors of sums over rows itself. `rounded` is an address for a rounded bias.
  */
-static EITP__UNUSED int cuda_launches_of(const eitp__cuda *cuda, const eitp__call *call,
-                                         cuda_launch launches[CUDA_MOST_LAUNCHES]) {
-    const eitp__cuda_kernels *kernels = eitp__cuda_find(call, &cuda->device);
+static EITP__UNUSED int cuda_parts_of(const eitp__cuda *cuda, const eitp__call *call, void *rounded,
+                                      cuda_part parts[CUDA_MOST_PARTS]) {
+    static eitp__blas_division division;
     int count = 0;
-    if (!eitp__cuda_blas_takes(&cuda->blas, call) || !eitp__cuda_blas_has_addresses(call))
-        return kernels ? cuda_add_stages(kernels, call, launches) : 0;
-    if (eitp__cuda_blas_sums_rows(call))
-        count = cuda_add_stages(eitp__cuda_blas_clear(), call, launches);
+    if (!eitp__cuda_blas_takes(&cuda->blas, call) || !eitp__cuda_blas_allows_addresses(call)) {
+        cuda_add_part(&parts[0], call, eitp__cuda_find(call, &cuda->device), 0);
+        return 1;
+    }
+    eitp__cuda_blas_divide(&cuda->blas, &cuda->device, call,
+                           eitp__cuda_blas_bias_bytes(&cuda->blas, call) ? rounded : NULL, &division);
+    if (division.rounding_kernels)
+        cuda_add_part(&parts[count++], &division.rounding, division.rounding_kernels, 0);
+    cuda_add_part(&parts[count++], &division.product, NULL, 1);
+    if (division.rest_kernels)
+        cuda_add_part(&parts[count++], &division.rest, division.rest_kernels, 0);
+    for (int i = 0; i < count; i++)
+        parts[i].is_divided = count > 1;
+    return count;
+}
+
+/* Lists the launches of a part. Returns their number: 0 if the backend has no kernel. */
+static EITP__UNUSED int cuda_launches_of(const cuda_part *part, cuda_launch launches[CUDA_MOST_LAUNCHES]) {
+    int count = 0;
+    if (!part->is_product)
+        return part->kernels ? cuda_add_stages(part->kernels, &part->call, launches) : 0;
+    if (eitp__cuda_blas_sums_rows(&part->call))
+        count = cuda_add_stages(eitp__cuda_blas_clear(), &part->call, launches);
     memset(&launches[count], 0, sizeof launches[count]);
     return count + 1;
 }
 
-/* The launches of a plan in the order of the backend, where calls share launches (backends/cuda/groups.c). */
+/* ---- Plans ---- */
+
+/* The launches of a plan in the order of the backend, where calls share launches (backends/cuda/groups.c). Units of the
+   order name parts. */
 typedef struct cuda_ordered_plan {
     const eitp_plan *plan;
-    cuda_launch *launches; /* from first[s] on for step s */
+    cuda_part *parts;
+    size_t count;
+    cuda_launch *launches; /* from first[i] on for part i */
     size_t *first;
     eitp__cuda_order order;
 } cuda_ordered_plan;
@@ -62,39 +107,61 @@ static EITP__UNUSED eitp__cuda_function cuda_function_of(const cuda_launch *laun
     return (eitp__cuda_function)(uintptr_t)eitp__fnv1a(EITP__FNV_START, name, strlen(name));
 }
 
+/* Divides the calls of a plan, whose rounded biases have addresses without memory. */
+static EITP__UNUSED void cuda_divide_plan(const eitp__cuda *cuda, const eitp_plan *plan, cuda_ordered_plan *ordered) {
+    uintptr_t rounded = (uintptr_t)1 << 50;
+    ordered->plan = plan;
+    ordered->parts = (cuda_part *)calloc(plan->step_count * CUDA_MOST_PARTS + 1, sizeof *ordered->parts);
+    for (size_t s = 0; s < plan->step_count; s++) {
+        cuda_part *parts = &ordered->parts[ordered->count];
+        const int count = cuda_parts_of(cuda, &plan->calls[s], (void *)rounded, parts);
+        for (int i = 0; i < count; i++)
+            parts[i].step = s;
+        rounded += eitp__cuda_blas_bias_bytes(&cuda->blas, &plan->calls[s]);
+        ordered->count += (size_t)count;
+    }
+}
+
+/* Lists the launches of part `i` of an ordered plan, for the backend and for its caller. */
+static EITP__UNUSED void cuda_add_launches(cuda_ordered_plan *ordered, size_t i, eitp__cuda_launch *made) {
+    const cuda_part *part = &ordered->parts[i];
+    const size_t first = ordered->first[i];
+    const size_t end = first + (size_t)cuda_launches_of(part, &ordered->launches[first]);
+    ordered->first[i + 1] = end;
+    for (size_t k = first; k < end; k++) {
+        const cuda_launch *launch = &ordered->launches[k];
+        made[k].instruction = i;
+        if (!launch->kernels)
+            continue;
+        made[k].function = cuda_function_of(launch, &part->call);
+        made[k].blocks = (unsigned)launch->blocks;
+        made[k].threads = (unsigned)launch->stage->threads;
+        made[k].shared = (unsigned)launch->shared;
+        made[k].is_grouped = eitp__cuda_is_grouped(launch->kernels, &part->call);
+    }
+}
+
 /* Orders a plan. Uploads the arguments of its groups, which are not executed. Release it even after a failure. */
 static EITP__UNUSED eitp_status cuda_order_plan(eitp__cuda *cuda, const eitp_plan *plan, cuda_ordered_plan *ordered,
                                                 eitp_error *error) {
-    const size_t count = plan->step_count;
-    eitp__instruction *instructions = (eitp__instruction *)calloc(count + 1, sizeof *instructions);
-    eitp__launch *arguments = (eitp__launch *)calloc(count + 1, sizeof *arguments);
-    eitp__cuda_launch *made =
-        (eitp__cuda_launch *)calloc(count * CUDA_MOST_LAUNCHES + 1, sizeof *made); /* released below */
+    eitp__instruction *instructions;
+    eitp__launch *arguments;
+    eitp__cuda_launch *made;
     eitp__program_info info = EITP__ZERO;
     eitp_status status;
     memset(ordered, 0, sizeof *ordered);
-    ordered->plan = plan;
-    ordered->launches = (cuda_launch *)calloc(count * CUDA_MOST_LAUNCHES + 1, sizeof *ordered->launches);
-    ordered->first = (size_t *)calloc(count + 1, sizeof *ordered->first);
-    for (size_t s = 0; s < count; s++) {
-        const size_t first = ordered->first[s];
-        const size_t launches = (size_t)cuda_launches_of(cuda, &plan->calls[s], &ordered->launches[first]);
-        ordered->first[s + 1] = first + launches;
-        instructions[s].call = &plan->calls[s];
-        for (size_t k = first; k < first + launches; k++) {
-            const cuda_launch *launch = &ordered->launches[k];
-            made[k].instruction = s;
-            if (!launch->kernels)
-                continue;
-            made[k].function = cuda_function_of(launch, &plan->calls[s]);
-            made[k].blocks = (unsigned)launch->blocks;
-            made[k].threads = (unsigned)launch->stage->threads;
-            made[k].shared = (unsigned)launch->shared;
-            made[k].is_grouped = eitp__cuda_is_grouped(launch->kernels, &plan->calls[s]);
-        }
+    cuda_divide_plan(cuda, plan, ordered);
+    instructions = (eitp__instruction *)calloc(ordered->count + 1, sizeof *instructions);
+    arguments = (eitp__launch *)calloc(ordered->count + 1, sizeof *arguments);
+    made = (eitp__cuda_launch *)calloc(ordered->count * CUDA_MOST_LAUNCHES + 1, sizeof *made);
+    ordered->launches = (cuda_launch *)calloc(ordered->count * CUDA_MOST_LAUNCHES + 1, sizeof *ordered->launches);
+    ordered->first = (size_t *)calloc(ordered->count + 1, sizeof *ordered->first);
+    for (size_t i = 0; i < ordered->count; i++) {
+        instructions[i].call = &ordered->parts[i].call;
+        cuda_add_launches(ordered, i, made);
     }
     info.instructions = instructions;
-    info.count = count;
+    info.count = ordered->count;
     status = eitp__cuda_order_create(cuda, &info, arguments, made, ordered->first, &ordered->order, error);
     free(instructions);
     free(arguments);
@@ -104,6 +171,7 @@ static EITP__UNUSED eitp_status cuda_order_plan(eitp__cuda *cuda, const eitp_pla
 
 static EITP__UNUSED void cuda_ordered_plan_release(eitp__cuda *cuda, cuda_ordered_plan *ordered) {
     eitp__cuda_order_release(cuda, &ordered->order);
+    free(ordered->parts);
     free(ordered->launches);
     free(ordered->first);
 }

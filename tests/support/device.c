@@ -393,6 +393,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void) {
         device_sum_group,
         device_tile_rows,
         device_supports,
+        NULL,
         device_memory,
         device_allocate,
         device_release,

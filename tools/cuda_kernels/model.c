@@ -258,7 +258,7 @@ static double memory_rate(int device) {
 static int is_aligned(const eitp__call *call) {
     const eitp__matmul sizes = eitp__matmul_sizes(call);
     const int64_t unit = 16 / (int64_t)eitp_dtype_size(call->dtype);
-    return sizes.lda % unit == 0 && sizes.ldb % unit == 0 && sizes.n % unit == 0;
+    return sizes.lda % unit == 0 && sizes.ldb % unit == 0 && eitp__row_stride_of(&call->outputs[0]) % unit == 0;
 }
 
 /* Returns the shortest time over tiles and splits of k: waves of tiles, and the traffic of sums in parts. */

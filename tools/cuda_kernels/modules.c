@@ -175,7 +175,9 @@ module_list *modules_create(const processor *p) {
     for (size_t i = 0; eitp__cuda_list_at(i, &kernels); i++)
         for (size_t k = 0; k < kernels.count; k++)
             add_entries(list, &kernels.kernels[k]);
-    add_entries(list, eitp__cuda_blas_clear());
+    kernels = eitp__cuda_blas_kernels();
+    for (size_t k = 0; k < kernels.count; k++)
+        add_entries(list, &kernels.kernels[k]);
     visit_calls(add_call, list);
     check_entries(list);
     return list;

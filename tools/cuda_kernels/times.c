@@ -46,39 +46,52 @@ static void add_time(call_group *group, int device, const expected_time *time) {
     group->bounds[device][time->bound] += time->seconds;
 }
 
-/* The work of a launch of step s. The first that reads the operands moves the bytes of all. The workspace is written by
+/* Returns the bytes of the operands of a call. */
+static double bytes_of(const eitp__call *call) {
+    double bytes = 0;
+    for (int i = 0; i < call->input_count; i++)
+        bytes += (double)call->inputs[i].elements * (double)eitp_dtype_size(call->inputs[i].dtype);
+    for (int o = 0; o < call->output_count; o++)
+        bytes += (double)call->outputs[o].elements * (double)eitp_dtype_size(call->outputs[o].dtype);
+    return bytes;
+}
+
+/* The work of a launch of a part. The first that reads the operands moves the bytes of all. The workspace is written by
    a kernel and read by the next one. */
-static launch_work work_of(const cuda_ordered_plan *ordered, size_t s, size_t launch) {
-    const size_t first = ordered->first[s], count = ordered->first[s + 1] - first;
+static launch_work work_of(const cuda_ordered_plan *ordered, size_t part, size_t launch) {
+    const size_t first = ordered->first[part], count = ordered->first[part + 1] - first;
     const cuda_launch *launches = &ordered->launches[first];
-    const eitp_profile profile = eitp__profile_of(ordered->plan, s);
+    const cuda_part *of = &ordered->parts[part];
+    const eitp_profile profile = eitp__profile_of(ordered->plan, of->step);
     const int clears = launches[launch].kernels == eitp__cuda_blas_clear();
     const int reads_operands = launch == (size_t)(launches[0].kernels == eitp__cuda_blas_clear());
     launch_work work;
-    work.call = &ordered->plan->calls[s];
-    work.flops = profile.flops;
-    work.bytes = reads_operands ? profile.bytes_read + profile.bytes_written : 0;
+    work.call = &of->call;
+    work.flops = !of->is_divided || of->is_product ? profile.flops : 0;
+    work.bytes = !reads_operands  ? 0
+                 : of->is_divided ? bytes_of(&of->call)
+                                  : profile.bytes_read + profile.bytes_written;
     if (count > 1 && !clears && launches[launch].kernels && launches[launch].kernels->workspace)
         work.bytes += (double)launches[launch].kernels->workspace(work.call);
     return work;
 }
 
-/* Adds the launches of step s. */
-static void add_step(group_list *list, const cuda_ordered_plan *ordered, size_t s) {
-    const cuda_launch *launches = &ordered->launches[ordered->first[s]];
-    const size_t count = ordered->first[s + 1] - ordered->first[s];
-    const eitp_profile profile = eitp__profile_of(ordered->plan, s);
+/* Adds the launches of a part. */
+static void add_part(group_list *list, const cuda_ordered_plan *ordered, size_t part) {
+    const cuda_launch *launches = &ordered->launches[ordered->first[part]];
+    const size_t count = ordered->first[part + 1] - ordered->first[part];
+    const cuda_part *of = &ordered->parts[part];
+    const eitp_profile profile = eitp__profile_of(ordered->plan, of->step);
+    const int is_whole = !of->is_divided || of->is_product;
     char name[GROUP_NAME];
     call_group *group;
     if (!count)
-        stop("%s has no kernel", eitp__slot_name(ordered->plan->calls[s].slot));
-    name_group(launches, (int)count, profile.product, name);
+        stop("%s has no kernel", eitp__slot_name(of->call.slot));
+    name_group(launches, (int)count, is_whole ? profile.product : EITP_PRODUCT_NONE, name);
     group = find_group(list, name);
     group->calls++;
-    group->flops += profile.flops;
-    list->counted += profile.flops;
     for (size_t i = 0; i < count; i++) {
-        const launch_work work = work_of(ordered, s, i);
+        const launch_work work = work_of(ordered, part, i);
         for (int d = 0; d < DEVICES; d++) {
             const expected_time time = expect_launch(d, &launches[i], &work);
             add_time(group, d, &time);
@@ -86,6 +99,8 @@ static void add_step(group_list *list, const cuda_ordered_plan *ordered, size_t 
         group->launches++;
         group->bytes += work.bytes;
     }
+    group->flops += is_whole ? profile.flops : 0;
+    list->counted += is_whole ? profile.flops : 0;
 }
 
 /* Adds the launch of a group of calls. */
@@ -118,7 +133,7 @@ static void add_unit(void *user, const cuda_ordered_plan *ordered, const eitp__c
     if (unit->call_count)
         add_calls(list, ordered, unit);
     else
-        add_step(list, ordered, unit->instruction);
+        add_part(list, ordered, unit->instruction);
 }
 
 static void plan_step(group_list *list, int samples) {
