@@ -104,7 +104,8 @@ typedef enum eitp__family {
  *                        not attend to another, or WIDE, which is added to the scores; padding, rows outside every
  *                        sequence or beyond the longest, and rows that attend to no row get zeros; a row of the
  *                        rotation has d / 2 cosines, then sines: elements i and i + d / 2 of each head of q and k
- *                        become a cos - b sin and b cos + a sin
+ *                        become a cos - b sin and b cos + a sin; a 16-bit column may round the factors of its products
+ *                        to its dtype, once: these elements, probabilities, and derivatives with respect to scores
  *   ATTENTION_BACKWARD   (q, offsets, optional: key, lengths, k, v, mask, rotation; o, logsumexp, do)
  *                        -> dq, then dk and dv if present, then dmask if WIDE; attributes as above
  *   ATTENTION_CACHED     (q, keys [t, h d], values [t, h d], position I32 [1], optional: k, v, rotation) -> o [n, heads

@@ -189,7 +189,7 @@ list_test() {
         grep -v '^sanitized/test_\(kills_in_calls\|power_loss\) '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device device_memory graph ops plan execute \
         guard:shrinking_is_for_the_memory_of_the_host offload trainer micro_batches classification masked
-    on_cuda packed 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda cuda_groups cuda_images plan \
+    on_cuda packed 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda cuda_groups cuda_images plan \
         device_memory nvml
     cuda_times packed
     # fuzz_readers would compile the command's readers once more.
@@ -205,7 +205,7 @@ list_quick() {
     scripts "$BUILD/eitp"
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
-    on_cuda split 'env EITP_TEST_QUICK=1' kernels factored update matmul cuda cuda_groups cuda_images plan \
+    on_cuda split 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda cuda_groups cuda_images plan \
         device_memory nvml
     cuda_times split
     other_scripts "$BUILD/eitp" "$BUILD/split/libeitp.a"

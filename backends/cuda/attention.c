@@ -1,16 +1,26 @@
 /* The kernels of kernels/cuda/attention.cu, attention_general.cu and attention_cached.cu. */
 #include "backends/cuda/slots.h"
 
+#include "base/convert.h"
 #include "kernels/cuda/attention_tiles.h"
 
 #if EITP__WITH_CUDA
 
 /* The parameters that kernels are compiled for. */
 typedef struct eitp__cuda_attention_case {
-    int64_t rows, heads, key_heads, width, padded; /* padded: the width, rounded up to a multiple of 16 */
-    int is_backward, is_cached, rotates, drops;
-    int rotated_parts; /* on tensor cores, of a rotated element */
+    int64_t rows, heads, key_heads, width;
+    int is_backward, is_cached, rotates, drops, is_aligned;
 } eitp__cuda_attention_case;
+
+/* True if no operand that kernels read or write in vectors starts between multiples of 16 bytes. */
+static int eitp__cuda_attention_is_aligned(const eitp__call *call) {
+    uintptr_t bits = 0;
+    for (int i = 0; i < call->input_count; i++)
+        bits |= eitp__is_floating(call->inputs[i].dtype) ? (uintptr_t)call->inputs[i].data : 0;
+    for (int i = 0; i < call->output_count; i++)
+        bits |= (uintptr_t)call->outputs[i].data;
+    return bits % 16 == 0;
+}
 
 static eitp__cuda_attention_case eitp__cuda_attention_case_of(const eitp__call *call) {
     const eitp__attention_sizes sizes = eitp__attention_sizes_of(call);
@@ -19,12 +29,11 @@ static eitp__cuda_attention_case eitp__cuda_attention_case_of(const eitp__call *
     at.heads = sizes.heads;
     at.key_heads = sizes.key_heads;
     at.width = sizes.width;
-    at.padded = (at.width + 15) / 16 * 16;
     at.is_backward = call->slot == EITP__SLOT_ATTENTION_BACKWARD;
     at.is_cached = call->slot == EITP__SLOT_ATTENTION_CACHED;
     at.rotates = call->inputs[at.is_cached ? (int)EITP__CACHED_ROTATION : (int)EITP__ATTENTION_ROTATION].rank > 0;
     at.drops = !at.is_cached && call->inputs[EITP__ATTENTION_KEY].rank && call->reals[1] > 0;
-    at.rotated_parts = at.rotates && !at.is_cached ? EITP__ATTENTION_ROTATED_PARTS : 1;
+    at.is_aligned = eitp__cuda_attention_is_aligned(call);
     return at;
 }
 
@@ -32,25 +41,28 @@ static eitp__cuda_attention_case eitp__cuda_attention_case_of(const eitp__call *
 
 /* Returns the rows of queries (in the backward pass also of keys) per block. */
 static int64_t eitp__cuda_attention_rows(const eitp__cuda_attention_case *at) {
-    return EITP__ATTENTION_ROWS(at->is_backward, at->padded, at->rotated_parts);
+    return EITP__ATTENTION_ROWS(at->is_backward, at->width);
 }
 
-/* Returns the shared memory in bytes for the rows of a block, which has four warps, and for the buffered steps. */
+/* Returns the shared memory in bytes for the rows of a block, and for the buffered steps. */
 static size_t eitp__cuda_attention_shared(const eitp__call *call, int buffers) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
-    const int64_t own = eitp__cuda_attention_rows(&at) * (at.rotated_parts + at.is_backward);
-    const int64_t passing = buffers * EITP__ATTENTION_STEP(at.padded) * (at.rotated_parts + 1);
-    return (size_t)((own + passing) * (at.padded + 8) * 2);
+    const int64_t own = eitp__cuda_attention_rows(&at) * (at.is_backward ? 2 : 1);
+    const int64_t passing = buffers * EITP__ATTENTION_STEP(at.is_backward, at.width) * 2;
+    return (size_t)((own + passing) * EITP__ATTENTION_STRIDE(at.width) * 2);
 }
 
 static int eitp__cuda_attention_fits(const eitp__call *call, const eitp__cuda_device *device, int buffers) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
     const int is_new = device->capability >= (call->dtype == EITP_BF16 ? 80 : 75);
-    const size_t others = 2048; /* bytes of fixed-size arrays */
+    /* Two blocks of a multiprocessor hide each other's waits better than two buffers of one block. */
+    const size_t blocks = buffers == 1 ? 1 : 2;
+    const size_t others = 1536; /* bytes of fixed-size arrays, and 1024 that the driver reserves */
     if (at.is_cached ? eitp__has_few_rows(call) : !eitp__is_unmasked_attention(call))
         return 0;
     return is_new && at.width <= 128 && (!at.rotates || at.is_cached || at.width % 16 == 0) && call->reals[0] > 1e-30 &&
-           call->reals[0] < 1e30 && eitp__cuda_attention_shared(call, buffers) + others <= device->shared_limit;
+           call->reals[0] < 1e30 &&
+           blocks * (eitp__cuda_attention_shared(call, buffers) + others) <= device->shared_limit;
 }
 
 #define EITP__CUDA_ATTENTION_BUFFERS(buffers)                                                                          \
@@ -66,8 +78,8 @@ static int eitp__cuda_attention_fits(const eitp__call *call, const eitp__cuda_de
 
 static void eitp__cuda_attention_define(const eitp__call *call, char *text, size_t size) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
-    snprintf(text, size, "HEAD_WIDTH=%d DROPS=%d ROTATES=%d BACKWARD=%d CACHED=%d", (int)at.width, at.drops, at.rotates,
-             at.is_backward, at.is_cached);
+    snprintf(text, size, "HEAD_WIDTH=%d DROPS=%d ROTATES=%d BACKWARD=%d CACHED=%d ALIGNED=%d", (int)at.width, at.drops,
+             at.rotates, at.is_backward, at.is_cached, at.is_aligned);
 }
 
 static void eitp__cuda_attention_define_buffers(const eitp__call *call, int buffers, char *text, size_t size) {
@@ -83,7 +95,7 @@ EITP__CUDA_ATTENTION_BUFFERS(1)
 /* Rotated queries and keys; in the backward pass also a number for each query. */
 static size_t eitp__cuda_attention_workspace(const eitp__call *call) {
     const eitp__cuda_attention_case at = eitp__cuda_attention_case_of(call);
-    const int64_t rotated = at.rotates ? at.rotated_parts * at.rows * (at.heads + at.key_heads) * at.width : 0;
+    const int64_t rotated = at.rotates ? at.rows * (at.heads + at.key_heads) * at.width : 0;
     return (size_t)rotated * eitp_dtype_size(call->dtype) +
            (at.is_backward ? (size_t)(at.rows * at.heads) * sizeof(float) : 0);
 }

@@ -4,9 +4,18 @@
  * its largest score so far and the sum of exponentials relative to it; the backward pass recomputes probabilities from
  * the log-sum-exp. Blocks share no sums, so their order does not affect the result.
  *
- * Tensor cores multiply 16-bit numbers. A value that is not stored in 16 bits is split into two numbers, whose sum has
- * 16 or more significant bits: probabilities and derivatives with respect to scores (PARTS), and rotated elements
- * (TURNED_PARTS).
+ * Tensor cores multiply 16-bit numbers. Factors that are not stored in 16 bits are rounded to nearest, once: rotated
+ * queries and keys, probabilities, and derivatives with respect to scores. Everything else is in F32, also the sum of
+ * exponentials. That sum is of unrounded ones: rounding would not make weights more exact, since each has its own error,
+ * but the log-sum-exp, from which the backward pass recomputes probabilities, less so.
+ *
+ * The backward pass is two kernels, which both recompute the scores and their derivatives: 7 products instead of 5. One
+ * kernel would have to add to gradients of queries from every tile of keys, in a fixed order: docs/cuda.md has the
+ * figures.
+ *
+ * The limit of a multiprocessor is also the rate of reads from shared memory: load_matrix provides the second factor of
+ * two products for each tile of rows. So a warp has two tiles of rows wherever registers allow that, and all blocks have
+ * at most 48 KiB, so that two fit where a multiprocessor has 100 KiB.
  *
  * The host also defines BUFFERS, the number of steps held in shared memory.
  */
@@ -21,17 +30,19 @@
 
 enum {
     WIDTH = (HEAD_WIDTH + 15) / 16 * 16,
-    STRIDE = WIDTH + 8, /* of rows in shared memory: eight rows of a tile are in different banks */
+    STRIDE = EITP__ATTENTION_STRIDE(HEAD_WIDTH),
     THREADS = 128,
-    PARTS = EITP__ATTENTION_PARTS,
-    STEP = EITP__ATTENTION_STEP(WIDTH),
-    COLUMNS = STEP / 8,             /* tiles of 8 columns */
-    CHUNKS = WIDTH / 8,             /* groups of 8 elements */
+    STEP = EITP__ATTENTION_STEP(BACKWARD, HEAD_WIDTH),
+    COLUMNS = STEP / 8, /* tiles of 8 columns */
+    CHUNKS = WIDTH / 8, /* groups of 8 elements */
+    ACROSS = WIDTH > 64   ? 16
+             : WIDTH > 32 ? 8
+             : WIDTH > 16 ? 4
+                          : 2,      /* threads that copy a row */
     IS_TURNED = ROTATES && !CACHED, /* queries and keys come from the workspace, written by attention_rotate_kernel */
-    TURNED_PARTS = IS_TURNED ? EITP__ATTENTION_ROTATED_PARTS : 1,
-    ROW_TILES = EITP__ATTENTION_ROW_TILES(BACKWARD, WIDTH, TURNED_PARTS),
+    ROW_TILES = EITP__ATTENTION_ROW_TILES(BACKWARD, HEAD_WIDTH),
     WARP_ROWS = 16 * ROW_TILES,
-    ROWS = EITP__ATTENTION_ROWS(BACKWARD, WIDTH, TURNED_PARTS),
+    ROWS = EITP__ATTENTION_ROWS(BACKWARD, HEAD_WIDTH),
     ROWS_SIZE = ROWS * STRIDE, /* elements */
     STEP_SIZE = STEP * STRIDE
 };
@@ -42,6 +53,9 @@ enum {
  */
 typedef float score_tiles[ROW_TILES][COLUMNS][4];
 typedef float sum_tiles[ROW_TILES][CHUNKS][4];
+
+/* Scores as first factors of products: columns [16 k, 16 k + 16) of tile t are the words of [t][k]. */
+typedef uint32_t factor_tiles[ROW_TILES][COLUMNS / 2][4];
 
 #define EACH_TILE(t) _Pragma("unroll") for (int t = 0; t < ROW_TILES; t++)
 #define EACH_COLUMN(n) _Pragma("unroll") for (int n = 0; n < COLUMNS; n++)
@@ -64,29 +78,43 @@ template <class T> DEVICE void clear(T &tiles) {
 
 /* ---- Copies between global and shared memory ---- */
 
+/*
+ * Returns the offset of a chunk of row r in shared memory. Chunks are exchanged within 128 bytes so that the same chunks
+ * of eight rows are in different banks.
+ */
+DEVICE int chunk_at(int r, int chunk) {
+    return r * STRIDE + (chunk ^ r % 8) * 8;
+}
+
 /* Loads eight elements of a row, with zeros beyond the width of a head. */
 template <class T> DEVICE vec<scalar, 8> load_chunk(const matrix<T> &x, int64_t row, int first) {
     vec<scalar, 8> chunk = {};
-#if HEAD_WIDTH % 8
-    for (int i = 0; i < 8 && first + i < HEAD_WIDTH; i++)
-        chunk.v[i] = (scalar)x.data[row * x.stride + first + i];
-#else
+#if HAS_CHUNKS
     if (first < HEAD_WIDTH)
         chunk = load<8>(x.data, row * x.stride + first);
+#else
+    for (int i = 0; i < 8 && first + i < HEAD_WIDTH; i++)
+        chunk.v[i] = (scalar)x.data[row * x.stride + first + i];
 #endif
     return chunk;
 }
 
 /* Starts copying rows to shared memory, from `row`. Only the first `limit` rows exist; the others become zeros. */
 template <int rows> DEVICE void copy_rows(const matrix<const scalar> &x, int64_t row, int limit, shared<scalar> to) {
-    for (int i = thread_index(); i < rows * CHUNKS; i += THREADS) {
-        const int r = i / CHUNKS, first = i % CHUNKS * 8;
-#if HEAD_WIDTH % 8
-        store(to, r * STRIDE + first, r < limit ? load_chunk(x, row + r, first) : vec<scalar, 8>());
+    const int first = thread_index() % ACROSS * 8, at = thread_index() / ACROSS, down = THREADS / ACROSS;
+    const matrix<const scalar> from = {x.data + ((row + at) * x.stride + first), x.stride};
+#pragma unroll
+    for (int r = 0; r < rows; r += down) {
+        const shared<scalar> chunk = to + (r * STRIDE + chunk_at(at, first / 8));
+        if (first >= WIDTH || at + r >= rows)
+            continue;
+#if HAS_CHUNKS
+        copy_async(chunk, from.data + r * from.stride, at + r < limit && first < HEAD_WIDTH);
 #else
-        copy_async(to + (r * STRIDE + first), x.data + ((row + r) * x.stride + first), r < limit && first < HEAD_WIDTH);
+        store(chunk, 0, at + r < limit ? load_chunk(x, row + at + r, first) : vec<scalar, 8>());
 #endif
     }
+    warp_barrier(); /* products need all lanes at one instruction */
 }
 
 /* Stores the rows of a warp, times a factor. Goes through rows of shared memory that only this warp uses. */
@@ -99,20 +127,20 @@ DEVICE void store_rows(const sum_tiles &sums, float factor, shared<scalar> rows,
             vec<scalar, 2> pair;
             pair.v[0] = to_scalar(sums[t][n][r] * factor);
             pair.v[1] = to_scalar(sums[t][n][r + 1] * factor);
-            store(rows, row_of(t, r) * STRIDE + column_of(n, r), pair);
+            store(rows, chunk_at(row_of(t, r), n) + column_of(0, r), pair);
         }
     }
     warp_barrier();
     for (int i = lane(); i < WARP_ROWS * CHUNKS; i += 32) {
-        const int r = i / CHUNKS, first = i % CHUNKS * 8;
+        const int r = i / CHUNKS, chunk = i % CHUNKS, first = chunk * 8;
         if (r >= limit)
             break;
-#if HEAD_WIDTH % 8
-        for (int k = first; k < first + 8 && k < HEAD_WIDTH; k++)
-            to.data[(row + r) * to.stride + k] = rows[r * STRIDE + k];
-#else
+#if HAS_CHUNKS
         if (first < HEAD_WIDTH)
-            store(to.data, (row + r) * to.stride + first, load<8>(rows, r * STRIDE + first));
+            store(to.data, (row + r) * to.stride + first, load<8>(rows, chunk_at(r, chunk)));
+#else
+        for (int k = 0; k < 8 && first + k < HEAD_WIDTH; k++)
+            to.data[(row + r) * to.stride + first + k] = rows[chunk_at(r, chunk) + k];
 #endif
     }
 }
@@ -120,28 +148,27 @@ DEVICE void store_rows(const sum_tiles &sums, float factor, shared<scalar> rows,
 /* ---- Products ---- */
 
 /*
- * Return the offset of the row and column, in 16 x 16 elements, that a lane addresses for load_matrix: of a first
- * factor or a transposed second one, and of a second factor that is not transposed.
+ * Return the offset that a lane addresses for load_matrix in 16 x 16 elements from column k, which is a multiple of 16:
+ * of a first factor or a transposed second one, and of a second factor that is not transposed.
  */
-DEVICE int first_place() {
-    return lane() % 16 * STRIDE + lane() / 16 * 8;
+DEVICE int first_place(int k) {
+    return chunk_at(lane() % 16, k / 8 + lane() / 16);
 }
-DEVICE int second_place() {
-    return (lane() / 16 * 8 + lane() % 8) * STRIDE + lane() / 8 % 2 * 8;
+DEVICE int second_place(int k) {
+    return chunk_at(lane() / 16 * 8 + lane() % 8, k / 8 + lane() / 8 % 2);
 }
 
-/* s += a b^T, where a has the warp's rows and b the rows of a step. */
-DEVICE void add_scores(score_tiles &s, shared<scalar> a, shared<scalar> b) {
-    a += first_place();
-    b += second_place();
+/* s = a b^T, where a has the warp's rows and b the rows of a step. */
+DEVICE void find_scores(score_tiles &s, shared<scalar> a, shared<scalar> b) {
+    clear(s);
 #pragma unroll
     for (int k = 0; k < WIDTH; k += 16) {
         uint32_t x[ROW_TILES][4], y[4];
         EACH_TILE(t)
-        load_matrix(x[t], a + (t * 16 * STRIDE + k));
+        load_matrix(x[t], a + (t * 16 * STRIDE + first_place(k)));
 #pragma unroll
         for (int n = 0; n < COLUMNS; n += 2) {
-            load_matrix(y, b + (n * 8 * STRIDE + k));
+            load_matrix(y, b + (n * 8 * STRIDE + second_place(k)));
             EACH_TILE(t) {
                 mma<scalar>(s[t][n], x[t], y);
                 mma<scalar>(s[t][n + 1], x[t], y + 2);
@@ -150,53 +177,25 @@ DEVICE void add_scores(score_tiles &s, shared<scalar> a, shared<scalar> b) {
     }
 }
 
-/* s = a b^T, where rows may have a second part, at offsets a_rest and b_rest. */
-DEVICE void turned_scores(score_tiles &s, shared<scalar> a, int a_rest, shared<scalar> b, int b_rest) {
-    clear(s);
-    add_scores(s, a, b);
-    if (TURNED_PARTS == 2) {
-        add_scores(s, a, b + b_rest);
-        add_scores(s, a + a_rest, b);
-    }
-}
-
-/* Splits columns [16 k, 16 k + 16) of x into first factors and their rounding errors. */
-DEVICE void factors_of(const score_tiles &x, int k, uint32_t (&factors)[ROW_TILES][4], uint32_t (&rest)[ROW_TILES][4]) {
+/* Rounds scores to first factors. */
+DEVICE void round_scores(const score_tiles &s, factor_tiles &factors) {
     EACH_TILE(t)
-    EACH_ELEMENT(r) {
-        const float low = x[t][2 * k + r / 2][r % 2 * 2], high = x[t][2 * k + r / 2][r % 2 * 2 + 1];
-        scalar first, second;
-        factors[t][r] = pack<scalar>(low, high);
-        first.bits = (uint16_t)factors[t][r];
-        second.bits = (uint16_t)(factors[t][r] >> 16);
-        rest[t][r] = PARTS == 2 ? pack<scalar>(low - to_wide(first), high - to_wide(second)) : 0;
-    }
+    EACH_COLUMN(n)
+    for (int h = 0; h < 2; h++)
+        factors[t][n / 2][n % 2 * 2 + h] = pack<scalar>(s[t][n][2 * h], s[t][n][2 * h + 1]);
 }
 
-/* sums += x b, where b has the rows of a step, and a second part b_rest elements further unless that is 0. */
-DEVICE void add_product(sum_tiles &sums, const score_tiles &x, shared<scalar> b, int b_rest) {
-    b += first_place();
+/* sums += x b, where b has the rows of a step. */
+DEVICE void add_product(sum_tiles &sums, const factor_tiles &x, shared<scalar> b) {
 #pragma unroll
     for (int k = 0; k < STEP / 16; k++) {
-        uint32_t factors[ROW_TILES][4], rest[ROW_TILES][4], y[4];
-        factors_of(x, k, factors, rest);
+        uint32_t y[4];
 #pragma unroll
         for (int n = 0; n < CHUNKS; n += 2) {
-            load_matrix_transposed(y, b + (k * 16 * STRIDE + n * 8));
+            load_matrix_transposed(y, b + (k * 16 * STRIDE + first_place(n * 8)));
             EACH_TILE(t) {
-                mma<scalar>(sums[t][n], factors[t], y);
-                mma<scalar>(sums[t][n + 1], factors[t], y + 2);
-                if (PARTS == 2) {
-                    mma<scalar>(sums[t][n], rest[t], y);
-                    mma<scalar>(sums[t][n + 1], rest[t], y + 2);
-                }
-            }
-            if (b_rest) {
-                load_matrix_transposed(y, b + (b_rest + k * 16 * STRIDE + n * 8));
-                EACH_TILE(t) {
-                    mma<scalar>(sums[t][n], factors[t], y);
-                    mma<scalar>(sums[t][n + 1], factors[t], y + 2);
-                }
+                mma<scalar>(sums[t][n], x[t][k], y);
+                mma<scalar>(sums[t][n + 1], x[t][k], y + 2);
             }
         }
     }
@@ -204,11 +203,8 @@ DEVICE void add_product(sum_tiles &sums, const score_tiles &x, shared<scalar> b,
 
 /* ---- Rotation ---- */
 
-/* Layout of rotated queries and keys: [parts, rows, heads of queries followed by heads of keys, width]. */
-DEVICE int64_t turned_part_size(const eitp__launch &l) {
-    return l.call.inputs[0].shape[0] * (heads_of(l) + key_heads_of(l)) * HEAD_WIDTH;
-}
 #if ROTATES && !CACHED
+/* Layout of rotated queries and keys: [rows, heads of queries followed by heads of keys, width]. */
 DEVICE matrix<const scalar> turned_head(const eitp__launch &l, int64_t head) {
     return head_of<const scalar>(global_at<const scalar>(l.workspace), heads_of(l) + key_heads_of(l), head);
 }
@@ -243,16 +239,6 @@ DEVICE matrix<const scalar> values_of(const eitp__launch &l, int64_t head) {
 #endif
 }
 
-/* Copies rows, and the second part of rotated rows. */
-template <int rows>
-DEVICE void copy_turned(const eitp__launch &l, matrix<const scalar> x, int64_t row, int limit, shared<scalar> to) {
-    copy_rows<rows>(x, row, limit, to);
-    if (TURNED_PARTS == 2) {
-        x.data += turned_part_size(l);
-        copy_rows<rows>(x, row, limit, to + rows * STRIDE);
-    }
-}
-
 #if ROTATES && !CACHED
 /* Rotates the queries and keys of ROTATED_ROWS rows. */
 enum { ROTATED_ROWS = 8 };
@@ -264,31 +250,39 @@ KERNEL(attention_rotate_kernel, 256) {
         const int at = i % chunks * 8, head = i / chunks % all;
         const int64_t row = first + i / chunks / all, angle = row * HEAD_WIDTH + at;
         const matrix<const scalar> x = head < heads ? input_part(l, 0, head) : input_part(l, 1, head - heads);
-        vec<scalar, 8> a, b, a_rest, b_rest;
+        const global<scalar> y = global_at<scalar>(l.workspace) + (row * all + head) * HEAD_WIDTH;
+        vec<scalar, 8> a, b;
         if (row >= total)
             break;
-        a = load<8>(x.data, row * x.stride + at);
-        b = load<8>(x.data, row * x.stride + at + HEAD_WIDTH / 2);
+        a = load_chunk(x, row, at);
+        b = load_chunk(x, row, at + HEAD_WIDTH / 2);
         for (int e = 0; e < 8; e++) {
             const float cosine = rotation[angle + e], sine = rotation[angle + HEAD_WIDTH / 2 + e];
             const float low = to_wide(a.v[e]) * cosine - to_wide(b.v[e]) * sine;
             const float high = to_wide(b.v[e]) * cosine + to_wide(a.v[e]) * sine;
             a.v[e] = to_scalar(low);
             b.v[e] = to_scalar(high);
-            a_rest.v[e] = to_scalar(low - to_wide(a.v[e]));
-            b_rest.v[e] = to_scalar(high - to_wide(b.v[e]));
         }
-        for (int part = 0; part < TURNED_PARTS; part++) {
-            const global<scalar> y = global_at<scalar>(l.workspace) + (part * turned_part_size(l) + head * HEAD_WIDTH);
-            store(y, row * all * HEAD_WIDTH + at, part ? a_rest : a);
-            store(y, row * all * HEAD_WIDTH + at + HEAD_WIDTH / 2, part ? b_rest : b);
-        }
+        store(y, at, a);
+        store(y, at + HEAD_WIDTH / 2, b);
     }
 }
 
 #endif
 
 #if BACKWARD
+#if ROTATES
+/* Loads two numbers. i is even. */
+DEVICE vec<float, 2> load_pair(global<const float> x, int64_t i) {
+#if ALIGNED
+    return load<2>(x, i);
+#else
+    const vec<float, 2> pair = {{x[i], x[i + 1]}};
+    return pair;
+#endif
+}
+#endif
+
 /* Rotates the gradients of a warp's rows back. */
 DEVICE void turn_back(const eitp__launch &l, sum_tiles &sums, int64_t row, int limit) {
 #if ROTATES
@@ -300,8 +294,8 @@ DEVICE void turn_back(const eitp__launch &l, sum_tiles &sums, int64_t row, int l
             continue;
 #pragma unroll
         for (int n = 0; n < CHUNKS / 2; n++) {
-            const vec<float, 2> cosines = load<2>(rotation, angles + column_of(n, 0));
-            const vec<float, 2> sines = load<2>(rotation, angles + HEAD_WIDTH / 2 + column_of(n, 0));
+            const vec<float, 2> cosines = load_pair(rotation, angles + column_of(n, 0));
+            const vec<float, 2> sines = load_pair(rotation, angles + HEAD_WIDTH / 2 + column_of(n, 0));
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 const float a = sums[t][n][r + e], b = sums[t][n + CHUNKS / 2][r + e];
@@ -326,8 +320,12 @@ DEVICE void hide(const visibility &sees, score_tiles &s, int query, int key) {
     if (all_seen(sees, query, WARP_ROWS, key, STEP))
         return;
     EACH_TILE(t)
-    EACH_COLUMN(n)
-    EACH_ELEMENT(r) if (!is_seen(sees, query + row_of(t, r), key + column_of(n, r))) s[t][n][r] = -INFINITY;
+    for (int r = 0; r < 4; r += 2) {
+        const range seen = keys_seen_by(sees, query + row_of(t, r));
+        EACH_COLUMN(n)
+        for (int e = r; e < r + 2; e++)
+            s[t][n][e] = is_within(seen, key + column_of(n, e)) ? s[t][n][e] : -INFINITY;
+    }
 }
 
 #if BACKWARD
@@ -336,43 +334,56 @@ DEVICE void hide_transposed(const visibility &sees, score_tiles &s, int query, i
     if (all_seen(sees, query, STEP, key, WARP_ROWS))
         return;
     EACH_TILE(t)
-    EACH_COLUMN(n)
-    EACH_ELEMENT(r) if (!is_seen(sees, query + column_of(n, r), key + row_of(t, r))) s[t][n][r] = -INFINITY;
+    for (int r = 0; r < 4; r += 2) {
+        const range seeing = queries_that_see(sees, key + row_of(t, r));
+        EACH_COLUMN(n)
+        for (int e = r; e < r + 2; e++)
+            s[t][n][e] = is_within(seeing, query + column_of(n, e)) ? s[t][n][e] : -INFINITY;
+    }
 }
 #endif
 
-#if DROPS
-/*
- * Bit 4 n + r is set if element r of column n is kept. Two lanes share four keys of two queries: each draws for one
- * query.
- */
-DEVICE uint32_t kept_elements(const dropout &drop, int query, int key) {
+/* ---- Dropout ---- */
+
+/* Bit 4 n + r of word t: element r of column n of tile t is kept. */
+typedef uint32_t kept_tiles[ROW_TILES];
+
+DEVICE int is_kept(const kept_tiles &kept, int t, int n, int r) {
+    return !DROPS || (kept[t] >> (4 * n + r) & 1);
+}
+
+/* Draws for the warp's queries. Two lanes share four keys of two queries: each draws for one query. */
+DEVICE void draw_kept(const dropout &drop, int query, int key, kept_tiles &kept) {
     const int odd = lane() % 2;
-    uint32_t kept = 0;
+#pragma unroll
+    for (int t = 0; t < ROW_TILES && DROPS; t++) {
+        kept[t] = 0;
 #pragma unroll 1
-    for (int n = 0; n < COLUMNS; n++) {
-        uint32_t drawn = kept_of(drop, query + odd * 8 + lane() / 4, key + n * 8 + lane() / 2 % 2 * 4) << 4 * odd;
-        drawn |= shuffle_xor(drawn, 1);
-        kept |= ((drawn >> 2 * odd & 3) | (drawn >> (4 + 2 * odd) & 3) << 2) << 4 * n;
+        for (int n = 0; n < COLUMNS; n++) {
+            uint32_t drawn = kept_of(drop, query + row_of(t, 2 * odd), key + n * 8 + lane() / 2 % 2 * 4) << 4 * odd;
+            drawn |= shuffle_xor(drawn, 1);
+            kept[t] |= ((drawn >> 2 * odd & 3) | (drawn >> (4 + 2 * odd) & 3) << 2) << 4 * n;
+        }
     }
-    return kept;
 }
-#endif
 
-#if DROPS && BACKWARD
-/* Like kept_elements, with keys in rows and queries in columns. Four lanes share four keys of two queries, twice. */
-DEVICE uint32_t kept_transposed(const dropout &drop, int query, int key) {
+#if BACKWARD
+/* Like draw_kept, with keys in rows and queries in columns. Four lanes share four keys of two queries, twice. */
+DEVICE void draw_kept_transposed(const dropout &drop, int query, int key, kept_tiles &kept) {
     const int own = lane() / 4 % 4;
-    uint32_t kept = 0;
+#pragma unroll
+    for (int t = 0; t < ROW_TILES && DROPS; t++) {
+        kept[t] = 0;
 #pragma unroll 1
-    for (int n = 0; n < COLUMNS; n++) {
-        uint32_t drawn = kept_of(drop, query + column_of(n, own), key + own / 2 * 8 + lane() / 16 * 4) << 4 * own;
-        drawn |= shuffle_xor(drawn, 4);
-        drawn |= shuffle_xor(drawn, 8);
-        for (int r = 0; r < 4; r++)
-            kept |= (drawn >> (4 * r + own) & 1) << (4 * n + r);
+        for (int n = 0; n < COLUMNS; n++) {
+            const int first = key + t * 16 + own / 2 * 8 + lane() / 16 * 4;
+            uint32_t drawn = kept_of(drop, query + column_of(n, own), first) << 4 * own;
+            drawn |= shuffle_xor(drawn, 4);
+            drawn |= shuffle_xor(drawn, 8);
+            for (int r = 0; r < 4; r++)
+                kept[t] |= (drawn >> (4 * r + own) & 1) << (4 * n + r);
+        }
     }
-    return kept;
 }
 #endif
 
@@ -444,10 +455,10 @@ KERNEL(attention_cached_kernel, THREADS) {
 KERNEL(attention_kernel, THREADS) {
 #endif
     SHARED(int32_t, scratch, 32);
-    DYNAMIC_SHARED(scalar, q, 0, TURNED_PARTS * ROWS_SIZE);
-    DYNAMIC_SHARED(scalar, k, 2 * TURNED_PARTS * ROWS_SIZE, BUFFERS * TURNED_PARTS * STEP_SIZE);
-    DYNAMIC_SHARED(scalar, v, 2 * TURNED_PARTS * (ROWS_SIZE + BUFFERS * STEP_SIZE), BUFFERS * STEP_SIZE);
-    const place at = place_of(l, heads_of(l));
+    DYNAMIC_SHARED(scalar, q, 0, ROWS_SIZE);
+    DYNAMIC_SHARED(scalar, k, 2 * ROWS_SIZE, BUFFERS * STEP_SIZE);
+    DYNAMIC_SHARED(scalar, v, 2 * (ROWS_SIZE + BUFFERS * STEP_SIZE), BUFFERS * STEP_SIZE);
+    const place at = place_of_queries(l);
     const sequence rows = sequence_of(l, at.sequence, scratch);
     const visibility sees = visibility_of(l, rows);
     const int first = at.tile * ROWS, own = warp_index() * WARP_ROWS, count = (int)(rows.end - rows.begin);
@@ -472,8 +483,8 @@ KERNEL(attention_kernel, THREADS) {
         so_far.top[t][h] = -INFINITY;
         so_far.sum[t][h] = 0;
     }
-    copy_turned<ROWS>(l, queries_of(l, at.head), rows.begin + first, count - first, q);
-    copy_turned<STEP>(l, keys, key_row + key, sees.keys - key, k);
+    copy_rows<ROWS>(queries_of(l, at.head), rows.begin + first, count - first, q);
+    copy_rows<STEP>(keys, key_row + key, sees.keys - key, k);
     copy_rows<STEP>(values, key_row + key, sees.keys - key, v);
     copy_async_commit();
     for (; key < last; key += STEP) {
@@ -481,33 +492,32 @@ KERNEL(attention_kernel, THREADS) {
         copy_async_wait<0>();
         barrier();
         if (BUFFERS == 2 && next < last) {
-            copy_turned<STEP>(l, keys, key_row + next, sees.keys - next, k + other * TURNED_PARTS * STEP_SIZE);
+            copy_rows<STEP>(keys, key_row + next, sees.keys - next, k + other * STEP_SIZE);
             copy_rows<STEP>(values, key_row + next, sees.keys - next, v + other * STEP_SIZE);
             copy_async_commit();
         }
         if (own < count - first && some_seen(sees, query + own, WARP_ROWS, key, STEP)) {
+            kept_tiles kept;
             score_tiles s;
-            turned_scores(s, q + own * STRIDE, ROWS_SIZE, k + buffer * TURNED_PARTS * STEP_SIZE, STEP_SIZE);
+            factor_tiles p;
+            find_scores(s, q + own * STRIDE, k + buffer * STEP_SIZE);
             hide(sees, s, query + own, key);
             exponentiate(s, factor, so_far, o);
-#if DROPS
-            EACH_TILE(t) {
-                const uint32_t kept = kept_elements(drop, query + own + t * 16, key);
-                EACH_COLUMN(n)
-                EACH_ELEMENT(r) s[t][n][r] = kept >> (4 * n + r) & 1 ? s[t][n][r] : 0.0f;
-            }
-#endif
-            add_product(o, s, v + buffer * STEP_SIZE, 0);
+            draw_kept(drop, query + own, key, kept);
+            EACH_TILE(t)
+            EACH_COLUMN(n)
+            EACH_ELEMENT(r) s[t][n][r] = is_kept(kept, t, n, r) ? s[t][n][r] : 0.0f;
+            round_scores(s, p);
+            add_product(o, p, v + buffer * STEP_SIZE);
         }
         if (BUFFERS == 1 && next < last) {
             barrier();
-            copy_turned<STEP>(l, keys, key_row + next, sees.keys - next, k);
+            copy_rows<STEP>(keys, key_row + next, sees.keys - next, k);
             copy_rows<STEP>(values, key_row + next, sees.keys - next, v);
             copy_async_commit();
         }
         buffer = other;
     }
-    (void)drop;
     if (own < count - first)
         finish(l, so_far, o, at.head, q + own * STRIDE, rows.begin + first + own, count - first - own);
 }
@@ -518,8 +528,8 @@ KERNEL(attention_kernel, THREADS) {
 
 /* For each row and head: the dot product of the output and its gradient, which is the mean of a query's derivatives. */
 DEVICE global<float> means_of(const eitp__launch &l) {
-    const int64_t turned = IS_TURNED ? TURNED_PARTS * turned_part_size(l) * (int64_t)sizeof(scalar) : 0;
-    return global_at<float>((const char *)l.workspace + turned);
+    const int64_t all = l.call.inputs[0].shape[0] * (heads_of(l) + key_heads_of(l)) * HEAD_WIDTH;
+    return global_at<float>((const char *)l.workspace + (IS_TURNED ? all * (int64_t)sizeof(scalar) : 0));
 }
 
 /* Computes the mean of each of a lane's rows. Two lanes sum each row. */
@@ -546,21 +556,20 @@ DEVICE void find_means(const eitp__launch &l, int64_t head, int64_t row, int lim
  * Replaces score s by the probability that was applied, and ds, the derivative with respect to the probability, by the
  * derivative with respect to the score, without the factor `scale`. The log-sum-exp is in base 2.
  */
-DEVICE void slope(float &s, float &ds, float factor, float logsumexp, float mean, int is_kept, float kept) {
+DEVICE void differentiate(float &s, float &ds, float factor, float logsumexp, float mean, int applies, float kept) {
     const float p = exp2_near(fmaf(s, factor, -logsumexp));
-    ds = p * ((is_kept ? ds * kept : 0.0f) - mean);
-    s = is_kept ? p : 0.0f;
+    ds = p * ((applies ? ds * kept : 0.0f) - mean);
+    s = applies ? p : 0.0f;
 }
 
 /* Computes the gradients of a tile of queries. */
 KERNEL(attention_backward_queries_kernel, THREADS) {
     SHARED(int32_t, scratch, 32);
-    DYNAMIC_SHARED(scalar, q, 0, TURNED_PARTS * ROWS_SIZE);
-    DYNAMIC_SHARED(scalar, slopes, 2 * TURNED_PARTS * ROWS_SIZE, ROWS_SIZE);
-    DYNAMIC_SHARED(scalar, k, 2 * (TURNED_PARTS + 1) * ROWS_SIZE, BUFFERS * TURNED_PARTS * STEP_SIZE);
-    DYNAMIC_SHARED(scalar, v, 2 * ((TURNED_PARTS + 1) * ROWS_SIZE + BUFFERS * TURNED_PARTS * STEP_SIZE),
-                   BUFFERS * STEP_SIZE);
-    const place at = place_of(l, heads_of(l));
+    DYNAMIC_SHARED(scalar, q, 0, ROWS_SIZE);
+    DYNAMIC_SHARED(scalar, slopes, 2 * ROWS_SIZE, ROWS_SIZE);
+    DYNAMIC_SHARED(scalar, k, 4 * ROWS_SIZE, BUFFERS * STEP_SIZE);
+    DYNAMIC_SHARED(scalar, v, 2 * (2 * ROWS_SIZE + BUFFERS * STEP_SIZE), BUFFERS * STEP_SIZE);
+    const place at = place_of_queries(l);
     const sequence rows = sequence_of(l, at.sequence, scratch);
     const visibility sees = visibility_of(l, rows);
     const int first = at.tile * ROWS, own = warp_index() * WARP_ROWS, count = (int)(rows.end - rows.begin);
@@ -577,9 +586,9 @@ KERNEL(attention_backward_queries_kernel, THREADS) {
     clear_rows(rows, at, gradient_part(l, 0, at.head), HEAD_WIDTH);
     if (first >= count)
         return;
-    copy_turned<ROWS>(l, queries_of(l, at.head), rows.begin + first, count - first, q);
+    copy_rows<ROWS>(queries_of(l, at.head), rows.begin + first, count - first, q);
     copy_rows<ROWS>(gradient, rows.begin + first, count - first, slopes);
-    copy_turned<STEP>(l, keys, rows.begin + key, sees.keys - key, k);
+    copy_rows<STEP>(keys, rows.begin + key, sees.keys - key, k);
     copy_rows<STEP>(values, rows.begin + key, sees.keys - key, v);
     copy_async_commit();
     find_means(l, at.head, own_row, count - first - own, means);
@@ -597,39 +606,35 @@ KERNEL(attention_backward_queries_kernel, THREADS) {
         copy_async_wait<0>();
         barrier();
         if (BUFFERS == 2 && next < last) {
-            copy_turned<STEP>(l, keys, rows.begin + next, sees.keys - next, k + other * TURNED_PARTS * STEP_SIZE);
+            copy_rows<STEP>(keys, rows.begin + next, sees.keys - next, k + other * STEP_SIZE);
             copy_rows<STEP>(values, rows.begin + next, sees.keys - next, v + other * STEP_SIZE);
             copy_async_commit();
         }
         if (own < count - first && some_seen(sees, first + own, WARP_ROWS, key, STEP)) {
-            const shared<scalar> step = k + buffer * TURNED_PARTS * STEP_SIZE;
+            const shared<scalar> step = k + buffer * STEP_SIZE;
+            kept_tiles drawn;
             score_tiles s, ds;
-            turned_scores(s, q + own * STRIDE, ROWS_SIZE, step, STEP_SIZE);
+            factor_tiles slope;
+            draw_kept(drop, first + own, key, drawn);
+            find_scores(s, q + own * STRIDE, step);
             hide(sees, s, first + own, key);
-            clear(ds);
-            add_scores(ds, slopes + own * STRIDE, v + buffer * STEP_SIZE);
-            EACH_TILE(t) {
-#if DROPS
-                const uint32_t drawn = kept_elements(drop, first + own + t * 16, key);
-#else
-                const uint32_t drawn = 0xffffffff;
-#endif
-                EACH_COLUMN(n)
-                EACH_ELEMENT(r)
-                slope(s[t][n][r], ds[t][n][r], factor, logsumexps[t][r / 2], means[t][r / 2], drawn >> (4 * n + r) & 1,
-                      kept);
-            }
-            add_product(dq, ds, step, TURNED_PARTS == 2 ? STEP_SIZE : 0);
+            find_scores(ds, slopes + own * STRIDE, v + buffer * STEP_SIZE);
+            EACH_TILE(t)
+            EACH_COLUMN(n)
+            EACH_ELEMENT(r)
+            differentiate(s[t][n][r], ds[t][n][r], factor, logsumexps[t][r / 2], means[t][r / 2],
+                          is_kept(drawn, t, n, r), kept);
+            round_scores(ds, slope);
+            add_product(dq, slope, step);
         }
         if (BUFFERS == 1 && next < last) {
             barrier();
-            copy_turned<STEP>(l, keys, rows.begin + next, sees.keys - next, k);
+            copy_rows<STEP>(keys, rows.begin + next, sees.keys - next, k);
             copy_rows<STEP>(values, rows.begin + next, sees.keys - next, v);
             copy_async_commit();
         }
         buffer = other;
     }
-    (void)drop;
     if (own >= count - first)
         return;
     turn_back(l, dq, own_row, count - first - own);
@@ -638,7 +643,7 @@ KERNEL(attention_backward_queries_kernel, THREADS) {
 
 /* One step of the queries that a block of keys reads, from one of the heads that share the keys. */
 struct query_step {
-    int64_t head;
+    int head;
     int query; /* first query of the step, within the sequence */
 };
 
@@ -646,7 +651,7 @@ struct query_step {
 DEVICE void copy_queries(const eitp__launch &l, const sequence &rows, const query_step &step, shared<scalar> q,
                          shared<scalar> slopes) {
     const int limit = (int)(rows.end - rows.begin) - step.query;
-    copy_turned<STEP>(l, queries_of(l, step.head), rows.begin + step.query, limit, q);
+    copy_rows<STEP>(queries_of(l, step.head), rows.begin + step.query, limit, q);
     copy_rows<STEP>(head_of<const scalar>(input<scalar>(l, EITP__ATTENTION_DO), heads_of(l), step.head),
                     rows.begin + step.query, limit, slopes);
     copy_async_commit();
@@ -657,84 +662,78 @@ DEVICE void copy_queries(const eitp__launch &l, const sequence &rows, const quer
  * Thread STEP + i returns its mean.
  */
 DEVICE float statistic_of(const eitp__launch &l, const sequence &rows, const query_step &step) {
-    const int is_mean = thread_index() / STEP, i = thread_index() % STEP;
-    const int64_t row = rows.begin + step.query + i;
-    if (is_mean > 1 || row >= rows.end)
+    const int is_mean = thread_index() / STEP, query = step.query + thread_index() % STEP;
+    const int64_t at = (rows.begin + query) * heads_of(l) + step.head;
+    if (is_mean > 1 || query >= (int)(rows.end - rows.begin))
         return is_mean ? 0.0f : INFINITY;
-    return is_mean ? (float)means_of(l)[row * heads_of(l) + step.head]
-                   : (float)input<float>(l, EITP__ATTENTION_LOGSUMEXP)[row * heads_of(l) + step.head] * LOG2_OF_E;
+    return is_mean ? (float)means_of(l)[at] : (float)input<float>(l, EITP__ATTENTION_LOGSUMEXP)[at] * LOG2_OF_E;
 }
 
 /* Computes the gradients of a tile of keys and values, from all heads of queries that share them. */
 KERNEL(attention_backward_keys_kernel, THREADS) {
     SHARED(int32_t, scratch, 32);
     SHARED(float, statistics, BUFFERS * 2 * STEP);
-    DYNAMIC_SHARED(scalar, k, 0, TURNED_PARTS * ROWS_SIZE);
-    DYNAMIC_SHARED(scalar, v, 2 * TURNED_PARTS * ROWS_SIZE, ROWS_SIZE);
-    DYNAMIC_SHARED(scalar, q, 2 * (TURNED_PARTS + 1) * ROWS_SIZE, BUFFERS * TURNED_PARTS * STEP_SIZE);
-    DYNAMIC_SHARED(scalar, slopes, 2 * ((TURNED_PARTS + 1) * ROWS_SIZE + BUFFERS * TURNED_PARTS * STEP_SIZE),
-                   BUFFERS * STEP_SIZE);
-    const place at = place_of(l, key_heads_of(l));
+    DYNAMIC_SHARED(scalar, k, 0, ROWS_SIZE);
+    DYNAMIC_SHARED(scalar, v, 2 * ROWS_SIZE, ROWS_SIZE);
+    DYNAMIC_SHARED(scalar, q, 4 * ROWS_SIZE, BUFFERS * STEP_SIZE);
+    DYNAMIC_SHARED(scalar, slopes, 2 * (2 * ROWS_SIZE + BUFFERS * STEP_SIZE), BUFFERS * STEP_SIZE);
+    const place at = place_of_keys(l);
     const sequence rows = sequence_of(l, at.sequence, scratch);
     const visibility sees = visibility_of(l, rows);
     const int first = at.tile * ROWS, own = warp_index() * WARP_ROWS, count = (int)(rows.end - rows.begin);
-    const int64_t own_row = rows.begin + first + own, group = heads_of(l) / key_heads_of(l);
+    const int64_t own_row = rows.begin + first + own;
+    const int group = (int)(heads_of(l) / key_heads_of(l)), first_head = (int)at.head * group;
     const int from = first_query(sees, first), last = last_query(sees, first, ROWS);
     const float scale = (float)l.call.reals[0], factor = scale * LOG2_OF_E, kept = kept_factor(l);
-    query_step now = {at.head * group, from}, next;
+    query_step now = {first_head, from}, next;
     int buffer = 0;
     sum_tiles dk, dv;
     clear_rows(rows, at, gradient_part(l, 1, at.head), HEAD_WIDTH);
     clear_rows(rows, at, gradient_part(l, 2, at.head), HEAD_WIDTH);
     if (first >= count)
         return;
-    copy_turned<ROWS>(l, keys_of(l, at.head), rows.begin + first, count - first, k);
+    copy_rows<ROWS>(keys_of(l, at.head), rows.begin + first, count - first, k);
     copy_rows<ROWS>(values_of(l, at.head), rows.begin + first, count - first, v);
     copy_queries(l, rows, now, q, slopes);
     if (thread_index() < 2 * STEP)
         statistics[thread_index()] = statistic_of(l, rows, now);
     clear(dk);
     clear(dv);
-    for (; now.head < (at.head + 1) * group; now = next) {
+    for (; now.head < first_head + group; now = next) {
         const int other = BUFFERS - 1 - buffer, is_end = now.query + STEP >= last;
         float statistic = 0;
         int is_last;
         next.head = now.head + is_end;
         next.query = is_end ? from : now.query + STEP;
-        is_last = next.head == (at.head + 1) * group;
-        copy_async_wait<0>();
-        barrier();
+        is_last = next.head == first_head + group;
         if (!is_last)
             statistic = statistic_of(l, rows, next);
+        copy_async_wait<0>();
+        barrier();
         if (BUFFERS == 2 && !is_last)
-            copy_queries(l, rows, next, q + other * TURNED_PARTS * STEP_SIZE, slopes + other * STEP_SIZE);
+            copy_queries(l, rows, next, q + other * STEP_SIZE, slopes + other * STEP_SIZE);
         if (own < count - first && some_seen(sees, now.query, STEP, first + own, WARP_ROWS)) {
-            const shared<scalar> queries = q + buffer * TURNED_PARTS * STEP_SIZE;
+            const shared<scalar> queries = q + buffer * STEP_SIZE;
             const shared<float> of_step = statistics + buffer * 2 * STEP;
-#if DROPS
-            const dropout drop = dropout_of(l, now.head, rows.begin);
-#endif
+            kept_tiles drawn;
             score_tiles s, ds;
-            turned_scores(s, k + own * STRIDE, ROWS_SIZE, queries, STEP_SIZE);
+            factor_tiles p, slope;
+            draw_kept_transposed(dropout_of(l, now.head, rows.begin), now.query, first + own, drawn);
+            find_scores(s, k + own * STRIDE, queries);
             hide_transposed(sees, s, now.query, first + own);
-            clear(ds);
-            add_scores(ds, v + own * STRIDE, slopes + buffer * STEP_SIZE);
-            EACH_TILE(t) {
-#if DROPS
-                const uint32_t drawn = kept_transposed(drop, now.query, first + own + t * 16);
-#else
-                const uint32_t drawn = 0xffffffff;
-#endif
-                EACH_COLUMN(n) {
-                    const vec<float, 2> logsumexps = load<2>(of_step, column_of(n, 0));
-                    const vec<float, 2> means = load<2>(of_step, STEP + column_of(n, 0));
-                    EACH_ELEMENT(r)
-                    slope(s[t][n][r], ds[t][n][r], factor, logsumexps.v[r % 2], means.v[r % 2],
-                          drawn >> (4 * n + r) & 1, kept);
-                }
+            find_scores(ds, v + own * STRIDE, slopes + buffer * STEP_SIZE);
+            EACH_COLUMN(n) {
+                const vec<float, 2> logsumexps = load<2>(of_step, column_of(n, 0));
+                const vec<float, 2> means = load<2>(of_step, STEP + column_of(n, 0));
+                EACH_TILE(t)
+                EACH_ELEMENT(r)
+                differentiate(s[t][n][r], ds[t][n][r], factor, logsumexps.v[r % 2], means.v[r % 2],
+                              is_kept(drawn, t, n, r), kept);
             }
-            add_product(dv, s, slopes + buffer * STEP_SIZE, 0);
-            add_product(dk, ds, queries, TURNED_PARTS == 2 ? STEP_SIZE : 0);
+            round_scores(s, p);
+            round_scores(ds, slope);
+            add_product(dv, p, slopes + buffer * STEP_SIZE);
+            add_product(dk, slope, queries);
         }
         if (BUFFERS == 1 && !is_last) {
             barrier();

@@ -17,6 +17,12 @@
 #ifndef CACHED
 #define CACHED 0
 #endif
+#ifndef ALIGNED
+#define ALIGNED 1
+#endif
+
+/* True if rows of 16-bit elements can be read and written in chunks of 16 bytes. */
+#define HAS_CHUNKS (HEAD_WIDTH % 8 == 0 && ALIGNED)
 
 enum { ROTATION = CACHED ? (int)EITP__CACHED_ROTATION : (int)EITP__ATTENTION_ROTATION };
 
@@ -35,9 +41,11 @@ DEVICE int64_t key_heads_of(const eitp__launch &l) {
 DEVICE int is_causal(const eitp__launch &l) {
     return CACHED || !l.call.integers[3];
 }
+/* No sequence is as long. Positions plus the window are below 2^31. */
+enum { LONGEST_WINDOW = 1 << 30 };
 DEVICE int window_of(const eitp__launch &l) {
     const int64_t window = l.call.integers[CACHED ? 2 : 5];
-    return window > 0 && window < INT32_MAX ? (int)window : INT32_MAX;
+    return window > 0 && window < LONGEST_WINDOW ? (int)window : LONGEST_WINDOW;
 }
 
 /*
@@ -76,8 +84,8 @@ template <class T> DEVICE matrix<T> head_of(global<T> x, int64_t heads, int64_t 
 /* ---- Rows ---- */
 
 /*
- * The work of a block: a tile of the rows of one head and sequence. The last tile, which has the most work, comes
- * first.
+ * The work of a block: a tile of the rows of one head and sequence. Tiles with the most work come first, so that the
+ * last blocks of a launch are short: with causal attention the last queries, which see most keys, and the first keys.
  */
 struct place {
     int64_t sequence, head;
@@ -88,10 +96,18 @@ DEVICE place place_of(const eitp__launch &l, int64_t heads) {
     const int64_t sequences = CACHED ? 1 : l.call.inputs[EITP__ATTENTION_OFFSETS].elements - 1, block = block_index();
     place at;
     at.tiles = (int)(block_count() / (sequences * heads));
-    at.tile = at.tiles - 1 - (int)(block % at.tiles);
+    at.tile = (int)(block % at.tiles);
     at.head = block / at.tiles % heads;
     at.sequence = block / at.tiles / heads;
     return at;
+}
+DEVICE place place_of_queries(const eitp__launch &l) {
+    place at = place_of(l, heads_of(l));
+    at.tile = at.tiles - 1 - at.tile;
+    return at;
+}
+DEVICE place place_of_keys(const eitp__launch &l) {
+    return place_of(l, key_heads_of(l));
 }
 
 /* Rows [begin, end) attend to each other. The other rows of [first, stop) attend to nothing. */
@@ -169,8 +185,34 @@ DEVICE visibility visibility_of(const eitp__launch &l, const sequence &rows) {
     sees.keys = rows.shift + (int)(rows.end - rows.begin);
     return sees;
 }
+
+/* Positions [first, end). */
+struct range {
+    int first, end;
+};
+DEVICE int is_within(const range &positions, int i) {
+    return i >= positions.first && i < positions.end;
+}
+
+/* Return the keys that a query sees, and the queries that see a key. */
+DEVICE range keys_seen_by(const visibility &sees, int query) {
+    range keys = {0, sees.keys};
+    if (sees.causal) {
+        keys.first = query - sees.window + 1;
+        keys.end = query < sees.keys ? query + 1 : sees.keys;
+    }
+    return keys;
+}
+DEVICE range queries_that_see(const visibility &sees, int key) {
+    range queries = {0, key < sees.keys ? INT32_MAX : 0};
+    if (sees.causal) {
+        queries.first = key;
+        queries.end = key < sees.keys ? key + sees.window : 0;
+    }
+    return queries;
+}
 DEVICE int is_seen(const visibility &sees, int query, int key) {
-    return key < sees.keys && (!sees.causal || (key <= query && query - key < sees.window));
+    return is_within(keys_seen_by(sees, query), key);
 }
 
 /* True if some, and if all, of `queries` queries from `query` see some, or all, of `keys` keys from `key`. */
@@ -187,7 +229,7 @@ DEVICE int all_seen(const visibility &sees, int query, int queries, int key, int
  * of `step`.
  */
 DEVICE int first_key(const visibility &sees, int query, int step) {
-    return sees.causal && query >= sees.window ? (query + 1 - sees.window) / step * step : 0;
+    return sees.causal && query >= sees.window ? (query - sees.window + 1) / step * step : 0;
 }
 DEVICE int last_key(const visibility &sees, int query, int queries) {
     return sees.causal && query + queries < sees.keys ? query + queries : sees.keys;
@@ -207,7 +249,9 @@ DEVICE int last_query(const visibility &sees, int key, int keys) {
 /* ---- Dropout ---- */
 
 struct dropout {
-    uint64_t seed, step, first, heads, head, longest;
+    uint64_t seed, step;
+    uint64_t first;             /* random number of the sequence's first query and key */
+    uint64_t row;               /* random numbers from one query to the next */
     uint32_t stream, threshold; /* an element is dropped if its 24 random bits are below the threshold */
 };
 
@@ -217,10 +261,8 @@ DEVICE dropout dropout_of(const eitp__launch &l, int64_t head, int64_t first_row
     const global<const int64_t> key = input<int64_t>(l, EITP__ATTENTION_KEY);
     drop.seed = (uint64_t)(int64_t)key[0];
     drop.step = (uint64_t)(int64_t)key[1];
-    drop.first = (uint64_t)((int64_t)key[2] + first_row);
-    drop.heads = (uint64_t)heads_of(l);
-    drop.head = (uint64_t)head;
-    drop.longest = (uint64_t)l.call.integers[1];
+    drop.row = (uint64_t)heads_of(l) * (uint64_t)l.call.integers[1];
+    drop.first = (uint64_t)((int64_t)key[2] + first_row) * drop.row + (uint64_t)(head * l.call.integers[1]);
     drop.stream = (uint32_t)l.call.integers[2];
     drop.threshold = (uint32_t)ceilf((float)l.call.reals[1] * 16777216.0f);
 #else
@@ -238,8 +280,7 @@ DEVICE float kept_factor(const eitp__launch &l) {
 
 /* Bit i is set if the probability of a query for key `key` + i is kept, for four keys. */
 DEVICE uint32_t kept_of(const dropout &drop, int query, int key) {
-    const uint64_t row = (drop.first + (uint64_t)query) * drop.heads + drop.head;
-    const uint64_t index = row * drop.longest + (uint64_t)key;
+    const uint64_t index = drop.first + (uint64_t)query * drop.row + (uint64_t)key;
     const int skipped = (int)(index & 3);
     uint32_t kept = 0;
     for (int part = 0; part < (skipped ? 2 : 1); part++) {

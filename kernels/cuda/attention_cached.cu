@@ -14,9 +14,9 @@
 enum {
     THREADS = 128,
     SPAN = EITP__CACHED_SPAN,
-    RUN = HEAD_WIDTH % 8 == 0 && IS_HALF ? 8
-          : HEAD_WIDTH % 4 == 0          ? 4
-                                         : 1, /* elements per read */
+    RUN = HAS_CHUNKS && IS_HALF            ? 8
+          : HEAD_WIDTH % 4 == 0 && ALIGNED ? 4
+                                           : 1, /* elements per read */
     RUNS = HEAD_WIDTH / RUN,
     ACROSS = RUNS < THREADS ? RUNS : THREADS, /* threads that read a row of values at once */
     DOWN = THREADS / ACROSS,

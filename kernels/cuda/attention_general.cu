@@ -184,18 +184,18 @@ DEVICE uint32_t drawn_for(const dropout &drop, int query, int key) {
 
 #if CACHED
 KERNEL(attention_cached_kernel, THREADS) {
-    const matrix<const scalar> queries = ROTATES ? head_of<const scalar>(global_at<const scalar>(l.workspace),
-                                                                         heads_of(l), place_of(l, heads_of(l)).head)
-                                                 : input_part(l, 0, place_of(l, heads_of(l)).head);
+    const matrix<const scalar> queries =
+        ROTATES ? head_of<const scalar>(global_at<const scalar>(l.workspace), heads_of(l), place_of_queries(l).head)
+                : input_part(l, 0, place_of_queries(l).head);
 #else
 KERNEL(attention_kernel, THREADS) {
-    const matrix<const scalar> queries = input_part(l, 0, place_of(l, heads_of(l)).head);
+    const matrix<const scalar> queries = input_part(l, 0, place_of_queries(l).head);
 #endif
     SHARED(int32_t, scratch, 32);
     SHARED(float, parts, 2 * DEPTH * PITCH);
     SHARED(float, tile, TILE *PITCH);
     SHARED(float, values, DEPTH *PADDED);
-    const place at = place_of(l, heads_of(l));
+    const place at = place_of_queries(l);
     const sequence rows = sequence_of(l, at.sequence, scratch);
     const visibility sees = visibility_of(l, rows);
     const int first = at.tile * TILE, count = (int)(rows.end - rows.begin), query = rows.shift + first;
@@ -307,7 +307,7 @@ KERNEL(attention_backward_queries_kernel, THREADS) {
     SHARED(float, tile, TILE *PITCH);
     SHARED(float, keys, DEPTH *PADDED);
     SHARED(float, found, TILE);
-    const place at = place_of(l, heads_of(l));
+    const place at = place_of_queries(l);
     const sequence rows = sequence_of(l, at.sequence, scratch);
     const visibility sees = visibility_of(l, rows);
     const int first = at.tile * TILE, count = (int)(rows.end - rows.begin), last = last_key(sees, first, TILE);
@@ -365,7 +365,7 @@ KERNEL(attention_backward_keys_kernel, THREADS) {
     SHARED(float, parts, 2 * DEPTH * PITCH);
     SHARED(float, tile, TILE *PITCH);
     SHARED(float, queries, DEPTH *PADDED);
-    const place at = place_of(l, key_heads_of(l));
+    const place at = place_of_keys(l);
     const sequence rows = sequence_of(l, at.sequence, scratch);
     const visibility sees = visibility_of(l, rows);
     const int first = at.tile * TILE, count = (int)(rows.end - rows.begin), last = last_query(sees, first, TILE);

@@ -1,6 +1,6 @@
 /*
  * Reads the kernels of a cubin: an ELF file with a section ".text.<kernel>" for each kernel. The size of
- * ".nv.shared.<kernel>" is its static shared memory. Attributes in ".nv.info" give the registers and the stack per
+ * ".nv.shared.<kernel>" is its static shared memory, and since sm_90 the memory that the system takes. Attributes in ".nv.info" give the registers and the stack per
  * thread. An instruction has 16 bytes, and its lower 12 bits are the opcode. The results agree with cuobjdump.
  */
 #include "cuda_kernels.h"
@@ -11,6 +11,7 @@ enum {
     ATTRIBUTE_WITH_SIZE = 4,    /* format of an attribute: its size, then that many bytes */
     ATTRIBUTE_STACK = 0x11,     /* symbol number of a function, and its stack in bytes */
     ATTRIBUTE_REGISTERS = 0x2f, /* symbol number of a function, and its registers */
+    SYSTEM_SHARED = 1024,       /* bytes that the system takes, in files with a section ".nv.shared.reserved.0" */
     INSTRUCTION = 16,
     INSTRUCTION_HMMA = 0x23c
 };
@@ -111,11 +112,12 @@ static int count_products(const cubin *c, const Elf64_Shdr *text) {
 
 static cubin_kernel kernel_of(const cubin *c, const Elf64_Shdr *text, const char *name) {
     const Elf64_Shdr *shared = find_section(c, ".nv.shared.", name);
+    const size_t system = find_section(c, ".nv.shared.", "reserved.0") ? SYSTEM_SHARED : 0;
     cubin_kernel kernel = EITP__ZERO;
     snprintf(kernel.name, sizeof kernel.name, "%s", name);
     kernel.registers = (int)attribute_of(c, ATTRIBUTE_REGISTERS, name);
     kernel.stack = attribute_of(c, ATTRIBUTE_STACK, name);
-    kernel.shared = shared ? (size_t)shared->sh_size : 0;
+    kernel.shared = shared && shared->sh_size >= system ? (size_t)shared->sh_size - system : 0;
     kernel.products = count_products(c, text);
     return kernel;
 }

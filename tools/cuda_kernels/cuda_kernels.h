@@ -22,7 +22,7 @@ typedef struct processor {
     int warps, blocks;   /* maximum resident at once */
     size_t block_shared; /* maximum bytes per block */
     size_t shared;       /* bytes for all blocks */
-    size_t reserved;     /* bytes per block taken by the system, unless static memory includes them */
+    size_t reserved;     /* bytes per block taken by the system */
 } processor;
 
 /* Returns processor i, starting with the oldest, or NULL after the last one. */

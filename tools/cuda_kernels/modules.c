@@ -15,7 +15,7 @@ static int is_any(const processor *p) {
     return p != NULL;
 }
 
-/* True if two buffers of attention fit wherever one does. */
+/* True if two blocks of attention fit with two buffers each, whatever the width of heads. */
 static int has_room(const processor *p) {
     return p->block_shared >= 163 * 1024;
 }
@@ -36,10 +36,8 @@ static const unused_entry unused_entries[] = {
     {"kernels/cuda/products_fma.cu", "", EITP__SLOT_COUNT, EITP__CUDA_DTYPE(EITP_F16), is_any},
     /* Copies bypass registers since sm_80. */
     {"kernels/cuda/products.cu", "SHIFTED=0", EITP__SLOT_COUNT, EITP__CUDA_HALVES, is_before_sm_80},
+    {"kernels/cuda/attention.cu", "BUFFERS=2", EITP__SLOT_COUNT, EITP__CUDA_HALVES, is_before_sm_80},
     {"kernels/cuda/attention.cu", "BUFFERS=1", EITP__SLOT_COUNT, EITP__CUDA_HALVES, has_room},
-    /* Two buffers fit wherever a block can have 99 KiB, except in the backward pass. */
-    {"kernels/cuda/attention.cu", "BUFFERS=1", EITP__SLOT_ATTENTION, EITP__CUDA_HALVES, is_from_sm_80},
-    {"kernels/cuda/attention.cu", "BUFFERS=1", EITP__SLOT_ATTENTION_CACHED, EITP__CUDA_HALVES, is_from_sm_80},
 };
 
 /* The definitions of an entry for one of the calls of its slot. */

@@ -2,15 +2,18 @@
 #include "cuda_kernels.h"
 
 /* Kernels that dominate training time. Those for tensor cores must use them. */
-static const struct {
+typedef struct tensor_core_kernel {
     const char *file, *kernel;
-} tensor_core_kernels[] = {
-    {"kernels/cuda/products.cu", "matmul_kernel"},
-    {"kernels/cuda/products.cu", "head_kernel"},
-    {"kernels/cuda/attention.cu", "attention_kernel"},
-    {"kernels/cuda/attention.cu", "attention_backward_queries_kernel"},
-    {"kernels/cuda/attention.cu", "attention_backward_keys_kernel"},
-    {"kernels/cuda/attention.cu", "attention_cached_kernel"},
+    int warps; /* that must be resident at once since sm_80: two blocks, of which one computes while the other waits */
+} tensor_core_kernel;
+
+static const tensor_core_kernel tensor_core_kernels[] = {
+    {"kernels/cuda/products.cu", "matmul_kernel", 0},
+    {"kernels/cuda/products.cu", "head_kernel", 0},
+    {"kernels/cuda/attention.cu", "attention_kernel", 8},
+    {"kernels/cuda/attention.cu", "attention_backward_queries_kernel", 8},
+    {"kernels/cuda/attention.cu", "attention_backward_keys_kernel", 8},
+    {"kernels/cuda/attention.cu", "attention_cached_kernel", 8},
 };
 
 /*
@@ -40,11 +43,12 @@ static const accepted_stack accepted_stacks[] = {
     {120, "attention_kernel", {"HEAD_WIDTH=128 DROPS=1", "ROTATES=0"}, 168},
 };
 
-static int uses_tensor_cores(const kernel_module *module, const char *kernel) {
+/* Returns the entry of a kernel that uses tensor cores, or NULL. */
+static const tensor_core_kernel *tensor_core_kernel_of(const kernel_module *module, const char *kernel) {
     for (size_t i = 0; i < EITP__COUNT(tensor_core_kernels); i++)
         if (!strcmp(tensor_core_kernels[i].file, module->file) && !strcmp(tensor_core_kernels[i].kernel, kernel))
-            return 1;
-    return 0;
+            return &tensor_core_kernels[i];
+    return NULL;
 }
 
 static size_t accepted_bytes(int capability, const kernel_module *module, const char *kernel) {
@@ -66,15 +70,19 @@ static int fault(const kernel_module *module, const char *kernel, const char *wh
 }
 
 static int check_kernel(int capability, const kernel_module *module, const cubin_kernel *kernel, int warps) {
-    const int is_tensor = uses_tensor_cores(module, kernel->name);
+    const tensor_core_kernel *tensor = tensor_core_kernel_of(module, kernel->name);
     const size_t accepted = accepted_bytes(capability, module, kernel->name);
     char what[120];
     int faults = 0;
     if (!warps)
         faults += fault(module, kernel->name, "a block exceeds the resources of a multiprocessor");
-    if (is_tensor && !kernel->products)
+    if (tensor && !kernel->products)
         faults += fault(module, kernel->name, "has no tensor core instructions");
-    if (is_tensor && kernel->stack > accepted) {
+    if (tensor && warps < tensor->warps && capability >= 80) {
+        snprintf(what, sizeof what, "%d warps are resident at once; report.c requires %d", warps, tensor->warps);
+        faults += fault(module, kernel->name, what);
+    }
+    if (tensor && kernel->stack > accepted) {
         snprintf(what, sizeof what, "a thread spills %zu bytes to memory; report.c accepts %zu", kernel->stack,
                  accepted);
         faults += fault(module, kernel->name, what);
