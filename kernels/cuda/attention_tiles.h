@@ -14,9 +14,6 @@
 #define EITP__ATTENTION_STEP(is_backward, width) ((is_backward) || (width) > 64 ? 32 : 64)
 #define EITP__ATTENTION_STRIDE(width) (((width) + 63) / 64 * 64)
 
-/* Number of 16-bit numbers per factor of a product on tensor cores, for expected times (tools/cuda_kernels/). */
-#define EITP__ATTENTION_PARTS 1
-
 /* Number of cache positions that a block processes at once. */
 #define EITP__CACHED_SPAN 256
 

@@ -50,7 +50,7 @@ static int compile_module(const eitp__cuda_compiler *compiler, const eitp_host *
     return status || *warnings > before;
 }
 
-static void open_compiler(eitp__cuda_compiler *compiler, const eitp_host *host, const processor *p) {
+void open_compiler(eitp__cuda_compiler *compiler, const eitp_host *host, const processor *p) {
     eitp_error error = EITP__ZERO;
     if (eitp__cuda_compiler_open(compiler, host, NEWEST_DRIVER, p->capability, &error))
         stop("%s", error.message);

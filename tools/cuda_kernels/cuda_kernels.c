@@ -3,6 +3,7 @@
  * cuda_kernels list ARCH [OPTION...]             the modules: name, file, definitions
  * cuda_kernels compile ARCH FOLDER [OPTION...]   compiles the modules with NVRTC to FOLDER/<name>.cubin
  * cuda_kernels report ARCH FOLDER [OPTION...]    the registers and memory of each kernel there, and its faults
+ * cuda_kernels start ARCH FOLDER                 the time to get the kernels of a training step, with a cache in FOLDER
  * cuda_kernels times                             the expected times of a training step of GPT-2 124M
  *
  * ARCH is a compute capability, such as 86. Options: `only=WORD` selects modules with the word in their names; `quiet`
@@ -61,7 +62,7 @@ static int work(const char *what, int capability, int count, char **texts) {
     else if (!strcmp(what, "report"))
         faults = report_modules(list, folder, o.only, o.is_quiet);
     else
-        stop("unknown command '%s' (choose from available, list, compile, report, times)", what);
+        stop("unknown command '%s' (choose from available, list, compile, report, start, times)", what);
     free(list);
     return faults;
 }
@@ -72,9 +73,14 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (argc < 3)
-        stop("usage: cuda_kernels available ARCH | list ARCH | compile ARCH FOLDER | report ARCH FOLDER | times");
+        stop("usage: cuda_kernels available ARCH | list ARCH | compile ARCH FOLDER | report ARCH FOLDER | "
+             "start ARCH FOLDER | times");
     if (!strcmp(argv[1], "available")) {
         print_compiler(processor_of(atoi(argv[2])));
+        return 0;
+    }
+    if (argc == 4 && !strcmp(argv[1], "start")) {
+        print_start(processor_of(atoi(argv[2])), argv[3]);
         return 0;
     }
     return work(argv[1], atoi(argv[2]), argc - 3, argv + 3) > 0;

@@ -92,6 +92,9 @@ int is_chosen(const kernel_module *module, const char *only);
 
 /* ---- compile.c ---- */
 
+/* Opens an NVRTC that compiles for a processor. Ends the program with the reason if none does. */
+void open_compiler(eitp__cuda_compiler *compiler, const eitp_host *host, const processor *p);
+
 /* Prints which NVRTC compiles for a processor. Ends the program with the reason if none does. */
 void print_compiler(const processor *p);
 
@@ -100,6 +103,15 @@ void print_compiler(const processor *p);
  * `parts` is `part`. Returns the number of modules with errors or warnings, and prints these.
  */
 int compile_modules(const module_list *list, const char *folder, const char *only, int part, int parts);
+
+/* ---- start.c ---- */
+
+/*
+ * Gets the kernels of a training step of GPT-2 124M, 16 x 1024 in bf16, for a processor, as two runs do one after the
+ * other. The first compiles those that are not in the cache in `folder`. Prints the log and the times. If
+ * EITP_CUDA_PRODUCTS is own in the environment, cuBLASLt is not used.
+ */
+void print_start(const processor *p, const char *folder);
 
 /* ---- cubin.c ---- */
 

@@ -203,8 +203,8 @@ static double tiles_time(int device, const cuda_launch *launch, const eitp__call
 static double causal_padding(const eitp__call *call) {
     const eitp__attention_sizes sizes = eitp__attention_sizes_of(call);
     const int is_backward = call->slot == EITP__SLOT_ATTENTION_BACKWARD;
-    const int64_t padded = (sizes.width + 15) / 16 * 16, longest = call->integers[1];
-    const int64_t rows = EITP__ATTENTION_ROWS(is_backward, padded, 1), step = EITP__ATTENTION_STEP(padded);
+    const int64_t rows = EITP__ATTENTION_ROWS(is_backward, sizes.width), longest = call->integers[1];
+    const int64_t step = EITP__ATTENTION_STEP(is_backward, sizes.width);
     double pairs = 0;
     if (call->integers[3] || sizes.window != INT64_MAX)
         return 1;
@@ -213,13 +213,12 @@ static double causal_padding(const eitp__call *call) {
     return pairs / ((double)longest * (double)(longest + 1) / 2);
 }
 
-/* The products of attention's kernels, with one or two 16-bit numbers per probability: see EITP__ATTENTION_PARTS. */
+/* The products of attention's kernels, of 16-bit numbers. */
 static const struct {
     const char *kernel;
-    int products[2];
-} attention_products[] = {{"attention_kernel", {2, 3}},
-                          {"attention_backward_queries_kernel", {3, 4}},
-                          {"attention_backward_keys_kernel", {4, 6}}};
+    int products;
+} attention_products[] = {
+    {"attention_kernel", 2}, {"attention_backward_queries_kernel", 3}, {"attention_backward_keys_kernel", 4}};
 
 /* The op counts 2 products forward and 5 backward. */
 static double attention_time(int device, const char *kernel, const launch_work *work) {
@@ -227,8 +226,8 @@ static double attention_time(int device, const char *kernel, const launch_work *
     const double share = device_speed_of(device, is_backward ? SPEED_ATTENTION_BACKWARD : SPEED_ATTENTION);
     for (size_t i = 0; i < EITP__COUNT(attention_products); i++)
         if (!strcmp(attention_products[i].kernel, kernel))
-            return work->flops / (is_backward ? 5 : 2) * attention_products[i].products[EITP__ATTENTION_PARTS - 1] *
-                   causal_padding(work->call) / (mma_rate(device) * share);
+            return work->flops / (is_backward ? 5 : 2) * attention_products[i].products * causal_padding(work->call) /
+                   (mma_rate(device) * share);
     return 0;
 }
 

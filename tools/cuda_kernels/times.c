@@ -235,7 +235,7 @@ static const char introduction[] =
     "    the shortest kernel in a graph + the longest of arithmetic, memory and latency\n\n"
     "* Arithmetic: products, in waves of as many blocks as are resident, at the rate of `mma.sync` kernels with such "
     "tiles. Attention computes\n"
-    "  3 products forward and 10 backward (its op counts 2 and 5), and whole tiles along the diagonal. Products of "
+    "  2 products forward and 7 backward (its op counts 2 and 5), and whole tiles along the diagonal. Products of "
     "cuBLASLt have their own\n"
     "  rate and start. They split sums if that is faster, and are slower if rows are not aligned to 16 bytes.\n"
     "* Memory: each operand once, and the data between kernels of a call twice, at the rate of copies. Data that are "
