@@ -5,19 +5,18 @@
  * the log-sum-exp. Blocks share no sums, so their order does not affect the result.
  *
  * Tensor cores multiply 16-bit numbers. Factors that are not stored in 16 bits are rounded to nearest, once: rotated
- * queries and keys, probabilities, and derivatives with respect to scores. Everything else is in F32, also the sum of
- * exponentials. That sum is of unrounded ones: rounding would not make weights more exact, since each has its own error,
- * but the log-sum-exp, from which the backward pass recomputes probabilities, less so.
+ * queries and keys, probabilities, and derivatives with respect to scores. Everything else is in F32. Exponentials are
+ * summed before they are rounded: the backward pass recomputes probabilities from the logarithm of this sum, and a sum
+ * of rounded ones would need another conversion of each.
  *
  * The backward pass is two kernels, which both recompute the scores and their derivatives: 7 products instead of 5. One
  * kernel would have to add to gradients of queries from every tile of keys, in a fixed order: docs/cuda.md has the
  * figures.
  *
- * The limit of a multiprocessor is also the rate of reads from shared memory: load_matrix provides the second factor of
- * two products for each tile of rows. So a warp has two tiles of rows wherever registers allow that, and all blocks have
- * at most 48 KiB, so that two fit where a multiprocessor has 100 KiB.
+ * Reads from shared memory limit the speed like the tensor cores do: a load_matrix provides the second factor of two
+ * products for each tile of rows. So a warp has two tiles of rows where registers allow that.
  *
- * The host also defines BUFFERS, the number of steps held in shared memory.
+ * The host also defines BUFFERS, the number of steps held in shared memory: 2 if that leaves room for a second block.
  */
 #include "kernels/cuda/attention_cached.h"
 #include "kernels/cuda/attention_tiles.h"
@@ -79,8 +78,8 @@ template <class T> DEVICE void clear(T &tiles) {
 /* ---- Copies between global and shared memory ---- */
 
 /*
- * Returns the offset of a chunk of row r in shared memory. Chunks are exchanged within 128 bytes so that the same chunks
- * of eight rows are in different banks.
+ * Returns the offset of a chunk of row r in shared memory. Chunks are permuted within 128 bytes, so that one chunk of
+ * each of eight rows is in different banks.
  */
 DEVICE int chunk_at(int r, int chunk) {
     return r * STRIDE + (chunk ^ r % 8) * 8;

@@ -6,8 +6,8 @@
 
 /*
  * On tensor cores, a block has four warps, each with tiles of 16 rows of queries or keys. It steps through the rows on
- * the other side, EITP__ATTENTION_STEP at a time. More do not fit in the registers. In shared memory, rows start at
- * multiples of 128 bytes, EITP__ATTENTION_STRIDE elements apart. `width` is the width of a head.
+ * the other side, EITP__ATTENTION_STEP at a time. More do not fit in the registers. In shared memory, a row has
+ * EITP__ATTENTION_STRIDE elements, a multiple of 128 bytes. `width` is the width of a head.
  */
 #define EITP__ATTENTION_ROW_TILES(is_backward, width) ((is_backward) && (width) > 64 ? 1 : 2)
 #define EITP__ATTENTION_ROWS(is_backward, width) (64 * EITP__ATTENTION_ROW_TILES(is_backward, width))

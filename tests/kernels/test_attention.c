@@ -164,8 +164,7 @@ static int64_t in_o(int64_t i, int64_t h) {
 }
 
 /*
- * Rotates queries and keys. A `sign` of -1 rotates them back; 0 computes the largest errors of rotated elements from
- * those of the elements.
+ * Rotates queries and keys. A `sign` of -1 rotates them back; 0 rotates bounds of errors.
  */
 static void turn(double *values, double sign) {
     const int64_t half = at.width / 2;
@@ -330,7 +329,7 @@ static void run_pieces(const eitp__kernel *kernel, const eitp__call *call, int64
     free(workspace);
 }
 
-/* The allowed error of an element is `tolerance` times (its magnitude + 1), plus its entry in `errors`, plus the rounding
+/* The allowed error of an element is `tolerance` times (its magnitude + 1), plus its entry in `errors`, plus rounding
    to its type. */
 static void compare(const char *what, const eitp__operand *y, const double *exact, const double *errors,
                     double tolerance) {
@@ -737,7 +736,8 @@ static void test_offsets(void) {
 
 /* ---- With a cache ---- */
 
-/* Adds the values at positions [first, last] of the cache to the output, and their errors. `old` positions were in it. */
+/* Adds the values at positions [first, last] of the cache to the output, and their errors. The call does not change
+   the first `old` positions. */
 static void expect_cached_row(int64_t i, int64_t h, int64_t first, int64_t last, int64_t old, double *const *exact) {
     const int64_t c = key_heads() * at.width, column = h / group_size() * at.width;
     const double *q = turned + in_qkv(i, h, 0), *k = exact[1] + column, *v = exact[2] + column;

@@ -1,7 +1,8 @@
 /*
  * Reads the kernels of a cubin: an ELF file with a section ".text.<kernel>" for each kernel. The size of
- * ".nv.shared.<kernel>" is its static shared memory, and since sm_90 the memory that the system takes. Attributes in ".nv.info" give the registers and the stack per
- * thread. An instruction has 16 bytes, and its lower 12 bits are the opcode. The results agree with cuobjdump.
+ * ".nv.shared.<kernel>" is its static shared memory, and since sm_90 also the memory that the system takes. Attributes
+ * in ".nv.info" give the registers and the stack per thread. An instruction has 16 bytes, and its lower 12 bits are the
+ * opcode. The results agree with cuobjdump.
  */
 #include "cuda_kernels.h"
 

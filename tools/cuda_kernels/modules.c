@@ -15,7 +15,7 @@ static int is_any(const processor *p) {
     return p != NULL;
 }
 
-/* True if two blocks of attention fit with two buffers each, whatever the width of heads. */
+/* True if two blocks of attention fit with two buffers each, for heads of any width. */
 static int has_room(const processor *p) {
     return p->block_shared >= 163 * 1024;
 }

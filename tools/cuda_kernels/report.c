@@ -4,7 +4,7 @@
 /* Kernels that dominate training time. Those for tensor cores must use them. */
 typedef struct tensor_core_kernel {
     const char *file, *kernel;
-    int warps; /* that must be resident at once since sm_80: two blocks, of which one computes while the other waits */
+    int warps; /* required to be resident at once since sm_80: two blocks, so that one computes while the other waits */
 } tensor_core_kernel;
 
 static const tensor_core_kernel tensor_core_kernels[] = {
@@ -23,24 +23,25 @@ static const tensor_core_kernel tensor_core_kernels[] = {
 #define ACCEPTED_STACK 24
 
 /*
- * Larger limits for kernels with both words in their definitions, on devices of one capability or on all: the most that
- * CUDA 13.0 leaves. Wide or rotated heads need more than the 255 registers.
+ * Larger limits for kernels with a word in their definitions, on devices of one capability or on all: the most that
+ * CUDA 13.0 leaves. Sums as wide as a head take half of the 255 registers.
  */
 typedef struct accepted_stack {
     int capability; /* 0: any */
-    const char *kernel, *words[2];
+    const char *kernel, *word;
     size_t bytes;
 } accepted_stack;
 
 static const accepted_stack accepted_stacks[] = {
-    {0, "attention_kernel", {"HEAD_WIDTH=64", "ROTATES=1"}, 88},
-    {0, "attention_kernel", {"HEAD_WIDTH=128", "ROTATES=0"}, 112},
-    {0, "attention_backward_keys_kernel", {"HEAD_WIDTH=128", ""}, 80},
-    {0, "attention_cached_kernel", {"HEAD_WIDTH=128", ""}, 56},
-    {100, "attention_kernel", {"HEAD_WIDTH=64 DROPS=1", "ROTATES=1"}, 152},
-    {100, "attention_kernel", {"HEAD_WIDTH=128 DROPS=1", "ROTATES=0"}, 136},
-    {120, "attention_kernel", {"HEAD_WIDTH=64 DROPS=1", "ROTATES=1"}, 192},
-    {120, "attention_kernel", {"HEAD_WIDTH=128 DROPS=1", "ROTATES=0"}, 168},
+    {0, "attention_kernel", "HEAD_WIDTH=64 DROPS=1", 32},
+    {0, "attention_kernel", "HEAD_WIDTH=128 DROPS=0", 48},
+    {0, "attention_kernel", "HEAD_WIDTH=128 DROPS=1", 80},
+    {75, "attention_kernel", "HEAD_WIDTH=128 DROPS=1", 168},
+    {120, "attention_kernel", "HEAD_WIDTH=128 DROPS=1", 120},
+    {0, "attention_cached_kernel", "HEAD_WIDTH=128", 40},
+    {0, "attention_backward_queries_kernel", "HEAD_WIDTH=64 DROPS=1", 32},
+    {0, "attention_backward_keys_kernel", "HEAD_WIDTH=64", 56},
+    {0, "attention_backward_keys_kernel", "HEAD_WIDTH=128", 64},
 };
 
 /* Returns the entry of a kernel that uses tensor cores, or NULL. */
@@ -56,7 +57,7 @@ static size_t accepted_bytes(int capability, const kernel_module *module, const 
     for (size_t i = 0; i < EITP__COUNT(accepted_stacks); i++) {
         const accepted_stack *a = &accepted_stacks[i];
         if ((!a->capability || a->capability == capability) && !strcmp(a->kernel, kernel) &&
-            strstr(module->definitions, a->words[0]) && strstr(module->definitions, a->words[1]) && a->bytes > most)
+            strstr(module->definitions, a->word) && a->bytes > most)
             most = a->bytes;
     }
     return most;
