@@ -13,7 +13,7 @@
 
 #if EITP__WITH_CUDA
 
-enum { EITP__NO_LAUNCH = -1 };
+#define EITP__NO_LAUNCH ((int64_t)-1)
 
 /* A unit while the order is being made. */
 typedef struct eitp__unit_plan {
