@@ -113,7 +113,7 @@ awk -F '\t' -v q="'" '
         for (module in modules) if (index($1, module) == 1) next
         found = ""
         rest = $2
-        gsub(/EITP_(LIB[A-Z]*|CUDA_PRODUCTS|BACKEND|ISA|LOG_DIR|CHECKPOINT|STEP|EVENT|MESSAGE|OUTPUT_DIR|ALARM|EXIT_REASON|WITHOUT_[A-Z_]*)/, "", rest)
+        gsub(/EITP_(LIB[A-Z]*|CUDA_[A-Z]*|BACKEND|ISA|LOG_DIR|CHECKPOINT|STEP|EVENT|MESSAGE|OUTPUT_DIR|ALARM|EXIT_REASON|WITHOUT_[A-Z_]*)/, "", rest)
         if (match(rest, /eitp_[a-z_]+|EITP_[A-Z_]+|NULL/) && substr(rest, RSTART, RLENGTH) != "eitp_results")
             found = substr(rest, RSTART, RLENGTH)
         gsub(q "[^" q " ]*" q, "", rest)
