@@ -366,6 +366,17 @@ DEVICE void draw_kept(const dropout &drop, int query, int key, kept_tiles &kept)
     }
 }
 
+#if !BACKWARD
+/* Replaces factors that are not kept by 0. They take half the registers of scores while numbers are drawn. */
+DEVICE void drop_factors(const kept_tiles &kept, factor_tiles &factors) {
+    EACH_TILE(t)
+    EACH_COLUMN(n)
+    for (int h = 0; h < 2; h++)
+        factors[t][n / 2][n % 2 * 2 + h] &=
+            (is_kept(kept, t, n, 2 * h) ? 0xffffu : 0) | (is_kept(kept, t, n, 2 * h + 1) ? 0xffff0000u : 0);
+}
+#endif
+
 #if BACKWARD
 /* Like draw_kept, with keys in rows and queries in columns. Four lanes share four keys of two queries, twice. */
 DEVICE void draw_kept_transposed(const dropout &drop, int query, int key, kept_tiles &kept) {
@@ -502,11 +513,9 @@ KERNEL(attention_kernel, THREADS) {
             find_scores(s, q + own * STRIDE, k + buffer * STEP_SIZE);
             hide(sees, s, query + own, key);
             exponentiate(s, factor, so_far, o);
-            draw_kept(drop, query + own, key, kept);
-            EACH_TILE(t)
-            EACH_COLUMN(n)
-            EACH_ELEMENT(r) s[t][n][r] = is_kept(kept, t, n, r) ? s[t][n][r] : 0.0f;
             round_scores(s, p);
+            draw_kept(drop, query + own, key, kept);
+            drop_factors(kept, p);
             add_product(o, p, v + buffer * STEP_SIZE);
         }
         if (BUFFERS == 1 && next < last) {

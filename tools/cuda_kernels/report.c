@@ -33,11 +33,9 @@ typedef struct accepted_stack {
 } accepted_stack;
 
 static const accepted_stack accepted_stacks[] = {
-    {0, "attention_kernel", "HEAD_WIDTH=64 DROPS=1", 32},
     {0, "attention_kernel", "HEAD_WIDTH=128 DROPS=0", 48},
     {0, "attention_kernel", "HEAD_WIDTH=128 DROPS=1", 80},
-    {75, "attention_kernel", "HEAD_WIDTH=128 DROPS=1", 168},
-    {120, "attention_kernel", "HEAD_WIDTH=128 DROPS=1", 120},
+    {120, "attention_kernel", "HEAD_WIDTH=128 DROPS=1", 104},
     {0, "attention_cached_kernel", "HEAD_WIDTH=128", 40},
     {0, "attention_backward_queries_kernel", "HEAD_WIDTH=64 DROPS=1", 32},
     {0, "attention_backward_keys_kernel", "HEAD_WIDTH=64", 56},
