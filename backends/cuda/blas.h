@@ -111,7 +111,7 @@ typedef struct eitp__blas_sizes {
  */
 typedef struct eitp__blas_division {
     eitp__call rounding, product, rest;
-    const eitp__cuda_kernels *rounding_kernels, *rest_kernels; /* NULL: there is no such call */
+    const eitp__cuda_kernels *rounding_kernels, *rest_kernels; /* NULL: no such call */
 } eitp__blas_division;
 
 /* True if cuBLASLt may compute the product of a call, MATMUL or HEAD, without knowing its addresses. */

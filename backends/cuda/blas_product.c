@@ -167,7 +167,7 @@ static eitp_status eitp__create_lt_preference(const eitp__cuda_blas *blas, const
     return status;
 }
 
-/* Logs the algorithm, or that there is none. */
+/* Logs the algorithm of a product; NULL: cuBLASLt has none. */
 static void eitp__log_lt_algorithm(const eitp__cuda_blas *blas, const eitp__call *call, const eitp__blas_sizes *sizes,
                                    const eitp__lt_algorithm *algorithm) {
     const int attributes[] = {EITP__LT_ALGORITHM_ID, EITP__LT_TILE, EITP__LT_SPLIT_K};

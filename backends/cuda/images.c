@@ -148,8 +148,7 @@ static eitp_status eitp__compile_images(eitp__compiling *c, int threads) {
     const int has_cache = *c->cache->folder != 0;
     eitp__log_line(host, EITP_LOG_INFO, "compiling %zu GPU kernel%s with NVRTC %d.%d (%s%s)", c->missing,
                    c->missing == 1 ? "" : "s", c->compiler->major, c->compiler->minor,
-                   has_cache ? "once; cached in " : "at every start, because there is no cache folder",
-                   c->cache->folder);
+                   has_cache ? "once; cached in " : "at every start: no cache folder", c->cache->folder);
     c->began = c->reported = eitp__clock();
     eitp__create_threads(c, threads);
     eitp__compile_on_threads(c);

@@ -188,8 +188,8 @@ static void *eitp__try_library(eitp__library_search *search, const char *path) {
     return library;
 }
 
-/* Opens a version that the loader finds. Its message starts with the name if there is none, and otherwise with the path
-   of the file that cannot be opened. */
+/* Opens a version that the loader finds. The loader's message starts with the name of a missing library, or with the
+   path of a file that it cannot open. */
 static void *eitp__try_loader(eitp__library_search *search, int major) {
     char file[64], reason[200];
     void *library;
@@ -212,7 +212,7 @@ static void *eitp__try_found(eitp__library_search *search, int major) {
     return library;
 }
 
-/* Writes why there is no library: the one that cannot be opened, or the first one of a version that cannot be used. */
+/* Writes why the search failed: a library cannot be opened, or has a version that the driver cannot use. */
 static void eitp__explain_search(const eitp__library_search *search, int driver_version, char *text, size_t size) {
     const char *found = search->found.size ? search->found.data : NULL;
     const int major = found ? eitp__library_major(search, strrchr(found, '/') + 1) : 0, newest = driver_version / 1000;

@@ -46,14 +46,14 @@ static void clear_places(void) {
     setenv("PATH", in_folder("bin"), 1);
 }
 
-/* Starts a test in an empty current directory, "work". Its paths are unique: the loader does not open a path again. */
+/* Starts a test in an empty current directory, "here". Its paths are unique: the loader does not open a path again. */
 static void start(void) {
     static int count;
     const eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
     CHECK(scratch_make(scratch));
     snprintf(folder, sizeof folder, "%s/%d", scratch, count++);
-    CHECK(!eitp__make_directories(&host, in_folder("work"), &error) && !chdir(in_folder("work")));
+    CHECK(!eitp__make_directories(&host, in_folder("here"), &error) && !chdir(in_folder("here")));
     clear_places();
 }
 
@@ -145,8 +145,8 @@ static void places_are_searched_in_order(void) {
         {"CONDA_PREFIX", "conda", "conda/lib"},
         {"VIRTUAL_ENV", "environment", "environment" WHEEL_13},
         {NULL, NULL, "conda" WHEEL_13},
-        {NULL, NULL, "work/.venv" WHEEL_13},
-        {NULL, NULL, "work/venv/lib64/python3/dist-packages/nvidia/cu13/lib"},
+        {NULL, NULL, "here/.venv" WHEEL_13},
+        {NULL, NULL, "here/venv/lib64/python3/dist-packages/nvidia/cu13/lib"},
         {NULL, NULL, "program" WHEEL_13},      /* PATH leads to program/bin, in a virtual environment */
         {NULL, NULL, "installation" WHEEL_13}, /* whose python3 links to this one */
         {NULL, NULL, "home/.local" WHEEL_13},
@@ -163,7 +163,7 @@ static void places_are_searched_in_order(void) {
         put_file(places[i].library, "13", 0);
     }
     for (size_t i = 0; i < EITP__COUNT(places); i++) {
-        const char *below = strncmp(places[i].library, "work/", 5) ? places[i].library : places[i].library + 5;
+        const char *below = strncmp(places[i].library, "here/", 5) ? places[i].library : places[i].library + 5;
         CHECK_THAT(strstr(message(13000), below), "not %s first: %s", places[i].library, message(13000));
         CHECK(!remove(scratch_path(in_folder(places[i].library), FILE_NAME "13")));
     }
@@ -171,7 +171,7 @@ static void places_are_searched_in_order(void) {
 }
 
 static void each_place_suffices(void) {
-    static const char *const places[] = {"work/.venv" WHEEL_13, "work/venv" WHEEL_13, "home/.local" WHEEL_13,
+    static const char *const places[] = {"here/.venv" WHEEL_13, "here/venv" WHEEL_13, "home/.local" WHEEL_13,
                                          "python" WHEEL_13};
     for (size_t i = 0; i < EITP__COUNT(places); i++) {
         start();

@@ -30,7 +30,7 @@ static eitp_status compile_kernel(const eitp__cuda_compiler *compiler, const ker
     return status;
 }
 
-/* Compiles all kernels of a module for the report, and one alone, as the backend does. Returns 1 if there are errors or
+/* Compiles all kernels of a module for the report, and one alone, as the backend does. Returns 1 after errors or
    warnings. */
 static int compile_module(const eitp__cuda_compiler *compiler, const eitp_host *host, const kernel_module *module,
                           const char *folder, const int *warnings) {

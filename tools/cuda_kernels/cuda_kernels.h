@@ -177,7 +177,7 @@ typedef enum device_speed {
     SPEED_ADD_DOUBLE,     /* cycles */
     SPEED_SHARED_LATENCY, /* cycles */
     SPEED_MMA,            /* share of device_tensor_rate */
-    SPEED_LARGE_TILE,     /* share of mma.sync's rate, as the next three */
+    SPEED_LARGE_TILE,     /* share of mma.sync's rate; so are the next three */
     SPEED_SMALL_TILE,
     SPEED_ATTENTION,
     SPEED_ATTENTION_BACKWARD,

@@ -51,7 +51,7 @@ static const speed_row speeds[] = {
      "share of the tensor cores' rate, `mma.sync`",
      "",
      {0.65, 0.65, 1, 1},
-     "the same: 494 of 757 TFLOP/s; before sm_90 there is no other instruction"},
+     "the same: 494 of 757 TFLOP/s; the only instruction before sm_90"},
     {SPEED_LARGE_TILE,
      "share of that, tiles of 128 x 128 with four warps",
      "",
