@@ -134,7 +134,8 @@ typedef enum eitp__family {
  *                        have been rounded to the slot's dtype by a device's library of products
  *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE; integers: ignored
  *                        target, vocabulary
- *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may share memory with e;
+ *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may share memory with e; if it
+ *                        does, a device may compute it from the logits with HEAD, and not e, top, sum and picked;
  *                        integers[0] is the ignored target
  *   DROPOUT              (x, key I64 [3]) -> y; integers[0] is the rng stream; reals[0] the probability; the key is
  *                        seed, step, and the first row in the step

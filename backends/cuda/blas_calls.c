@@ -194,21 +194,23 @@ static int64_t eitp__blas_head_blocks(const eitp__call *call) {
                                   EITP__CUDA_THREADS / 32);
 }
 
-#define EITP__BLAS_KERNEL(SLOT, dtypes, file, kernel, blocks)                                                          \
+#define EITP__BLAS_KERNEL(SLOT, dtypes, file, kernel, threads, blocks)                                                 \
     {                                                                                                                  \
         EITP__SLOT_##SLOT, dtypes, "kernels/cuda/" file, NULL, NULL, NULL, {                                           \
-            { kernel, EITP__CUDA_THREADS, blocks, NULL }                                                               \
+            { kernel, threads, blocks, NULL }                                                                          \
         }                                                                                                              \
     }
 
-enum { EITP__BLAS_CLEAR, EITP__BLAS_ROUND_BIAS, EITP__BLAS_HEAD };
+enum { EITP__BLAS_CLEAR, EITP__BLAS_ROUND_BIAS, EITP__BLAS_HEAD, EITP__BLAS_HEAD_LOSS_BACKWARD };
 
 EITP__PRIVATE eitp__cuda_list eitp__cuda_blas_kernels(void) {
-    enum { SINGLE = EITP__CUDA_DTYPE(EITP_F32), ALL = EITP__CUDA_HALVES | SINGLE };
+    enum { SINGLE = EITP__CUDA_DTYPE(EITP_F32), HALVES = EITP__CUDA_HALVES, ALL = HALVES | SINGLE };
+    enum { USUAL = EITP__CUDA_THREADS, ROW = 768 };
     static const eitp__cuda_kernels kernels[] = {
-        EITP__BLAS_KERNEL(MATMUL, ALL, "product_tail.cu", "matmul_tail_kernel", eitp__blas_clear_blocks),
-        EITP__BLAS_KERNEL(CAST, SINGLE, "product_bias.cu", "matmul_bias_kernel", eitp__blas_bias_blocks),
-        EITP__BLAS_KERNEL(HEAD, ALL, "product_head.cu", "head_blocks_kernel", eitp__blas_head_blocks),
+        EITP__BLAS_KERNEL(MATMUL, ALL, "product_tail.cu", "matmul_tail_kernel", USUAL, eitp__blas_clear_blocks),
+        EITP__BLAS_KERNEL(CAST, SINGLE, "product_bias.cu", "matmul_bias_kernel", USUAL, eitp__blas_bias_blocks),
+        EITP__BLAS_KERNEL(HEAD, ALL, "product_head.cu", "head_blocks_kernel", USUAL, eitp__blas_head_blocks),
+        EITP__BLAS_KERNEL(HEAD_BACKWARD, HALVES, "rows.cu", "head_loss_backward_kernel", ROW, eitp__cuda_row_blocks),
     };
     const eitp__cuda_list list = {kernels, EITP__COUNT(kernels)};
     return list;
@@ -218,6 +220,10 @@ EITP__PRIVATE eitp__cuda_list eitp__cuda_blas_kernels(void) {
 
 EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_blas_clear(void) {
     return &eitp__cuda_blas_kernels().kernels[EITP__BLAS_CLEAR];
+}
+
+EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_blas_loss_backward(void) {
+    return &eitp__cuda_blas_kernels().kernels[EITP__BLAS_HEAD_LOSS_BACKWARD];
 }
 
 /* ---- Dividing ---- */

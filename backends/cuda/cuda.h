@@ -62,15 +62,21 @@ typedef struct eitp__cuda_part {
     const eitp__cuda_kernels *kernels; /* NULL: those that eitp__cuda_find returns */
 } eitp__cuda_part;
 
+/* In eitp__cuda_division.instead: nothing. */
+#define EITP__CUDA_NOTHING SIZE_MAX
+
 /* The instructions of a divided program. */
 typedef struct eitp__cuda_division {
     eitp__instruction *instructions; /* [capacity] */
     eitp__cuda_part *parts;          /* [capacity] */
     size_t count, capacity;
-    size_t *first; /* indexed by instruction of the plan, and one more: its first one here */
+    size_t *first; /* indexed by instruction of the plan, and one more: its first one here; joint calls follow */
     size_t plan_count;
+    size_t *instead;            /* [capacity]: the instruction that a whole execution has in place of this one */
     eitp__blas_division *calls; /* [call_capacity] */
     size_t call_count, call_capacity;
+    eitp__call *joints; /* [joint_capacity] */
+    size_t joint_count, joint_capacity;
     eitp__cuda_address biases; /* memory of rounded biases */
 } eitp__cuda_division;
 
@@ -81,7 +87,20 @@ EITP__PRIVATE eitp_status eitp__cuda_divide(eitp__cuda *cuda, const eitp__progra
                                             eitp_error *error);
 EITP__PRIVATE void eitp__cuda_division_release(eitp__cuda *cuda, eitp__cuda_division *division);
 
+/* ---- joint.c ---- */
+
+/*
+ * Finds the HEAD_LOSS and HEAD_BACKWARD that one call can compute, after the product, with instructions[0], a HEAD:
+ * (logits, none, targets, none, dloss) -> dlogits, loss, logsumexp. HEAD_LOSS is instruction 1. Returns the distance of
+ * HEAD_BACKWARD; 0: there is no such call.
+ */
+#define EITP__CUDA_JOINT_DISTANCE 16
+EITP__PRIVATE size_t eitp__cuda_joint_call(const eitp__instruction *instructions, size_t count, eitp__call *joint);
+
 /* ---- groups.c ---- */
+
+/* True if a call reads or writes memory of an operand; with only_writes, if it writes it. */
+EITP__PRIVATE int eitp__cuda_call_uses(const eitp__call *call, const eitp__operand *x, int only_writes);
 
 /* A kernel launch, or a cuBLASLt product. */
 typedef struct eitp__cuda_launch {
@@ -110,12 +129,14 @@ typedef struct eitp__cuda_order {
 } eitp__cuda_order;
 
 /*
- * Orders the instructions of a program and merges calls of the same kernel into groups. `launches` of instruction i
- * are those from first[i] on, below first[i + 1]; sets their arguments. Release the order even after a failure.
+ * Orders the instructions of a program and merges calls of the same kernel into groups. Instruction i is executed as
+ * instead[i], whose `launches` are those from first[instead[i]] on; sets their arguments. Release the order even after
+ * a failure.
  */
 EITP__PRIVATE eitp_status eitp__cuda_order_create(eitp__cuda *cuda, const eitp__program_info *info,
-                                                  const eitp__launch *arguments, eitp__cuda_launch *launches,
-                                                  const size_t *first, eitp__cuda_order *order, eitp_error *error);
+                                                  const size_t *instead, const eitp__launch *arguments,
+                                                  eitp__cuda_launch *launches, const size_t *first,
+                                                  eitp__cuda_order *order, eitp_error *error);
 EITP__PRIVATE void eitp__cuda_order_release(eitp__cuda *cuda, eitp__cuda_order *order);
 
 /* ---- program.c: functions of eitp__backend_interface ---- */

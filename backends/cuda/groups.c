@@ -25,6 +25,7 @@ typedef struct eitp__unit_plan {
 
 typedef struct eitp__order_plan {
     const eitp__program_info *info;
+    const size_t *instead;
     eitp__cuda_launch *launches;
     const size_t *first;
     eitp__unit_plan *units; /* [info->count] */
@@ -55,13 +56,17 @@ static int eitp__call_uses(const eitp__call *call, const void *memory, size_t si
     return !only_writes && eitp__memory_overlaps(call->carry, sizeof *call->carry, memory, size);
 }
 
+EITP__PRIVATE int eitp__cuda_call_uses(const eitp__call *call, const eitp__operand *x, int only_writes) {
+    return eitp__call_uses(call, x->data, eitp__bytes_of_operand(x), only_writes);
+}
+
 /* True if one of the calls writes memory that the other one uses. */
 static int eitp__calls_conflict(const eitp__call *a, const eitp__call *b) {
     for (int o = 0; o < a->output_count; o++)
-        if (eitp__call_uses(b, a->outputs[o].data, eitp__bytes_of_operand(&a->outputs[o]), 0))
+        if (eitp__cuda_call_uses(b, &a->outputs[o], 0))
             return 1;
     for (int i = 0; i < a->input_count; i++)
-        if (eitp__call_uses(b, a->inputs[i].data, eitp__bytes_of_operand(&a->inputs[i]), 1))
+        if (eitp__cuda_call_uses(b, &a->inputs[i], 1))
             return 1;
     return eitp__call_uses(b, a->carry, sizeof *a->carry, 1);
 }
@@ -156,12 +161,14 @@ static int64_t eitp__movable_launch(const eitp__order_plan *plan, const eitp__cu
 
 static void eitp__order_instructions(eitp__order_plan *plan, const eitp__cuda *cuda) {
     for (size_t i = 0; i < plan->info->count; i++) {
-        const int64_t launch = eitp__movable_launch(plan, cuda, i);
+        const size_t instruction = plan->instead[i];
+        const int64_t launch =
+            instruction == EITP__CUDA_NOTHING ? EITP__NO_LAUNCH : eitp__movable_launch(plan, cuda, instruction);
         eitp__unit_plan *unit = &plan->units[plan->unit_count];
-        if (launch != EITP__NO_LAUNCH && eitp__join_unit_of_kernel(plan, launch))
+        if (instruction == EITP__CUDA_NOTHING || (launch != EITP__NO_LAUNCH && eitp__join_unit_of_kernel(plan, launch)))
             continue;
         unit->position = plan->positions++;
-        unit->instruction = i;
+        unit->instruction = instruction;
         unit->head = unit->tail = launch;
         unit->calls = 1;
         plan->unit_count++;
@@ -290,8 +297,9 @@ static eitp_status eitp__make_order(eitp__cuda *cuda, eitp__order_plan *plan, co
 }
 
 EITP__PRIVATE eitp_status eitp__cuda_order_create(eitp__cuda *cuda, const eitp__program_info *info,
-                                                  const eitp__launch *arguments, eitp__cuda_launch *launches,
-                                                  const size_t *first, eitp__cuda_order *order, eitp_error *error) {
+                                                  const size_t *instead, const eitp__launch *arguments,
+                                                  eitp__cuda_launch *launches, const size_t *first,
+                                                  eitp__cuda_order *order, eitp_error *error) {
     const eitp_host *host = &cuda->base.host;
     const size_t units = info->count, count = first[units];
     eitp__order_plan plan = EITP__ZERO;
@@ -300,6 +308,7 @@ EITP__PRIVATE eitp_status eitp__cuda_order_create(eitp__cuda *cuda, const eitp__
     if (!units)
         return EITP_OK;
     plan.info = info;
+    plan.instead = instead;
     plan.launches = launches;
     plan.first = first;
     plan.units = (eitp__unit_plan *)eitp__allocate(host, units * sizeof *plan.units);

@@ -103,8 +103,8 @@ static eitp_status eitp__cuda_prepare_all(eitp__cuda *cuda, eitp__cuda_program *
     }
     status = eitp__cuda_modules_load(&cuda->modules, error);
     if (!status)
-        status = eitp__cuda_order_create(cuda, &program->info, program->arguments, program->launches, program->first,
-                                         &program->order, error);
+        status = eitp__cuda_order_create(cuda, &program->info, program->division.instead, program->arguments,
+                                         program->launches, program->first, &program->order, error);
     return status ? status : eitp__cuda_phases_create(cuda, &program->info, &program->order, &program->phases, error);
 }
 

@@ -145,11 +145,12 @@ DEVICE wide shift_of(wide top) {
     return top > -INFINITY ? top : 0;
 }
 
-/* Returns the sum of e^(x - top) of a row, where top is the largest x. A larger top rescales the sum so far. */
-template <int DENSE> DEVICE wide sum_exp(const row_of &r, global<const scalar> x, wide &top) {
+/* Returns the sum of e^(x - top) of a row, where top is the largest x, and x_at(j) returns the part of x at column j. A
+   larger top rescales the sum so far. */
+template <int DENSE, class F> DEVICE wide sum_exp_of(const row_of &r, F x_at, wide &top) {
     wide largest = -INFINITY, sum = 0;
     for_parts<DENSE>(r, [&](int64_t j) {
-        const part p = fetch<DENSE>(r, x, j, -INFINITY);
+        const part p = x_at(j);
         wide most = largest, more = 0;
         FOR_PART most = fmaxf(most, p.v[k]);
         FOR_PART more += expf(p.v[k] - shift_of(most));
@@ -158,6 +159,10 @@ template <int DENSE> DEVICE wide sum_exp(const row_of &r, global<const scalar> x
     });
     top = row_max(r, largest);
     return row_sum(r, sum * expf(largest - top));
+}
+template <int DENSE> DEVICE wide sum_exp(const row_of &r, global<const scalar> x, wide &top) {
+    const auto x_at = [&](int64_t j) { return fetch<DENSE>(r, x, j, -INFINITY); };
+    return sum_exp_of<DENSE>(r, x_at, top);
 }
 
 ROW_KERNEL(softmax) {
@@ -427,6 +432,56 @@ KERNEL(head_backward_kernel, 256) {
                 dx[j] = gradient(j, e[j]);
         }
     }
+}
+
+/*
+ * Replaces a row of logits by their gradient, and computes its loss: HEAD's exponentials, HEAD_LOSS and HEAD_BACKWARD
+ * in one pass. The row, with the padding up to the next one, is read twice, and so few rows are in progress that the
+ * second time it is in the L2 cache.
+ */
+template <int DENSE> DEVICE void head_loss_backward_row(const eitp__launch &l, const row_of &padded, int64_t columns) {
+    const int64_t index = padded.index;
+    const global<scalar> x = output<scalar>(l, 0) + index * padded.columns;
+    const int32_t target = input<int32_t>(l, 2)[index];
+    const int has_loss = counts(l, target, columns);
+    const wide dloss = input<wide>(l, 4)[index], none = without_target(l, target);
+    const wide picked = has_loss ? to_float((scalar)x[target]) : (wide)0;
+    const auto logits_at = [&](int64_t j) {
+        part p = fetch<DENSE>(padded, global<const scalar>(x), j, -INFINITY);
+        FOR_PART p.v[k] = column<DENSE>(j, k) < columns ? p.v[k] : -INFINITY;
+        return p;
+    };
+    wide top;
+    const wide sum = sum_exp_of<DENSE>(padded, logits_at, top), factor = 1.0f / sum;
+    for_parts<DENSE>(padded, [&](int64_t j) {
+        part p = logits_at(j);
+        FOR_PART {
+            const int64_t c = column<DENSE>(j, k);
+            const wide value = (expf(p.v[k] - top) * factor - (c == target ? 1.0f : 0.0f)) * dloss;
+            p.v[k] = c >= columns ? 0 : has_loss ? value : none;
+        }
+        put<DENSE>(padded, x, j, p);
+    });
+    if (padded.thread == 0) {
+        output<wide>(l, 1)[index] = has_loss ? logf(sum) - (picked - top) : none;
+        output<wide>(l, 2)[index] = top + logf(sum);
+    }
+}
+
+PAIRED_KERNEL(head_loss_backward_kernel, 768) {
+    const eitp__operand &logits = l.call.inputs[0];
+    row_of padded;
+    padded.index = block_index();
+    padded.columns = eitp__row_stride_of(&logits);
+    padded.thread = thread_index();
+    padded.threads = thread_count();
+    padded.is_wide = 1;
+    if (!has_row(l, padded))
+        return;
+    if (padded.columns % PART == 0 && is_aligned(logits))
+        head_loss_backward_row<1>(l, padded, columns_of(l, logits));
+    else
+        head_loss_backward_row<0>(l, padded, columns_of(l, logits));
 }
 
 #if SCALAR == 0

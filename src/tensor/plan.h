@@ -237,6 +237,13 @@ EITP__PRIVATE eitp_status eitp__divide_heads(eitp_graph *graph, size_t bytes, ei
 /* True if the graph has a LINEAR_CROSS_ENTROPY whose logits take more than `bytes`. */
 EITP__PRIVATE int eitp__has_heads(const eitp_graph *graph, size_t bytes);
 
+/*
+ * Returns the order of the nodes that a whole LINEAR_CROSS_ENTROPY is expanded to. They have the order of its gradient,
+ * unless there is none or it depends on the loss. As in a divided head, the other operands of the gradient are then
+ * computed before the logits, and a backend can compute loss and gradient in one pass.
+ */
+EITP__PRIVATE int eitp__head_order(const eitp__node *head);
+
 /* Returns the number of rows of a head's logits that its plans store at a time. */
 EITP__PRIVATE int64_t eitp__head_rows(const eitp__node *node);
 

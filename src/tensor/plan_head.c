@@ -135,6 +135,25 @@ static int eitp__is_divisible(const eitp__node *head, unsigned char *depends) {
     return 1;
 }
 
+/* ---- Whole heads ---- */
+
+EITP__PRIVATE int eitp__head_order(const eitp__node *head) {
+    const eitp_graph *graph = head->graph;
+    const eitp_host *host = eitp__graph_host(graph);
+    unsigned char *depends = NULL;
+    int order = head->order;
+    for (size_t n = (size_t)head->id + 1; n < graph->node_count && eitp__is_built(head); n++) {
+        const eitp__node *gradient = eitp__head_gradient_node(head, graph->nodes[n]->outputs[0]);
+        if (!gradient)
+            continue;
+        depends = (unsigned char *)eitp__allocate(host, graph->tensor_count);
+        order = depends && eitp__is_divisible(head, depends) ? gradient->order : order;
+        break;
+    }
+    eitp__release(host, depends, graph->tensor_count);
+    return order;
+}
+
 /* ---- Sizes ---- */
 
 static size_t eitp__row_of_logits(const eitp__node *head) {

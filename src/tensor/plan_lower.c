@@ -54,6 +54,7 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_graph *graph = lowering->plan->graph;
     const size_t first = graph->node_count;
     const eitp__origin origin = graph->origin;
+    const int order = node->op == EITP__OP_LINEAR_CROSS_ENTROPY ? eitp__head_order(node) : node->order;
     eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
     int is_expanded;
     graph->origin = node->origin;
@@ -67,7 +68,7 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     if (graph->error.status || !eitp__lowering_reserve(lowering))
         return;
     for (size_t n = first; n < graph->node_count; n++) {
-        graph->nodes[n]->order = node->order;
+        graph->nodes[n]->order = order;
         graph->nodes[n]->part = node->part;
     }
     lowering->plan->needed[node->id] = 0;

@@ -853,79 +853,6 @@ static void biases_are_rounded(void) {
     CHECK(count_live() == 0);
 }
 
-/* ---- Logits ---- */
-
-enum { LOGIT_ROWS = 5, LOGITS = 131, LOGIT_WIDTH = 16, LOGIT_STRIDE = 256, LOGIT_BLOCKS = 2 };
-
-/* The outputs of HEAD, whose rows of exponentials have a stride. */
-typedef struct logit_outputs {
-    uint16_t e[LOGIT_ROWS * LOGIT_STRIDE];
-    float top[LOGIT_ROWS * LOGIT_BLOCKS], sum[LOGIT_ROWS * LOGIT_BLOCKS], picked[LOGIT_ROWS];
-} logit_outputs;
-
-static eitp__operand array_of(void *data, eitp_dtype dtype, int64_t rows, int64_t columns) {
-    eitp__operand x = EITP__ZERO;
-    x.data = data;
-    x.dtype = dtype;
-    x.rank = columns ? 2 : 1;
-    x.shape[0] = rows;
-    x.shape[1] = columns;
-    x.elements = rows * (columns ? columns : 1);
-    return x;
-}
-
-static void compute_logits(int64_t stride, logit_outputs *to) {
-    static uint16_t x[LOGIT_ROWS * LOGIT_WIDTH], table[LOGITS * LOGIT_WIDTH];
-    int32_t targets[] = {0, 127, 128, 130, 64};
-    eitp__call call = EITP__ZERO;
-    fill_halves(x, LOGIT_ROWS * LOGIT_WIDTH, 1);
-    fill_halves(table, LOGITS * LOGIT_WIDTH, 2);
-    memset(to, 0xff, sizeof *to);
-    call.slot = EITP__SLOT_HEAD;
-    call.dtype = EITP_BF16;
-    call.input_count = 3;
-    call.output_count = 4;
-    call.inputs[0] = array_of(x, EITP_BF16, LOGIT_ROWS, LOGIT_WIDTH);
-    call.inputs[1] = array_of(table, EITP_BF16, LOGITS, LOGIT_WIDTH);
-    call.inputs[2] = array_of(targets, EITP_I32, LOGIT_ROWS, 0);
-    call.outputs[0] = array_of(to->e, EITP_BF16, LOGIT_ROWS, LOGITS);
-    call.outputs[0].elements = LOGIT_ROWS * stride;
-    call.outputs[0].row_stride = stride == LOGITS ? 0 : stride;
-    call.outputs[1] = array_of(to->top, EITP_F32, LOGIT_ROWS, LOGIT_BLOCKS);
-    call.outputs[2] = array_of(to->sum, EITP_F32, LOGIT_ROWS, LOGIT_BLOCKS);
-    call.outputs[3] = array_of(to->picked, EITP_F32, LOGIT_ROWS, 0);
-    cuda_run(&call);
-}
-
-/* Rows of logits that start at multiples of 128 elements have the same values, and zeros after the last. Sums may be
-   added in another order. */
-static void logits_are_padded(void) {
-    static const char *const products[] = {"own", "cublaslt"};
-    static logit_outputs dense, padded;
-    for (int k = 0; k < 2; k++) {
-        int same = 1, zeros = 1;
-        restart_with("EITP_CUDA_PRODUCTS", products[k]);
-        cuda_open();
-        compute_logits(LOGITS, &dense);
-        compute_logits(LOGIT_STRIDE, &padded);
-        for (int i = 0; i < LOGIT_ROWS; i++)
-            for (int j = 0; j < LOGIT_STRIDE; j++)
-                if (j < LOGITS)
-                    same &= dense.e[i * LOGITS + j] == padded.e[i * LOGIT_STRIDE + j];
-                else
-                    zeros &= padded.e[i * LOGIT_STRIDE + j] == 0;
-        for (int i = 0; i < LOGIT_ROWS * LOGIT_BLOCKS; i++)
-            same &= fabsf(dense.sum[i] - padded.sum[i]) <= 1e-5f * dense.sum[i];
-        CHECK_THAT(same && !memcmp(dense.top, padded.top, sizeof dense.top) &&
-                       !memcmp(dense.picked, padded.picked, sizeof dense.picked),
-                   "%s: other values", products[k]);
-        CHECK_THAT(zeros, "%s: no zeros after the last logit", products[k]);
-        cuda_device->interface->destroy(cuda_device);
-    }
-    restart_with(NULL, NULL);
-    CHECK(count_live() == 0);
-}
-
 /* ---- Faults ---- */
 
 static eitp_status execute_plan(int *right, eitp_error *error) {
@@ -1421,7 +1348,6 @@ int main(int argc, char **argv) {
         TEST(alignment_includes_rows),
         TEST(products_in_16_bits),
         TEST(biases_are_rounded),
-        TEST(logits_are_padded),
         TEST(products_by_rows),
         TEST(products_by_address),
         TEST(every_call_fails_in_turn),

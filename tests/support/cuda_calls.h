@@ -14,6 +14,9 @@ static eitp__backend *cuda_device;
 /* Number of the operand, outputs after inputs, whose elements start one after an aligned address. -1: none. */
 static int cuda_displaced = -1;
 
+/* 1: calls are executed one at a time, as if they were observed. */
+static int cuda_is_observed;
+
 enum { CUDA_MOST_BLOCKS = EITP__MAX_INPUTS + EITP__MAX_OUTPUTS + 2 };
 
 /* Host and device memory of a call's operands. `memory` is the allocation, in which elements start at `device`. */
@@ -103,8 +106,10 @@ static void cuda_execute(const eitp__backend_interface *device, const eitp__prog
     eitp__program *program = NULL;
     size_t begun;
     eitp_status status = device->prepare(cuda_device, info, &program, &error);
-    if (!status)
-        status = device->execute(cuda_device, program, 0, 1, &never, 0, &begun, &error);
+    for (size_t i = 0, end = 0; i < info->count && !status; i = end) {
+        end = cuda_is_observed ? i + 1 : info->count;
+        status = device->execute(cuda_device, program, i, end, &never, 0, &begun, &error);
+    }
     if (!status)
         status = device->wait(cuda_device, &error);
     CHECK_THAT(!status, "%s, displaced operand %d: %s", eitp__slot_name(info->instructions[0].call->slot),
@@ -113,32 +118,48 @@ static void cuda_execute(const eitp__backend_interface *device, const eitp__prog
         device->discard(cuda_device, program);
 }
 
-/* Executes a call whose operands are in host memory. */
-static EITP__UNUSED void cuda_run(const eitp__call *placed) {
-    const eitp__backend_interface *device = cuda_device->interface;
-    eitp__call call = *placed;
-    eitp__instruction instruction = EITP__ZERO;
+/* Copies the outputs of a call to host memory, where `placed` has them. */
+static void cuda_download(const eitp__call *call, const eitp__call *placed) {
+    eitp_error error = EITP__ZERO;
+    for (int o = 0; o < call->output_count; o++)
+        if (call->outputs[o].data)
+            CHECK_THAT(!cuda_device->interface->download(
+                           cuda_device, placed->outputs[o].data, call->outputs[o].data,
+                           (size_t)call->outputs[o].elements * eitp_dtype_size(call->outputs[o].dtype), &error),
+                       "%s", error.message);
+}
+
+enum { CUDA_MOST_CALLS = 4 };
+
+/* Executes a program of calls whose operands are in host memory. The first call has the largest workspace. */
+static EITP__UNUSED void cuda_run_calls(const eitp__call *placed, int count) {
+    eitp__call calls[CUDA_MOST_CALLS];
+    eitp__instruction instructions[CUDA_MOST_CALLS];
     eitp__program_info info = EITP__ZERO;
     cuda_blocks blocks = EITP__ZERO;
-    eitp_error error = EITP__ZERO;
-    for (int o = 0; o < call.output_count; o++)
-        call.outputs[o].data = cuda_operand(&blocks, &call.outputs[o], call.input_count + o);
-    for (int i = 0; i < call.input_count; i++)
-        call.inputs[i].data = cuda_operand(&blocks, &call.inputs[i], i);
-    call.carry = (const float *)cuda_block(&blocks, call.carry, sizeof(float), 0);
-    instruction.call = &call;
-    info.instructions = &instruction;
-    info.count = 1;
-    info.workspace = cuda_workspace(&blocks, &call);
-    cuda_execute(device, &info);
-    for (int o = 0; o < call.output_count; o++)
-        if (call.outputs[o].data)
-            CHECK_THAT(!device->download(cuda_device, placed->outputs[o].data, call.outputs[o].data,
-                                         (size_t)call.outputs[o].elements * eitp_dtype_size(call.outputs[o].dtype),
-                                         &error),
-                       "%s", error.message);
+    memset(instructions, 0, sizeof instructions);
+    for (int k = 0; k < count; k++) {
+        eitp__call *call = &calls[k];
+        *call = placed[k];
+        for (int o = 0; o < call->output_count; o++)
+            call->outputs[o].data = cuda_operand(&blocks, &call->outputs[o], call->input_count + o);
+        for (int i = 0; i < call->input_count; i++)
+            call->inputs[i].data = cuda_operand(&blocks, &call->inputs[i], i);
+        call->carry = (const float *)cuda_block(&blocks, call->carry, sizeof(float), 0);
+        instructions[k].call = call;
+    }
+    info.instructions = instructions;
+    info.count = (size_t)count;
+    info.workspace = cuda_workspace(&blocks, &calls[0]);
+    cuda_execute(cuda_device->interface, &info);
+    for (int k = 0; k < count; k++)
+        cuda_download(&calls[k], &placed[k]);
     for (int i = 0; i < blocks.count; i++)
-        device->release(cuda_device, EITP__PLACE_DEVICE, blocks.memory[i], blocks.size[i]);
+        cuda_device->interface->release(cuda_device, EITP__PLACE_DEVICE, blocks.memory[i], blocks.size[i]);
+}
+
+static EITP__UNUSED void cuda_run(const eitp__call *placed) {
+    cuda_run_calls(placed, 1);
 }
 
 /* The `run` function of a table's kernels. Tests run the piece with the first item last, and it executes the whole

@@ -75,6 +75,29 @@ static EITP__UNUSED int cuda_parts_of(const eitp__cuda *cuda, const eitp__call *
     return count;
 }
 
+enum { CUDA_NEXT_CALLS = EITP__CUDA_JOINT_DISTANCE + 1 };
+
+/* The call that is executed instead of the last part of step `s`, a HEAD, of the next step, and of the one at the
+   returned distance, in whole executions. Returns 0 if there is none. */
+static EITP__UNUSED size_t cuda_joint_of(const eitp__cuda *cuda, const eitp_plan *plan, size_t s, cuda_part *joint) {
+    eitp__instruction next[CUDA_NEXT_CALLS];
+    eitp__call call;
+    size_t count = 0, distance;
+    if (plan->calls[s].slot != EITP__SLOT_HEAD || !eitp__cuda_blas_takes(&cuda->blas, &plan->calls[s]))
+        return 0;
+    memset(next, 0, sizeof next);
+    for (; count < CUDA_NEXT_CALLS && s + count < plan->step_count; count++) {
+        next[count].kind = EITP__COMPUTE;
+        next[count].call = &plan->calls[s + count];
+    }
+    distance = eitp__cuda_joint_call(next, count, &call);
+    if (distance)
+        cuda_add_part(joint, &call, eitp__cuda_blas_loss_backward(), 0);
+    joint->is_divided = 1;
+    joint->step = s;
+    return distance;
+}
+
 /* Lists the launches of a part. Returns their number: 0 if the backend has no kernel. */
 static EITP__UNUSED int cuda_launches_of(const cuda_part *part, cuda_launch launches[CUDA_MOST_LAUNCHES]) {
     int count = 0;
@@ -93,6 +116,7 @@ static EITP__UNUSED int cuda_launches_of(const cuda_part *part, cuda_launch laun
 typedef struct cuda_ordered_plan {
     const eitp_plan *plan;
     cuda_part *parts;
+    size_t *instead; /* indexed by part: the one that is executed in its place */
     size_t count;
     cuda_launch *launches; /* from first[i] on for part i */
     size_t *first;
@@ -109,17 +133,32 @@ static EITP__UNUSED eitp__cuda_function cuda_function_of(const cuda_launch *laun
 
 /* Divides the calls of a plan, whose rounded biases have addresses without memory. */
 static EITP__UNUSED void cuda_divide_plan(const eitp__cuda *cuda, const eitp_plan *plan, cuda_ordered_plan *ordered) {
+    const size_t capacity = plan->step_count * (CUDA_MOST_PARTS + 1) + 1;
+    size_t *first = (size_t *)calloc(plan->step_count + 1, sizeof *first);
     uintptr_t rounded = (uintptr_t)1 << 50;
     ordered->plan = plan;
-    ordered->parts = (cuda_part *)calloc(plan->step_count * CUDA_MOST_PARTS + 1, sizeof *ordered->parts);
+    ordered->parts = (cuda_part *)calloc(capacity, sizeof *ordered->parts);
+    ordered->instead = (size_t *)calloc(capacity, sizeof *ordered->instead);
     for (size_t s = 0; s < plan->step_count; s++) {
         cuda_part *parts = &ordered->parts[ordered->count];
         const int count = cuda_parts_of(cuda, &plan->calls[s], (void *)rounded, parts);
-        for (int i = 0; i < count; i++)
+        first[s] = ordered->count;
+        for (int i = 0; i < count; i++) {
             parts[i].step = s;
+            ordered->instead[ordered->count] = ordered->count;
+            ordered->count++;
+        }
         rounded += eitp__cuda_blas_bias_bytes(&cuda->blas, &plan->calls[s]);
-        ordered->count += (size_t)count;
     }
+    for (size_t s = 0; s < plan->step_count; s++) {
+        const size_t distance = cuda_joint_of(cuda, plan, s, &ordered->parts[ordered->count]);
+        if (!distance)
+            continue;
+        ordered->instead[first[s + 1] - 1] = ordered->count;
+        ordered->instead[first[s + 1]] = ordered->instead[first[s + distance]] = EITP__CUDA_NOTHING;
+        ordered->instead[ordered->count++] = EITP__CUDA_NOTHING;
+    }
+    free(first);
 }
 
 /* Lists the launches of part `i` of an ordered plan, for the backend and for its caller. */
@@ -162,7 +201,8 @@ static EITP__UNUSED eitp_status cuda_order_plan(eitp__cuda *cuda, const eitp_pla
     }
     info.instructions = instructions;
     info.count = ordered->count;
-    status = eitp__cuda_order_create(cuda, &info, arguments, made, ordered->first, &ordered->order, error);
+    status =
+        eitp__cuda_order_create(cuda, &info, ordered->instead, arguments, made, ordered->first, &ordered->order, error);
     free(instructions);
     free(arguments);
     free(made);
@@ -172,6 +212,7 @@ static EITP__UNUSED eitp_status cuda_order_plan(eitp__cuda *cuda, const eitp_pla
 static EITP__UNUSED void cuda_ordered_plan_release(eitp__cuda *cuda, cuda_ordered_plan *ordered) {
     eitp__cuda_order_release(cuda, &ordered->order);
     free(ordered->parts);
+    free(ordered->instead);
     free(ordered->launches);
     free(ordered->first);
 }

@@ -68,6 +68,11 @@ static double head_blocks(const eitp__call *call) {
     return ceil((double)eitp__operand_columns(&call->inputs[1]) / 8);
 }
 
+/* Parts of 8 logits of a row, which 768 threads share. */
+static double logit_reads(const eitp__call *call) {
+    return ceil((double)eitp__row_stride_of(&call->inputs[0]) / (8 * 768));
+}
+
 /* Bitonic sort of 2048 keys: 11 * 12 / 2 stages. */
 static double sort_stages(const eitp__call *call) {
     (void)call;
@@ -115,6 +120,7 @@ static const kernel_loop loops[] = {
     {"layer_norm_backward_parameters_kernel", 30, chunk_reads, 0, 1, 0, 0},
     {"head_loss_kernel", USUAL_REGISTERS, once, 1, 1, 0, 0},
     {"head_backward_kernel", 32, head_blocks, 1, 0, 0, 0},
+    {"head_loss_backward_kernel", 40, logit_reads, 1, 1, 0, 0},
     {"embedding_backward_sort_kernel", 32, sort_stages, 0, 0, 2, 0},
     {"embedding_backward_merge_kernel", 21, merge_probes, 0, 1, 0, 0},
     {"embedding_backward_pieces_kernel", 44, piece_reads, 1, 0, 0, 0},

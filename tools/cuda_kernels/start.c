@@ -35,12 +35,13 @@ static void need_kernel(needed_images *needed, const cuda_launch *launch, const 
 static void need_step(void *user, const eitp_plan *plan, size_t s) {
     eitp__cuda *cuda = eitp__cuda_of(plan->context->backend);
     const char *products = getenv("EITP_CUDA_PRODUCTS");
-    cuda_part parts[CUDA_MOST_PARTS];
+    cuda_part parts[CUDA_MOST_PARTS + 1];
     cuda_launch launches[CUDA_MOST_LAUNCHES];
     int count;
     if (products && !strcmp(products, "own"))
         cuda->blas.version = 0;
     count = cuda_parts_of(cuda, &plan->calls[s], NULL, parts);
+    count += cuda_joint_of(cuda, plan, s, &parts[count]) > 0;
     for (int p = 0; p < count; p++)
         for (int i = 0, launched = cuda_launches_of(&parts[p], launches); i < launched; i++)
             if (launches[i].kernels)
