@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 11
+#define EITP__BACKEND_API_VERSION 12
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
@@ -73,6 +73,18 @@ typedef struct eitp__storage {
     eitp_status (*write)(void *user, uint64_t offset, const void *memory, size_t size, eitp_error *error);
 } eitp__storage;
 
+/* Cancellation callback, polled while programs are prepared and executed. */
+typedef struct eitp__poll {
+    /* Nonzero stops. Called by the calling thread, during execution every few microseconds. May be NULL. */
+    int (*ask)(void *user);
+    void *user;
+} eitp__poll;
+
+/* True if the poll requests a stop. */
+static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
+    return poll->ask && poll->ask(poll->user);
+}
+
 /*
  * The contents of a program. All pointers must stay valid until the program is discarded. `rows` is an int64_t in
  * device memory that holds the number of rows of an execution. For operands with `row_elements`, `shape[0]` and
@@ -88,21 +100,11 @@ typedef struct eitp__program_info {
     /* Host memory, indexed by eitp__phase: executions add the seconds of each phase before their `wait` returns. A
        backend may read its clock only when the phase changes, or leave the seconds unchanged. May be NULL. */
     double *seconds;
+    const eitp__poll *poll; /* polled while the program is prepared; NULL: never */
 } eitp__program_info;
 
 /* Prepared instructions. Each backend defines the struct. */
 typedef struct eitp__program eitp__program;
-
-/* Cancellation callback, polled during execution. */
-typedef struct eitp__poll {
-    int (*ask)(void *user); /* nonzero stops; called by the executing thread every few microseconds; may be NULL */
-    void *user;
-} eitp__poll;
-
-/* True if the poll requests a stop. */
-static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
-    return poll->ask && poll->ask(poll->user);
-}
 
 /* The members of eitp_limits. */
 typedef struct eitp__backend_limits {

@@ -21,13 +21,18 @@ static size_t eitp__find_images(const eitp__cuda_cache *cache, eitp__cuda_image 
    a kernel takes. */
 #define EITP__IMAGE_WAIT_SECONDS 60.0
 
-/* Waits until no other process compiles, or all images are there. Returns the number of missing images, which this
-   process has to compile. */
-static size_t eitp__await_images(eitp__cuda_cache *cache, eitp__cuda_image *images, size_t count) {
+static int eitp__is_stopped(const eitp__poll *poll) {
+    return poll && eitp__poll_ask(poll);
+}
+
+/* Waits until no other process compiles, or all images are there, or `poll` requests a stop. Returns the number of
+   missing images, which this process has to compile. */
+static size_t eitp__await_images(eitp__cuda_cache *cache, eitp__cuda_image *images, size_t count,
+                                 const eitp__poll *poll) {
     size_t missing = eitp__find_images(cache, images, count);
     double waited = 0;
     int is_logged = 0;
-    while (missing && !eitp__cuda_cache_lock(cache) && waited < EITP__IMAGE_WAIT_SECONDS) {
+    while (missing && !eitp__cuda_cache_lock(cache) && waited < EITP__IMAGE_WAIT_SECONDS && !eitp__is_stopped(poll)) {
         const size_t before = missing;
         if (!is_logged)
             eitp__log_line(cache->host, EITP_LOG_INFO, "waiting for another process that compiles GPU kernels");
@@ -61,6 +66,7 @@ typedef struct eitp__compiling {
     eitp__compiling_thread threads[EITP__MOST_COMPILING_THREADS];
     int thread_count;
     double began, reported; /* eitp__clock */
+    const eitp__poll *poll; /* NULL: never stops */
     eitp_status status;     /* first failure */
     eitp_error *error;
 } eitp__compiling;
@@ -109,7 +115,8 @@ static void eitp__report_compiling(eitp__compiling *c) {
     c->reported = now;
 }
 
-/* Compiles until nothing is left. Where there are no threads, a job runs when it is submitted. */
+/* Compiles until nothing is left, or a stop is requested. Where there are no threads, a job runs when it is
+   submitted. */
 static void eitp__compile_on_threads(eitp__compiling *c) {
     eitp__compiling_thread *busy;
     for (int t = 0; t < c->thread_count; t++)
@@ -123,6 +130,8 @@ static void eitp__compile_on_threads(eitp__compiling *c) {
             busy = thread->compilation ? thread : busy;
             eitp__report_compiling(c);
         }
+        if (!c->status && eitp__is_stopped(c->poll))
+            c->status = eitp__fail_interrupted(c->error);
         if (busy)
             eitp__worker_wait_briefly(busy->worker, busy->job, 20);
     } while (busy);
@@ -162,17 +171,18 @@ static eitp_status eitp__compile_images(eitp__compiling *c, int threads) {
 
 EITP__PRIVATE eitp_status eitp__cuda_images_get(const eitp__cuda_compiler *compiler, eitp__cuda_cache *cache,
                                                 eitp__cuda_image *images, size_t count, int threads,
-                                                eitp_error *error) {
+                                                const eitp__poll *poll, eitp_error *error) {
     eitp__compiling c = EITP__ZERO;
     eitp_status status = EITP_OK;
     c.compiler = compiler;
     c.cache = cache;
     c.images = images;
     c.count = count;
+    c.poll = poll;
     c.error = error;
-    c.missing = eitp__await_images(cache, images, count);
+    c.missing = eitp__await_images(cache, images, count, poll);
     if (c.missing)
-        status = eitp__compile_images(&c, threads);
+        status = eitp__is_stopped(poll) ? eitp__fail_interrupted(error) : eitp__compile_images(&c, threads);
     eitp__cuda_cache_unlock(cache);
     return status;
 }

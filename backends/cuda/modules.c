@@ -90,7 +90,8 @@ static eitp_status eitp__load_image(eitp__cuda_modules *modules, const eitp__cud
 }
 
 /* Loads the kernels that are only requested. `images` has one for each of them. */
-static eitp_status eitp__load_images(eitp__cuda_modules *modules, eitp__cuda_image *images, eitp_error *error) {
+static eitp_status eitp__load_images(eitp__cuda_modules *modules, eitp__cuda_image *images, const eitp__poll *poll,
+                                     eitp_error *error) {
     const size_t first = modules->loaded, count = modules->count - first;
     eitp_status status;
     for (size_t i = 0; i < count; i++) {
@@ -102,7 +103,7 @@ static eitp_status eitp__load_images(eitp__cuda_modules *modules, eitp__cuda_ima
         eitp__buffer_init(&images[i].data, modules->host);
     }
     status = eitp__cuda_images_get(modules->compiler, &modules->cache, images, count,
-                                   eitp__compiling_threads(modules->host), error);
+                                   eitp__compiling_threads(modules->host), poll, error);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__load_image(modules, &images[i], error);
     for (size_t i = 0; i < count; i++)
@@ -126,13 +127,14 @@ static eitp_status eitp__answer_requests(const eitp__cuda_modules *modules, eitp
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__cuda_modules_load(eitp__cuda_modules *modules, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__cuda_modules_load(eitp__cuda_modules *modules, const eitp__poll *poll,
+                                                  eitp_error *error) {
     const size_t count = modules->count - modules->loaded;
     eitp__cuda_image *images = NULL;
     eitp_status status = EITP_OK;
     if (count) {
         images = (eitp__cuda_image *)eitp__allocate(modules->host, count * sizeof *images);
-        status = images ? eitp__load_images(modules, images, error)
+        status = images ? eitp__load_images(modules, images, poll, error)
                         : eitp__fail_memory(error, count * sizeof *images, "compiled kernels");
         eitp__release(modules->host, images, count * sizeof *images);
     }

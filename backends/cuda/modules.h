@@ -2,6 +2,7 @@
 #ifndef EITP_CUDA_MODULES_H
 #define EITP_CUDA_MODULES_H
 
+#include "backends/backend.h"
 #include "backends/cuda/cache.h"
 #include "backends/cuda/compiler.h"
 #include "backends/cuda/driver.h"
@@ -47,8 +48,10 @@ EITP__PRIVATE eitp_status eitp__cuda_modules_request(eitp__cuda_modules *modules
                                                      const char *definitions, const char *kernel, unsigned shared,
                                                      eitp__cuda_function *function, eitp_error *error);
 
-/* Loads all requested kernels, after compiling those that are not in the cache. Ends the requests, also if it fails. */
-EITP__PRIVATE eitp_status eitp__cuda_modules_load(eitp__cuda_modules *modules, eitp_error *error);
+/* Loads all requested kernels, after compiling those that are not in the cache, which `poll` may stop; NULL: it is not
+   stopped. Ends the requests, also if it fails. */
+EITP__PRIVATE eitp_status eitp__cuda_modules_load(eitp__cuda_modules *modules, const eitp__poll *poll,
+                                                  eitp_error *error);
 
 /* Ends the requests without loading. */
 EITP__PRIVATE void eitp__cuda_modules_forget(eitp__cuda_modules *modules);

@@ -101,7 +101,7 @@ static eitp_status eitp__cuda_prepare_all(eitp__cuda *cuda, eitp__cuda_program *
         eitp__cuda_modules_forget(&cuda->modules);
         return status;
     }
-    status = eitp__cuda_modules_load(&cuda->modules, error);
+    status = eitp__cuda_modules_load(&cuda->modules, program->info.poll, error);
     if (!status)
         status = eitp__cuda_order_create(cuda, &program->info, program->division.instead, program->arguments,
                                          program->launches, program->first, &program->order, error);

@@ -263,6 +263,7 @@ EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *err
     info.count = plan->instruction_count;
     info.rows = plan->device_rows;
     info.seconds = plan->context->phase_seconds;
+    info.poll = &plan->context->poll;
     if (plan->stats.workspace_bytes)
         info.workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
     if (plan->transfer_count)

@@ -230,10 +230,10 @@ EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_ro
 EITP_API size_t eitp_context_arena_bytes(const eitp_context *context);
 
 /*
- * Sets a cancellation callback, polled during operations that may take long: executing plans, filling and loading
- * variables, reading samples. It is called in the thread that called eitp, at least before each op and each sample. It
- * may be called every few microseconds, so keep it to a few instructions, such as returning a flag set by a signal
- * handler. Once it returns nonzero, the operation fails with EITP_ERROR_INTERRUPTED:
+ * Sets a cancellation callback, polled during operations that may take long: executing plans, compiling kernels for a
+ * GPU, filling and loading variables, reading samples. It is called in the thread that called eitp, at least before
+ * each op and each sample. It may be called every few microseconds, so keep it to a few instructions, such as returning
+ * a flag set by a signal handler. Once it returns nonzero, the operation fails with EITP_ERROR_INTERRUPTED:
  *   - an execution stops unless it has started to change parameters or optimizer state; its results are lost, and
  *     nothing else has changed
  *   - eitp_trainer_step stops likewise, as do eitp_trainer_evaluate and eitp_evaluate: nothing has changed, and

@@ -1263,13 +1263,13 @@ static void kernels_are_loaded_once(void) {
     CHECK(!request(modules, "add_kernel", &forgotten));
     eitp__cuda_modules_forget(modules);
     CHECK(!request(modules, "relu_kernel", &first) && !request(modules, "relu_kernel", &second));
-    CHECK_THAT(!eitp__cuda_modules_load(modules, &error), "%s", error.message);
+    CHECK_THAT(!eitp__cuda_modules_load(modules, NULL, &error), "%s", error.message);
     CHECK(!forgotten && first && first == second && modules->loaded == 1);
     setenv("EITP_EMULATED_NVRTC_FAIL", "nvrtcCompileProgram:1", 1);
     CHECK(!request(modules, "exp_kernel", &failed) && !request(modules, "relu_kernel", &second));
-    CHECK(eitp__cuda_modules_load(modules, &error) == EITP_ERROR_INTERNAL);
+    CHECK(eitp__cuda_modules_load(modules, NULL, &error) == EITP_ERROR_INTERNAL);
     unsetenv("EITP_EMULATED_NVRTC_FAIL");
-    CHECK(!eitp__cuda_modules_load(modules, &error) && !failed && modules->loaded == 1 && modules->count == 1);
+    CHECK(!eitp__cuda_modules_load(modules, NULL, &error) && !failed && modules->loaded == 1 && modules->count == 1);
     cuda_device->interface->destroy(cuda_device);
     CHECK_THAT(count_live() == 0, "%d objects are left", count_live());
     scratch_remove(cache);

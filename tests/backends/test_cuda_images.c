@@ -119,8 +119,12 @@ static void end(void) {
     scratch_remove(it.folder);
 }
 
+static eitp_status get_until(int threads, const eitp__poll *poll, eitp_error *error) {
+    return eitp__cuda_images_get(&it.compiler, &it.cache, it.images, IMAGES, threads, poll, error);
+}
+
 static eitp_status get(int threads, eitp_error *error) {
-    return eitp__cuda_images_get(&it.compiler, &it.cache, it.images, IMAGES, threads, error);
+    return get_until(threads, NULL, error);
 }
 
 static void check_get(int threads) {
@@ -237,6 +241,32 @@ static void allocations_fail_in_turn(void) {
     CHECK_THAT(failures > 2 * IMAGES, "%d", failures);
 }
 
+static int polls_left; /* before a stop is requested */
+
+static int count_polls(void *user) {
+    (void)user;
+    return polls_left-- <= 0;
+}
+
+/* A stop ends the compilation, and keeps the images that are ready. */
+static void compilation_can_be_stopped(void) {
+    const eitp__poll poll = {count_polls, NULL};
+    eitp_error error = EITP__ZERO;
+    for (int polls = 0; polls <= 2; polls++) {
+        int kept;
+        start();
+        polls_left = polls;
+        CHECK(get_until(1, &poll, &error) == EITP_ERROR_INTERRUPTED);
+        CHECK_THAT(!polls || strstr(it.log, "compiling 5 GPU kernels"), "%s", it.log);
+        CHECK_THAT(!strstr(it.log, "compiled 5"), "%s", it.log);
+        kept = count_images();
+        CHECK_THAT(kept < IMAGES && (polls || !kept), "%d are kept after %d polls", kept, polls);
+        request();
+        check_get(1);
+        end();
+    }
+}
+
 /* ---- Other processes ---- */
 
 /* Fills a cache, and keeps its images for the other process. Returns them. */
@@ -287,6 +317,19 @@ static void images_of_a_process_that_ends_are_used(void) {
     end();
 }
 
+static void another_process_is_not_awaited_after_a_stop(void) {
+    const eitp__poll poll = {count_polls, NULL};
+    eitp_error error = EITP__ZERO;
+    start();
+    it.provided = provide();
+    it.stores_at = 1000;
+    polls_left = 3;
+    CHECK(get_until(1, &poll, &error) == EITP_ERROR_INTERRUPTED);
+    CHECK_THAT(it.waits == 3 && !strstr(it.log, "compiling"), "%d waits, %s", it.waits, it.log);
+    drop(it.provided);
+    end();
+}
+
 /* When the other process has ended, this one compiles the missing images. */
 static void a_process_that_ends_is_not_waited_for(void) {
     start();
@@ -319,8 +362,10 @@ int main(int argc, char **argv) {
         TEST(only_what_is_missing_is_compiled),
         TEST(the_log_shows_progress),
         TEST(compilations_fail_in_turn),
+        TEST(compilation_can_be_stopped),
         TEST(allocations_fail_in_turn),
         TEST(images_of_another_process_are_waited_for),
+        TEST(another_process_is_not_awaited_after_a_stop),
         TEST(a_process_that_ends_is_not_waited_for),
         TEST(images_of_a_process_that_ends_are_used),
         TEST(a_process_that_stops_is_not_waited_for),

@@ -60,7 +60,33 @@ exits 1 "a kernel that cannot be compiled" $train --output-dir third
 check "a kernel that cannot be compiled: one line" test "$(grep -c '^error: NVRTC 13.0 cannot compile kernels/cuda/[a-z_]*.cu (error 11): no message$' err)" -eq 1
 unset EITP_EMULATED_NVRTC_FAIL EITP_CUDA_PRODUCTS
 
+# A run that is stopped while it compiles keeps the finished kernels.
+sed "s,EITP_EMULATED_CACHE=[^ ]*,EITP_EMULATED_CACHE=$work/modules," on_device >slow_device
+chmod +x slow_device
+rm -rf cache
+EITP_CUDA_PRODUCTS=own ./slow_device $train --output-dir stopped >out 2>err &
+process=$!
+for i in $(seq 300); do
+    [ "$(ls cache/eitp/kernels 2>/dev/null | wc -l)" -eq 0 ] || break
+    sleep 0.1
+done
+kill -TERM $process
+wait $process
+check "stopped while it compiles: exit code" test $? -eq 143
+check "stopped while it compiles: one line" test "$(cat err)" = "error: stopped by SIGTERM before the first step"
+compiled=$(ls cache/eitp/kernels | wc -l)
+check "stopped while it compiles: $compiled of more than 20 kernels" test "$compiled" -ge 1 -a "$compiled" -le 20
+
 install_wheel cublas cublasLt 12
+if script -qec true /dev/null >/dev/null 2>&1; then
+    script -qec "stty cols 200; '$eitp' $(echo $train) --output-dir shown" /dev/null 2>&1 </dev/null | tr '\r' '\n' | grep -an . >screen
+    check "on a terminal, compiling is shown before the run is accepted" test \
+        "$(sed -n 's/^\([0-9]*\):compiling .*/\1/p' screen | head -n 1)" -lt "$(sed -n 's/^\([0-9]*\):memory budget: .*/\1/p' screen | tail -n 1)"
+    check "on a terminal, the stage does not replace it" sh -c \
+        '! sed -n "/:compiling /,\$ p" screen | grep -q ":preparing the trainer"'
+else
+    echo "SKIPPED compiling on a terminal: script (util-linux) is missing"
+fi
 exits 0 "with cuBLASLt" $train --output-dir fourth
 check "with cuBLASLt: no warning" no '^warning: matrix products' err
 check "with cuBLASLt: the line of the device" grep -q "^device: cuda:0, .*, matrix products by cuBLASLt 13.1$" err

@@ -109,6 +109,15 @@ static void output_make_printable(char *text, size_t size, const char *kept) {
     }
 }
 
+/* Holds a line of `size` bytes, without its newline, back. On a terminal, information shows the current activity. */
+static void output_hold(eitp_log_level level, const char *line, size_t size) {
+    char shown[sizeof output.shown];
+    text_add(&output.held, line, size + 1);
+    snprintf(shown, sizeof shown, "%.*s", (int)size, line);
+    if (level == EITP_LOG_INFO)
+        output_progress(shown);
+}
+
 /* Prints a line. */
 static void output_line(eitp_log_level level, const char *prefix, const char *message, wording_source source) {
     char line[1200], translated[1100];
@@ -121,7 +130,7 @@ static void output_line(eitp_log_level level, const char *prefix, const char *me
     line[size + 1] = 0;
     if (!output.started && level < EITP_LOG_ERROR) {
         if (!output_holds(line))
-            text_add(&output.held, line, size + 1);
+            output_hold(level, line, size);
         return;
     }
     output_clear_progress();

@@ -2,7 +2,8 @@
  * Output: results on standard output, everything else on standard error, one line each.
  *
  * Until output_start, information and warnings are held back, so that a refused command prints a single line, the
- * error. -v prints everything at once. On a terminal, output_progress shows the current activity in the meantime.
+ * error. -v prints everything at once. On a terminal, the last line of information, or of output_progress, shows the
+ * current activity in the meantime.
  */
 #ifndef COMMAND_OUTPUT_H
 #define COMMAND_OUTPUT_H

@@ -66,7 +66,7 @@ static void get_images(needed_images *needed, const eitp__cuda_compiler *compile
         eitp__buffer_init(&needed->images[i].data, host);
         needed->images[i].key = eitp__cuda_compile_key(compiler, &needed->images[i].source);
     }
-    if (eitp__cuda_images_get(compiler, &cache, needed->images, (size_t)needed->count, threads, &error))
+    if (eitp__cuda_images_get(compiler, &cache, needed->images, (size_t)needed->count, threads, NULL, &error))
         stop("%s", error.message);
     for (int i = 0; i < needed->count; i++) {
         bytes += needed->images[i].data.size;

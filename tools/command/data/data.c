@@ -87,7 +87,7 @@ eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, 
                       const char *path, eitp_sample_file_info *info, eitp_error *error) {
     const mode_t before = permissions_lower(o, id, path);
     eitp_pack_config config;
-    opening shown = {NULL, 0, 0, 1};
+    opening shown = {NULL, 0, 0, 1, ""};
     eitp_status status;
     memset(&config, 0, sizeof config);
     shown.started = shown.shown = process_time();

@@ -10,6 +10,7 @@ static void show_reading(opening *o, const eitp_training_progress *progress) {
     if (now - o->shown < 0.2)
         return;
     o->shown = now;
+    o->stage[0] = 0;
     /* If packing takes long, the command counts as started: a later error is not a refusal. */
     if (now - o->started > 2)
         output_start();
@@ -32,7 +33,9 @@ int opening_show(void *user, const eitp_training_progress *progress) {
         const int reads = o->data && o->reads_data;
         snprintf(line, sizeof line, "%s%.120s%s ...", reads ? "reading '" : progress->stage, reads ? o->data : "",
                  reads ? "'" : "");
-        output_progress(line);
+        if (strcmp(line, o->stage)) /* the stage may have shown a line about its progress */
+            output_progress(line);
+        memcpy(o->stage, line, sizeof line);
         o->started = process_time();
     }
     return process_stop_signal();

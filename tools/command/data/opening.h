@@ -10,6 +10,7 @@ typedef struct opening {
     const char *data;      /* name of the data being read */
     double started, shown; /* time when packing started, and of its last line */
     int reads_data;        /* reading data, not the model or its tokenizer */
+    char stage[200];       /* the last line that was not about reading; empty: none */
 } opening;
 
 /* Callback for eitp_recipe.progress; its user is an opening. Cancels on a signal that stops the command. */
