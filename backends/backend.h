@@ -85,6 +85,20 @@ static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
     return poll->ask && poll->ask(poll->user);
 }
 
+/* The work of a call in an execution, as its op counts it. */
+typedef struct eitp__call_work {
+    double flops, bytes; /* bytes: of all operands, cached or not */
+    int64_t rows;        /* of the execution */
+    const char *purpose; /* of a matrix product: "forward", "gradient of input" or "gradient of weight"; else "" */
+} eitp__call_work;
+
+/* Returns the number of elements of an operand in an execution with this number of rows. */
+static inline EITP__UNUSED int64_t eitp__operand_used(const eitp__operand *operand, int64_t rows) {
+    int64_t used = rows < operand->first_row ? 0 : rows - operand->first_row;
+    used = used < operand->row_limit ? used : operand->row_limit;
+    return operand->row_elements ? used * operand->row_elements : operand->elements;
+}
+
 /*
  * The contents of a program. All pointers must stay valid until the program is discarded. `rows` is an int64_t in
  * device memory that holds the number of rows of an execution. For operands with `row_elements`, `shape[0]` and
@@ -101,6 +115,10 @@ typedef struct eitp__program_info {
        backend may read its clock only when the phase changes, or leave the seconds unchanged. May be NULL. */
     double *seconds;
     const eitp__poll *poll; /* polled while the program is prepared; NULL: never */
+    /* Fills in the work of an instruction that is a call, in the execution that has just ended. `execute` may call it,
+       and it calls `download`. NULL: unknown. */
+    void (*work)(void *user, size_t instruction, eitp__call_work *work);
+    void *user;
 } eitp__program_info;
 
 /* Prepared instructions. Each backend defines the struct. */

@@ -14,8 +14,9 @@ static void eitp__cuda_destroy(eitp__backend *backend) {
     eitp_host host = backend->host;
     if (cuda->context) {
         driver->context_set(cuda->context);
-        if (cuda->end)
-            eitp__cuda_finish(cuda, NULL);
+        if (cuda->end && !eitp__cuda_finish(cuda, NULL))
+            eitp__cuda_profile_log(&cuda->profile);
+        eitp__cuda_profile_close(&cuda->profile);
         eitp__cuda_modules_release(&cuda->modules);
         eitp__cuda_blas_close(&cuda->blas);
         for (int i = 0; i < 2; i++)
@@ -73,6 +74,8 @@ static eitp_status eitp__cuda_choose_graphs(int *uses_graphs, eitp_error *error)
 static eitp_status eitp__cuda_open(eitp__cuda *cuda, const eitp__backend_config *config, eitp_error *error) {
     const eitp__cuda_driver *driver = &cuda->driver;
     eitp_status status = eitp__cuda_choose_graphs(&cuda->uses_graphs, error);
+    if (!status)
+        status = eitp__cuda_profile_open(&cuda->profile, &cuda->base.host, driver, error);
     if (!status)
         status = eitp__cuda_driver_open(&cuda->driver, error);
     if (!status)

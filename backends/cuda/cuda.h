@@ -5,6 +5,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/blas.h"
 #include "backends/cuda/modules.h"
+#include "backends/cuda/profile.h"
 #include "kernels/cuda/launch.h"
 
 #if EITP__WITH_CUDA
@@ -30,6 +31,7 @@ typedef struct eitp__cuda {
     char *stages[2];                  /* NULL until a program has transfers */
     eitp_error late;                  /* error of a transfer, reported by `wait` */
     struct eitp__cuda_program *timed; /* programs with executions whose times have not been read */
+    eitp__cuda_profile profile;
 } eitp__cuda;
 
 static inline EITP__UNUSED eitp__cuda *eitp__cuda_of(const eitp__backend *backend) {
@@ -60,6 +62,7 @@ EITP__PRIVATE eitp_status eitp__cuda_finish(const eitp__cuda *cuda, eitp_error *
 typedef struct eitp__cuda_part {
     eitp__cuda_product *product;       /* by cuBLASLt; NULL: by kernels */
     const eitp__cuda_kernels *kernels; /* NULL: those that eitp__cuda_find returns */
+    size_t whole;                      /* instruction of the plan that this is a part of; of a joint call, its first */
 } eitp__cuda_part;
 
 /* In eitp__cuda_division.instead: nothing. */
@@ -106,6 +109,7 @@ EITP__PRIVATE int eitp__cuda_call_uses(const eitp__call *call, const eitp__opera
 typedef struct eitp__cuda_launch {
     eitp__cuda_product *product; /* NULL: a kernel */
     eitp__cuda_function function;
+    eitp__cuda_kernel kernel;
     unsigned blocks, threads, shared;
     size_t instruction;
     int is_grouped;    /* 1: the kernel takes an eitp__group */
@@ -138,16 +142,6 @@ EITP__PRIVATE eitp_status eitp__cuda_order_create(eitp__cuda *cuda, const eitp__
                                                   eitp__cuda_launch *launches, const size_t *first,
                                                   eitp__cuda_order *order, eitp_error *error);
 EITP__PRIVATE void eitp__cuda_order_release(eitp__cuda *cuda, eitp__cuda_order *order);
-
-/* ---- program.c: functions of eitp__backend_interface ---- */
-
-EITP__PRIVATE eitp_status eitp__cuda_prepare(eitp__backend *backend, const eitp__program_info *info,
-                                             eitp__program **program, eitp_error *error);
-EITP__PRIVATE void eitp__cuda_discard(eitp__backend *backend, eitp__program *program);
-EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
-                                             const eitp__poll *poll, size_t stoppable, size_t *begun,
-                                             eitp_error *error);
-EITP__PRIVATE eitp_status eitp__cuda_wait(eitp__backend *backend, eitp_error *error);
 
 /* ---- limits.c: functions of eitp__backend_interface ---- */
 
@@ -217,6 +211,47 @@ EITP__PRIVATE eitp_status eitp__cuda_phases_record(eitp__cuda *cuda, const eitp_
 
 /* Adds the times of the executions since the last call, which have ended. */
 EITP__PRIVATE eitp_status eitp__cuda_phases_add(const eitp__cuda *cuda, eitp__cuda_phases *phases, eitp_error *error);
+
+/* ---- Programs ---- */
+
+typedef struct eitp__cuda_program eitp__cuda_program;
+
+struct eitp__cuda_program {
+    eitp__cuda_division division; /* of the plan's instructions */
+    eitp__program_info info;      /* the divided ones */
+    eitp__launch *arguments;      /* one per instruction */
+    eitp__cuda_launch *launches;
+    size_t launch_count;
+    size_t *first; /* indexed by instruction, and one more: its first launch */
+    eitp__cuda_order order;
+    eitp__cuda_transfers transfers;
+    eitp__cuda_phases phases;
+    int is_loaded;                  /* 1: executed as a whole, so the driver has loaded all its kernels */
+    eitp__cuda_graph_exec graph;    /* of all instructions; NULL until their second execution */
+    eitp__cuda_program *next_timed; /* in eitp__cuda.timed, if there are executions in `phases` */
+};
+
+/* ---- unit_times.c ---- */
+
+/* Prepares to measure an execution, if the program has work and its kernels are loaded. Returns 0 if it is not to be
+   measured. */
+EITP__PRIVATE int eitp__cuda_unit_times_start(eitp__cuda *cuda, const eitp__cuda_program *program);
+
+/* Records the event before a unit, or after the last one. */
+EITP__PRIVATE eitp_status eitp__cuda_unit_times_record(const eitp__cuda *cuda, size_t unit, eitp_error *error);
+
+/* Adds the times and the work of an execution that has ended to the profile. */
+EITP__PRIVATE void eitp__cuda_unit_times_add(eitp__cuda *cuda, const eitp__cuda_program *program);
+
+/* ---- program.c: functions of eitp__backend_interface ---- */
+
+EITP__PRIVATE eitp_status eitp__cuda_prepare(eitp__backend *backend, const eitp__program_info *info,
+                                             eitp__program **program, eitp_error *error);
+EITP__PRIVATE void eitp__cuda_discard(eitp__backend *backend, eitp__program *program);
+EITP__PRIVATE eitp_status eitp__cuda_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
+                                             const eitp__poll *poll, size_t stoppable, size_t *begun,
+                                             eitp_error *error);
+EITP__PRIVATE eitp_status eitp__cuda_wait(eitp__backend *backend, eitp_error *error);
 
 #endif
 

@@ -50,6 +50,7 @@ static void eitp__add_part(eitp__cuda_division *division, const eitp__program_in
         added->transfer = division->first[added->transfer];
     part->product = product;
     part->kernels = kernels;
+    part->whole = i;
     division->instead[division->count - 1] = division->count - 1;
 }
 

@@ -6,23 +6,6 @@
 
 #if EITP__WITH_CUDA
 
-typedef struct eitp__cuda_program eitp__cuda_program;
-
-struct eitp__cuda_program {
-    eitp__cuda_division division; /* of the plan's instructions */
-    eitp__program_info info;      /* the divided ones */
-    eitp__launch *arguments;      /* one per instruction */
-    eitp__cuda_launch *launches;
-    size_t launch_count;
-    size_t *first; /* indexed by instruction, and one more: its first launch */
-    eitp__cuda_order order;
-    eitp__cuda_transfers transfers;
-    eitp__cuda_phases phases;
-    int is_loaded;                  /* 1: executed as a whole, so the driver has loaded all its kernels */
-    eitp__cuda_graph_exec graph;    /* of all instructions; NULL until their second execution */
-    eitp__cuda_program *next_timed; /* in eitp__cuda.timed, if there are executions in `phases` */
-};
-
 /* ---- Preparing ---- */
 
 static eitp_status eitp__cuda_prepare_stage(eitp__cuda *cuda, const eitp__cuda_kernels *kernels,
@@ -34,6 +17,8 @@ static eitp_status eitp__cuda_prepare_stage(eitp__cuda *cuda, const eitp__cuda_k
     launch->blocks = (unsigned)blocks;
     launch->threads = (unsigned)stage->threads;
     launch->shared = stage->shared ? (unsigned)stage->shared(call) : 0;
+    launch->kernel.entry = kernels;
+    launch->kernel.stage = stage;
     launch->is_grouped = eitp__cuda_is_grouped(kernels, call);
     if (blocks <= 0)
         return EITP_OK;
@@ -69,6 +54,7 @@ static eitp_status eitp__cuda_prepare_product(eitp__cuda *cuda, eitp__cuda_progr
     }
     launch = &program->launches[program->launch_count++];
     launch->product = program->division.parts[i].product;
+    launch->kernel.entry = NULL;
     launch->instruction = i;
     return EITP_OK;
 }
@@ -209,19 +195,26 @@ static eitp_status eitp__cuda_issue_unit(eitp__cuda *cuda, const eitp__cuda_prog
                             : eitp__cuda_issue(cuda, program, unit->instruction, error);
 }
 
+/* The form in which a program is added to the streams. */
+typedef enum eitp__issue_kind {
+    EITP__ISSUE_LAUNCHES,
+    EITP__ISSUE_CAPTURED, /* nodes of the graph being captured */
+    EITP__ISSUE_MEASURED  /* launches, with the events of unit_times.c */
+} eitp__issue_kind;
+
 /* Adds all units, with the events of phases. */
-static eitp_status eitp__cuda_issue_all(eitp__cuda *cuda, const eitp__cuda_program *program, int is_captured,
+static eitp_status eitp__cuda_issue_all(eitp__cuda *cuda, const eitp__cuda_program *program, eitp__issue_kind kind,
                                         eitp_error *error) {
     const size_t count = program->order.count;
     size_t next = 0;
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        status = eitp__cuda_phases_record(cuda, &program->phases, &next, i, is_captured, error);
-        if (!status)
+    for (size_t i = 0; i <= count && !status; i++) {
+        status = eitp__cuda_phases_record(cuda, &program->phases, &next, i, kind == EITP__ISSUE_CAPTURED, error);
+        if (!status && kind == EITP__ISSUE_MEASURED)
+            status = eitp__cuda_unit_times_record(cuda, i, error);
+        if (!status && i < count)
             status = eitp__cuda_issue_unit(cuda, program, &program->order.units[i], error);
     }
-    if (!status)
-        status = eitp__cuda_phases_record(cuda, &program->phases, &next, count, is_captured, error);
     return status || !program->info.storage ? status : eitp__cuda_join_copies(cuda, error);
 }
 
@@ -244,7 +237,7 @@ static eitp_status eitp__cuda_capture(eitp__cuda *cuda, eitp__cuda_program *prog
                                           "cuStreamBeginCapture", error);
     if (status)
         return status;
-    status = eitp__cuda_issue_all(cuda, program, 1, error);
+    status = eitp__cuda_issue_all(cuda, program, EITP__ISSUE_CAPTURED, error);
     ended = driver->capture_end(cuda->compute, &graph); /* even after a failure */
     if (!status)
         status = eitp__cuda_check(driver, ended, "cuStreamEndCapture", error);
@@ -266,13 +259,30 @@ static void eitp__cuda_try_capture(eitp__cuda *cuda, eitp__cuda_program *program
                    "cannot record a CUDA graph (%s); launching kernels one by one, which may be slower", error.message);
 }
 
-/* Executes all instructions. Their times are read when they are waited for. */
-static eitp_status eitp__cuda_execute_all(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
-    eitp_status status;
+/* Executes all instructions, waits for them, and adds their times to the profile. So all programs share the events of
+   one execution. */
+static eitp_status eitp__cuda_execute_measured(eitp__cuda *cuda, const eitp__cuda_program *program, eitp_error *error) {
+    eitp_status status = eitp__cuda_issue_all(cuda, program, EITP__ISSUE_MEASURED, error);
+    if (!status)
+        status = eitp__cuda_finish(cuda, error);
+    if (!status)
+        eitp__cuda_unit_times_add(cuda, program);
+    return status;
+}
+
+/* Executes all instructions, as a graph if that is due. */
+static eitp_status eitp__cuda_execute_unmeasured(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
     eitp__cuda_try_capture(cuda, program);
-    status = program->graph ? eitp__cuda_check(&cuda->driver, cuda->driver.graph_launch(program->graph, cuda->compute),
-                                               "cuGraphLaunch", error)
-                            : eitp__cuda_issue_all(cuda, program, 0, error);
+    return program->graph ? eitp__cuda_check(&cuda->driver, cuda->driver.graph_launch(program->graph, cuda->compute),
+                                             "cuGraphLaunch", error)
+                          : eitp__cuda_issue_all(cuda, program, EITP__ISSUE_LAUNCHES, error);
+}
+
+/* Executes all instructions. The times of phases are read when they are waited for. */
+static eitp_status eitp__cuda_execute_all(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
+    const eitp_status status = eitp__cuda_unit_times_start(cuda, program)
+                                   ? eitp__cuda_execute_measured(cuda, program, error)
+                                   : eitp__cuda_execute_unmeasured(cuda, program, error);
     if (status)
         return status;
     program->is_loaded = 1;

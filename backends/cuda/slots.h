@@ -40,6 +40,12 @@ typedef struct eitp__cuda_kernels {
     eitp__cuda_stage stages[EITP__CUDA_STAGES]; /* up to the first without a kernel */
 } eitp__cuda_kernels;
 
+/* A kernel of an entry. */
+typedef struct eitp__cuda_kernel {
+    const eitp__cuda_kernels *entry; /* NULL: a product of cuBLASLt */
+    const eitp__cuda_stage *stage;
+} eitp__cuda_kernel;
+
 /* The entries of a file. */
 typedef struct eitp__cuda_list {
     const eitp__cuda_kernels *kernels;

@@ -292,7 +292,9 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
 EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *location);
 
 /* Returns the number of elements of an operand in the rows in use. */
-EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand);
+static inline EITP__UNUSED int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand) {
+    return eitp__operand_used(operand, plan->rows);
+}
 
 /* Lists the instructions. */
 EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error);

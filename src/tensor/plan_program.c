@@ -1,5 +1,6 @@
 /* Instructions of a plan: kernel calls with their operands, and transfers, in one list with their addresses. */
 #include "tensor/plan.h"
+#include "tensor/profile.h"
 #include "tensor/variable.h"
 
 /* ---- Calls ---- */
@@ -134,12 +135,6 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
     return NULL;
 }
 
-EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand) {
-    int64_t rows = plan->rows < operand->first_row ? 0 : plan->rows - operand->first_row;
-    rows = rows < operand->row_limit ? rows : operand->row_limit;
-    return operand->row_elements ? rows * operand->row_elements : operand->elements;
-}
-
 /* ---- The program ---- */
 
 /* The program of a plan: its calls and transfers in one list, with their addresses. */
@@ -264,6 +259,8 @@ EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *err
     info.rows = plan->device_rows;
     info.seconds = plan->context->phase_seconds;
     info.poll = &plan->context->poll;
+    info.work = eitp__plan_work;
+    info.user = plan;
     if (plan->stats.workspace_bytes)
         info.workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
     if (plan->transfer_count)

@@ -139,3 +139,19 @@ EITP__PRIVATE eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp__profile_bytes(plan, &plan->calls[s], &profile);
     return profile;
 }
+
+EITP__PRIVATE eitp__call_work eitp__work_of_step(const eitp_plan *plan, size_t s) {
+    static const char *const purposes[] = {"", "forward", "gradient of input", "gradient of weight"};
+    const eitp_profile profile = eitp__profile_of(plan, s);
+    eitp__call_work work;
+    work.flops = profile.flops;
+    work.bytes = profile.bytes_read + profile.bytes_written;
+    work.rows = plan->rows;
+    work.purpose = purposes[profile.product];
+    return work;
+}
+
+EITP__PRIVATE void eitp__plan_work(void *plan, size_t instruction, eitp__call_work *work) {
+    const eitp_plan *of = (const eitp_plan *)plan;
+    *work = eitp__work_of_step(of, (size_t)(of->instructions[instruction].call - of->calls));
+}

@@ -13,4 +13,10 @@ EITP__PRIVATE const char *eitp__step_location(const eitp_plan *plan, size_t s);
 /* Returns the profile of a step, except for its time. */
 EITP__PRIVATE eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s);
 
+/* Returns the work of a step. */
+EITP__PRIVATE eitp__call_work eitp__work_of_step(const eitp_plan *plan, size_t s);
+
+/* eitp__program_info.work of a plan. */
+EITP__PRIVATE void eitp__plan_work(void *plan, size_t instruction, eitp__call_work *work);
+
 #endif

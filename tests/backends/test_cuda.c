@@ -66,11 +66,16 @@ static void restart_with(const char *name, const char *value) {
 
 /* ---- A plan ---- */
 
-static void count_graph_warnings(void *user, eitp_log_level level, const char *message) {
-    *(int *)user += level == EITP_LOG_WARNING && strstr(message, "cannot record a CUDA graph");
-}
+/* Counted by execute_sum: warnings with these words. */
+static struct {
+    const char *words; /* NULL: none are counted */
+    int count;
+} logged;
 
-static int *graph_warnings; /* counted by execute_sum, unless NULL */
+static void count_logged(void *user, eitp_log_level level, const char *message) {
+    (void)user;
+    logged.count += level == EITP_LOG_WARNING && strstr(message, logged.words);
+}
 
 /* Computes y = relu(x) + x, executed `times` times on a device. Returns the first failure. Sets *right if the values
    are right. */
@@ -87,10 +92,8 @@ static eitp_status execute_sum(const char *device, int times, int *right, eitp_e
         values[i] = (float)(i % 7 - 3);
     config.device = device;
     config.precision = "fp32";
-    if (graph_warnings) {
-        config.host.log.write = count_graph_warnings;
-        config.host.log.user = graph_warnings;
-    }
+    if (logged.words)
+        config.host.log.write = count_logged;
     *right = 0;
     status = eitp_context_create(&config, &context, error);
     if (!status)
@@ -125,6 +128,17 @@ static unsigned long count_graphs(const char *variable, const char *value) {
     return emulated.graph_launches();
 }
 
+/* A value of an environment variable is refused, with these words. */
+static void refuses_value(const char *variable, const char *value, const char *words) {
+    eitp_error error = EITP__ZERO;
+    int right;
+    restart_with(variable, value);
+    CHECK_THAT(execute_sum("cuda", 1, &right, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, words),
+               "%s=%s: %s", variable, value, error.message);
+    restart_with(NULL, NULL);
+    CHECK(count_live() == 0);
+}
+
 /* The first execution loads the kernels, which is not permitted during a capture. */
 static void a_plan_becomes_one_graph(void) {
     CHECK(count_graphs(NULL, NULL) == 2);
@@ -135,22 +149,50 @@ static void a_plan_becomes_one_graph(void) {
 static void graphs_are_optional(void) {
     static const char *const failures[] = {"cuStreamBeginCapture_v2:1", "cuStreamEndCapture:1",
                                            "cuGraphInstantiateWithFlags:1"};
-    eitp_error error = EITP__ZERO;
-    int right, warnings = 0;
-    graph_warnings = &warnings;
+    logged.words = "cannot record a CUDA graph";
+    logged.count = 0;
     for (size_t i = 0; i < EITP__COUNT(failures); i++) {
         CHECK_THAT(count_graphs("EITP_EMULATED_CUDA_FAIL", failures[i]) == 0, "%s", failures[i]);
-        CHECK_THAT(warnings == (int)i + 1, "%s: %d warnings", failures[i], warnings);
+        CHECK_THAT(logged.count == (int)i + 1, "%s: %d warnings", failures[i], logged.count);
     }
     CHECK(count_graphs("EITP_CUDA_GRAPH", "0") == 0 && count_graphs("EITP_CUDA_GRAPH", "1") == 2);
-    CHECK(warnings == (int)EITP__COUNT(failures));
-    graph_warnings = NULL;
-    restart_with("EITP_CUDA_GRAPH", "off");
-    CHECK_THAT(execute_sum("cuda", 1, &right, &error) == EITP_ERROR_ARGUMENT &&
-                   strstr(error.message, "'off' in EITP_CUDA_GRAPH"),
-               "%s", error.message);
+    CHECK(logged.count == (int)EITP__COUNT(failures));
+    logged.words = NULL;
+    refuses_value("EITP_CUDA_GRAPH", "off", "'off' in EITP_CUDA_GRAPH (choose from 0, 1)");
+}
+
+/* Profiled programs are executed without graphs. */
+static void profiles_are_chosen(void) {
+    CHECK(count_graphs("EITP_CUDA_PROFILE", "1") == 0);
+    CHECK_THAT(emulated.spins() == 0, "the host keeps a core busy %lu times", emulated.spins());
+    CHECK(count_graphs("EITP_CUDA_PROFILE", "0") == 2 && count_graphs("EITP_CUDA_PROFILE", "") == 2);
+    refuses_value("EITP_CUDA_PROFILE", "yes", "'yes' in EITP_CUDA_PROFILE (choose from 0, 1)");
+    setenv("EITP_CUDA_PROFILE", "1", 1);
+    refuses_value("EITP_CUDA_GRAPH", "1", "one by one, which EITP_CUDA_GRAPH=1 forbids");
+    CHECK(count_graphs("EITP_CUDA_GRAPH", "0") == 0);
+    unsetenv("EITP_CUDA_PROFILE");
     restart_with(NULL, NULL);
-    CHECK(count_live() == 0);
+}
+
+/* If times cannot be measured, there is a warning, and graphs are used from then on: in the second execution if the
+   events of the profile cannot be created, after it if they cannot be read. Phases have two events before, and one time
+   per execution. */
+static void profiles_are_optional(void) {
+    static const struct {
+        const char *failure;
+        unsigned long graphs;
+    } failures[] = {{"cuEventCreate:6", 2}, {"cuEventCreate:7", 2}, {"cuEventElapsedTime:2", 1}};
+    setenv("EITP_CUDA_PROFILE", "1", 1);
+    logged.words = "cannot measure the times of GPU kernels (cuEvent";
+    logged.count = 0;
+    for (size_t i = 0; i < EITP__COUNT(failures); i++) {
+        const unsigned long graphs = count_graphs("EITP_EMULATED_CUDA_FAIL", failures[i].failure);
+        CHECK_THAT(graphs == failures[i].graphs, "%s: %lu graphs", failures[i].failure, graphs);
+        CHECK_THAT(logged.count == (int)i + 1, "%s: %d warnings", failures[i].failure, logged.count);
+    }
+    logged.words = NULL;
+    unsetenv("EITP_CUDA_PROFILE");
+    restart_with(NULL, NULL);
 }
 
 /* ---- A plan with products ---- */
@@ -892,6 +934,9 @@ static void driver_calls_fail_in_turn(const char *what) {
 
 static void every_call_fails_in_turn(void) {
     driver_calls_fail_in_turn("element-wise ops");
+    setenv("EITP_CUDA_PROFILE", "1", 1);
+    driver_calls_fail_in_turn("element-wise ops, with a profile");
+    unsetenv("EITP_CUDA_PROFILE");
 }
 
 /* cuBLASLt calls that only query values for the log may fail silently too. */
@@ -1197,6 +1242,141 @@ static void launches_of_a_step(void) {
     CHECK_THAT(count_live() == 0, "%d objects are left", count_live());
 }
 
+/* ---- Profiles ---- */
+
+enum { LOG_SIZE = 10000 };
+
+/* Collects the lines of the log from the profile's on. */
+static void collect_profile(void *user, eitp_log_level level, const char *message) {
+    char *log = (char *)user;
+    const size_t length = strlen(log);
+    if (level == EITP_LOG_INFO && (length || !strncmp(message, "times of GPU kernels ", 21)))
+        snprintf(log + length, LOG_SIZE - length, "%s\n", message);
+}
+
+/* Adds the work of a unit to the profile that a plan is expected to have. */
+static void expect_unit(eitp__cuda_profile *expected, const cuda_ordered_plan *ordered, const eitp__cuda_unit *unit) {
+    const size_t calls = unit->call_count ? unit->call_count : 1;
+    eitp__cuda_profile_row row = EITP__ZERO;
+    for (size_t c = 0; c < calls; c++) {
+        const size_t part = unit->call_count ? ordered->order.members[unit->first_member + c] : unit->instruction;
+        const eitp__call_work work = cuda_work_of_part(ordered, part);
+        eitp__cuda_kernel kernels[CUDA_MOST_LAUNCHES];
+        const size_t count = cuda_kernels_of_part(ordered, part, kernels);
+        for (size_t k = 0; k < count; k++)
+            row.bytes += eitp__cuda_launch_bytes(kernels, count, k, &ordered->parts[part].call, work.bytes);
+        eitp__cuda_work_name(kernels, count, work.purpose, row.name);
+        row.flops += work.flops;
+        row.dtype = ordered->parts[part].call.dtype;
+        row.launches = unit->call_count ? 1 : count;
+        row.calls++;
+    }
+    eitp__cuda_profile_add(expected, &row);
+}
+
+/* Adds one execution of a plan. Returns its units. */
+static size_t expect_plan(eitp__cuda_profile *expected, const eitp_plan *plan) {
+    cuda_ordered_plan ordered;
+    eitp_error error = EITP__ZERO;
+    size_t units;
+    if (!plan)
+        return 0;
+    CHECK_THAT(!cuda_order_plan(eitp__cuda_of(plan->context->backend), plan, &ordered, &error), "%s", error.message);
+    for (size_t u = 0; u < ordered.order.count; u++)
+        expect_unit(expected, &ordered, &ordered.order.units[u]);
+    units = ordered.order.count;
+    expected->executions++;
+    cuda_ordered_plan_release(eitp__cuda_of(plan->context->backend), &ordered);
+    return units;
+}
+
+/* Compares a profile of several steps with the expected profile of one. Sums may be rounded differently. */
+static void compare_profiles(const eitp__cuda_profile *profile, const eitp__cuda_profile *expected, int steps) {
+    const double n = steps;
+    CHECK_THAT(profile->executions == (uint64_t)steps * expected->executions && profile->count == expected->count &&
+                   profile->left_out == expected->executions,
+               "%d executions, %d rows", (int)profile->executions, (int)profile->count);
+    for (size_t i = 0; i < expected->count; i++) {
+        const eitp__cuda_profile_row *of_step = &expected->rows[i], *row = profile->rows;
+        while (row < profile->rows + profile->count &&
+               (strcmp(row->name, of_step->name) || row->dtype != of_step->dtype))
+            row++;
+        REQUIRE(row < profile->rows + profile->count);
+        CHECK_THAT(row->calls == (uint64_t)steps * of_step->calls &&
+                       row->launches == (uint64_t)steps * of_step->launches,
+                   "%s: %d calls, %d launches", row->name, (int)row->calls, (int)row->launches);
+        CHECK_THAT(fabs(row->flops - n * of_step->flops) <= 1e-9 * row->flops && row->seconds > 0 &&
+                       fabs(row->bytes - n * of_step->bytes) <= 1e-9 * row->bytes,
+                   "%s: %g operations, %g bytes; of a step %g, %g", row->name, row->flops, row->bytes, of_step->flops,
+                   of_step->bytes);
+    }
+}
+
+/* The table has every row, the longest first, and their sum. */
+static void check_profile_log(const char *log, size_t rows, uint64_t launches) {
+    double before = HUGE_VAL, ms;
+    unsigned long long all = 0;
+    size_t count = 0;
+    for (const char *at = strstr(log, "\n| `"); at; at = strstr(at + 1, "\n| `")) {
+        const char *dtype = strstr(at + 3, " | ");
+        REQUIRE(sscanf(dtype, " | %*s | %*d | %*d | %lf |", &ms) == 1);
+        CHECK_THAT(ms <= before, "%s", at);
+        before = ms;
+        count++;
+    }
+    CHECK_THAT(count == rows && strstr(log, "\n| all |"), "%s", log);
+    CHECK_THAT(sscanf(strstr(log, "\n| all |"), "\n| all | | %*d | %llu |", &all) == 1 && all == launches, "%s", log);
+    CHECK(strstr(log, "\n| `cuBLASLt`, forward | bf16 | "));
+}
+
+/* Each step but the first adds the launches and the work that the plans have. All steps use the same events. */
+static void profiles_of_steps(void) {
+    static char log[LOG_SIZE];
+    static eitp__cuda_profile_row rows[200];
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_model *model = NULL;
+    eitp_trainer *trainer = NULL;
+    eitp_task task = EITP__ZERO;
+    eitp_step_report report = EITP__ZERO;
+    eitp_error error = EITP__ZERO;
+    eitp__cuda_profile expected = EITP__ZERO;
+    uint64_t launches = 0;
+    size_t count = 0;
+    eitp_status status;
+    restart_with("EITP_CUDA_PROFILE", "1");
+    *log = 0;
+    expected.rows = rows;
+    config.device = "cuda";
+    config.precision = "bf16";
+    config.host.log.write = collect_profile;
+    config.host.log.user = log;
+    status = eitp_context_create(&config, &context, &error);
+    status = status ? status : create_language_trainer(context, &model, &task, &trainer, &error);
+    for (int step = 0; step < 4 && !status; step++)
+        status = eitp_trainer_step(trainer, &report, &error);
+    CHECK_THAT(!status, "%s", error.message);
+    if (!status) {
+        const eitp__cuda_profile *profile = &eitp__cuda_of(context->backend)->profile;
+        const size_t gradient_units = expect_plan(&expected, trainer->plans.gradient_plan);
+        const size_t update_units = expect_plan(&expected, trainer->plans.update_plan);
+        const size_t most = gradient_units > update_units ? gradient_units : update_units;
+        compare_profiles(profile, &expected, 3);
+        CHECK_THAT(profile->time_count == most + 1, "%d events for %d units", (int)profile->time_count, (int)most);
+        count = profile->count;
+        for (size_t i = 0; i < count; i++)
+            launches += profile->rows[i].launches;
+    }
+    CHECK(emulated.graph_launches() == 0 && emulated.spins() == 0);
+    eitp_trainer_destroy(trainer);
+    eitp_task_release(&task);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    check_profile_log(log, count, launches);
+    restart_with(NULL, NULL);
+    CHECK_THAT(count_live() == 0, "%d objects are left", count_live());
+}
+
 /* ---- The cache ---- */
 
 static int count_files(const char *folder, char *last, size_t size) {
@@ -1338,6 +1518,8 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(a_plan_becomes_one_graph),
         TEST(graphs_are_optional),
+        TEST(profiles_are_chosen),
+        TEST(profiles_are_optional),
         TEST(products_of_cublaslt),
         TEST(products_that_cublaslt_refuses),
         TEST(products_are_chosen),
@@ -1360,6 +1542,7 @@ int main(int argc, char **argv) {
         TEST(rates_of_devices),
         TEST(rates_are_measured),
         TEST(launches_of_a_step),
+        TEST(profiles_of_steps),
         TEST(compiled_kernels_are_kept),
         TEST(kernels_are_loaded_once),
         TEST(without_a_cache_folder),

@@ -209,6 +209,26 @@ static EITP__UNUSED eitp_status cuda_order_plan(eitp__cuda *cuda, const eitp_pla
     return status;
 }
 
+/* Returns the work of a part. */
+static EITP__UNUSED eitp__call_work cuda_work_of_part(const cuda_ordered_plan *ordered, size_t part) {
+    const cuda_part *of = &ordered->parts[part];
+    eitp__call_work work = eitp__work_of_step(ordered->plan, of->step);
+    if (of->is_divided)
+        eitp__cuda_part_work(&of->call, of->is_product, &work);
+    return work;
+}
+
+/* Lists the kernels of the launches of a part. Returns their number. */
+static EITP__UNUSED size_t cuda_kernels_of_part(const cuda_ordered_plan *ordered, size_t part,
+                                                eitp__cuda_kernel kernels[CUDA_MOST_LAUNCHES]) {
+    const size_t first = ordered->first[part], count = ordered->first[part + 1] - first;
+    for (size_t i = 0; i < count; i++) {
+        kernels[i].entry = ordered->launches[first + i].kernels;
+        kernels[i].stage = ordered->launches[first + i].stage;
+    }
+    return count;
+}
+
 static EITP__UNUSED void cuda_ordered_plan_release(eitp__cuda *cuda, cuda_ordered_plan *ordered) {
     eitp__cuda_order_release(cuda, &ordered->order);
     free(ordered->parts);

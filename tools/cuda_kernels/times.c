@@ -1,12 +1,12 @@
 /* The launches of a training step, by kernels, and their expected times: docs/cuda-times.md. */
 #include "cuda_kernels.h"
 
-enum { TOKENS = 1024, MOST_GROUPS = 64, GROUP_NAME = 200, MOST_CALLS = 1000 };
+enum { TOKENS = 1024, MOST_GROUPS = 64, MOST_CALLS = 1000 };
 
 /* ---- Groups of calls ---- */
 
 typedef struct call_group {
-    char name[GROUP_NAME];
+    char name[EITP__CUDA_WORK_NAME];
     int calls, launches;
     double flops, bytes;
     double seconds[DEVICES], bounds[DEVICES][BOUND_COUNT]; /* bounds: seconds of the launches that it bounds */
@@ -29,16 +29,14 @@ static call_group *find_group(group_list *list, const char *name) {
     return group;
 }
 
-/* Names the kernels launched for a call, without the suffix "_kernel", and the purpose of a product. */
-static void name_group(const cuda_launch *launches, int count, eitp_product product, char text[GROUP_NAME]) {
-    static const char *const products[] = {"", ", forward", ", gradient of input", ", gradient of weight"};
-    size_t length = 0;
-    for (int i = 0; i < count; i++) {
-        const char *kernel = launches[i].kernels ? launches[i].stage->kernel : "cuBLASLt_kernel";
-        length += (size_t)snprintf(text + length, GROUP_NAME - length, "%s`%.*s`", length ? " " : "",
-                                   (int)strlen(kernel) - 7, kernel);
-    }
-    snprintf(text + length, GROUP_NAME - length, "%s", products[product]);
+/* Returns the group of a part. */
+static call_group *group_of_part(group_list *list, const cuda_ordered_plan *ordered, size_t part) {
+    eitp__cuda_kernel kernels[CUDA_MOST_LAUNCHES];
+    char name[EITP__CUDA_WORK_NAME];
+    const size_t count = cuda_kernels_of_part(ordered, part, kernels);
+    const eitp__call_work work = cuda_work_of_part(ordered, part);
+    eitp__cuda_work_name(kernels, count, work.purpose, name);
+    return find_group(list, name);
 }
 
 static void add_time(call_group *group, int device, const expected_time *time) {
@@ -46,33 +44,15 @@ static void add_time(call_group *group, int device, const expected_time *time) {
     group->bounds[device][time->bound] += time->seconds;
 }
 
-/* Returns the bytes of the operands of a call. */
-static double bytes_of(const eitp__call *call) {
-    double bytes = 0;
-    for (int i = 0; i < call->input_count; i++)
-        bytes += (double)call->inputs[i].elements * (double)eitp_dtype_size(call->inputs[i].dtype);
-    for (int o = 0; o < call->output_count; o++)
-        bytes += (double)call->outputs[o].elements * (double)eitp_dtype_size(call->outputs[o].dtype);
-    return bytes;
-}
-
-/* The work of a launch of a part. The first that reads the operands moves the bytes of all. The workspace is written by
-   a kernel and read by the next one. */
+/* The work of a launch of a part. */
 static launch_work work_of(const cuda_ordered_plan *ordered, size_t part, size_t launch) {
-    const size_t first = ordered->first[part], count = ordered->first[part + 1] - first;
-    const cuda_launch *launches = &ordered->launches[first];
-    const cuda_part *of = &ordered->parts[part];
-    const eitp_profile profile = eitp__profile_of(ordered->plan, of->step);
-    const int clears = launches[launch].kernels == eitp__cuda_blas_clear();
-    const int reads_operands = launch == (size_t)(launches[0].kernels == eitp__cuda_blas_clear());
+    const eitp__call_work all = cuda_work_of_part(ordered, part);
+    eitp__cuda_kernel kernels[CUDA_MOST_LAUNCHES];
+    const size_t count = cuda_kernels_of_part(ordered, part, kernels);
     launch_work work;
-    work.call = &of->call;
-    work.flops = !of->is_divided || of->is_product ? profile.flops : 0;
-    work.bytes = !reads_operands  ? 0
-                 : of->is_divided ? bytes_of(&of->call)
-                                  : profile.bytes_read + profile.bytes_written;
-    if (count > 1 && !clears && launches[launch].kernels && launches[launch].kernels->workspace)
-        work.bytes += (double)launches[launch].kernels->workspace(work.call);
+    work.call = &ordered->parts[part].call;
+    work.flops = all.flops;
+    work.bytes = eitp__cuda_launch_bytes(kernels, count, launch, work.call, all.bytes);
     return work;
 }
 
@@ -80,15 +60,11 @@ static launch_work work_of(const cuda_ordered_plan *ordered, size_t part, size_t
 static void add_part(group_list *list, const cuda_ordered_plan *ordered, size_t part) {
     const cuda_launch *launches = &ordered->launches[ordered->first[part]];
     const size_t count = ordered->first[part + 1] - ordered->first[part];
-    const cuda_part *of = &ordered->parts[part];
-    const eitp_profile profile = eitp__profile_of(ordered->plan, of->step);
-    const int is_whole = !of->is_divided || of->is_product;
-    char name[GROUP_NAME];
+    const eitp__call_work all = cuda_work_of_part(ordered, part);
     call_group *group;
     if (!count)
-        stop("%s has no kernel", eitp__slot_name(of->call.slot));
-    name_group(launches, (int)count, is_whole ? profile.product : EITP_PRODUCT_NONE, name);
-    group = find_group(list, name);
+        stop("%s has no kernel", eitp__slot_name(ordered->parts[part].call.slot));
+    group = group_of_part(list, ordered, part);
     group->calls++;
     for (size_t i = 0; i < count; i++) {
         const launch_work work = work_of(ordered, part, i);
@@ -99,20 +75,17 @@ static void add_part(group_list *list, const cuda_ordered_plan *ordered, size_t 
         group->launches++;
         group->bytes += work.bytes;
     }
-    group->flops += is_whole ? profile.flops : 0;
-    list->counted += is_whole ? profile.flops : 0;
+    group->flops += all.flops;
+    list->counted += all.flops;
 }
 
 /* Adds the launch of a group of calls. */
 static void add_calls(group_list *list, const cuda_ordered_plan *ordered, const eitp__cuda_unit *unit) {
     static launch_work works[MOST_CALLS];
     cuda_launch launch = ordered->launches[ordered->first[unit->instruction]];
-    char name[GROUP_NAME];
-    call_group *group;
+    call_group *group = group_of_part(list, ordered, unit->instruction);
     if (unit->call_count > MOST_CALLS)
         stop("a group has more than %d calls", MOST_CALLS);
-    name_group(&launch, 1, EITP_PRODUCT_NONE, name);
-    group = find_group(list, name);
     launch.blocks = unit->launch.blocks;
     for (size_t i = 0; i < unit->call_count; i++) {
         works[i] = work_of(ordered, ordered->order.members[unit->first_member + i], 0);
