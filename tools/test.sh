@@ -108,7 +108,7 @@ on_cuda() { # kind of programs, env and settings, names of tests
     for form in cublaslt:test_epilogues cublaslt:test_head own:test_head; do
         echo "cuda/test_matmul@$form $program,$libraries,tests/cuda/...,$values $prefix EITP_CUDA_PRODUCTS=${form%:*} sh tests/cuda/on_emulated.sh $BUILD $program ${form#*:}"
     done
-    for script in tests/cuda/train.sh tests/cuda/aligned.sh tests/cuda/memory.sh tests/cuda/lost_context.sh tests/cuda/gpu.sh tests/cuda/start.sh; do
+    for script in tests/cuda/train.sh tests/cuda/aligned.sh tests/cuda/memory.sh tests/cuda/lost_context.sh tests/cuda/gpu.sh tests/cuda/start.sh tests/cuda/profile.sh; do
         echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,tests/cuda/...,$(files_of "$script") $prefix EITP=$BUILD/eitp sh $script"
     done
     for source in tests/cuda/test_*.c; do
