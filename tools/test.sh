@@ -117,7 +117,7 @@ on_cuda() { # kind of programs, env and settings, names of tests
     done
 }
 
-# The CUDA kernels with NVIDIA's compilers, and their expected times. Needs no GPU.
+# The CUDA kernels with NVIDIA's compilers, their expected times, and a comparison with these. Needs no GPU.
 with_compilers() { # compiler, architecture
     program=$BUILD/packed/cuda_kernels
     echo "cuda/compilers@$1-sm_$2 $program env JOBS=1 sh tests/cuda/compilers.sh $program $2 $1"
@@ -125,6 +125,7 @@ with_compilers() { # compiler, architecture
 
 cuda_times() { # folder of programs
     echo "cuda/times $BUILD/$1/cuda_kernels,docs/cuda-times.md succeeds sh tests/cuda/times.sh $BUILD/$1/cuda_kernels"
+    echo "cuda/compare $BUILD/$1/cuda_kernels,docs/cuda-times.md succeeds sh tests/cuda/compare.sh $BUILD/$1/cuda_kernels"
 }
 
 # Prints a script of the command, and the files in tests/ that it names.

@@ -5,6 +5,7 @@
  * cuda_kernels report ARCH FOLDER [OPTION...]    the registers and memory of each kernel there, and its faults
  * cuda_kernels start ARCH FOLDER                 the time to get the kernels of a training step, with a cache in FOLDER
  * cuda_kernels times                             the expected times of a training step of GPT-2 124M
+ * cuda_kernels compare FILE DEVICE SAMPLES       the same on a device such as "H100 SXM", and those in the log of a run
  *
  * ARCH is a compute capability, such as 86. Options: `only=WORD` selects modules with the word in their names; `quiet`
  * prints only faults; `part=0/2` is the first half of the work, for two processes in parallel.
@@ -62,7 +63,7 @@ static int work(const char *what, int capability, int count, char **texts) {
     else if (!strcmp(what, "report"))
         faults = report_modules(list, folder, o.only, o.is_quiet);
     else
-        stop("unknown command '%s' (choose from available, list, compile, report, start, times)", what);
+        stop("unknown command '%s' (choose from available, list, compile, report, start, times, compare)", what);
     free(list);
     return faults;
 }
@@ -72,9 +73,13 @@ int main(int argc, char **argv) {
         print_times();
         return 0;
     }
+    if (argc == 5 && !strcmp(argv[1], "compare")) {
+        print_comparison(argv[2], argv[3], atoi(argv[4]));
+        return 0;
+    }
     if (argc < 3)
         stop("usage: cuda_kernels available ARCH | list ARCH | compile ARCH FOLDER | report ARCH FOLDER | "
-             "start ARCH FOLDER | times");
+             "start ARCH FOLDER | times | compare FILE DEVICE SAMPLES");
     if (!strcmp(argv[1], "available")) {
         print_compiler(processor_of(atoi(argv[2])));
         return 0;

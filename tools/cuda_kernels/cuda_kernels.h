@@ -218,6 +218,42 @@ expected_time expect_launch(int device, const cuda_launch *launch, const launch_
 /* The same for a launch with the blocks of `count` calls. */
 expected_time expect_group(int device, const cuda_launch *launch, const launch_work *works, int count, int is_chain);
 
+/* ---- step.c ---- */
+
+/* Tokens of each sample of the step. */
+enum { STEP_TOKENS = 1024, MOST_GROUPS = 64 };
+
+/* The calls with the same kernels and purpose. */
+typedef struct call_group {
+    char name[EITP__CUDA_WORK_NAME];
+    int calls, launches;
+    double flops, bytes;
+    double seconds[DEVICES], bounds[DEVICES][BOUND_COUNT]; /* bounds: seconds of the launches that it bounds */
+} call_group;
+
+typedef struct group_list {
+    call_group groups[MOST_GROUPS];
+    int count;
+    double counted; /* operations of the ops */
+} group_list;
+
+/* Lists the launches of a training step of GPT-2 124M in BF16, with this number of samples. `list` is zeroed. */
+void list_step(group_list *list, int samples);
+
+/* Returns the group of this name, which is added if it is missing. */
+call_group *find_group(group_list *list, const char *name);
+
+void add_group(call_group *sum, const call_group *group);
+
+/* Returns the part of the model that contributes most to a group's time: "memory". */
+const char *bound_of(const call_group *group, int device);
+
+/* ---- compare.c ---- */
+
+/* Prints the times of a step in the log of a run with EITP_CUDA_PROFILE=1, which has passes of this number of samples,
+   and the expected times on a device. */
+void print_comparison(const char *path, const char *device, int samples);
+
 /* ---- times.c ---- */
 
 /* Prints the tables of expected times, in Markdown. */
