@@ -92,10 +92,21 @@ on_device() { # prefix of the command, names of tests, or name:function for a si
     done
 }
 
+# Further forms in which test_matmul runs on the emulated device: EITP_CUDA_PRODUCTS, a compute capability, and the
+# functions whose names contain a word.
+product_forms='cublaslt:8.6:test_epilogues cublaslt:8.6:test_head own:8.6:test_head own:8.6:test_products_of_models
+    cublaslt:9.0:test_fused_gelu'
+
+emulated_libraries() {
+    for library in libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libnvidia-ml.so.1; do
+        printf '%s' "$comma$BUILD/emulated_cuda/$library"
+        comma=,
+    done
+}
+
 # Tests on the emulated CUDA device (tests/cuda/).
 on_cuda() { # kind of programs, env and settings, names of tests
-    libraries=$BUILD/emulated_cuda/libcuda.so.1,$BUILD/emulated_cuda/libnvrtc.so.13,$BUILD/emulated_cuda/libcublasLt.so.13
-    libraries=$libraries,$BUILD/emulated_cuda/libnvidia-ml.so.1
+    comma= libraries=$(emulated_libraries)
     kind=$1 prefix=$2
     shift 2
     for test in "$@"; do
@@ -103,10 +114,10 @@ on_cuda() { # kind of programs, env and settings, names of tests
         program=$BUILD/$kind/${program%.c}
         echo "cuda/test_$test $program,$libraries,tests/cuda/...,$values $prefix sh tests/cuda/on_emulated.sh $BUILD $program"
     done
-    # All products by cuBLASLt, and the head by eitp's kernels.
     program=$BUILD/$kind/tests/kernels/test_matmul
-    for form in cublaslt:test_epilogues cublaslt:test_head own:test_head; do
-        echo "cuda/test_matmul@$form $program,$libraries,tests/cuda/...,$values $prefix EITP_CUDA_PRODUCTS=${form%:*} sh tests/cuda/on_emulated.sh $BUILD $program ${form#*:}"
+    for form in $product_forms; do
+        echo "cuda/test_matmul@$form $program,$libraries,tests/cuda/...,$values $prefix EITP_CUDA_PRODUCTS=${form%%:*}" \
+            "EITP_EMULATED_CUDA_CAPABILITY=$(echo "$form" | cut -d: -f2) sh tests/cuda/on_emulated.sh $BUILD $program ${form##*:}"
     done
     for script in tests/cuda/train.sh tests/cuda/aligned.sh tests/cuda/memory.sh tests/cuda/lost_context.sh tests/cuda/gpu.sh tests/cuda/start.sh tests/cuda/profile.sh; do
         echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,tests/cuda/...,$(files_of "$script") $prefix EITP=$BUILD/eitp sh $script"
@@ -115,6 +126,18 @@ on_cuda() { # kind of programs, env and settings, names of tests
         program=$BUILD/${source%.c}
         echo "cuda/$(basename "$program") $program,$libraries,tests/cuda/... sh tests/cuda/on_emulated.sh $BUILD $program"
     done
+}
+
+# The paths of real plans, and of the quick cases of such tests. Executes no kernel.
+cuda_paths() { # folder of programs
+    programs=$BUILD/$1/cuda_kernels
+    for test in test_cuda test_cuda_groups test_cuda_head; do
+        programs=$programs,$BUILD/$1/tests/backends/$test
+    done
+    for test in kernels attention update matmul; do
+        programs=$programs,$BUILD/$1/tests/kernels/test_$test
+    done
+    echo "cuda/paths $programs,$(emulated_libraries),tests/cuda/... sh tests/cuda/paths.sh $BUILD $1" $product_forms
 }
 
 # The CUDA kernels with NVIDIA's compilers, their expected times, and a comparison with these. Needs no GPU.
@@ -193,6 +216,7 @@ list_test() {
     on_cuda packed 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda cuda_groups cuda_images plan \
         device_memory nvml
     cuda_times packed
+    cuda_paths packed
     # fuzz_readers would compile the command's readers once more.
     [ "$sanitizers" = 0 ] || fuzzers sanitized "" fuzz_readers
     examples
@@ -209,6 +233,7 @@ list_quick() {
     on_cuda split 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda cuda_groups cuda_images plan \
         device_memory nvml
     cuda_times split
+    cuda_paths split
     other_scripts "$BUILD/eitp" "$BUILD/split/libeitp.a"
     killing "$BUILD/examples/run" "$BUILD/split" 10
 }

@@ -608,6 +608,146 @@ static void products_by_rows(void) {
     CHECK(!eitp__cuda_blas_sums_rows(&call) && takes(86, 0, call));
 }
 
+/* ---- Rows missing from an execution ---- */
+
+enum { TAIL_CAPACITY = 140, TAIL_ROWS = 33, TAIL_M = 16, TAIL_N = 8 };
+
+static eitp__operand rows_of(void *data, eitp_dtype dtype, int64_t columns) {
+    eitp__operand x = EITP__ZERO;
+    x.data = data;
+    x.dtype = dtype;
+    x.rank = 2;
+    x.shape[0] = x.row_limit = TAIL_CAPACITY;
+    x.shape[1] = x.row_elements = columns;
+    x.elements = TAIL_CAPACITY * columns;
+    return x;
+}
+
+static eitp__call negation(const eitp__operand *x, void *to) {
+    eitp__call call = EITP__ZERO;
+    call.slot = EITP__SLOT_NEGATE;
+    call.dtype = x->dtype;
+    call.input_count = call.output_count = 1;
+    call.inputs[0] = call.outputs[0] = *x;
+    call.outputs[0].data = to;
+    return call;
+}
+
+/* A program that negates two factors with fewer rows than there is memory for, and sums their product over rows. */
+typedef struct tail_program {
+    eitp__call calls[3];
+    char *memory;
+    double a[TAIL_CAPACITY * TAIL_M], b[TAIL_CAPACITY * TAIL_N];
+    float y[TAIL_M * TAIL_N];
+} tail_program;
+
+enum { TAIL_PLACE = 1 << 14, TAIL_PLACES = 6 }; /* bytes of an operand: factors, negated ones, y, the number of rows */
+
+static void make_tail_program(tail_program *p, eitp_dtype dtype) {
+    eitp__call *product = &p->calls[2];
+    const eitp__operand a = rows_of(p->memory, dtype, TAIL_M), b = rows_of(p->memory + TAIL_PLACE, dtype, TAIL_N);
+    p->calls[0] = negation(&a, p->memory + 2 * TAIL_PLACE);
+    p->calls[1] = negation(&b, p->memory + 3 * TAIL_PLACE);
+    memset(product, 0, sizeof *product);
+    product->slot = EITP__SLOT_MATMUL;
+    product->dtype = dtype;
+    product->input_count = 2;
+    product->output_count = 1;
+    product->inputs[0] = p->calls[0].outputs[0];
+    product->inputs[1] = p->calls[1].outputs[0];
+    product->outputs[0] = rows_of(p->memory + 4 * TAIL_PLACE, EITP_F32, TAIL_N);
+    product->outputs[0].shape[0] = TAIL_M;
+    product->outputs[0].elements = TAIL_M * TAIL_N;
+    product->outputs[0].row_elements = product->outputs[0].row_limit = 0;
+    product->integers[0] = 1;
+}
+
+/* Fills the memory of a program: NaN where it writes, and in rows that the execution does not have. */
+static void fill_tail_program(tail_program *p, eitp_dtype dtype) {
+    static uint32_t bytes[TAIL_PLACES * TAIL_PLACE / 4];
+    const int64_t rows = TAIL_ROWS;
+    double *const values[] = {p->a, p->b};
+    const int columns[] = {TAIL_M, TAIL_N};
+    eitp_error error = EITP__ZERO;
+    memset(bytes, 0xff, sizeof bytes);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < TAIL_ROWS * columns[k]; i++) {
+            const float value = product_value(k, i);
+            void *place = (char *)bytes + k * TAIL_PLACE;
+            values[k][i] = (double)value;
+            if (dtype == EITP_F32)
+                ((float *)place)[i] = value;
+            else
+                ((uint16_t *)place)[i] = eitp__f32_to_bf16(value);
+        }
+    memcpy((char *)bytes + 5 * TAIL_PLACE, &rows, sizeof rows);
+    CHECK(!cuda_device->interface->upload(cuda_device, p->memory, bytes, sizeof bytes, &error));
+}
+
+static void execute_tail_program(tail_program *p, void *workspace) {
+    static const eitp__poll never = {NULL, NULL};
+    const eitp__backend_interface *device = cuda_device->interface;
+    eitp__instruction instructions[3];
+    eitp__program_info info = EITP__ZERO;
+    eitp__program *program = NULL;
+    eitp_error error = EITP__ZERO;
+    size_t begun;
+    memset(instructions, 0, sizeof instructions);
+    for (int i = 0; i < 3; i++)
+        instructions[i].call = &p->calls[i];
+    info.instructions = instructions;
+    info.count = 3;
+    info.rows = p->memory + 5 * TAIL_PLACE;
+    info.workspace = workspace;
+    CHECK_THAT(!device->prepare(cuda_device, &info, &program, &error) &&
+                   !device->execute(cuda_device, program, 0, 3, &never, 0, &begun, &error) &&
+                   !device->wait(cuda_device, &error) &&
+                   !device->download(cuda_device, p->y, p->calls[2].outputs[0].data, sizeof p->y, &error),
+               "%s", error.message);
+    device->discard(cuda_device, program);
+}
+
+/* cuBLASLt sums all rows that there is memory for: those that an execution does not have become zeros. */
+static void missing_rows_are_cleared(void) {
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16};
+    static tail_program p;
+    restart_with("EITP_CUDA_PRODUCTS", "cublaslt");
+    cuda_open();
+    for (size_t t = 0; t < EITP__COUNT(dtypes); t++) {
+        const eitp__backend_interface *device = cuda_device->interface;
+        const unsigned long before = emulated.products();
+        size_t size;
+        int wrong = 0;
+        void *workspace;
+        p.memory = (char *)device->allocate(cuda_device, EITP__PLACE_DEVICE, TAIL_PLACES * TAIL_PLACE);
+        REQUIRE(p.memory);
+        make_tail_program(&p, dtypes[t]);
+        if (cuda_paths_file()) {
+            cuda_record_calls(&p.calls[2], 1);
+            continue;
+        }
+        size = device->workspace(cuda_device, &p.calls[2]);
+        workspace = device->allocate(cuda_device, EITP__PLACE_DEVICE, size);
+        fill_tail_program(&p, dtypes[t]);
+        execute_tail_program(&p, workspace);
+        for (int i = 0; i < TAIL_M * TAIL_N; i++) {
+            double sum = 0;
+            for (int r = 0; r < TAIL_ROWS; r++)
+                sum += p.a[r * TAIL_M + i / TAIL_N] * p.b[r * TAIL_N + i % TAIL_N];
+            wrong += !(fabs((double)p.y[i] - sum) <= 1e-4);
+        }
+        CHECK_THAT(!wrong && emulated.products() - before == 1, "%s: %d of %d wrong", eitp_dtype_name(dtypes[t]), wrong,
+                   TAIL_M * TAIL_N);
+        device->release(cuda_device, EITP__PLACE_DEVICE, workspace, size);
+        device->release(cuda_device, EITP__PLACE_DEVICE, p.memory, TAIL_PLACES * TAIL_PLACE);
+    }
+    cuda_device->interface->destroy(cuda_device);
+    restart_with(NULL, NULL);
+    CHECK(count_live() == 0);
+}
+
+/* ---- Alignment ---- */
+
 static uint32_t promised[9]; /* by cublasLtMatmulPreferenceAttributes_t */
 static int (*set_preference)(eitp__lt_preference preference, int attribute, const void *value, size_t size);
 
@@ -1531,6 +1671,7 @@ int main(int argc, char **argv) {
         TEST(products_in_16_bits),
         TEST(biases_are_rounded),
         TEST(products_by_rows),
+        TEST(missing_rows_are_cleared),
         TEST(products_by_address),
         TEST(every_call_fails_in_turn),
         TEST(every_call_fails_in_turn_with_products),

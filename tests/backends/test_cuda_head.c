@@ -11,7 +11,7 @@
 enum {
     ROWS = 5,
     WIDTH = 16,
-    MOST_COLUMNS = 6200, /* more than the threads of a block read at once */
+    MOST_COLUMNS = 6201, /* more than the threads of a block read at once */
     MOST_STRIDE = 6272,
     MOST_BLOCKS = 49,
     IGNORED = -100
@@ -266,10 +266,16 @@ static void check_head(eitp_dtype dtype, const head_case *c) {
 static void losses_and_gradients(void) {
     static const eitp_dtype dtypes[] = {EITP_BF16, EITP_F16};
     static const head_case cases[] = {
-        {131, 131, 1, NOTHING_BETWEEN, 0, 2}, {131, 256, 1, NOTHING_BETWEEN, 0, 2},
-        {136, 136, 1, NOTHING_BETWEEN, 0, 2}, {MOST_COLUMNS, MOST_STRIDE, 1, NOTHING_BETWEEN, 0, 2},
-        {131, 256, 1, USES_LOSS, 0, 3},       {131, 256, 0, NOTHING_BETWEEN, 0, 4},
-        {131, 256, 1, NOTHING_BETWEEN, 1, 4}, {131, 256, 1, GIVES_DLOSS, 0, 5},
+        {131, 131, 1, NOTHING_BETWEEN, 0, 2},
+        {131, 256, 1, NOTHING_BETWEEN, 0, 2},
+        {136, 136, 1, NOTHING_BETWEEN, 0, 2},
+        {6200, MOST_STRIDE, 1, NOTHING_BETWEEN, 0, 2},
+        {6200, 6200, 1, NOTHING_BETWEEN, 0, 2},
+        {MOST_COLUMNS, MOST_COLUMNS, 1, NOTHING_BETWEEN, 0, 2},
+        {131, 256, 1, USES_LOSS, 0, 3},
+        {131, 256, 0, NOTHING_BETWEEN, 0, 4},
+        {131, 256, 1, NOTHING_BETWEEN, 1, 4},
+        {131, 256, 1, GIVES_DLOSS, 0, 5},
         {131, 256, 1, USES_E, 0, 5},
     };
     open_device("cublaslt");

@@ -674,6 +674,7 @@ static const shape_pair shape_pairs[] = {
     {4, 3, {2, 3, 4, 5}, {3, 1, 5}},
     {3, 4, {3, 4, 1}, {2, 1, 4, 6}},
     {6, 6, {2, 1, 3, 1, 2, 3}, {1, 2, 1, 2, 2, 1}},
+    {2, 1, {3, 1}, {8}},
     {0, 0, {0}, {0}},
     {1, 1, {1}, {1}},
 };
@@ -878,9 +879,12 @@ static void check_pad(eitp_dtype dtype, const int64_t *large, const int64_t *sma
 
 /* SLICE reads the small shape from the large one. PAD writes it into zeros. */
 static void test_slice_and_pad(void) {
-    static const int64_t large[][3] = {{5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {1, 4, 9}, {3, 3, 1}, {2, 3, 192}};
-    static const int64_t small_[][3] = {{2, 3, 4}, {2, 3, 3}, {5, 2, 7}, {5, 6, 7}, {1, 4, 3}, {2, 1, 1}, {2, 2, 64}};
-    static const int64_t starts[][3] = {{1, 2, 3}, {2, 1, 2}, {0, 4, 0}, {0, 0, 0}, {0, 0, 6}, {1, 2, 0}, {0, 1, 64}};
+    static const int64_t large[][3] = {{5, 6, 7}, {5, 6, 7}, {5, 6, 7},   {5, 6, 7},
+                                       {1, 4, 9}, {3, 3, 1}, {2, 3, 192}, {1, 3, 32}};
+    static const int64_t small_[][3] = {{2, 3, 4}, {2, 3, 3}, {5, 2, 7},  {5, 6, 7},
+                                        {1, 4, 3}, {2, 1, 1}, {2, 2, 64}, {1, 3, 16}};
+    static const int64_t starts[][3] = {{1, 2, 3}, {2, 1, 2}, {0, 4, 0},  {0, 0, 0},
+                                        {0, 0, 6}, {1, 2, 0}, {0, 1, 64}, {0, 0, 8}};
     for (size_t t = 0; t < EITP__COUNT(moved); t++) {
         for (size_t c = 0; c < EITP__COUNT(large); c++) {
             int64_t index[EITP_MAX_RANK];
@@ -1190,6 +1194,14 @@ static int ways_of(int64_t width) {
     return is_few() && width > 130 ? 1 : 4;
 }
 
+/* Rows that a device sums in more than one chunk. */
+enum { CHUNKED = 40 };
+
+/* True if sums of such rows are tested in this type. */
+static int has_chunks(eitp_dtype dtype) {
+    return uses_cuda() && has(EITP__SLOT_LAYER_NORM, dtype) && !(is_few() && is_similar(dtype));
+}
+
 static void check_softmax(eitp_dtype dtype, int is_log, int64_t c) {
     int64_t rows = 9;
     eitp__operand *x, *dy;
@@ -1198,9 +1210,10 @@ static void check_softmax(eitp_dtype dtype, int is_log, int64_t c) {
     add_output(dtype, 3, 3, 3, c);
     for (int64_t i = 0; i < rows * c; i++)
         put(x, i, in(0, i) * 8 + (double)(i / c) * 100);
-    for (int64_t i = 0; i < rows * c; i++) {
-        double value = in(0, i) - row_log_sum_exp(0, i / c, c);
-        exact[0][i] = is_log ? value : exp(value);
+    for (int64_t row = 0; row < rows; row++) {
+        const double sum = row_log_sum_exp(0, row, c);
+        for (int64_t i = row * c; i < (row + 1) * c; i++)
+            exact[0][i] = is_log ? in(0, i) - sum : exp(in(0, i) - sum);
     }
     check_in_place(0, 1e-5, is_log ? 2 : 1e-3);
     begin_case(is_log ? EITP__SLOT_LOG_SOFTMAX_BACKWARD : EITP__SLOT_SOFTMAX_BACKWARD, dtype);
@@ -1334,13 +1347,15 @@ static void check_layer_norm_backward_parameters(eitp_dtype dtype, int64_t rows,
 static void test_layer_norm(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_LAYER_NORM, (eitp_dtype)dtype); w++) {
-            check_layer_norm((eitp_dtype)dtype, 7, widths[w], 0);
+            check_layer_norm((eitp_dtype)dtype, 9, widths[w], 0);
             check_layer_norm((eitp_dtype)dtype, 7, widths[w], 30);
             for (int adds = 0; adds <= uses_cuda(); adds++)
                 check_layer_norm_backward_input((eitp_dtype)dtype, 23, widths[w], adds);
             for (int way = 0; way < ways_of(widths[w]); way++)
                 check_layer_norm_backward_parameters((eitp_dtype)dtype, 23, widths[w], way);
         }
+        for (int way = 0; way < 3 && has_chunks((eitp_dtype)dtype); way += 2)
+            check_layer_norm_backward_parameters((eitp_dtype)dtype, CHUNKED, 64, way);
     }
 }
 
@@ -1415,13 +1430,15 @@ static void check_rms_norm_backward_parameters(eitp_dtype dtype, int64_t rows, i
 static void test_rms_norm(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_RMS_NORM, (eitp_dtype)dtype); w++) {
-            check_rms_norm((eitp_dtype)dtype, 7, widths[w]);
+            check_rms_norm((eitp_dtype)dtype, 9, widths[w]);
             for (int adds = 0; adds <= uses_cuda(); adds++)
                 check_rms_norm_backward_input((eitp_dtype)dtype, 23, widths[w], adds);
             for (int way = 0; way < ways_of(widths[w]); way++)
                 check_rms_norm_backward_parameters((eitp_dtype)dtype, 23, widths[w], way);
             check_rms_norm_backward_parameters((eitp_dtype)dtype, 0, widths[w], 0);
         }
+        for (int way = 0; way < 3 && has_chunks((eitp_dtype)dtype); way += 2)
+            check_rms_norm_backward_parameters((eitp_dtype)dtype, CHUNKED, 64, way);
     }
 }
 
@@ -1468,6 +1485,16 @@ static void check_embedding_backward(eitp_dtype dtype, int64_t rows, int64_t voc
     check(2e-6, 2);
 }
 
+/* On a device: ids that are sorted in two parts, sums of several pieces, tables of a single block. */
+static void check_sorted_ids(eitp_dtype dtype) {
+    check_embedding(dtype, 8, 11, 64);
+    check_embedding_backward(dtype, 40, 2, 16, 0);
+    check_embedding_backward(dtype, 40, 2, 16, 2);
+    for (int way = 0; way < 3; way++)
+        check_embedding_backward(dtype, 130, 11, 16, way);
+    check_embedding_backward(dtype, 2100, 11, 3, 0);
+}
+
 static void test_embedding(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_EMBEDDING, (eitp_dtype)dtype); w++) {
@@ -1475,6 +1502,8 @@ static void test_embedding(void) {
             for (int way = 0; way < ways_of(widths[w]); way++)
                 check_embedding_backward((eitp_dtype)dtype, 40, 11, widths[w], way);
         }
+        if (has_chunks((eitp_dtype)dtype))
+            check_sorted_ids((eitp_dtype)dtype);
     }
 }
 
@@ -1757,26 +1786,35 @@ static void check_head_loss(int64_t rows, int64_t parts, int64_t vocabulary) {
     check(1e-6, 2);
 }
 
-static void check_head_backward(eitp_dtype dtype, int64_t rows, int64_t v) {
+/* Makes the rows of a matrix v columns with a stride, followed by zeros. */
+static void set_stride(eitp__operand *x, int64_t v) {
+    x->row_stride = x->shape[1] == v ? 0 : x->shape[1];
+    x->shape[1] = v;
+}
+
+static void check_head_backward(eitp_dtype dtype, int64_t rows, int64_t v, int64_t stride) {
     const int64_t block = uses_cuda() ? cuda_device->interface->head_block : EITP__HEAD_BLOCK;
     const int64_t parts = (v + block - 1) / block;
     eitp__operand *e;
     begin_case(EITP__SLOT_HEAD_BACKWARD, dtype);
-    e = add_input(dtype, 2, rows, v, 0);
-    for (int64_t i = 0; i < rows * v; i++)
-        put(e, i, fabs(in(0, i)));
+    e = add_input(dtype, 2, rows, stride, 0);
+    for (int64_t i = 0; i < rows * stride; i++)
+        put(e, i, i % stride < v ? fabs(in(0, i)) : 0);
     add_input(EITP_F32, 2, rows, parts, 0);
     put(add_ids(rows, v), 1, 0);
     for (int i = 0; i < 2; i++)
         add_input(EITP_F32, 1, rows, 0, 0);
     for (int64_t row = 0; row < rows; row++)
         put(&call.inputs[3], row, 2 + in(3, row));
-    add_output(dtype, 2, rows, v, 0);
-    for (int64_t i = 0; i < rows * v; i++) {
-        int64_t row = i / v, j = i % v;
-        double p = in(0, i) * exp(in(1, row * parts + j / block) - in(3, row));
+    add_output(dtype, 2, rows, stride, 0);
+    for (int64_t i = 0; i < rows * stride; i++) {
+        int64_t row = i / stride, j = i % stride;
+        double p = j < v ? in(0, i) * exp(in(1, row * parts + j / block) - in(3, row)) : 0;
         exact[0][i] = counts(in(2, row), v) ? (p - ((double)j == in(2, row))) * in(4, row) : without_target(in(2, row));
+        exact[0][i] = j < v ? exact[0][i] : 0;
     }
+    set_stride(e, v);
+    set_stride(&call.outputs[0], v);
     check_in_place(1, 2e-6, 1);
 }
 
@@ -1786,8 +1824,12 @@ static void test_head(void) {
         check_head_loss(11, sizes[i] < 500 ? sizes[i] : 33, 1000);
         for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
             if (has(EITP__SLOT_HEAD_BACKWARD, (eitp_dtype)dtype))
-                check_head_backward((eitp_dtype)dtype, 9, sizes[i]);
+                check_head_backward((eitp_dtype)dtype, 9, sizes[i], sizes[i]);
     }
+    if (uses_cuda())
+        check_head_loss(7, 1187, 1000);
+    for (int dtype = EITP_BF16; dtype <= EITP_F16 && has_chunks((eitp_dtype)dtype); dtype++)
+        check_head_backward((eitp_dtype)dtype, 7, 1100, 1152);
 }
 
 /* ---- Attention ---- */
@@ -1868,6 +1910,50 @@ static void test_attention_cached(void) {
 
 /* ---- Updates ---- */
 
+/* Sums of 9 ranges, of elements with a bound, or of all, added to the second total or to half of it. */
+static void check_total(int has_bounds, int is_single, int has_carry) {
+    const int64_t ranges = has_bounds ? 9 : 0;
+    eitp__operand *bounds;
+    begin_case(EITP__SLOT_TOTAL, EITP_F32);
+    add_input(EITP_F32, 1, 3000, 0, 0);
+    add_input(EITP_F64, 1, 3, 0, 0);
+    if (has_bounds) {
+        bounds = add_input(EITP_I32, 2, ranges, 2, 0);
+        for (int64_t i = 0; i < ranges; i++) {
+            put(bounds, 2 * i, i == 4 ? -1 : (double)(300 * i));
+            put(bounds, 2 * i + 1, (double)(300 * i + 37 * i));
+        }
+    } else {
+        add_absent_input();
+    }
+    if (has_carry)
+        put(add_input(EITP_F32, 1, 1, 0, 0), 0, 0.5);
+    else
+        add_absent_input();
+    call.integers[0] = 1;
+    call.integers[1] = is_single;
+    add_output(EITP_F64, 1, 3, 0, 0);
+    for (int64_t i = 0; i < 3; i++)
+        exact[0][i] = in(1, i);
+    exact[0][1] = has_carry ? in(1, 1) / 2 : 0;
+    for (int64_t i = 0; i < ranges; i++)
+        for (int64_t k = is_single ? i : (int64_t)in(2, 2 * i); in(2, 2 * i) >= 0; k++) {
+            if (k >= (is_single ? i + 1 : (int64_t)in(2, 2 * i + 1)))
+                break;
+            exact[0][1] += in(0, k);
+        }
+    for (int64_t k = 0; k < 3000 && !has_bounds; k++)
+        exact[0][1] += in(0, k);
+    shares[0] = 1;
+    check(1e-12, 1);
+}
+
+static void test_total(void) {
+    for (int form = 0; form < 8; form++)
+        if (form & 1 || !(form & 2))
+            check_total(form & 1, form >> 1 & 1, form >> 2);
+}
+
 static void test_accumulate(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (int way = 0; way < 4; way++) {
@@ -1917,6 +2003,7 @@ int main(int argc, char **argv) {
                                       TEST(test_cross_entropy),
                                       TEST(test_head),
                                       TEST(test_attention_cached),
+                                      TEST(test_total),
                                       TEST(test_accumulate),
                                       TEST(test_softmax_entropy),
                                       TEST(test_path_product),

@@ -94,9 +94,84 @@ static void test_head_bases(void) {
     static head_memory at;
     int32_t targets[HEAD_ROWS];
     const eitp__kernel *kernel = kernel_of(&sets[0], EITP__SLOT_HEAD, EITP_BF16);
-    const eitp__call call = head_call(EITP_BF16, 33, 200, 64, targets, &at);
+    const eitp__call call = head_call(EITP_BF16, 33, 200, 64, 200, targets, &at);
     while (uses_cuda() && cuda_displace_next(&call))
-        check_head(kernel, EITP_BF16, 33, 200, 64);
+        check_head(kernel, EITP_BF16, 33, 200, 64, 200);
+}
+
+/*
+ * On a device, products as in models: whole tiles and vectors, or edges in one dimension, in the forms of layers, of
+ * the head and of their gradients. Tiles are of 128 x 128, 64 x 64 or, with few rows, 16 x 32.
+ */
+static void test_products_of_models(void) {
+    static const struct {
+        int64_t m, n, k, stride;
+        int transposes, carry, is_wide, has_bias, all_types; /* transposes: 1 a, 2 b; all_types: F16 too */
+    } cases[] = {
+        {128, 256, 128, 0, 0, 0, 0, 1, 0}, {128, 256, 128, 0, 2, 0, 0, 0, 0},  /* a layer, the gradient of its input */
+        {256, 128, 128, 0, 1, 0, 1, 0, 0}, {128, 128, 2048, 0, 1, 0, 1, 0, 0}, /* and of its weight */
+        {16, 16, 2048, 0, 1, 0, 1, 0, 0},  {16, 16, 2048, 0, 1, 4, 1, 0, 0},   {16, 16, 64, 0, 1, 4, 1, 0, 0},
+        {128, 201, 128, 0, 2, 0, 1, 0, 0}, /* logits, the gradients of their factors */
+        {128, 256, 136, 0, 0, 0, 0, 0, 0}, {128, 256, 131, 0, 0, 0, 0, 0, 0},  {200, 128, 128, 0, 1, 0, 1, 0, 0},
+        {201, 128, 128, 0, 1, 0, 1, 0, 0}, {64, 64, 70, 128, 0, 0, 0, 0, 0},   {70, 64, 64, 128, 1, 0, 1, 0, 0},
+        {70, 64, 64, 128, 1, 4, 1, 0, 0},  {64, 64, 64, 0, 1, 1, 1, 0, 0},     {64, 64, 64, 0, 1, 4, 1, 0, 0},
+        {64, 128, 128, 0, 0, 0, 0, 0, 0},  {1, 131, 512, 0, 2, 0, 1, 0, 0},    {1, 128, 512, 0, 2, 0, 1, 0, 0},
+        {64, 264, 16, 0, 0, 0, 0, 1, 1},   {520, 8, 8, 0, 0, 0, 0, 0, 0},    /* a long bias, more than 8 tiles down */
+        {66, 128, 2048, 0, 1, 0, 1, 0, 0}, {64, 64, 2048, 0, 1, 0, 1, 0, 0}, /* in parts, with little memory */
+        {64, 128, 131, 0, 0, 0, 0, 0, 0},  {50, 128, 128, 0, 1, 0, 1, 0, 0},   {64, 128, 128, 0, 2, 0, 0, 0, 0},
+    };
+    for (size_t c = 0; uses_cuda() && c < EITP__COUNT(dtypes); c++)
+        for (size_t i = 0; i < EITP__COUNT(cases) && dtypes[c] != EITP_F64; i++) {
+            product_case at = product(dtypes[c], cases[i].m, cases[i].n, cases[i].k);
+            if (c % dtype_step && !cases[i].all_types)
+                continue;
+            at.y = cases[i].is_wide ? at.y : at.dtype;
+            at.stride = cases[i].stride;
+            at.transpose_a = cases[i].transposes & 1;
+            at.transpose_b = cases[i].transposes >> 1;
+            at.carry = cases[i].carry;
+            at.has_bias = cases[i].has_bias;
+            every_set(&at);
+        }
+}
+
+/* On a device, every epilogue where rows of y are whole vectors. */
+static void test_ends_of_products(void) {
+    for (size_t c = 0; uses_cuda() && c < EITP__COUNT(dtypes); c += dtype_step)
+        for (int choice = 0; choice < EITP__EPILOGUE_COUNT * 8; choice++) {
+            product_case at = product(dtypes[c], 5, 8, 8);
+            at.y = dtypes[c];
+            at.transpose_b = choice & 1;
+            at.has_bias = choice >> 1 & 1;
+            at.has_before = choice >> 2 & 1;
+            at.epilogue = (eitp__epilogue)(choice >> 3);
+            every_set(&at);
+        }
+}
+
+/* The products that cuBLASLt ends with GELU, or with its derivative, on some devices: there, each has a workspace of 32
+   MiB. */
+static void test_fused_gelu(void) {
+    for (size_t c = 0; uses_cuda() && c < EITP__COUNT(dtypes); c += dtype_step)
+        for (int form = 0; form < 3 && dtypes[c] != EITP_F64; form++) {
+            product_case at = product(dtypes[c], 5, 8, 8);
+            at.y = dtypes[c];
+            at.transpose_b = form == 2;
+            at.has_bias = form < 2;
+            at.has_before = form == 1;
+            at.epilogue = form == 2 ? EITP__EPILOGUE_GELU_TANH_BACKWARD : EITP__EPILOGUE_GELU_TANH;
+            every_set(&at);
+        }
+}
+
+/* On a device, logits in rows of whole tiles, in padded rows, and in many blocks of columns. */
+static void test_head_of_models(void) {
+    static const int64_t sizes[][4] = {{128, 256, 128, 256}, {128, 200, 128, 256}, {128, 200, 128, 200},
+                                       {5, 640, 8, 640},     {5, 520, 8, 640},     {5, 521, 8, 521}};
+    for (int dtype = EITP_BF16; dtype <= EITP_F16 && uses_cuda(); dtype += (int)dtype_step)
+        for (size_t i = 0; i < EITP__COUNT(sizes); i++)
+            check_head(kernel_of(&sets[0], EITP__SLOT_HEAD, (eitp_dtype)dtype), (eitp_dtype)dtype, sizes[i][0],
+                       sizes[i][1], sizes[i][2], sizes[i][3]);
 }
 
 static void test_names(void) {
@@ -109,10 +184,21 @@ static void test_names(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_names),   TEST(test_sizes),        TEST(test_epilogues),
-                                      TEST(test_batches), TEST(test_lower_rank),   TEST(test_empty),
-                                      TEST(test_head),    TEST(test_accumulation), TEST(test_sets_agree),
-                                      TEST(test_bases),   TEST(test_head_bases)};
+    static const test_case tests[] = {TEST(test_names),
+                                      TEST(test_sizes),
+                                      TEST(test_epilogues),
+                                      TEST(test_batches),
+                                      TEST(test_lower_rank),
+                                      TEST(test_empty),
+                                      TEST(test_head),
+                                      TEST(test_accumulation),
+                                      TEST(test_sets_agree),
+                                      TEST(test_bases),
+                                      TEST(test_head_bases),
+                                      TEST(test_products_of_models),
+                                      TEST(test_ends_of_products),
+                                      TEST(test_fused_gelu),
+                                      TEST(test_head_of_models)};
     is_quick = test_is_quick();
     dtype_step = is_quick && uses_cuda() ? 2 : 1; /* of F32 and F64, and of BF16 and F16, only the first */
     find_sets();

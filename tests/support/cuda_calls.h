@@ -1,12 +1,16 @@
 /*
  * Calls on the emulated CUDA device. With EITP_TEST_CUDA=1 in the environment, tests of kernels run CUDA kernels
  * instead of the processor's sets. LD_LIBRARY_PATH must then start with the folder of the emulated libraries.
+ *
+ * With EITP_TEST_CUDA_PATHS=FILE the paths of calls (tests/support/cuda_paths.h) are added to the file, each once, and
+ * calls are not executed: for tests/cuda/paths.sh, which needs the paths in seconds. So tests then fail.
  */
 #ifndef EITP_TEST_CUDA_CALLS_H
 #define EITP_TEST_CUDA_CALLS_H
 
 #include "backends/backend.h"
 
+#include "tests/support/cuda_paths.h"
 #include "tests/support/test.h"
 
 static eitp__backend *cuda_device;
@@ -32,6 +36,87 @@ static EITP__UNUSED int uses_cuda(void) {
     return value && *value == '1';
 }
 
+/* ---- Paths ---- */
+
+enum { CUDA_MOST_PATHS = 1 << 14 };
+
+/* Returns the file of paths, or NULL. */
+static const char *cuda_paths_file(void) {
+    const char *name = getenv("EITP_TEST_CUDA_PATHS");
+    return name && *name ? name : NULL;
+}
+
+/* Adds a path to the file, once. Paths are known by hashes; 0 stands for none. */
+static void cuda_record_path(void *user, const char *path) {
+    static uint64_t known[CUDA_MOST_PATHS];
+    const uint64_t hash = eitp__fnv1a(EITP__FNV_START, path, strlen(path)) | 1;
+    size_t at = (size_t)(hash >> 32) % CUDA_MOST_PATHS;
+    FILE *file;
+    (void)user;
+    for (; known[at] && known[at] != hash; at = (at + 1) % CUDA_MOST_PATHS)
+        ;
+    if (known[at])
+        return;
+    known[at] = hash;
+    file = fopen(cuda_paths_file(), "a");
+    if (!file || fprintf(file, "%s\n", path) < 0 || fclose(file)) {
+        perror(cuda_paths_file());
+        exit(1);
+    }
+}
+
+static eitp_plan cuda_plan_of(eitp__call *calls, size_t count) {
+    eitp_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.calls = calls;
+    plan.step_count = count;
+    return plan;
+}
+
+/* Records the paths of calls, and of those that are executed instead of several in a program. */
+static EITP__UNUSED void cuda_record_calls(eitp__call *calls, size_t count) {
+    const eitp_plan plan = cuda_plan_of(calls, count);
+    for (size_t s = 0; s < count; s++)
+        cuda_visit_paths(eitp__cuda_of(cuda_device), &plan, s, cuda_record_path, NULL);
+}
+
+/* Records the paths of launches that calls share in a program. */
+static EITP__UNUSED void cuda_record_groups(eitp__call *calls, size_t count) {
+    const eitp_plan plan = cuda_plan_of(calls, count);
+    cuda_visit_groups(eitp__cuda_of(cuda_device), &plan, cuda_record_path, NULL);
+}
+
+/* Returns an address without memory. */
+static void *cuda_next_address(eitp__backend *backend, eitp__place place, size_t size) {
+    static uintptr_t next = (uintptr_t)1 << 40;
+    const uintptr_t address = next;
+    (void)backend, (void)place;
+    next += (size + 4095) / 4096 * 4096;
+    return (void *)address;
+}
+
+static void cuda_release_address(eitp__backend *backend, eitp__place place, void *memory, size_t size) {
+    (void)backend, (void)place, (void)memory, (void)size;
+}
+
+static eitp_status cuda_upload_nothing(eitp__backend *backend, void *to, const void *from, size_t size,
+                                       eitp_error *error) {
+    (void)backend, (void)to, (void)from, (void)size, (void)error;
+    return EITP_OK;
+}
+
+/* Replaces the device's memory by addresses. */
+static void cuda_execute_nothing(void) {
+    static eitp__backend_interface interface;
+    interface = *cuda_device->interface;
+    interface.allocate = cuda_next_address;
+    interface.release = cuda_release_address;
+    interface.upload = cuda_upload_nothing;
+    cuda_device->interface = &interface;
+}
+
+/* ---- The device ---- */
+
 static EITP__UNUSED void cuda_open(void) {
     const eitp_host host = eitp_host_default();
     eitp__backend_config config = EITP__ZERO;
@@ -40,6 +125,8 @@ static EITP__UNUSED void cuda_open(void) {
         printf("    %s\n", error.message);
         exit(1);
     }
+    if (cuda_paths_file())
+        cuda_execute_nothing();
 }
 
 static EITP__UNUSED int cuda_supports(const eitp__call *call) {
@@ -118,6 +205,15 @@ static void cuda_execute(const eitp__backend_interface *device, const eitp__prog
         device->discard(cuda_device, program);
 }
 
+/* Copies the operands of a call to the device, and replaces their addresses. */
+static void cuda_place(eitp__call *call, cuda_blocks *blocks) {
+    for (int o = 0; o < call->output_count; o++)
+        call->outputs[o].data = cuda_operand(blocks, &call->outputs[o], call->input_count + o);
+    for (int i = 0; i < call->input_count; i++)
+        call->inputs[i].data = cuda_operand(blocks, &call->inputs[i], i);
+    call->carry = (const float *)cuda_block(blocks, call->carry, sizeof(float), 0);
+}
+
 /* Copies the outputs of a call to host memory, where `placed` has them. */
 static void cuda_download(const eitp__call *call, const eitp__call *placed) {
     eitp_error error = EITP__ZERO;
@@ -139,14 +235,13 @@ static EITP__UNUSED void cuda_run_calls(const eitp__call *placed, int count) {
     cuda_blocks blocks = EITP__ZERO;
     memset(instructions, 0, sizeof instructions);
     for (int k = 0; k < count; k++) {
-        eitp__call *call = &calls[k];
-        *call = placed[k];
-        for (int o = 0; o < call->output_count; o++)
-            call->outputs[o].data = cuda_operand(&blocks, &call->outputs[o], call->input_count + o);
-        for (int i = 0; i < call->input_count; i++)
-            call->inputs[i].data = cuda_operand(&blocks, &call->inputs[i], i);
-        call->carry = (const float *)cuda_block(&blocks, call->carry, sizeof(float), 0);
-        instructions[k].call = call;
+        calls[k] = placed[k];
+        cuda_place(&calls[k], &blocks);
+        instructions[k].call = &calls[k];
+    }
+    if (cuda_paths_file()) {
+        cuda_record_calls(calls, (size_t)count);
+        return;
     }
     info.instructions = instructions;
     info.count = (size_t)count;

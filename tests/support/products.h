@@ -13,7 +13,7 @@
 
 #include <sys/mman.h>
 
-enum { MOST_SETS = EITP__ISA_COUNT + 1, GUARD = 64, LIMIT = 1 << 17, INPUTS = 4 };
+enum { MOST_SETS = EITP__ISA_COUNT + 1, GUARD = 64, LIMIT = 1 << 18, INPUTS = 4, CHAIN = 512 };
 
 /* A set, and all kernels of a backend that uses it. Only the set's own kernels are tested. */
 typedef struct product_set {
@@ -147,7 +147,23 @@ typedef struct product_case {
     int transpose_a, transpose_b, has_bias, has_before;
     int carry; /* 0: does not accumulate; 1: carry NULL; 2, 3, 4: carry 0, 1, 0.5 */
     eitp__epilogue epilogue;
+    int64_t stride; /* of the rows of a; 0: none */
 } product_case;
+
+/* Replaces a matrix by one whose rows have a stride, and end with zeros. */
+static void pad_rows(eitp__operand *x, int64_t stride) {
+    const int64_t rows = x->shape[0], columns = x->shape[1];
+    const size_t size = eitp_dtype_size(x->dtype);
+    char *dense = (char *)malloc((size_t)x->elements * size);
+    memcpy(dense, x->data, (size_t)x->elements * size);
+    x->elements = rows * stride;
+    x->row_stride = stride;
+    x->data = memset(guarded(0, x->elements, x->dtype), 0, (size_t)x->elements * size);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy((char *)x->data + (size_t)(i * stride) * size, dense + (size_t)(i * columns) * size,
+               (size_t)columns * size);
+    free(dense);
+}
 
 static eitp__call matmul_call(const product_case *at) {
     int64_t a[EITP_MAX_RANK], b[EITP_MAX_RANK], y[EITP_MAX_RANK];
@@ -167,6 +183,8 @@ static eitp__call matmul_call(const product_case *at) {
     call.slot = EITP__SLOT_MATMUL;
     call.dtype = at->dtype;
     set_input(&call, 0, at->dtype, rank, a);
+    if (at->stride)
+        pad_rows(&call.inputs[0], at->stride);
     set_input(&call, 1, at->dtype, rank, b);
     if (at->has_bias)
         set_input(&call, 2, eitp__wide(at->dtype), 1, &at->n);
@@ -192,10 +210,10 @@ static void multiply_exactly(const eitp__call *call, double carry) {
     const eitp__operand *x = call->inputs, *y = &call->outputs[0];
     int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1];
     int transpose_a = call->integers[0] != 0, transpose_b = call->integers[1] != 0;
-    int64_t k = x[0].shape[x[0].rank - (transpose_a ? 2 : 1)];
+    int64_t k = x[0].shape[x[0].rank - (transpose_a ? 2 : 1)], lda = eitp__row_stride_of(&x[0]);
     widen(&x[0], a);
     widen(&x[1], b);
-    memset(bias, 0, sizeof bias);
+    memset(bias, 0, (size_t)n * sizeof *bias);
     if (x[2].data)
         widen(&x[2], bias);
     for (int64_t index = 0; index < y->elements; index++) {
@@ -210,9 +228,9 @@ static void multiply_exactly(const eitp__call *call, double carry) {
             rest /= y->shape[i];
         }
         double sum = bias[column] + (carry != 0 ? carry * carried[index] : 0);
-        const double *p = a + start[0] + (transpose_a ? row : row * k);
+        const double *p = a + start[0] + (transpose_a ? row : row * lda);
         const double *q = b + start[1] + (transpose_b ? column * k : column);
-        for (int64_t step = 0; step < k; step++, p += transpose_a ? m : 1, q += transpose_b ? 1 : n)
+        for (int64_t step = 0; step < k; step++, p += transpose_a ? lda : 1, q += transpose_b ? 1 : n)
             sum += *p * *q;
         exact[index] = sum;
     }
@@ -294,12 +312,15 @@ static void allow_roundings(const eitp__call *call, int index, int has_before, c
     }
 }
 
-/* Compares output `index` with `exact`, both each element and the mean. */
+/* Compares output `index` with `exact`, both each element and the mean. Errors of a chain of additions grow with its
+   length: in the mean, by squares, from CHAIN terms on. */
 static void check_values(const eitp__kernel *kernel, const eitp__call *call, int index, int64_t k) {
     const eitp__operand *y = &call->outputs[index];
     double error = 0, norm = 0, extra = 0, unit = rounding(y->dtype), sum_unit = rounding(eitp__wide(call->dtype));
     double room = sum_unit * (2 + (double)k / 4), limit = unit * unit + 16 * sum_unit * sum_unit;
     int64_t wrong = 0;
+    if (k > CHAIN)
+        limit = unit * unit + 16 * sum_unit * sum_unit * (double)k / CHAIN;
     for (int64_t i = 0; i < y->elements; i++) {
         double difference = get(y->data, y->dtype, i) - exact[i];
         error += difference * difference;
@@ -345,7 +366,7 @@ static void check_call(const eitp__kernel *kernel, eitp__call *call, const doubl
     run_all(kernel, call);
     for (int i = 0; i < call->output_count; i++)
         check_guards(kernel->set, &call->outputs[i], (unsigned char *)memory_y[i], needed);
-    memset(allowed, 0, sizeof allowed);
+    memset(allowed, 0, (size_t)y->elements * sizeof *allowed);
     memcpy(exact, sums, (size_t)y->elements * sizeof *exact);
     if (before && is_rounded)
         allow_roundings(call, 1, 1, sums);
@@ -371,7 +392,7 @@ static void every_set(const product_case *at) {
     for (int64_t i = 0; i < call.outputs[0].elements; i++)
         carried[i] = draw();
     multiply_exactly(&call, at->carry == 0 ? 0 : call.carry ? (double)call.carry[0] : 1);
-    memcpy(sums, exact, sizeof sums);
+    memcpy(sums, exact, (size_t)call.outputs[0].elements * sizeof *sums);
     for (int s = 0; s < set_count; s++) {
         const eitp__kernel *kernel = kernel_of(&sets[s], EITP__SLOT_MATMUL, at->dtype);
         int failures = test_failures_;
@@ -532,7 +553,9 @@ typedef struct head_memory {
     float before[GUARD], top[HEAD_ROWS * HEAD_BLOCKS], sum[HEAD_ROWS * HEAD_BLOCKS], picked[HEAD_ROWS], after[GUARD];
 } head_memory;
 
-static eitp__call head_call(eitp_dtype dtype, int64_t rows, int64_t v, int64_t c, int32_t *targets, head_memory *at) {
+/* The rows of logits have a stride, which is v if they are dense. */
+static eitp__call head_call(eitp_dtype dtype, int64_t rows, int64_t v, int64_t c, int64_t stride, int32_t *targets,
+                            head_memory *at) {
     int64_t x[2], table[2], e[2], blocks[2];
     eitp__call call = EITP__ZERO;
     x[0] = e[0] = blocks[0] = rows;
@@ -546,6 +569,8 @@ static eitp__call head_call(eitp_dtype dtype, int64_t rows, int64_t v, int64_t c
     call.inputs[2] = operand(targets, EITP_I32, 1, x);
     call.input_count = 3;
     set_output(&call, 0, dtype, 2, e);
+    call.outputs[0].elements = rows * stride;
+    call.outputs[0].row_stride = stride == v ? 0 : stride;
     call.outputs[1] = operand(at->top, EITP_F32, 2, blocks);
     call.outputs[2] = operand(at->sum, EITP_F32, 2, blocks);
     call.outputs[3] = operand(at->picked, EITP_F32, 1, x);
@@ -556,6 +581,7 @@ static eitp__call head_call(eitp_dtype dtype, int64_t rows, int64_t v, int64_t c
 /* Logits may have a relative error of `u`. An exponential multiplies it by the logit. */
 static void check_head_row(const char *set, const eitp__call *call, const head_memory *at, int64_t row, double u) {
     int64_t v = call->outputs[0].shape[1], c = call->inputs[0].shape[1], blocks = call->outputs[1].shape[1];
+    const int64_t stride = eitp__row_stride_of(&call->outputs[0]);
     int32_t target = ((const int32_t *)call->inputs[2].data)[row];
     double room = 1e-6 * (double)(c + 4), unit = rounding(call->dtype), logits[EITP__HEAD_BLOCK];
     for (int64_t block = 0; block < blocks; block++) {
@@ -575,7 +601,7 @@ static void check_head_row(const char *set, const eitp__call *call, const head_m
         CHECK_THAT(fabs(stored_top - top) <= room + u * largest, "%s: top %g for %g", set, stored_top, top);
         for (int64_t j = first; j < end; j++) {
             double value = exp(logits[j - first] - stored_top), error = value * expm1(u * fabs(logits[j - first])),
-                   e = get(call->outputs[0].data, call->dtype, row * v + j);
+                   e = get(call->outputs[0].data, call->dtype, row * stride + j);
             sum += value;
             sum_error += error;
             CHECK_THAT(fabs(e - value) <= (unit + 2 * room) * value + (1 + unit) * error + 1e-7,
@@ -584,14 +610,17 @@ static void check_head_row(const char *set, const eitp__call *call, const head_m
         CHECK_THAT(fabs((double)at->sum[row * blocks + block] - sum) <= 2 * room * sum + (1 + 2 * room) * sum_error,
                    "%s: sum", set);
     }
+    for (int64_t j = v; j < stride; j++)
+        CHECK_THAT(get(call->outputs[0].data, call->dtype, row * stride + j) == 0, "%s: no zero after the logits", set);
     if (target < 0 || target >= v)
         CHECK_THAT(isnan(at->picked[row]), "%s: picked was written for a target outside", set);
 }
 
-static void check_head(const eitp__kernel *kernel, eitp_dtype dtype, int64_t rows, int64_t v, int64_t c) {
+static void check_head(const eitp__kernel *kernel, eitp_dtype dtype, int64_t rows, int64_t v, int64_t c,
+                       int64_t stride) {
     static head_memory at, other;
     int32_t targets[HEAD_ROWS];
-    eitp__call call = head_call(dtype, rows, v, c, targets, &at);
+    eitp__call call = head_call(dtype, rows, v, c, stride, targets, &at);
     const double u = rounds && rounds(&call) ? rounding(dtype) : 0;
     REQUIRE(kernel->tile_columns == head_block && kernel->workspace(&call) <= sizeof workspace_memory - 64 - GUARD);
     for (int64_t i = 0; i < rows; i++)
@@ -623,7 +652,7 @@ static void test_head(void) {
                 const eitp__kernel *kernel = kernel_of(&sets[s], EITP__SLOT_HEAD, halves[d]);
                 int failures = test_failures_;
                 if (kernel)
-                    check_head(kernel, halves[d], sizes[i][0], sizes[i][1], sizes[i][2]);
+                    check_head(kernel, halves[d], sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][1]);
                 if (test_failures_ != failures)
                     printf("    in %s %s, %d x %d x %d\n", sets[s].name, eitp_dtype_name(halves[d]), (int)sizes[i][0],
                            (int)sizes[i][1], (int)sizes[i][2]);

@@ -4,6 +4,7 @@
  * cuda_kernels compile ARCH FOLDER [OPTION...]   compiles the modules with NVRTC to FOLDER/<name>.cubin
  * cuda_kernels report ARCH FOLDER [OPTION...]    the registers and memory of each kernel there, and its faults
  * cuda_kernels start ARCH FOLDER                 the time to get the kernels of a training step, with a cache in FOLDER
+ * cuda_kernels paths ARCH                        the paths of calls in training steps and generation of real models
  * cuda_kernels times                             the expected times of a training step of GPT-2 124M
  * cuda_kernels compare FILE DEVICE SAMPLES       the same on a device such as "H100 SXM", and those in the log of a run
  *
@@ -63,7 +64,7 @@ static int work(const char *what, int capability, int count, char **texts) {
     else if (!strcmp(what, "report"))
         faults = report_modules(list, folder, o.only, o.is_quiet);
     else
-        stop("unknown command '%s' (choose from available, list, compile, report, start, times, compare)", what);
+        stop("unknown command '%s' (choose from available, list, compile, report, start, paths, times, compare)", what);
     free(list);
     return faults;
 }
@@ -79,9 +80,13 @@ int main(int argc, char **argv) {
     }
     if (argc < 3)
         stop("usage: cuda_kernels available ARCH | list ARCH | compile ARCH FOLDER | report ARCH FOLDER | "
-             "start ARCH FOLDER | times | compare FILE DEVICE SAMPLES");
+             "start ARCH FOLDER | paths ARCH | times | compare FILE DEVICE SAMPLES");
     if (!strcmp(argv[1], "available")) {
         print_compiler(processor_of(atoi(argv[2])));
+        return 0;
+    }
+    if (argc == 3 && !strcmp(argv[1], "paths")) {
+        print_paths(processor_of(atoi(argv[2])));
         return 0;
     }
     if (argc == 4 && !strcmp(argv[1], "start")) {

@@ -140,25 +140,37 @@ int report_modules(const module_list *list, const char *folder, const char *only
 
 enum { PLANNED_ROWS = 64 * 1024 };
 
-/* A training step in one pass, with AdamW, without dropout and recomputation. */
+/* A training step with AdamW. With zeros, it has one pass and uses cuBLASLt, without dropout and recomputation. */
 typedef struct planned_step {
     const char *shape;     /* a name of eitp_transformer_config_named */
     const char *precision; /* "bf16" */
     int is_masked;         /* a masked language model */
-    int samples, tokens;   /* tokens: of each sample */
+    int samples, tokens;   /* samples: of a pass; tokens: of each sample */
+    int passes;
+    int layers; /* 0: as in the shape */
+    double dropout;
+    int has_little_memory; /* as little as possible: recomputes, and divides the head */
+    int has_own_products;  /* there is no cuBLASLt */
+    int generates;         /* also visits the plan of a generator */
     eitp__cuda_device device;
 } planned_step;
 
 typedef void step_visitor(void *user, const eitp_plan *plan, size_t s);
 
-/* Plans a step for a device with cuBLASLt and visits the steps of its plans, whose calls have addresses. Returns the
-   number of parameters. */
+/* Plans a step for a device and visits the steps of its plans, whose calls have addresses. Returns the number of
+   parameters. */
 int64_t visit_planned_step(const planned_step *step, step_visitor *visit, void *user);
 
 typedef void unit_visitor(void *user, const cuda_ordered_plan *ordered, const eitp__cuda_unit *unit);
 
 /* The same with the units of its plans, in the order of the backend. */
 int64_t visit_ordered_step(const planned_step *step, unit_visitor *visit, void *user);
+
+/* ---- paths.c ---- */
+
+/* Prints the paths (tests/support/cuda_paths.h) that training steps and generation with real models take on a
+   processor, each with the number of calls and one of them, separated by tabs. */
+void print_paths(const processor *p);
 
 /* ---- speeds.c ---- */
 

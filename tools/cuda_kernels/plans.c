@@ -98,7 +98,7 @@ static void set_driver(eitp__cuda_driver *driver) {
     driver->event_wait = wait_for_event;
 }
 
-/* Returns a context whose backend is the CUDA backend of a device with cuBLASLt. */
+/* Returns a context whose backend is the CUDA backend of the step's device. */
 static eitp_context *create_context(const planned_step *step) {
     static eitp__backend_interface interface;
     static eitp__cuda cuda;
@@ -123,7 +123,7 @@ static eitp_context *create_context(const planned_step *step) {
     cuda.base.host = context->host;
     set_driver(&cuda.driver);
     cuda.device = step->device;
-    cuda.blas.version = 130100;
+    cuda.blas.version = step->has_own_products ? 0 : 130100;
     cuda.blas.capability = cuda.device.capability;
     context->backend->interface->destroy(context->backend);
     context->backend = context->segments->backend = &cuda.base;
@@ -141,6 +141,12 @@ static eitp_status build_masked(void *user, eitp_pass *pass, eitp_error *error) 
     eitp_pass_term(pass, "loss", eitp__model_row_losses(model, hidden, inputs.key, targets, EITP__IGNORED_TARGET),
                    NULL);
     return eitp_graph_status(eitp_pass_graph(pass), error);
+}
+
+/* Plans are not executed. */
+static eitp_status read_nothing(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error) {
+    (void)user, (void)split, (void)number, (void)sample;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "a planned step has no samples");
 }
 
 static eitp_status create_task(const planned_step *step, eitp_context *context, eitp_model *model, eitp_task *task,
@@ -165,6 +171,7 @@ static eitp_status create_task(const planned_step *step, eitp_context *context, 
     task->samples[0] = (uint64_t)step->samples;
     task->rows_vary = task->allows_gaps = 1;
     task->build = build_masked;
+    task->read = read_nothing;
     return EITP_OK;
 }
 
@@ -193,6 +200,16 @@ static void visit_plan(const eitp_plan *plan, const plan_visitor *visitor) {
     cuda_ordered_plan_release(cuda, &ordered);
 }
 
+/* Visits the plan that reads a prompt and generates tokens, with a cache for `tokens` of them. */
+static void visit_generation(const planned_step *step, eitp_model *model, const plan_visitor *visitor) {
+    eitp_generator *generator = NULL;
+    eitp_error error = EITP__ZERO;
+    if (eitp_generator_create(model, step->tokens, &generator, &error))
+        stop("%s: %s", step->shape, error.message);
+    visit_plan(model->context->plans, visitor); /* the latest */
+    eitp_generator_destroy(generator);
+}
+
 static int64_t visit_plans(const planned_step *step, const plan_visitor *visitor) {
     eitp_transformer_config shape;
     eitp_trainer_config config = eitp_trainer_config_default();
@@ -203,9 +220,12 @@ static int64_t visit_plans(const planned_step *step, const plan_visitor *visitor
     eitp_error error = EITP__ZERO;
     eitp_status status = eitp_transformer_config_named(step->shape, &shape, &error);
     int64_t parameters;
-    shape.embedding_dropout = shape.attention_dropout = shape.residual_dropout = 0;
+    shape.embedding_dropout = shape.attention_dropout = shape.residual_dropout = step->dropout;
+    shape.layers = step->layers ? step->layers : shape.layers;
     config.batch_size = step->samples;
-    config.grad_accum = 1;
+    config.grad_accum = step->passes ? step->passes : 1;
+    config.micro_batches_per_pass = 1;
+    config.plan.memory = step->has_little_memory ? EITP_MINIMUM_MEMORY : 0;
     status = status ? status : eitp_model_create(context, &shape, &model, &error);
     status = status ? status : create_task(step, context, model, &task, &error);
     status = status ? status : eitp_trainer_create(&task, &config, &trainer, &error);
@@ -213,6 +233,8 @@ static int64_t visit_plans(const planned_step *step, const plan_visitor *visitor
         stop("%s: %s", step->shape, error.message);
     visit_plan(trainer->plans.gradient_plan, visitor);
     visit_plan(trainer->plans.update_plan, visitor);
+    if (step->generates)
+        visit_generation(step, model, visitor);
     parameters = (int64_t)eitp_model_parameter_count(model);
     eitp_trainer_destroy(trainer);
     eitp_task_release(&task);
