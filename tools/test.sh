@@ -140,6 +140,13 @@ cuda_paths() { # folder of programs
     echo "cuda/paths $programs,$(emulated_libraries),tests/cuda/... sh tests/cuda/paths.sh $BUILD $1" $product_forms
 }
 
+# Prints the names of the tests of the CUDA backend.
+cuda_tests() {
+    for source in tests/backends/test_cuda*.c; do
+        basename "$source" .c | sed 's/^test_//'
+    done
+}
+
 # The CUDA kernels with NVIDIA's compilers, their expected times, and a comparison with these. Needs no GPU.
 with_compilers() { # compiler, architecture
     program=$BUILD/packed/cuda_kernels
@@ -213,8 +220,7 @@ list_test() {
         grep -v '^sanitized/test_\(kills_in_calls\|power_loss\) '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device device_memory graph ops plan execute \
         guard:shrinking_is_for_the_memory_of_the_host offload trainer micro_batches classification masked
-    on_cuda packed 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda cuda_groups cuda_images plan \
-        device_memory nvml
+    on_cuda packed 'env EITP_TEST_QUICK=1' $(cuda_tests) kernels attention factored update matmul plan device_memory nvml
     cuda_times packed
     cuda_paths packed
     # fuzz_readers would compile the command's readers once more.
@@ -230,8 +236,7 @@ list_quick() {
     scripts "$BUILD/eitp"
     programs split emulated
     programs split real 'env EITP_TEST_QUICK=1 '
-    on_cuda split 'env EITP_TEST_QUICK=1' kernels attention factored update matmul cuda cuda_groups cuda_images plan \
-        device_memory nvml
+    on_cuda split 'env EITP_TEST_QUICK=1' $(cuda_tests) kernels attention factored update matmul plan device_memory nvml
     cuda_times split
     cuda_paths split
     other_scripts "$BUILD/eitp" "$BUILD/split/libeitp.a"
@@ -269,8 +274,8 @@ list_nightly() {
     [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated -e tests/cuda/ \
         -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/') \
         guard:shrinking_is_for_the_memory_of_the_host
-    on_cuda split 'env EITP_TEST_ALL=1 EITP_EMULATED_OPTIMIZE=-O1' kernels attention factored update matmul cuda \
-        cuda_groups cuda_images ops plan execute device_memory offload
+    on_cuda split 'env EITP_TEST_ALL=1 EITP_EMULATED_OPTIMIZE=-O1' $(cuda_tests) kernels attention factored update \
+        matmul ops plan execute device_memory offload
     for arch in 75 80 86 89 90 100 120; do
         with_compilers nvrtc $arch
         with_compilers nvcc $arch
@@ -598,10 +603,17 @@ grep -q 'SKIPPED libFuzzer' "$logs/skipped" && libfuzzer=0
     [ "${CHECK:-0}" = 0 ] || echo "check - succeeds $MAKE --no-print-directory check"
     list_$mode
 } | awk -v word="$TEST" 'index($1, word)' >"$logs/list"
-if [ ! -s "$logs/list" ]; then
-    echo "FAILED no test name contains '$TEST'"
+refuse() {
+    echo "FAILED $1"
     echo "0 passed, 1 failed"
     exit 1
+}
+[ -s "$logs/list" ] || refuse "no test name contains '$TEST'"
+# A program in no list would never run.
+if [ $mode = test ] && [ -z "$TEST" ]; then
+    for source in tests/*/test_*.c; do
+        grep -q "/$(basename "$source" .c)[ @]" "$logs/list" || refuse "$source is in no list of tools/test.sh"
+    done
 fi
 [ -z "${PART:-}" ] || leave_share "$PART"
 build
