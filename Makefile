@@ -114,7 +114,7 @@ FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all switches test figures quick nightly torture soak doctor-cases parity test-bochs quickstart ablation objective-prices cuda-kernels cuda-times gpu-check check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
+.PHONY: all switches test figures quick nightly torture soak doctor-cases parity test-bochs quickstart ablation objective-prices cuda-kernels cuda-times gpu-check gpu-check-build check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -134,7 +134,8 @@ help:
 	@echo 'make objective-prices  measures the step time that regularizers cost (half an hour; needs an idle machine)'
 	@echo 'make cuda-kernels  compiles the CUDA kernels with NVRTC, without a GPU: registers, occupancy, ... (minutes); ARCH=86 ONLY=products CUDA_COMPILER=nvcc'
 	@echo 'make cuda-times  docs/cuda-times.md: expected times of the CUDA kernels in a training step'
-	@echo 'make gpu-check   checks eitp on the GPU of this machine in less than ten minutes; the report is in $$(BUILD)/gpu_check/report.txt'
+	@echo 'make gpu-check   checks eitp on the GPU of this machine in less than ten minutes; the report is in $$(BUILD)/gpu_report; DEVICE=cuda:1 GPU_CHECK="kernels speed" EMULATED_GPU=1'
+	@echo 'make gpu-check-build  what gpu-check needs, to carry to another machine: $$(BUILD)/gpu_check, at most 60 MB; ARCH="80 90"'
 	@echo 'make switches    the table in docs/embedding.md: savings of each switch of eitp.h (ten minutes)'
 	@echo 'make figures     tables and figures of README.md and docs/ from docs/measurements/ (python3)'
 	@echo 'make check       checks that eitp.h is up to date, and the rules of CONTRIBUTING.md (quick)'
@@ -397,9 +398,14 @@ cuda-kernels: $(BUILD)/split/cuda_kernels
 cuda-times: $(BUILD)/split/cuda_kernels
 	@$< times >docs/cuda-times.md
 
-# Checks that need a GPU. The tests of kernels, ops and memory run on it.
+# Checks that need a GPU. The tests of kernels, ops and memory run on it. gpu-check-build writes all that the checks need
+# into a folder, to be carried to a machine that can build nothing: tools/gpu_check.sh runs there.
 GPU_TESTS := $(addprefix $(BUILD)/split/tests/,kernels/test_kernels kernels/test_matmul kernels/test_attention kernels/test_factored kernels/test_update tensor/test_ops tensor/test_execute tensor/test_offload train/test_device_memory)
-gpu-check: $(COMMAND_PROGRAM) $(GPU_TESTS) $(if $(EMULATED_GPU),$(EMULATED_CUDA))
+GPU_ARCH := $(if $(filter file,$(origin ARCH)),80 90,$(ARCH))
+gpu-check-build: $(COMMAND_PROGRAM) $(GPU_TESTS) $(BUILD)/split/cuda_kernels $(EMULATED_CUDA)
+	@BUILD='$(BUILD)' EMULATED_GPU='$(EMULATED_GPU)' ARCH='$(GPU_ARCH)' PROGRAMS='$(COMMAND_PROGRAM) $(GPU_TESTS)' sh tools/gpu_check_build.sh
+
+gpu-check: gpu-check-build
 	@BUILD='$(BUILD)' EMULATED_GPU='$(EMULATED_GPU)' sh tools/gpu_check.sh
 
 check: $(BUILD)/amalgamate $(BUILD)/figure

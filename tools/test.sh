@@ -97,16 +97,11 @@ on_device() { # prefix of the command, names of tests, or name:function for a si
 product_forms='cublaslt:8.6:test_epilogues cublaslt:8.6:test_head own:8.6:test_head own:8.6:test_products_of_models
     cublaslt:9.0:test_fused_gelu'
 
-emulated_libraries() {
-    for library in libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libnvidia-ml.so.1; do
-        printf '%s' "$comma$BUILD/emulated_cuda/$library"
-        comma=,
-    done
-}
+libraries=$BUILD/emulated_cuda/libcuda.so.1,$BUILD/emulated_cuda/libnvrtc.so.13,$BUILD/emulated_cuda/libcublasLt.so.13
+libraries=$libraries,$BUILD/emulated_cuda/libnvidia-ml.so.1
 
 # Tests on the emulated CUDA device (tests/cuda/).
 on_cuda() { # kind of programs, env and settings, names of tests
-    comma= libraries=$(emulated_libraries)
     kind=$1 prefix=$2
     shift 2
     for test in "$@"; do
@@ -122,6 +117,8 @@ on_cuda() { # kind of programs, env and settings, names of tests
     for script in tests/cuda/train.sh tests/cuda/aligned.sh tests/cuda/memory.sh tests/cuda/lost_context.sh tests/cuda/gpu.sh tests/cuda/start.sh tests/cuda/profile.sh; do
         echo "cuda/$(basename "$script" .sh) $BUILD/eitp,$libraries,tests/cuda/...,$(files_of "$script") $prefix EITP=$BUILD/eitp sh $script"
     done
+    program=$BUILD/$kind/cuda_kernels script=tests/cuda/prepared.sh
+    echo "cuda/prepared $BUILD/eitp,$program,$libraries,tests/cuda/...,$(files_of $script) $prefix EITP=$BUILD/eitp CUDA_KERNELS=$program sh $script"
     for source in tests/cuda/test_*.c; do
         program=$BUILD/${source%.c}
         echo "cuda/$(basename "$program") $program,$libraries,tests/cuda/... sh tests/cuda/on_emulated.sh $BUILD $program"
@@ -137,7 +134,7 @@ cuda_paths() { # folder of programs
     for test in kernels attention update matmul; do
         programs=$programs,$BUILD/$1/tests/kernels/test_$test
     done
-    echo "cuda/paths $programs,$(emulated_libraries),tests/cuda/... sh tests/cuda/paths.sh $BUILD $1" $product_forms
+    echo "cuda/paths $programs,$libraries,tests/cuda/... sh tests/cuda/paths.sh $BUILD $1" $product_forms
 }
 
 # Prints the names of the tests of the CUDA backend.
@@ -177,7 +174,7 @@ scripts() { # the command eitp, prefix of the command of a test, suffix of its n
 }
 
 other_scripts() { # the command eitp, the library
-    files=$(echo README.md tools/*.sh tools/research/* $(find tools/amalgamate tools/command -name '*.[ch]' | sort) | tr ' ' ,)
+    files=$(echo README.md tools/*.sh tools/gpu_check/* tools/research/* $(find tools/amalgamate tools/command -name '*.[ch]' | sort) | tr ' ' ,)
     for script in tests/tools/test_*.sh; do
         echo "$(basename "$script" .sh) $1,$2,$BUILD/libraries,$(files_of "$script"),$files env EITP=$1 LIBRARY=$2 sh $script"
     done
@@ -276,6 +273,8 @@ list_nightly() {
         guard:shrinking_is_for_the_memory_of_the_host
     on_cuda split 'env EITP_TEST_ALL=1 EITP_EMULATED_OPTIMIZE=-O1' $(cuda_tests) kernels attention factored update \
         matmul ops plan execute device_memory offload
+    # Writes a folder and uses it, on the emulated device.
+    echo "gpu_check $BUILD/eitp,$BUILD/split/cuda_kernels,$libraries env EMULATED_GPU=1 $MAKE --no-print-directory -s gpu-check"
     for arch in 75 80 86 89 90 100 120; do
         with_compilers nvrtc $arch
         with_compilers nvcc $arch
@@ -387,6 +386,7 @@ lengths() {
 800 ^(command_mutated@sanitized|port-(aarch64|riscv64))
 600 ^fuzz_.*@long
 500 ^cuda/compilers
+400 ^gpu_check$
 250 ^(command_(mutated|power_loss|torture)@|split/test_(power_loss|kills_in_calls)@all|test_kill@seed|port-musl|code_blocks@alone|cuda/test_(attention|execute|ops))
 80 ^(compile_matrix|check)$
 80 ^(sanitized|device)/test_(faults|kills_in_calls|power_loss|recipe_training|run|trainer_failures)$

@@ -205,7 +205,7 @@ enum { EITP__BLAS_CLEAR, EITP__BLAS_ROUND_BIAS, EITP__BLAS_HEAD, EITP__BLAS_HEAD
 
 EITP__PRIVATE eitp__cuda_list eitp__cuda_blas_kernels(void) {
     enum { SINGLE = EITP__CUDA_DTYPE(EITP_F32), HALVES = EITP__CUDA_HALVES, ALL = HALVES | SINGLE };
-    enum { USUAL = EITP__CUDA_THREADS, ROW = 768 };
+    enum { USUAL = EITP__CUDA_THREADS, ROW = 512 };
     static const eitp__cuda_kernels kernels[] = {
         EITP__BLAS_KERNEL(MATMUL, ALL, "product_tail.cu", "matmul_tail_kernel", USUAL, eitp__blas_clear_blocks),
         EITP__BLAS_KERNEL(CAST, SINGLE, "product_bias.cu", "matmul_bias_kernel", USUAL, eitp__blas_bias_blocks),

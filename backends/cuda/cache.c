@@ -39,26 +39,44 @@ static void eitp__image_path(const eitp__cuda_cache *cache, uint64_t key, char *
     snprintf(path, size, "%s/%016llx.kernels", cache->folder, (unsigned long long)key);
 }
 
-EITP__PRIVATE int eitp__cuda_cache_find(const eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image) {
-    eitp__image_header header;
-    eitp__buffer file;
+EITP__PRIVATE int eitp__cuda_cache_has(const eitp__cuda_cache *cache, uint64_t key) {
     char path[450];
-    int is_whole;
-    if (!*cache->folder)
+    int is_file = 0;
+    eitp__image_path(cache, key, path, sizeof path);
+    return *cache->folder && !eitp__path_is_file(cache->host, path, &is_file, NULL) && is_file;
+}
+
+static int eitp__is_whole_image(const eitp__buffer *file, uint64_t key) {
+    eitp__image_header header;
+    if (file->size < sizeof header)
         return 0;
+    memcpy(&header, file->data, sizeof header);
+    return !memcmp(header.magic, eitp__image_magic, sizeof header.magic) && header.key == key &&
+           header.size == file->size - sizeof header &&
+           header.crc == eitp__crc32c(0, file->data + sizeof header, file->size - sizeof header);
+}
+
+EITP__PRIVATE eitp_status eitp__cuda_cache_read(const eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image,
+                                                eitp_error *error) {
+    const size_t start = sizeof(eitp__image_header);
+    eitp__buffer file;
+    eitp_status status;
+    char path[450];
     eitp__buffer_init(&file, cache->host);
     eitp__image_path(cache, key, path, sizeof path);
-    is_whole = !eitp__read_file(cache->host, path, EITP__LARGEST_IMAGE, &file, NULL) && file.size >= sizeof header;
-    if (is_whole) {
-        memcpy(&header, file.data, sizeof header);
-        is_whole = !memcmp(header.magic, eitp__image_magic, sizeof header.magic) && header.key == key &&
-                   header.size == file.size - sizeof header &&
-                   header.crc == eitp__crc32c(0, file.data + sizeof header, file.size - sizeof header);
-    }
-    if (is_whole)
-        eitp__buffer_add(image, file.data + sizeof header, file.size - sizeof header);
+    status = eitp__read_file(cache->host, path, EITP__LARGEST_IMAGE, &file, error);
+    if (!status && !eitp__is_whole_image(&file, key))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged", path);
+    if (!status)
+        eitp__buffer_add(image, file.data + start, file.size - start);
+    if (!status && image->failed)
+        status = eitp__fail_memory(error, file.size, "compiled kernels");
     eitp__buffer_release(&file);
-    return is_whole && !image->failed;
+    return status;
+}
+
+EITP__PRIVATE int eitp__cuda_cache_find(const eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image) {
+    return *cache->folder && !eitp__cuda_cache_read(cache, key, image, NULL);
 }
 
 EITP__PRIVATE void eitp__cuda_cache_store(const eitp__cuda_cache *cache, uint64_t key, const eitp__buffer *image) {

@@ -17,6 +17,13 @@ typedef struct eitp__cuda_cache {
 /* Finds or creates the folder. Without it, each process compiles everything. */
 EITP__PRIVATE void eitp__cuda_cache_open(eitp__cuda_cache *cache, const eitp_host *host);
 
+/* True if there is a file for a key. */
+EITP__PRIVATE int eitp__cuda_cache_has(const eitp__cuda_cache *cache, uint64_t key);
+
+/* Appends the image of a key to `image`. A damaged file is EITP_ERROR_FORMAT. */
+EITP__PRIVATE eitp_status eitp__cuda_cache_read(const eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image,
+                                                eitp_error *error);
+
 /* Appends the image of a key to `image` and returns 1, or returns 0 if it is missing or damaged. */
 EITP__PRIVATE int eitp__cuda_cache_find(const eitp__cuda_cache *cache, uint64_t key, eitp__buffer *image);
 

@@ -288,12 +288,9 @@ static uint64_t eitp__hash_text(uint64_t key, const char *text) {
     return eitp__fnv1a(key, text, strlen(text) + 1);
 }
 
-EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compiler, const eitp__kernel_source *source) {
-    uint64_t key = EITP__FNV_START;
-    char target[64], marks[EITP__CUDA_TEXTS] = {0};
-    snprintf(target, sizeof target, "%d|%d|%d.%d", compiler->target, compiler->is_native, compiler->major,
-             compiler->minor);
-    key = eitp__hash_text(key, target);
+EITP__PRIVATE uint64_t eitp__cuda_source_key(const char *target, const eitp__kernel_source *source) {
+    uint64_t key = eitp__hash_text(EITP__FNV_START, target);
+    char marks[EITP__CUDA_TEXTS] = {0};
     key = eitp__hash_text(key, source->file);
     key = eitp__hash_text(key, source->definitions);
     key = eitp__hash_text(key, source->kernel ? source->kernel : "");
@@ -302,6 +299,13 @@ EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compile
         for (const char *const *piece = eitp__cuda_texts[i].pieces; *piece && marks[i]; piece++)
             key = eitp__fnv1a(key, *piece, strlen(*piece));
     return key;
+}
+
+EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compiler, const eitp__kernel_source *source) {
+    char target[64];
+    snprintf(target, sizeof target, "%d|%d|%d.%d", compiler->target, compiler->is_native, compiler->major,
+             compiler->minor);
+    return eitp__cuda_source_key(target, source);
 }
 
 #endif

@@ -73,6 +73,9 @@ EITP__PRIVATE void eitp__cuda_compilation_destroy(eitp__cuda_compilation *compil
 EITP__PRIVATE eitp_status eitp__cuda_compile(const eitp__cuda_compiler *compiler, const eitp__kernel_source *source,
                                              eitp__buffer *image, eitp_error *error);
 
+/* Returns a hash of a kernel's sources, its name and definitions, and a target. */
+EITP__PRIVATE uint64_t eitp__cuda_source_key(const char *target, const eitp__kernel_source *source);
+
 /* Returns a cache key for everything that the image depends on: a hash of its sources, the kernel, definitions, device
    and NVRTC. */
 EITP__PRIVATE uint64_t eitp__cuda_compile_key(const eitp__cuda_compiler *compiler, const eitp__kernel_source *source);

@@ -68,6 +68,25 @@ static eitp_status eitp__cuda_choose_graphs(int *uses_graphs, eitp_error *error)
                             name);
 }
 
+/* Opens the compiler. Prepared kernels can do without it. */
+static eitp_status eitp__cuda_open_compiler(eitp__cuda *cuda, eitp_error *error) {
+    const eitp_host *host = &cuda->base.host;
+    const int capability = cuda->device.capability;
+    eitp_error unavailable = EITP__ZERO;
+    eitp_status status = eitp__cuda_prepared_open(&cuda->prepared, host, capability, error);
+    if (status)
+        return status;
+    status = eitp__cuda_compiler_open(&cuda->compiler, host, cuda->driver.version, capability, &unavailable);
+    if (status && *cuda->prepared.files.folder) {
+        memset(&cuda->compiler, 0, sizeof cuda->compiler);
+        cuda->prepared.unavailable = unavailable;
+        return EITP_OK;
+    }
+    if (status && error)
+        *error = unavailable;
+    return status;
+}
+
 /* Minimum compute capability for the tensor cores and barriers that the kernels use. */
 #define EITP__CUDA_LEAST_CAPABILITY 75
 
@@ -85,8 +104,7 @@ static eitp_status eitp__cuda_open(eitp__cuda *cuda, const eitp__backend_config 
                             "%s has compute capability %d.%d; kernels need 7.5 (Turing, 2018) or later",
                             cuda->device.name, cuda->device.capability / 10, cuda->device.capability % 10);
     if (!status)
-        status = eitp__cuda_compiler_open(&cuda->compiler, &cuda->base.host, driver->version, cuda->device.capability,
-                                          error);
+        status = eitp__cuda_open_compiler(cuda, error);
     if (!status)
         status = eitp__cuda_check(driver, driver->device_get(&cuda->handle, config->ordinal), "cuDeviceGet", error);
     if (!status)
@@ -94,7 +112,7 @@ static eitp_status eitp__cuda_open(eitp__cuda *cuda, const eitp__backend_config 
                                   "cuDevicePrimaryCtxRetain", error);
     if (status)
         return status;
-    eitp__cuda_modules_init(&cuda->modules, &cuda->base.host, driver, &cuda->compiler);
+    eitp__cuda_modules_init(&cuda->modules, &cuda->base.host, driver, &cuda->compiler, &cuda->prepared);
     status = eitp__cuda_enter(cuda, error);
     if (!status)
         status = eitp__cuda_create_streams(cuda, error);
@@ -122,29 +140,44 @@ static eitp_status eitp__cuda_create(const eitp_host *host, const eitp__backend_
 
 /* ---- Description ---- */
 
+/* Writes the versions of NVRTC, each after its word: of prepared kernels, and of the others. */
+static void eitp__cuda_compilers(const eitp__cuda *cuda, const char *prepared_word, const char *word,
+                                 const char *separator, char *text, size_t size) {
+    const eitp__cuda_prepared *prepared = &cuda->prepared;
+    const eitp__cuda_compiler *compiler = &cuda->compiler;
+    size_t length = 0;
+    *text = 0;
+    if (prepared->major)
+        length = (size_t)snprintf(text, size, "%s%d.%d", prepared_word, prepared->major, prepared->minor);
+    if (compiler->major && (compiler->major != prepared->major || compiler->minor != prepared->minor))
+        snprintf(text + length, size - length, "%s%s%d.%d", length ? separator : "", word, compiler->major,
+                 compiler->minor);
+}
+
 /* Includes the PCI address, which identifies the GPU: see eitp_gpu_is_device. */
 static void eitp__cuda_describe(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
     const int blas = cuda->blas.version;
-    char products[40] = "eitp's own kernels";
+    char products[40] = "eitp's own kernels", compilers[64];
     if (blas)
         snprintf(products, sizeof products, "cuBLASLt %d.%d%s", blas / 10000, blas / 100 % 100,
                  cuda->blas.has_tf32 ? " with TF32" : "");
-    snprintf(text, size, "cuda:%d, %s%s%s, sm_%d, %d multiprocessors, NVRTC %d.%d, matrix products by %s",
-             cuda->device.ordinal, cuda->device.name, *cuda->device.address ? " at " : "", cuda->device.address,
-             cuda->device.capability, cuda->device.processors, cuda->compiler.major, cuda->compiler.minor, products);
+    eitp__cuda_compilers(cuda, "kernels of NVRTC ", "NVRTC ", ", ", compilers, sizeof compilers);
+    snprintf(text, size, "cuda:%d, %s%s%s, sm_%d, %d multiprocessors, %s, matrix products by %s", cuda->device.ordinal,
+             cuda->device.name, *cuda->device.address ? " at " : "", cuda->device.address, cuda->device.capability,
+             cuda->device.processors, compilers, products);
 }
 
 /* Includes the number of multiprocessors, by which cuBLASLt chooses its algorithms. */
 static void eitp__cuda_numerics(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cuda *cuda = eitp__cuda_of(backend);
     const int blas = cuda->blas.version;
-    char products[48] = "";
+    char products[48] = "", compilers[64];
     if (blas)
         snprintf(products, sizeof products, "-cublaslt.%d.%d.%d-%d%s%s", blas / 10000, blas / 100 % 100, blas % 100,
                  cuda->device.processors, cuda->blas.takes_small ? "-all" : "", cuda->blas.has_tf32 ? "-tf32" : "");
-    snprintf(text, size, "cuda-sm_%d-nvrtc.%d.%d%s", cuda->device.capability, cuda->compiler.major,
-             cuda->compiler.minor, products);
+    eitp__cuda_compilers(cuda, "-nvrtc.", "-nvrtc.", "", compilers, sizeof compilers);
+    snprintf(text, size, "cuda-sm_%d%s%s", cuda->device.capability, compilers, products);
 }
 
 /* Tensor cores support BF16 from sm_80 on, F16 also before. */

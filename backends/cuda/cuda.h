@@ -18,6 +18,7 @@ typedef struct eitp__cuda {
     eitp__backend base;
     eitp__cuda_driver driver;
     eitp__cuda_compiler compiler;
+    eitp__cuda_prepared prepared;
     eitp__cuda_modules modules;
     eitp__cuda_blas blas;
     eitp__cuda_device device;

@@ -12,6 +12,7 @@ typedef struct eitp__cuda_image {
     eitp__kernel_source source;
     uint64_t key;
     eitp__buffer data; /* empty: missing */
+    int is_prepared;   /* it was compiled before, perhaps with another NVRTC: see prepared.h */
 } eitp__cuda_image;
 
 /*

@@ -5,11 +5,13 @@
 #if EITP__WITH_CUDA
 
 EITP__PRIVATE void eitp__cuda_modules_init(eitp__cuda_modules *modules, const eitp_host *host,
-                                           const eitp__cuda_driver *driver, const eitp__cuda_compiler *compiler) {
+                                           const eitp__cuda_driver *driver, const eitp__cuda_compiler *compiler,
+                                           eitp__cuda_prepared *prepared) {
     memset(modules, 0, sizeof *modules);
     modules->host = host;
     modules->driver = driver;
     modules->compiler = compiler;
+    modules->prepared = prepared;
     eitp__cuda_cache_open(&modules->cache, host);
 }
 
@@ -89,6 +91,32 @@ static eitp_status eitp__load_image(eitp__cuda_modules *modules, const eitp__cud
     return status;
 }
 
+/* Gets the missing images: prepared, from the cache, or compiled. */
+static eitp_status eitp__get_images(eitp__cuda_modules *modules, eitp__cuda_image *images, size_t count,
+                                    const eitp__poll *poll, eitp_error *error) {
+    const eitp_status status = eitp__cuda_prepared_find(modules->prepared, images, count, error);
+    return status ? status
+                  : eitp__cuda_images_get(modules->compiler, &modules->cache, images, count,
+                                          eitp__compiling_threads(modules->host), poll, error);
+}
+
+/* Loads the first image. If it is prepared and the driver cannot load it, perhaps because the driver is older than the
+   compiler, this one and the following ones are compiled. */
+static eitp_status eitp__load_first(eitp__cuda_modules *modules, eitp__cuda_image *images, size_t count,
+                                    const eitp__poll *poll, eitp_error *error) {
+    eitp_status status = eitp__load_image(modules, images, error);
+    if (status != EITP_ERROR_INTERNAL || !images->is_prepared)
+        return status;
+    status = eitp__cuda_prepared_give_up(modules->prepared, images, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        eitp__buffer_release(&images[i].data);
+        images[i].is_prepared = 0;
+    }
+    if (!status)
+        status = eitp__get_images(modules, images, count, poll, error);
+    return status ? status : eitp__load_image(modules, images, error);
+}
+
 /* Loads the kernels that are only requested. `images` has one for each of them. */
 static eitp_status eitp__load_images(eitp__cuda_modules *modules, eitp__cuda_image *images, const eitp__poll *poll,
                                      eitp_error *error) {
@@ -102,10 +130,9 @@ static eitp_status eitp__load_images(eitp__cuda_modules *modules, eitp__cuda_ima
         images[i].key = eitp__cuda_compile_key(modules->compiler, &images[i].source);
         eitp__buffer_init(&images[i].data, modules->host);
     }
-    status = eitp__cuda_images_get(modules->compiler, &modules->cache, images, count,
-                                   eitp__compiling_threads(modules->host), poll, error);
+    status = eitp__get_images(modules, images, count, poll, error);
     for (size_t i = 0; i < count && !status; i++)
-        status = eitp__load_image(modules, &images[i], error);
+        status = eitp__load_first(modules, &images[i], count - i, poll, error);
     for (size_t i = 0; i < count; i++)
         eitp__buffer_release(&images[i].data);
     return status;

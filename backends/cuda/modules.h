@@ -6,6 +6,7 @@
 #include "backends/cuda/cache.h"
 #include "backends/cuda/compiler.h"
 #include "backends/cuda/driver.h"
+#include "backends/cuda/prepared.h"
 #include "backends/cuda/slots.h"
 
 #if EITP__WITH_CUDA
@@ -29,6 +30,7 @@ typedef struct eitp__cuda_modules {
     const eitp_host *host;
     const eitp__cuda_driver *driver;
     const eitp__cuda_compiler *compiler;
+    eitp__cuda_prepared *prepared;
     eitp__cuda_cache cache;
     eitp__loaded_kernel *kernels; /* the first `loaded` of them are loaded, the others only requested */
     size_t loaded, count, capacity;
@@ -37,7 +39,8 @@ typedef struct eitp__cuda_modules {
 } eitp__cuda_modules;
 
 EITP__PRIVATE void eitp__cuda_modules_init(eitp__cuda_modules *modules, const eitp_host *host,
-                                           const eitp__cuda_driver *driver, const eitp__cuda_compiler *compiler);
+                                           const eitp__cuda_driver *driver, const eitp__cuda_compiler *compiler,
+                                           eitp__cuda_prepared *prepared);
 
 /* Unloads all. */
 EITP__PRIVATE void eitp__cuda_modules_release(eitp__cuda_modules *modules);
@@ -48,8 +51,8 @@ EITP__PRIVATE eitp_status eitp__cuda_modules_request(eitp__cuda_modules *modules
                                                      const char *definitions, const char *kernel, unsigned shared,
                                                      eitp__cuda_function *function, eitp_error *error);
 
-/* Loads all requested kernels, after compiling those that are not in the cache, which `poll` may stop; NULL: it is not
-   stopped. Ends the requests, also if it fails. */
+/* Loads all requested kernels, after compiling those that are neither prepared nor in the cache, which `poll` may stop;
+   NULL: it is not stopped. Ends the requests, also if it fails. */
 EITP__PRIVATE eitp_status eitp__cuda_modules_load(eitp__cuda_modules *modules, const eitp__poll *poll,
                                                   eitp_error *error);
 

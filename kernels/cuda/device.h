@@ -3,7 +3,8 @@
  * tests' emulated device (tests/cuda/emulated.h). Only this file depends on the platform.
  *
  *   KERNEL(name, threads)      a kernel with at most that many threads per block; it takes `const eitp__launch &l`
- *   PAIRED_KERNEL(name, threads)  the same, with registers limited so that two blocks fit on a multiprocessor
+ *   RESIDENT_KERNEL(name, threads, blocks)  the same, with registers limited so that so many blocks fit on a
+ *                            multiprocessor; RESIDENT_THREADS: the threads that every multiprocessor can hold
  *   thread_index()             within the block; a launch is one-dimensional
  *   thread_count()             of a block
  *   block_index()              within its call, kernels/cuda/group.h; launched_block(), block_count(): of the launch
@@ -62,9 +63,11 @@ typedef unsigned long uintptr_t;
 #define KERNEL_OF(type, name, threads)                                                                                 \
     IF_CHOSEN(name, extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ type l),        \
               template <class> DEVICE void name(const type l))
-#define PAIRED_KERNEL_OF(type, name, threads)                                                                          \
-    IF_CHOSEN(name, extern "C" __global__ void __launch_bounds__(threads, 2) name(const __grid_constant__ type l),     \
+#define RESIDENT_KERNEL_OF(type, name, threads, blocks)                                                                \
+    IF_CHOSEN(name,                                                                                                    \
+              extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ type l),      \
               template <class> DEVICE void name(const type l))
+#define RESIDENT_THREADS (__CUDA_ARCH__ >= 800 ? 1536 : 1024)
 
 /* With ONLY, a module has only the kernel for which ONLY_<name> is "0,", which moves `kernel` to the second place. The
    others become templates that are never instantiated. */
@@ -272,7 +275,7 @@ template <int n> DEVICE void copy_async_wait() {
 #endif
 
 #define KERNEL(name, threads) KERNEL_OF(eitp__launch, name, threads)
-#define PAIRED_KERNEL(name, threads) PAIRED_KERNEL_OF(eitp__launch, name, threads)
+#define RESIDENT_KERNEL(name, threads, blocks) RESIDENT_KERNEL_OF(eitp__launch, name, threads, blocks)
 
 DEVICE int lane() {
     return thread_index() & 31;

@@ -197,7 +197,7 @@ KERNEL(head_kernel, THREADS) {
     product(l);
 }
 #else
-PAIRED_KERNEL(matmul_kernel, THREADS) {
+RESIDENT_KERNEL(matmul_kernel, THREADS, 2) {
     product(l);
 }
 #if TRANSPOSES & 1

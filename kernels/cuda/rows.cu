@@ -468,7 +468,7 @@ template <int DENSE> DEVICE void head_loss_backward_row(const eitp__launch &l, c
     }
 }
 
-PAIRED_KERNEL(head_loss_backward_kernel, 768) {
+RESIDENT_KERNEL(head_loss_backward_kernel, 512, RESIDENT_THREADS / 512) {
     const eitp__operand &logits = l.call.inputs[0];
     row_of padded;
     padded.index = block_index();

@@ -2,7 +2,7 @@
  * Images of CUDA kernels: compilation on several threads, the cache, the log, failures, and other processes. Run with
  * the emulated NVRTC (tests/cuda/on_emulated.sh); otherwise no test runs.
  */
-#include "backends/cuda/images.h"
+#include "backends/cuda/prepared.h"
 
 #include "tests/support/everything.h"
 #include "tests/support/faults.h"
@@ -145,6 +145,42 @@ static int count_images(void) {
     for (int i = 0; i < IMAGES; i++)
         count += eitp__cuda_cache_find(&it.cache, it.images[i].key, &it.images[i].data);
     return count;
+}
+
+/* ---- Prepared kernels ---- */
+
+/* A prepared kernel is for one device, file, set of definitions and name, and for any NVRTC. */
+static void prepared_kernels_have_different_keys(void) {
+    static const eitp__kernel_source sources[] = {
+        {"kernels/cuda/elementwise.cu", "SCALAR=0", "add_kernel"},
+        {"kernels/cuda/elementwise.cu", "SCALAR=0", "exp_kernel"},
+        {"kernels/cuda/elementwise.cu", "SCALAR=1", "add_kernel"},
+        {"kernels/cuda/reduce.cu", "SCALAR=0", "add_kernel"},
+    };
+    uint64_t keys[EITP__COUNT(sources) + 1];
+    for (size_t i = 0; i < EITP__COUNT(sources); i++)
+        keys[i] = eitp__cuda_prepared_key(86, &sources[i]);
+    keys[EITP__COUNT(sources)] = eitp__cuda_prepared_key(80, &sources[0]);
+    for (size_t i = 0; i < EITP__COUNT(keys); i++)
+        for (size_t j = 0; j < i; j++)
+            CHECK_THAT(keys[i] != keys[j], "%zu and %zu", i, j);
+}
+
+/* The key of a kernel whose file has no text. */
+static uint64_t key_without_text(const char *file) {
+    char target[100];
+    const size_t length = (size_t)snprintf(target, sizeof target, "prepared sm_86|%s|SCALAR=0|add_kernel|", file);
+    for (size_t i = 0; i < length; i++)
+        target[i] = (char)(target[i] == '|' ? 0 : target[i]);
+    return eitp__fnv1a(EITP__FNV_START, target, length);
+}
+
+/* A key depends on the text of the file, so that no kernel of another version of it is taken. */
+static void a_key_depends_on_the_text(void) {
+    const eitp__kernel_source source = {"kernels/cuda/elementwise.cu", "SCALAR=0", "add_kernel"};
+    const eitp__kernel_source missing = {"kernels/cuda/none.cu", "SCALAR=0", "add_kernel"};
+    CHECK(eitp__cuda_prepared_key(86, &missing) == key_without_text(missing.file));
+    CHECK(eitp__cuda_prepared_key(86, &source) != key_without_text(source.file));
 }
 
 /* ---- Compiling ---- */
@@ -357,6 +393,8 @@ static void a_process_that_stops_is_not_waited_for(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
+        TEST(prepared_kernels_have_different_keys),
+        TEST(a_key_depends_on_the_text),
         TEST(kernels_are_compiled_at_the_same_time),
         TEST(a_second_start_compiles_nothing),
         TEST(only_what_is_missing_is_compiled),

@@ -11,6 +11,7 @@
  *   EITP_EMULATED_CUDA_CAPABILITY  compute capability of the devices: 8.6
  *   EITP_EMULATED_CUDA_MEMORY      memory of each in bytes: 2147483648
  *   EITP_EMULATED_CUDA_SEED        seed of the order of execution: 1
+ *   EITP_EMULATED_LIST             no kernel is executed; see nvrtc.c
  *   EITP_EMULATED_CUDA_STRICT=1    also ends the process if unwritten bytes are copied to the host
  *   EITP_EMULATED_CUDA_FAIL        the n-th call fails without effect: n, n:code or name:n:code. Calls that release or
  *                                  end something, and those that wait, do so and then fail
@@ -95,6 +96,7 @@ static void read_settings(void) {
     driver.capability = 10 * major + minor;
     driver.version = (int)setting("EITP_EMULATED_CUDA_VERSION", 13000);
     driver.memory = (size_t)setting("EITP_EMULATED_CUDA_MEMORY", 1ll << 31);
+    driver.is_listing = getenv("EITP_EMULATED_LIST") != NULL;
     driver.is_strict = setting("EITP_EMULATED_CUDA_STRICT", 0) != 0;
     driver.random = (uint64_t)setting("EITP_EMULATED_CUDA_SEED", 1) * 0x9e3779b97f4a7c15u + 1;
     emulated_fault_read(&driver.fault, "EITP_EMULATED_CUDA_FAIL", CUDA_ERROR_UNKNOWN);

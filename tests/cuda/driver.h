@@ -148,7 +148,7 @@ typedef struct emulated_driver {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signals is_executing */
     int is_read, is_initialized, is_executing;
-    int version, capability, is_strict;
+    int version, capability, is_strict, is_listing;
     int visible[MOST_DEVICES], visible_count;
     size_t memory;
     uint64_t random;

@@ -69,9 +69,9 @@ static CUresult load(CUmodule *module, const void *image) {
     size_t size;
     if (!module || !image)
         return CUDA_ERROR_INVALID_VALUE;
-    size = image_size((const unsigned char *)image);
+    size = driver.is_listing ? 0 : image_size((const unsigned char *)image);
     library = size ? open_library((const unsigned char *)image, size) : NULL;
-    if (!library)
+    if (!library && !driver.is_listing)
         return CUDA_ERROR_INVALID_IMAGE;
     created = (CUmodule)need_memory(calloc(1, sizeof *created));
     add_object(&created->base, MODULE);
@@ -103,7 +103,8 @@ static CUresult unload(CUmodule module) {
             destroy_object(o);
     }
     destroy_object(&module->base);
-    dlclose(module->library);
+    if (module->library)
+        dlclose(module->library);
     return CUDA_SUCCESS;
 }
 
@@ -135,15 +136,16 @@ static CUresult get_function(CUfunction *function, CUmodule module, const char *
     if (*function)
         return CUDA_SUCCESS;
     snprintf(size_name, sizeof size_name, "%s_arguments", name);
-    kernel = dlsym(module->library, name);
-    size = dlsym(module->library, size_name);
-    if (!kernel || !size)
+    kernel = module->library ? dlsym(module->library, name) : NULL;
+    size = module->library ? dlsym(module->library, size_name) : NULL;
+    if ((!kernel || !size) && !driver.is_listing)
         return CUDA_ERROR_NOT_FOUND;
     created = (CUfunction)need_memory(calloc(1, sizeof *created));
     add_object(&created->base, FUNCTION);
     created->module = module;
     memcpy(&created->kernel, &kernel, sizeof kernel);
-    memcpy(&created->argument_size, size, sizeof created->argument_size);
+    if (size)
+        memcpy(&created->argument_size, size, sizeof created->argument_size);
     created->most_shared = USUAL_SHARED;
     snprintf(created->name, sizeof created->name, "%s", name);
     *function = created;
@@ -334,6 +336,8 @@ void execute_kernel(operation *executed) {
     driver.executing = executed->context;
     if (emulated_fault_strikes(&driver.late, ""))
         executed->context->failure = (CUresult)driver.late.code;
+    else if (driver.is_listing)
+        return;
     else if (executed->kind == PRODUCT)
         executed->run(executed->arguments);
     else

@@ -649,7 +649,7 @@ inline void end_sharing(int place) {
     }                                                                                                                  \
     }                                                                                                                  \
     static void name##_body(const type &l)
-#define PAIRED_KERNEL_OF KERNEL_OF
+#define RESIDENT_KERNEL_OF(type, name, threads, blocks) KERNEL_OF(type, name, threads)
 
 template <class T> using global = emulated::global_pointer<T>;
 template <class T> using shared = emulated::shared_pointer<T>;

@@ -9,6 +9,8 @@
  *   EITP_EMULATED_CACHE       cache of compiled programs: eitp-emulated-cuda-<user> in TMPDIR or /tmp
  *   EITP_EMULATED_NVRTC_FAIL  the n-th call fails without effect: n, n:code or name:n:code. Read at the first call; the
  *                             count restarts when the value changes
+ *   EITP_EMULATED_LIST        a file: nothing is compiled, and each request is appended as a line: kernel, file,
+ *                             definitions. The emulated driver then executes nothing
  *   EITP_EMULATED_NVRTC_MEET  compilations wait until this number of them are running at the same time, or 10 seconds
  */
 #include "tests/cuda/emulated_faults.h"
@@ -367,6 +369,27 @@ static nvrtcResult fail_option(nvrtcProgram program, const char *option) {
 /* Without it NVRTC treats unmarked functions in headers as host functions, which kernels may not call. */
 #define DEVICE_BY_DEFAULT "-default-device"
 
+/* Appends a request to EITP_EMULATED_LIST. The image is a word. */
+static nvrtcResult list_request(nvrtcProgram program, const char *path, int option_count, const char *const *options) {
+    char kernel[128] = "", definitions[512] = "", line[1024];
+    size_t length = 0;
+    FILE *file = fopen(path, "a");
+    for (int i = 0; i < option_count; i++) {
+        const char *definition = after(options[i], "-D");
+        if (after(options[i], "-DONLY_"))
+            snprintf(kernel, sizeof kernel, "%.*s", (int)strcspn(options[i] + 7, "="), options[i] + 7);
+        else if (definition && strcmp(definition, "ONLY") && length < sizeof definitions)
+            length += (size_t)snprintf(definitions + length, sizeof definitions - length, " %s", definition);
+    }
+    snprintf(line, sizeof line, "%s %s%s\n", kernel, program->texts[0].name, definitions);
+    if (!file || fputs(line, file) < 0 || fclose(file))
+        return NVRTC_ERROR_INTERNAL_ERROR;
+    program->image = (char *)nvrtc_need(strdup("listed"));
+    program->image_size = strlen(program->image) + 1;
+    program->is_virtual = 0;
+    return NVRTC_SUCCESS;
+}
+
 static nvrtcResult compile(nvrtcProgram program, int option_count, const char *const *options, option_list *list) {
     char number[16];
     unsigned long compilations = 0;
@@ -403,6 +426,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int option_count, const ch
     free(program->image);
     program->log = program->image = NULL;
     program->is_virtual = 1;
+    if (getenv("EITP_EMULATED_LIST"))
+        return list_request(program, getenv("EITP_EMULATED_LIST"), option_count, options);
     meet();
     result = compile(program, option_count, options, &list);
     leave();

@@ -5,6 +5,9 @@
  * cuda_kernels report ARCH FOLDER [OPTION...]    the registers and memory of each kernel there, and its faults
  * cuda_kernels start ARCH FOLDER                 the time to get the kernels of a training step, with a cache in FOLDER
  * cuda_kernels paths ARCH                        the paths of calls in training steps and generation of real models
+ * cuda_kernels prepare ARCH FOLDER [all] [list=FILE] [precision=bf16] [MODEL...]
+ *                                                compiles kernels to a folder for EITP_CUDA_KERNELS: of models, each a
+ *                                                config.json; of a list; all: of all modules, and of GPT-2 124M
  * cuda_kernels times                             the expected times of a training step of GPT-2 124M
  * cuda_kernels compare FILE DEVICE SAMPLES       the same on a device such as "H100 SXM", and those in the log of a run
  *
@@ -64,7 +67,9 @@ static int work(const char *what, int capability, int count, char **texts) {
     else if (!strcmp(what, "report"))
         faults = report_modules(list, folder, o.only, o.is_quiet);
     else
-        stop("unknown command '%s' (choose from available, list, compile, report, start, paths, times, compare)", what);
+        stop("unknown command '%s' (choose from available, list, compile, report, start, paths, prepare, times, "
+             "compare)",
+             what);
     free(list);
     return faults;
 }
@@ -80,7 +85,8 @@ int main(int argc, char **argv) {
     }
     if (argc < 3)
         stop("usage: cuda_kernels available ARCH | list ARCH | compile ARCH FOLDER | report ARCH FOLDER | "
-             "start ARCH FOLDER | paths ARCH | times | compare FILE DEVICE SAMPLES");
+             "start ARCH FOLDER | paths ARCH | prepare ARCH FOLDER [all] [MODEL...] | times | "
+             "compare FILE DEVICE SAMPLES");
     if (!strcmp(argv[1], "available")) {
         print_compiler(processor_of(atoi(argv[2])));
         return 0;
@@ -91,6 +97,10 @@ int main(int argc, char **argv) {
     }
     if (argc == 4 && !strcmp(argv[1], "start")) {
         print_start(processor_of(atoi(argv[2])), argv[3]);
+        return 0;
+    }
+    if (argc >= 5 && !strcmp(argv[1], "prepare")) {
+        prepare_kernels(processor_of(atoi(argv[2])), argv[3], argc - 4, argv + 4);
         return 0;
     }
     return work(argv[1], atoi(argv[2]), argc - 3, argv + 3) > 0;

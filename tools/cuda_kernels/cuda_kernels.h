@@ -104,7 +104,40 @@ void print_compiler(const processor *p);
  */
 int compile_modules(const module_list *list, const char *folder, const char *only, int part, int parts);
 
+/* ---- needed.c ---- */
+
+enum { MOST_IMAGES = 4096 };
+
+/* The images of kernels, each compiled alone. */
+typedef struct needed_images {
+    eitp__cuda_image images[MOST_IMAGES];
+    char definitions[MOST_IMAGES][EITP__CUDA_DEFINITIONS];
+    int count;
+} needed_images;
+
+/* Creates an empty list. Free it. */
+needed_images *needed_create(void);
+
+/* Adds the kernels of a planned step. is_own: without cuBLASLt. */
+typedef struct planned_step planned_step;
+void need_step(needed_images *needed, const planned_step *step, int is_own);
+
+/* Adds all kernels of all modules. */
+void need_modules(needed_images *needed, const module_list *list);
+
+/* Adds the kernels of a list that the emulated NVRTC has written (EITP_EMULATED_LIST). */
+void need_listed(needed_images *needed, const char *path);
+
+/* Gets all images from the user's cache, or compiles them, and prints the time. */
+void needed_get(needed_images *needed, const eitp__cuda_compiler *compiler, const eitp_host *host);
+
+/* Releases the images. The list stays. */
+void needed_release(needed_images *needed);
+
 /* ---- start.c ---- */
+
+/* Returns a host that prints the log to standard output. */
+eitp_host printing_host(void);
 
 /*
  * Gets the kernels of a training step of GPT-2 124M, 16 x 1024 in bf16, for a processor, as two runs do one after the
@@ -112,6 +145,15 @@ int compile_modules(const module_list *list, const char *folder, const char *onl
  * EITP_CUDA_PRODUCTS is own in the environment, cuBLASLt is not used.
  */
 void print_start(const processor *p, const char *folder);
+
+/* ---- prepare.c ---- */
+
+/*
+ * Writes compiled kernels to a folder for EITP_CUDA_KERNELS. Options: a config.json, for training steps of a model in
+ * each precision, or in the one of "precision=bf16" before it; "all", for all modules and training steps of GPT-2 124M;
+ * "list=FILE", as in need_listed.
+ */
+void prepare_kernels(const processor *p, const char *folder, int count, char **options);
 
 /* ---- cubin.c ---- */
 
@@ -141,8 +183,8 @@ int report_modules(const module_list *list, const char *folder, const char *only
 enum { PLANNED_ROWS = 64 * 1024 };
 
 /* A training step with AdamW. With zeros, it has one pass and uses cuBLASLt, without dropout and recomputation. */
-typedef struct planned_step {
-    const char *shape;     /* a name of eitp_transformer_config_named */
+struct planned_step {
+    const char *shape;     /* a name of eitp_transformer_config_named, or a path that ends with ".json" */
     const char *precision; /* "bf16" */
     int is_masked;         /* a masked language model */
     int samples, tokens;   /* samples: of a pass; tokens: of each sample */
@@ -153,7 +195,7 @@ typedef struct planned_step {
     int has_own_products;  /* there is no cuBLASLt */
     int generates;         /* also visits the plan of a generator */
     eitp__cuda_device device;
-} planned_step;
+};
 
 typedef void step_visitor(void *user, const eitp_plan *plan, size_t s);
 

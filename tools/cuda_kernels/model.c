@@ -68,9 +68,9 @@ static double head_blocks(const eitp__call *call) {
     return ceil((double)eitp__operand_columns(&call->inputs[1]) / 8);
 }
 
-/* Parts of 8 logits of a row, which 768 threads share. */
+/* Parts of 8 logits of a row, which 512 threads share. */
 static double logit_reads(const eitp__call *call) {
-    return ceil((double)eitp__row_stride_of(&call->inputs[0]) / (8 * 768));
+    return ceil((double)eitp__row_stride_of(&call->inputs[0]) / (8 * 512));
 }
 
 /* Bitonic sort of 2048 keys: 11 * 12 / 2 stages. */

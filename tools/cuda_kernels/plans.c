@@ -210,6 +210,17 @@ static void visit_generation(const planned_step *step, eitp_model *model, const 
     eitp_generator_destroy(generator);
 }
 
+static eitp_status read_shape(const char *shape, eitp_transformer_config *config, eitp_error *error) {
+    const eitp_host host = eitp_host_default();
+    const size_t length = strlen(shape);
+    eitp_status status;
+    if (length < 5 || strcmp(shape + length - 5, ".json") != 0)
+        return eitp_transformer_config_named(shape, config, error);
+    status = eitp_transformer_config_read(&host, shape, config, error);
+    config->head = EITP_HEAD_LANGUAGE;
+    return status;
+}
+
 static int64_t visit_plans(const planned_step *step, const plan_visitor *visitor) {
     eitp_transformer_config shape;
     eitp_trainer_config config = eitp_trainer_config_default();
@@ -218,7 +229,7 @@ static int64_t visit_plans(const planned_step *step, const plan_visitor *visitor
     eitp_task task;
     eitp_trainer *trainer = NULL;
     eitp_error error = EITP__ZERO;
-    eitp_status status = eitp_transformer_config_named(step->shape, &shape, &error);
+    eitp_status status = read_shape(step->shape, &shape, &error);
     int64_t parameters;
     shape.embedding_dropout = shape.attention_dropout = shape.residual_dropout = step->dropout;
     shape.layers = step->layers ? step->layers : shape.layers;

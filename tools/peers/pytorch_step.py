@@ -10,7 +10,8 @@ linear layers. A step is forward, backward, clipping by the global norm and Adam
 bf16 arithmetic with fp32 weights, like `bf16=True` in trainers; --dtype bf16 also keeps weights, gradients and moments in
 bf16. tools/peers/step.py runs all of them.
 
-It needs `pip install torch transformers numpy`, peft for --lora-rank, and a C++ compiler for --compile.
+It needs `pip install torch transformers numpy`, peft for --lora-rank, and a C++ compiler for --compile on the processor.
+Without transformers, GPT-2 is the one of gpt2.py.
 """
 
 import argparse
@@ -54,11 +55,27 @@ def resident_bytes(field):
     return None
 
 
+def find_transformers():
+    """Return the package, or None."""
+    try:
+        import transformers
+    except ImportError:
+        return None
+    transformers.logging.set_verbosity_error()
+    return transformers
+
+
 def make_model(arguments):
     import torch
-    import transformers
 
-    if arguments.shape == "gpt2":
+    transformers = find_transformers()
+    if transformers is None:
+        if arguments.shape != "gpt2" or arguments.lora_rank:
+            raise SystemExit("transformers is not installed: only --shape gpt2, without --lora-rank")
+        import gpt2
+
+        model = gpt2.GPT2(positions=max(1024, arguments.block), layers=arguments.layers or 12)
+    elif arguments.shape == "gpt2":
         config = transformers.GPT2Config(
             n_layer=arguments.layers or 12,
             n_positions=max(1024, arguments.block),
@@ -87,11 +104,10 @@ def main():
     arguments = parse_arguments()
     os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
     import torch
-    import transformers
 
+    transformers = find_transformers()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
-    transformers.logging.set_verbosity_error()
     after_import = resident_bytes("VmRSS")
     if arguments.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("PyTorch finds no GPU")
@@ -128,7 +144,7 @@ def main():
     result = {
         "peer": "pytorch",
         "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        "transformers": transformers.__version__ if transformers else "none: gpt2.py",
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "shape": arguments.shape,
         "layers": model.config.num_hidden_layers,
