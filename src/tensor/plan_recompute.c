@@ -212,6 +212,21 @@ static void eitp__collect_step(eitp__recompute *r, const eitp__step *step, int a
     }
 }
 
+/* Unlinks copies that no step computes any more, so that searches for an instance of a value do not visit them. */
+static void eitp__forget_dropped_copies(eitp__recompute *r) {
+    for (size_t t = 0; t < r->plan->graph->tensor_count; t++) {
+        int *next = &r->uses[t].next_copy;
+        if (r->uses[t].origin != (int)t)
+            continue;
+        while (*next >= 0) {
+            if (r->uses[*next].producer < 0)
+                *next = r->uses[*next].next_copy;
+            else
+                next = &r->uses[*next].next_copy;
+        }
+    }
+}
+
 /* Finds the uses of all values, relative to the peak step. */
 static void eitp__collect_uses(eitp__recompute *r) {
     const eitp_plan *plan = r->plan;
@@ -230,6 +245,7 @@ static void eitp__collect_uses(eitp__recompute *r) {
     r->plan->visits.recompute += plan->step_count;
     for (size_t s = 0; s < plan->step_count; s++)
         eitp__collect_step(r, &plan->steps[s], (int)s);
+    eitp__forget_dropped_copies(r);
 }
 
 /* Updates lifetimes, live bytes and the peak to the current steps; 0: out of memory. */
@@ -255,6 +271,7 @@ static eitp_tensor *eitp__live_instance(const eitp__recompute *r, eitp_tensor *v
         return value;
     for (int t = r->uses[value->id].origin; t >= 0; t = r->uses[t].next_copy) {
         eitp_tensor *other = r->plan->graph->tensors[t];
+        r->plan->visits.recompute++;
         if (eitp__is_live_at(r, other, step))
             return other;
     }
@@ -264,6 +281,7 @@ static eitp_tensor *eitp__live_instance(const eitp__recompute *r, eitp_tensor *v
 /* True if the value is recomputed at a step or after it. */
 static int eitp__is_recomputed_later(const eitp__recompute *r, const eitp_tensor *value, int step) {
     for (int t = r->uses[value->id].origin; t >= 0; t = r->uses[t].next_copy) {
+        r->plan->visits.recompute++;
         if (r->uses[t].producer >= step)
             return 1;
     }
