@@ -348,7 +348,13 @@ KERNEL(head_kernel, THREADS) {
     product(l);
 }
 #else
+/* Compilers spill registers to hold more blocks at once. Shared memory holds no more narrow tiles, and unaligned copies
+   need these registers. */
+#if SHIFTED || TILE_M < 64
+RESIDENT_KERNEL(matmul_kernel, THREADS, 1) {
+#else
 KERNEL(matmul_kernel, THREADS) {
+#endif
     product(l);
 }
 #if TRANSPOSES & 1
