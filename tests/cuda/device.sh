@@ -23,11 +23,11 @@ numbers() {
     sed -n "s/^{\"step\": \([0-9]*\), \"loss\":.* \"$2\": \([^,}]*\).*/\1 \2/p; s/^{\"step\": \([0-9]*\), \"$2\": \([^,]*\),.*/\1 \2/p" "$1/metrics.jsonl"
 }
 
-# agree A B STEPS [PART [MEMBER]]: the losses of two runs, or another member, differ by at most this relative error, by
-# default 1e-5.
+# agree A B STEPS [PART [MEMBER]]: the losses of the first steps of two runs, or another member, differ by at most this
+# relative error, by default 1e-5.
 agree() {
-    numbers "$1" "${5:-loss}" >first
-    numbers "$2" "${5:-loss}" >second
+    numbers "$1" "${5:-loss}" | head -n "$3" >first
+    numbers "$2" "${5:-loss}" | head -n "$3" >second
     paste first second | awk -v steps="$3" -v most="${4:-1e-5}" '
         { d = $2 - $4; d = d < 0 ? -d : d; if ($1 != $3 || $4 !~ /^[0-9]/ || d > most * $2) { print "    step " $1 ": " $2 ", " $4; bad = 1 } }
         END { exit bad || NR != steps }'

@@ -177,7 +177,7 @@ sed -i 's/5\.001/NaN/' "$work/gpu_runs/lost/metrics.jsonl"
 sed -i "s|^for name|cp -r ../gpu_runs/* .; for name|" "$work/parts/numbers.sh"
 check "numbers: exit code" gpu_check 1
 check "numbers: those that agree" grep -qx 'ok     right' "$work/out"
-check "numbers: their difference" grep -qx '       2 steps: largest relative difference of the losses 2.0e-04, of the norms 4.4e-04 (at most 1e-3)' "$work/out"
+check "numbers: their difference" grep -qx '       2 steps: largest relative difference of the losses 2.0e-04, of two norms 4.4e-04 (at most 1e-3)' "$work/out"
 for name in wrong short lost; do
     check "numbers: $name" grep -q "^FAILED $name " "$work/out"
 done

