@@ -143,7 +143,7 @@ EITP__PRIVATE int eitp__cuda_blas_sums_rows(const eitp__call *product);
 /* Returns the kernel that sets them to zero. */
 EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_blas_clear(void);
 
-/* Returns the kernel that computes losses, and gradients in place, from the logits of HEAD: see joint.c. */
+/* Returns the kernel that computes losses, and gradients in place, from the logits of HEAD: see fused.c. */
 EITP__PRIVATE const eitp__cuda_kernels *eitp__cuda_blas_loss_backward(void);
 
 /* Returns the kernels that run only before or after products of cuBLASLt. */

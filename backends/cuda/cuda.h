@@ -63,7 +63,7 @@ EITP__PRIVATE eitp_status eitp__cuda_finish(const eitp__cuda *cuda, eitp_error *
 typedef struct eitp__cuda_part {
     eitp__cuda_product *product;       /* by cuBLASLt; NULL: by kernels */
     const eitp__cuda_kernels *kernels; /* NULL: those that eitp__cuda_find returns */
-    size_t whole;                      /* instruction of the plan that this is a part of; of a joint call, its first */
+    size_t whole;                      /* instruction of the plan that this is a part of; of a fused call, its first */
 } eitp__cuda_part;
 
 /* In eitp__cuda_division.instead: nothing. */
@@ -74,13 +74,13 @@ typedef struct eitp__cuda_division {
     eitp__instruction *instructions; /* [capacity] */
     eitp__cuda_part *parts;          /* [capacity] */
     size_t count, capacity;
-    size_t *first; /* indexed by instruction of the plan, and one more: its first one here; joint calls follow */
+    size_t *first; /* indexed by instruction of the plan, and one more: its first one here; fused calls follow */
     size_t plan_count;
     size_t *instead;            /* [capacity]: the instruction that a whole execution has in place of this one */
     eitp__blas_division *calls; /* [call_capacity] */
     size_t call_count, call_capacity;
-    eitp__call *joints; /* [joint_capacity] */
-    size_t joint_count, joint_capacity;
+    eitp__call *fused_calls; /* [fused_capacity] */
+    size_t fused_count, fused_capacity;
     eitp__cuda_address biases; /* memory of rounded biases */
 } eitp__cuda_division;
 
@@ -91,15 +91,15 @@ EITP__PRIVATE eitp_status eitp__cuda_divide(eitp__cuda *cuda, const eitp__progra
                                             eitp_error *error);
 EITP__PRIVATE void eitp__cuda_division_release(eitp__cuda *cuda, eitp__cuda_division *division);
 
-/* ---- joint.c ---- */
+/* ---- fused.c ---- */
 
 /*
  * Finds the HEAD_LOSS and HEAD_BACKWARD that one call can compute, after the product, with instructions[0], a HEAD:
  * (logits, none, targets, none, dloss) -> dlogits, loss, logsumexp. HEAD_LOSS is instruction 1. Returns the distance of
  * HEAD_BACKWARD; 0: there is no such call.
  */
-#define EITP__CUDA_JOINT_DISTANCE 16
-EITP__PRIVATE size_t eitp__cuda_joint_call(const eitp__instruction *instructions, size_t count, eitp__call *joint);
+#define EITP__CUDA_FUSED_DISTANCE 16
+EITP__PRIVATE size_t eitp__cuda_fused_call(const eitp__instruction *instructions, size_t count, eitp__call *fused);
 
 /* ---- groups.c ---- */
 

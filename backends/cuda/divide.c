@@ -89,25 +89,25 @@ static eitp_status eitp__divide_instruction(eitp__cuda *cuda, const eitp__progra
 
 /* Adds a call that whole executions compute instead of the rest of HEAD, instruction `i` of the plan, of HEAD_LOSS, and
    of HEAD_BACKWARD at a distance. */
-static void eitp__add_joint(eitp__cuda_division *division, const eitp__program_info *info, size_t i, size_t distance) {
-    const size_t joint = division->count;
-    eitp__add_part(division, info, i, &division->joints[division->joint_count++], NULL,
+static void eitp__add_fused(eitp__cuda_division *division, const eitp__program_info *info, size_t i, size_t distance) {
+    const size_t fused = division->count;
+    eitp__add_part(division, info, i, &division->fused_calls[division->fused_count++], NULL,
                    eitp__cuda_blas_loss_backward());
-    division->instead[division->first[i + 1] - 1] = joint;
+    division->instead[division->first[i + 1] - 1] = fused;
     division->instead[division->first[i + 1]] = EITP__CUDA_NOTHING;
     division->instead[division->first[i + distance]] = EITP__CUDA_NOTHING;
-    division->instead[joint] = EITP__CUDA_NOTHING;
+    division->instead[fused] = EITP__CUDA_NOTHING;
 }
 
-static void eitp__join_calls(eitp__cuda_division *division, const eitp__program_info *info) {
+static void eitp__fuse_calls(eitp__cuda_division *division, const eitp__program_info *info) {
     for (size_t i = 0; i < info->count; i++) {
         const eitp__call *call = info->instructions[i].call;
         size_t distance = 0;
         if (call && call->slot == EITP__SLOT_HEAD && division->parts[division->first[i]].product)
-            distance = eitp__cuda_joint_call(&info->instructions[i], info->count - i,
-                                             &division->joints[division->joint_count]);
+            distance = eitp__cuda_fused_call(&info->instructions[i], info->count - i,
+                                             &division->fused_calls[division->fused_count]);
         if (distance)
-            eitp__add_joint(division, info, i, distance);
+            eitp__add_fused(division, info, i, distance);
     }
 }
 
@@ -127,7 +127,7 @@ static eitp_status eitp__divide_all(eitp__cuda *cuda, const eitp__program_info *
     }
     division->first[info->count] = division->count;
     if (!status)
-        eitp__join_calls(division, info);
+        eitp__fuse_calls(division, info);
     return status;
 }
 
@@ -142,19 +142,20 @@ static eitp_status eitp__allocate_division(eitp__cuda *cuda, const eitp__program
         const size_t is_divisible = (size_t)eitp__is_divisible_call(cuda, info, i);
         bias_bytes += call ? eitp__cuda_blas_bias_bytes(&cuda->blas, call) : 0;
         division->call_capacity += is_divisible;
-        division->joint_capacity += is_divisible && call->slot == EITP__SLOT_HEAD;
+        division->fused_capacity += is_divisible && call->slot == EITP__SLOT_HEAD;
     }
     division->plan_count = info->count;
-    division->capacity = info->count + 2 * division->call_capacity + division->joint_capacity;
+    division->capacity = info->count + 2 * division->call_capacity + division->fused_capacity;
     division->first = (size_t *)eitp__allocate(host, (info->count + 1) * sizeof *division->first);
     division->instructions =
         (eitp__instruction *)eitp__allocate(host, division->capacity * sizeof *division->instructions);
     division->parts = (eitp__cuda_part *)eitp__allocate(host, division->capacity * sizeof *division->parts);
     division->instead = (size_t *)eitp__allocate(host, division->capacity * sizeof *division->instead);
     division->calls = (eitp__blas_division *)eitp__allocate(host, division->call_capacity * sizeof *division->calls);
-    division->joints = (eitp__call *)eitp__allocate(host, division->joint_capacity * sizeof *division->joints);
+    division->fused_calls =
+        (eitp__call *)eitp__allocate(host, division->fused_capacity * sizeof *division->fused_calls);
     if (!division->first || (info->count && (!division->instructions || !division->parts || !division->instead)) ||
-        (division->call_capacity && !division->calls) || (division->joint_capacity && !division->joints))
+        (division->call_capacity && !division->calls) || (division->fused_capacity && !division->fused_calls))
         return eitp__fail_memory(error, division->capacity * sizeof *division->instructions, "a program");
     return bias_bytes ? eitp__cuda_check(&cuda->driver, cuda->driver.allocate(&division->biases, bias_bytes),
                                          "cuMemAlloc", error)
@@ -185,7 +186,7 @@ EITP__PRIVATE void eitp__cuda_division_release(eitp__cuda *cuda, eitp__cuda_divi
     eitp__release(host, division->parts, division->capacity * sizeof *division->parts);
     eitp__release(host, division->instead, division->capacity * sizeof *division->instead);
     eitp__release(host, division->calls, division->call_capacity * sizeof *division->calls);
-    eitp__release(host, division->joints, division->joint_capacity * sizeof *division->joints);
+    eitp__release(host, division->fused_calls, division->fused_capacity * sizeof *division->fused_calls);
 }
 
 #endif

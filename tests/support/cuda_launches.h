@@ -75,11 +75,11 @@ static EITP__UNUSED int cuda_parts_of(const eitp__cuda *cuda, const eitp__call *
     return count;
 }
 
-enum { CUDA_NEXT_CALLS = EITP__CUDA_JOINT_DISTANCE + 1 };
+enum { CUDA_NEXT_CALLS = EITP__CUDA_FUSED_DISTANCE + 1 };
 
 /* The call that is executed instead of the last part of step `s`, a HEAD, of the next step, and of the one at the
    returned distance, in whole executions. Returns 0 if there is none. */
-static EITP__UNUSED size_t cuda_joint_of(const eitp__cuda *cuda, const eitp_plan *plan, size_t s, cuda_part *joint) {
+static EITP__UNUSED size_t cuda_fused_of(const eitp__cuda *cuda, const eitp_plan *plan, size_t s, cuda_part *fused) {
     eitp__instruction next[CUDA_NEXT_CALLS];
     eitp__call call;
     size_t count = 0, distance;
@@ -90,11 +90,11 @@ static EITP__UNUSED size_t cuda_joint_of(const eitp__cuda *cuda, const eitp_plan
         next[count].kind = EITP__COMPUTE;
         next[count].call = &plan->calls[s + count];
     }
-    distance = eitp__cuda_joint_call(next, count, &call);
+    distance = eitp__cuda_fused_call(next, count, &call);
     if (distance)
-        cuda_add_part(joint, &call, eitp__cuda_blas_loss_backward(), 0);
-    joint->is_divided = 1;
-    joint->step = s;
+        cuda_add_part(fused, &call, eitp__cuda_blas_loss_backward(), 0);
+    fused->is_divided = 1;
+    fused->step = s;
     return distance;
 }
 
@@ -151,7 +151,7 @@ static EITP__UNUSED void cuda_divide_plan(const eitp__cuda *cuda, const eitp_pla
         rounded += eitp__cuda_blas_bias_bytes(&cuda->blas, &plan->calls[s]);
     }
     for (size_t s = 0; s < plan->step_count; s++) {
-        const size_t distance = cuda_joint_of(cuda, plan, s, &ordered->parts[ordered->count]);
+        const size_t distance = cuda_fused_of(cuda, plan, s, &ordered->parts[ordered->count]);
         if (!distance)
             continue;
         ordered->instead[first[s + 1] - 1] = ordered->count;

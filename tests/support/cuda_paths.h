@@ -665,7 +665,7 @@ static EITP__UNUSED void cuda_visit_paths(const eitp__cuda *cuda, const eitp_pla
     cuda_part parts[CUDA_MOST_PARTS + 1];
     cuda_launch launches[CUDA_MOST_LAUNCHES];
     int count = cuda_parts_of(cuda, &plan->calls[s], (void *)(uintptr_t)((uintptr_t)1 << 50), parts);
-    count += cuda_joint_of(cuda, plan, s, &parts[count]) > 0;
+    count += cuda_fused_of(cuda, plan, s, &parts[count]) > 0;
     for (int p = 0; p < count; p++) {
         const int launched = cuda_launches_of(&parts[p], launches);
         for (int i = 0; i < launched; i++)

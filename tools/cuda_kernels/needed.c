@@ -35,7 +35,7 @@ static void need_step_of_plan(void *user, const eitp_plan *plan, size_t s) {
     char definitions[EITP__CUDA_DEFINITIONS];
     int count;
     count = cuda_parts_of(cuda, &plan->calls[s], NULL, parts);
-    count += cuda_joint_of(cuda, plan, s, &parts[count]) > 0;
+    count += cuda_fused_of(cuda, plan, s, &parts[count]) > 0;
     for (int p = 0; p < count; p++)
         for (int i = 0, launched = cuda_launches_of(&parts[p], launches); i < launched; i++) {
             if (!launches[i].kernels)

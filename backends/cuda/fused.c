@@ -37,22 +37,22 @@ static size_t eitp__find_backward(const eitp__instruction *instructions, size_t 
     const eitp__call *head = instructions[0].call, *loss = count > 2 ? instructions[1].call : NULL;
     if (!loss || !eitp__is_loss_of(loss, head))
         return 0;
-    for (size_t i = 2; i < count && i <= EITP__CUDA_JOINT_DISTANCE && instructions[i].kind == EITP__COMPUTE; i++)
+    for (size_t i = 2; i < count && i <= EITP__CUDA_FUSED_DISTANCE && instructions[i].kind == EITP__COMPUTE; i++)
         if (eitp__is_backward_of(instructions[i].call, loss, head))
             return eitp__allow_backward(&instructions[2], i - 2, instructions[i].call) ? i : 0;
     return 0;
 }
 
-EITP__PRIVATE size_t eitp__cuda_joint_call(const eitp__instruction *instructions, size_t count, eitp__call *joint) {
+EITP__PRIVATE size_t eitp__cuda_fused_call(const eitp__instruction *instructions, size_t count, eitp__call *fused) {
     const size_t distance = eitp__find_backward(instructions, count);
     if (!distance)
         return 0;
-    *joint = *instructions[distance].call;
-    memset(&joint->inputs[1], 0, sizeof joint->inputs[1]);
-    memset(&joint->inputs[3], 0, sizeof joint->inputs[3]);
-    joint->outputs[1] = instructions[1].call->outputs[0];
-    joint->outputs[2] = instructions[1].call->outputs[1];
-    joint->output_count = 3;
+    *fused = *instructions[distance].call;
+    memset(&fused->inputs[1], 0, sizeof fused->inputs[1]);
+    memset(&fused->inputs[3], 0, sizeof fused->inputs[3]);
+    fused->outputs[1] = instructions[1].call->outputs[0];
+    fused->outputs[2] = instructions[1].call->outputs[1];
+    fused->output_count = 3;
     return distance;
 }
 
