@@ -85,7 +85,7 @@ static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
     return poll->ask && poll->ask(poll->user);
 }
 
-/* The work of a call in an execution, as its op counts it. */
+/* Operations and bytes of a call, for a given number of rows. */
 typedef struct eitp__call_work {
     double flops, bytes; /* bytes: of all operands, cached or not */
     int64_t rows;        /* of the execution */

@@ -95,8 +95,8 @@ EITP__PRIVATE void eitp__cuda_division_release(eitp__cuda *cuda, eitp__cuda_divi
 
 /*
  * Finds the HEAD_LOSS and HEAD_BACKWARD that one call can compute, after the product, with instructions[0], a HEAD:
- * (logits, none, targets, none, dloss) -> dlogits, loss, logsumexp. HEAD_LOSS is instruction 1. Returns the distance of
- * HEAD_BACKWARD; 0: there is no such call.
+ * (logits, none, targets, none, dloss) -> dlogits, loss, logsumexp. HEAD_LOSS is instruction 1. Returns the index of
+ * HEAD_BACKWARD, or 0 if the three cannot be fused.
  */
 #define EITP__CUDA_FUSED_DISTANCE 16
 EITP__PRIVATE size_t eitp__cuda_fused_call(const eitp__instruction *instructions, size_t count, eitp__call *fused);

@@ -270,7 +270,7 @@ static eitp_status eitp__cuda_execute_measured(eitp__cuda *cuda, const eitp__cud
     return status;
 }
 
-/* Executes all instructions, as a graph if that is due. */
+/* Executes all instructions, as a graph from the second time on. */
 static eitp_status eitp__cuda_execute_unmeasured(eitp__cuda *cuda, eitp__cuda_program *program, eitp_error *error) {
     eitp__cuda_try_capture(cuda, program);
     return program->graph ? eitp__cuda_check(&cuda->driver, cuda->driver.graph_launch(program->graph, cuda->compute),

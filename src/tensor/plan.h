@@ -238,9 +238,9 @@ EITP__PRIVATE eitp_status eitp__divide_heads(eitp_graph *graph, size_t bytes, ei
 EITP__PRIVATE int eitp__has_heads(const eitp_graph *graph, size_t bytes);
 
 /*
- * Returns the order of the nodes that a whole LINEAR_CROSS_ENTROPY is expanded to. They have the order of its gradient,
- * unless there is none or it depends on the loss. As in a divided head, the other operands of the gradient are then
- * computed before the logits, and a backend can compute loss and gradient in one pass.
+ * Returns the order of the nodes that an undivided LINEAR_CROSS_ENTROPY is expanded to: by default the node's own. If
+ * the gradient does not depend on the loss, it is the gradient's. All other operands of the gradient are then computed
+ * before the logits, and a backend can compute loss and gradient in one pass.
  */
 EITP__PRIVATE int eitp__head_order(const eitp__node *head);
 

@@ -55,6 +55,7 @@ exits 0 "a second start compiles nothing" $train --output-dir second
 check "a second start: no line" no compil err
 check "a second start: no warning, since own products were chosen" no '^warning: matrix products' err
 check "a second start: the same bits" cmp -s first/checkpoint-2/model.safetensors second/checkpoint-2/model.safetensors
+all=$(ls cache/eitp/kernels | wc -l)
 rm -rf cache
 exits 1 "a kernel that cannot be compiled" $train --output-dir third
 check "a kernel that cannot be compiled: one line" test "$(grep -c '^error: NVRTC 13.0 cannot compile kernels/cuda/[a-z_]*.cu (error 11): no message$' err)" -eq 1
@@ -75,7 +76,7 @@ wait $process
 check "stopped while it compiles: exit code" test $? -eq 143
 check "stopped while it compiles: one line" test "$(cat err)" = "error: stopped by SIGTERM before the first step"
 compiled=$(ls cache/eitp/kernels | wc -l)
-check "stopped while it compiles: $compiled of more than 20 kernels" test "$compiled" -ge 1 -a "$compiled" -le 20
+check "stopped while it compiles: $compiled of $all kernels" test "$compiled" -ge 1 -a "$compiled" -lt "$all"
 
 install_wheel cublas cublasLt 12
 if script -qec true /dev/null >/dev/null 2>&1; then

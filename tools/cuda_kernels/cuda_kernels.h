@@ -192,7 +192,7 @@ struct planned_step {
     int layers; /* 0: as in the shape */
     double dropout;
     int has_little_memory; /* as little as possible: recomputes, and divides the head */
-    int has_own_products;  /* there is no cuBLASLt */
+    int has_own_products;  /* without cuBLASLt */
     int generates;         /* also visits the plan of a generator */
     eitp__cuda_device device;
 };
