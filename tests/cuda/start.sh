@@ -76,7 +76,8 @@ wait $process
 check "stopped while it compiles: exit code" test $? -eq 143
 check "stopped while it compiles: one line" test "$(cat err)" = "error: stopped by SIGTERM before the first step"
 compiled=$(ls cache/eitp/kernels | wc -l)
-check "stopped while it compiles: $compiled of $all kernels" test "$compiled" -ge 1 -a "$compiled" -lt "$all"
+# One kernel is only requested later.
+check "stopped while it compiles: $compiled of $all kernels" test "$compiled" -ge 1 -a "$compiled" -lt $((all - 4))
 
 install_wheel cublas cublasLt 12
 if script -qec true /dev/null >/dev/null 2>&1; then
