@@ -234,7 +234,7 @@
  *                          0           1 leaves these kernels out, to compile faster; where the implementation is.
  *   EITP_WITHOUT_RECIPES, EITP_WITHOUT_REPORTING (records beyond JSON lines), EITP_WITHOUT_RUNS, EITP_WITHOUT_TRAINER,
  *   EITP_WITHOUT_OBJECTIVE, EITP_WITHOUT_LATENT (their task), EITP_WITHOUT_TASKS, EITP_WITHOUT_TEMPLATES (of chats),
- *   EITP_WITHOUT_TEXT, EITP_WITHOUT_MODEL_FILES
+ *   EITP_WITHOUT_TEXT, EITP_WITHOUT_GGUF, EITP_WITHOUT_MODEL_FILES
  *                          0           1 leaves out these functions and all that need them; the same in every file.
  *   EITP_FILE              its name    the name of this file in quotes, if you rename it and compile with gcc 11,
  *                                      clang 8 or older; newer compilers do not need it.

@@ -17,6 +17,13 @@
 #define EITP_WITHOUT_MODEL_FILES 0
 #endif
 
+/* GGUF files. */
+#ifndef EITP_WITHOUT_GGUF
+#define EITP_WITHOUT_GGUF EITP_WITHOUT_MODEL_FILES
+#elif !EITP_WITHOUT_GGUF && EITP_WITHOUT_MODEL_FILES
+#error "EITP_WITHOUT_GGUF is 0, but GGUF files require EITP_WITHOUT_MODEL_FILES to be 0"
+#endif
+
 /* Chat templates, and the conversations they format. */
 #ifndef EITP_WITHOUT_TEMPLATES
 #define EITP_WITHOUT_TEMPLATES EITP_WITHOUT_TEXT

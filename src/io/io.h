@@ -37,6 +37,10 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
  * plain tensors are read; nothing in it is executed, and anything else in it is EITP_ERROR_UNSUPPORTED. Tensor names
  * may lack the architecture's prefix, and norms may be called gamma and beta. Weights are read directly into the
  * parameters. On failure *model is NULL. Destroy the model before the context.
+ *
+ * Wherever a model directory is read, `directory` may also be a GGUF file, or the first file of a model in several. Its
+ * quantized tensors are widened exactly to F32; docs/gguf.md lists architectures and types, and others are
+ * EITP_ERROR_UNSUPPORTED.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,
                                      eitp_error *error);

@@ -1,4 +1,5 @@
 #include "io/latent_directory.h"
+#include "gguf/model_json.h"
 
 #include "base/files.h"
 #include "base/json.h"
@@ -34,13 +35,13 @@ EITP__PRIVATE eitp_status eitp__latent_read(const eitp_host *host, const char *d
                                             eitp_error *error) {
     char *path;
     eitp_json_document *document = NULL;
-    eitp_path_info info = EITP__ZERO;
+    int exists = 0;
     eitp_status status = eitp__path_in(host, directory, "config.json", &path, error);
     config->size = 0;
     if (!status)
-        status = eitp__path_info(host, path, &info, error);
-    if (!status && info.kind == EITP_PATH_FILE)
-        status = eitp_json_read_file(host, path, EITP__LATENT_CONFIG_LIMIT, &document, error);
+        status = eitp__model_json_exists(host, path, &exists, error);
+    if (!status && exists)
+        status = eitp__model_json_read(host, path, EITP__LATENT_CONFIG_LIMIT, &document, error);
     if (!status && document) {
         status = eitp__latent_parse(eitp_json_root(document), config, error);
         if (status == EITP_ERROR_FORMAT)

@@ -1,5 +1,6 @@
 /* Hugging Face model directories. */
 #include "io/model_directory.h"
+#include "gguf/model_json.h"
 #include "base/log.h"
 #include "io/variables.h"
 #include "io/weight_files.h"
@@ -116,9 +117,9 @@ static eitp_status eitp__read_generation_config(const eitp_host *host, const cha
     eitp_status status = eitp__path_in(host, directory, EITP__GENERATION_FILE, &path, error);
     *document = NULL;
     if (!status)
-        status = eitp__path_is_file(host, path, &is_file, error);
+        status = eitp__model_json_exists(host, path, &is_file, error);
     if (!status && is_file)
-        status = eitp__json_read_strict_file(host, path, LIMIT, document, error);
+        status = eitp__model_json_read_strict(host, path, LIMIT, document, error);
     eitp__release_text(host, path);
     return status;
 }
@@ -254,10 +255,10 @@ EITP__PRIVATE eitp_status eitp__config_other_keys(const eitp_host *host, const e
     enum { LIMIT = 16 << 20 };
     eitp_json_document *document = NULL;
     int is_file = 0;
-    eitp_status status = eitp__path_is_file(host, path, &is_file, error);
+    eitp_status status = eitp__model_json_exists(host, path, &is_file, error);
     if (status || !is_file)
         return status;
-    status = eitp_json_read_file(host, path, LIMIT, &document, error);
+    status = eitp__model_json_read(host, path, LIMIT, &document, error);
     if (!status)
         status = eitp__keep_members(host, architecture, eitp_json_root(document), eitp__config_preserves, keys, error);
     eitp_json_release(document);
@@ -558,7 +559,7 @@ EITP__PRIVATE eitp_status eitp__model_read_labels(eitp_model *model, const char 
         return eitp__fail_null(error, "eitp__model_read_labels", "model and directory");
     status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (!status)
-        status = eitp__path_is_file(&model->host, path, &is_file, error);
+        status = eitp__model_json_exists(&model->host, path, &is_file, error);
     if (!status && is_file)
         status = eitp__labels_read_file(&model->host, path, &labels, error);
     eitp__release_text(&model->host, path);

@@ -178,6 +178,26 @@ EITP__PRIVATE eitp_status eitp__piece_read_block(const eitp_variable *variable, 
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__piece_read_rows(eitp_context *context, const eitp_variable *variable,
+                                                const eitp__piece *piece, int64_t first, int64_t count, float *values,
+                                                eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    const size_t bytes = piece->is_transposed ? (size_t)count * sizeof *values : 0;
+    eitp__piece_copy copy = EITP__ZERO;
+    eitp_status status;
+    copy.context = context;
+    copy.variable = variable;
+    copy.piece = piece;
+    copy.length = piece->shape[piece->rank - 1];
+    copy.values = values;
+    copy.line = (float *)eitp__allocate_uninitialized(&host, bytes);
+    if (bytes && !copy.line)
+        return eitp__fail_memory(error, bytes, "a part of a parameter");
+    status = eitp__piece_copy_rows(&copy, first, count, 0, error);
+    eitp__release(&host, copy.line, bytes);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
                                             const eitp__piece *piece, eitp__plane plane,
                                             eitp__safetensors_writer *writer, size_t index, uint32_t *checksum,

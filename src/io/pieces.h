@@ -51,6 +51,11 @@ EITP__PRIVATE eitp_status eitp__piece_read_block(const eitp_variable *variable, 
                                                  const eitp__safetensors_entry *entry, const eitp__block *block,
                                                  float *values, eitp_error *error);
 
+/* Reads rows [first, first + count) of the tensor that a piece describes from the variable. */
+EITP__PRIVATE eitp_status eitp__piece_read_rows(eitp_context *context, const eitp_variable *variable,
+                                                const eitp__piece *piece, int64_t first, int64_t count, float *values,
+                                                eitp_error *error);
+
 EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
                                             const eitp__piece *piece, eitp__plane plane,
                                             eitp__safetensors_writer *writer, size_t index, uint32_t *checksum,

@@ -5,6 +5,7 @@
 #include "io/weight_planes.h"
 
 #define EITP__SAFETENSORS_CHUNK ((size_t)8 << 10)
+#define EITP__SAFETENSORS_RUN ((size_t)4 << 10)             /* part of a column of a transposed matrix */
 #define EITP__SAFETENSORS_CHECKED_CHUNK ((size_t)256 << 10) /* fits in the cache for its checksum */
 
 /* Files of this size are read by two threads, in pieces of this size: copying from the system's cache, and the first
@@ -155,9 +156,9 @@ EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *co
     return NULL;
 }
 
-/* Checks a range of elements and computes its offset and size in the file. */
-static eitp_status eitp__locate(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
-                                int64_t first, int64_t count, uint64_t *offset, size_t *size, eitp_error *error) {
+/* Checks that elements can be read, and that the range is within them. */
+static eitp_status eitp__check_elements(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                        int64_t first, int64_t count, eitp_error *error) {
     const char *path = eitp__safetensors_path(collection, entry);
     if (!entry->element_size)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
@@ -167,12 +168,7 @@ static eitp_status eitp__locate(const eitp__safetensors *collection, const eitp_
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "%s: tensor '%.100s' has %lld elements; cannot read %lld from element %lld", path,
                           entry->name, (long long)entry->count, (long long)count, (long long)first);
-    /* Cannot overflow: the header was checked against the size of the file. */
-    *offset = entry->offset + (uint64_t)first * entry->element_size;
-    if ((uint64_t)count > SIZE_MAX / entry->element_size)
-        return eitp__fail_memory(error, SIZE_MAX, entry->name);
-    *size = (size_t)count * entry->element_size;
-    return EITP_OK;
+    return (uint64_t)count > SIZE_MAX / entry->element_size ? eitp__fail_memory(error, SIZE_MAX, entry->name) : EITP_OK;
 }
 
 /* A part of a file that one thread reads. */
@@ -218,43 +214,17 @@ static eitp_status eitp__read_halves(eitp__worker *worker, eitp__read_range *ran
     return status ? status : other;
 }
 
-/*
- * Reads elements [first, first + count) of a transposed matrix. Element (r, c) is number c * rows + r of the file, so
- * each column of the requested rows is one contiguous range; the first and last of these rows may be partial.
- */
-static eitp_status eitp__read_transposed(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
-                                         int64_t first, int64_t count, char *destination, eitp_error *error) {
-    char run[EITP__SAFETENSORS_CHUNK];
-    const int64_t rows = entry->shape[0], columns = entry->shape[1], end = first + count;
-    const int64_t max_length = (int64_t)(sizeof run / entry->element_size);
-    eitp__file *file = &collection->parts[entry->part]->file;
-    eitp_status status = EITP_OK;
-    for (int64_t c = 0; c < columns && !status; c++) {
-        const int64_t last_row = (end - c + columns - 1) / columns;
-        for (int64_t r = (first - c + columns - 1) / columns; r < last_row && !status;) {
-            const int64_t length = last_row - r < max_length ? last_row - r : max_length;
-            char *element = destination + (size_t)(r * columns + c - first) * entry->element_size;
-            status = eitp__file_read(file, entry->offset + (uint64_t)(c * rows + r) * entry->element_size, run,
-                                     (size_t)length * entry->element_size, error);
-            for (int64_t i = 0; i < length && !status; i++)
-                memcpy(element + (size_t)(i * columns) * entry->element_size, run + (size_t)i * entry->element_size,
-                       entry->element_size);
-            r += length;
-        }
-    }
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
-                                                 const eitp__safetensors_entry *entry, int64_t first, int64_t count,
-                                                 void *destination, uint32_t *crc, eitp_error *error) {
+/* Reads elements [first, first + count) in the order of the file. */
+static eitp_status eitp__read_stored(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                     int64_t first, int64_t count, void *destination, uint32_t *crc,
+                                     eitp_error *error) {
     eitp__read_range range = EITP__ZERO;
-    eitp_status status = eitp__locate(collection, entry, first, count, &range.offset, &range.size, error);
-    if (status)
-        return status;
-    if (entry->is_transposed)
-        return eitp__read_transposed(collection, entry, first, count, (char *)destination, error);
+    eitp_status status;
     range.file = &collection->parts[entry->part]->file;
+    if (entry->read_blocks)
+        return entry->read_blocks(range.file, entry, first, count, (float *)destination, error);
+    range.offset = entry->offset + (uint64_t)first * entry->element_size;
+    range.size = (size_t)count * entry->element_size;
     range.bytes = (unsigned char *)destination;
     range.sums = crc != NULL;
     range.crc = crc ? *crc : 0;
@@ -264,6 +234,73 @@ EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collec
     if (!status && crc)
         *crc = range.crc;
     return status;
+}
+
+/*
+ * Reads elements [first, first + count) of a transposed matrix, converted to f32 if `is_f32`. Element (r, c) is number
+ * c * rows + r of the file, so each column of the requested rows is one contiguous range; the first and last of these
+ * rows may be partial.
+ */
+static eitp_status eitp__read_transposed(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                         int64_t first, int64_t count, int is_f32, char *destination,
+                                         eitp_error *error) {
+    double run[EITP__SAFETENSORS_RUN / sizeof(double)]; /* aligned for any dtype */
+    float converted[EITP__SAFETENSORS_RUN / sizeof(float)];
+    const int converts = is_f32 && entry->dtype != EITP_F32;
+    const size_t size = is_f32 ? sizeof(float) : entry->element_size;
+    const char *bytes = converts ? (const char *)converted : (const char *)run;
+    const int64_t rows = entry->shape[0], columns = entry->shape[1], end = first + count;
+    const int64_t max_length = (int64_t)(sizeof run / (entry->element_size < size ? size : entry->element_size));
+    eitp_status status = EITP_OK;
+    for (int64_t c = 0; c < columns && !status; c++) {
+        const int64_t last_row = (end - c + columns - 1) / columns;
+        for (int64_t r = (first - c + columns - 1) / columns; r < last_row && !status;) {
+            const int64_t length = last_row - r < max_length ? last_row - r : max_length;
+            char *element = destination + (size_t)(r * columns + c - first) * size;
+            status = eitp__read_stored(collection, entry, c * rows + r, length, run, NULL, error);
+            if (!status && converts)
+                eitp__convert_to_f32((eitp_dtype)entry->dtype, run, converted, (size_t)length);
+            for (int64_t i = 0; i < length && !status; i++)
+                memcpy(element + (size_t)(i * columns) * size, bytes + (size_t)i * size, size);
+            r += length;
+        }
+    }
+    return status;
+}
+
+/* Returns the row of the file that has a row of heads that are stored by rotary pair. */
+static int64_t eitp__paired_row(const eitp__safetensors_entry *entry, int64_t row) {
+    const int64_t width = entry->shape[0] / entry->paired_heads, within = row % width, half = width / 2;
+    return row - within + within % half * 2 + within / half;
+}
+
+/* Reads elements [first, first + count) of a matrix or vector whose heads are stored by rotary pair. */
+static eitp_status eitp__read_paired(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                     int64_t first, int64_t count, char *destination, eitp_error *error) {
+    const int64_t columns = entry->count / entry->shape[0], end = first + count;
+    eitp_status status = EITP_OK;
+    while (first < end && !status) {
+        const int64_t row = first / columns, column = first % columns;
+        const int64_t length = end - first < columns - column ? end - first : columns - column;
+        status = eitp__read_stored(collection, entry, eitp__paired_row(entry, row) * columns + column, length,
+                                   destination, NULL, error);
+        destination += (size_t)length * entry->element_size;
+        first += length;
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
+                                                 const eitp__safetensors_entry *entry, int64_t first, int64_t count,
+                                                 void *destination, uint32_t *crc, eitp_error *error) {
+    const eitp_status status = eitp__check_elements(collection, entry, first, count, error);
+    if (status || !count)
+        return status;
+    if (entry->is_transposed)
+        return eitp__read_transposed(collection, entry, first, count, 0, (char *)destination, error);
+    if (entry->paired_heads)
+        return eitp__read_paired(collection, entry, first, count, (char *)destination, error);
+    return eitp__read_stored(collection, entry, first, count, destination, crc, error);
 }
 
 /* Adds the remainders to values of BF16. */
@@ -313,8 +350,6 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
                                                      float *destination, uint32_t *crc, eitp_error *error) {
     unsigned char chunk[EITP__SAFETENSORS_CHUNK];
     int64_t max_count;
-    uint64_t offset;
-    size_t size;
     eitp_status status;
     if (entry->dtype == EITP_F32)
         return eitp__safetensors_read(collection, entry, first, count, destination, crc, error);
@@ -323,9 +358,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
                           "%s: tensor '%.100s' has unsupported dtype %s (expected F32, F16, BF16 or F64)",
                           eitp__safetensors_path(collection, entry), entry->name, entry->type);
     /* Checks the range before anything is stored. */
-    status = eitp__locate(collection, entry, first, count, &offset, &size, error);
+    status = eitp__check_elements(collection, entry, first, count, error);
     if (status)
         return status;
+    if (entry->is_transposed && count)
+        return eitp__read_transposed(collection, entry, first, count, 1, (char *)destination, error);
     max_count = (int64_t)(sizeof chunk / entry->element_size);
     while (count) {
         int64_t part = count > max_count ? max_count : count;

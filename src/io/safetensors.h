@@ -9,7 +9,8 @@
 /* Maximum size of a header; the reference implementation has the same limit. */
 #define EITP__SAFETENSORS_MAX_HEADER ((uint64_t)100000000)
 
-typedef struct eitp__safetensors_entry {
+typedef struct eitp__safetensors_entry eitp__safetensors_entry;
+struct eitp__safetensors_entry {
     const char *name;    /* UTF-8 */
     char type[16];       /* as in the file: "F32", "BF16", "F8_E4M3", ... */
     int dtype;           /* the eitp_dtype, or -1 for a type without one (BOOL, U16, F8_E4M3, ...) */
@@ -20,8 +21,17 @@ typedef struct eitp__safetensors_entry {
     uint64_t size;     /* bytes in the file */
     uint64_t offset;   /* of its data in the file */
     int is_transposed; /* a matrix stored column by column in the file; 0 in safetensors */
-    size_t part;       /* index of the file */
-} eitp__safetensors_entry;
+    /* Number of heads whose rows are stored by rotary pair, (0, d/2), (1, d/2 + 1), ... with d rows in a head; 0: rows
+       are in order, as in safetensors. */
+    int64_t paired_heads;
+    /* Reads elements [first, first + count), in the file's order, as f32: the tensor is stored in blocks, and `dtype`
+       is F32. NULL: as `dtype`. */
+    eitp_status (*read_blocks)(eitp__file *file, const eitp__safetensors_entry *entry, int64_t first, int64_t count,
+                               float *values, eitp_error *error);
+    const void *block_type; /* for read_blocks */
+    float added;            /* for read_blocks: the file has each value plus this */
+    size_t part;            /* index of the file */
+};
 
 typedef struct eitp__safetensors eitp__safetensors;
 typedef struct eitp__safetensors_part eitp__safetensors_part;
@@ -89,7 +99,7 @@ EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *co
 /*
  * Reads elements [first, first + count) of an entry, unconverted, or converted from F16, BF16 or F64 to f32 through a
  * small buffer, with their lower plane if one is attached. `crc`, which may be NULL, is a running checksum of the bytes
- * in the file (base/checksum.h), initially 0; it must be NULL if the entry is transposed.
+ * in the file (base/checksum.h), initially 0; it must be NULL if the entry's elements are stored in another form.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,

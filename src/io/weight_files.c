@@ -1,6 +1,8 @@
 #include "io/weight_files.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "gguf/model_json.h"
+#include "io/gguf_weights.h"
 #include "io/latent_directory.h"
 #include "io/manifest.h"
 #include "io/model_directory.h"
@@ -17,9 +19,8 @@ static const struct {
     {"pytorch_model.bin.index.json", eitp__pytorch_open_index},
 };
 
-EITP__PRIVATE eitp_status eitp__weights_open(const eitp_host *host, const char *directory,
-                                             eitp__safetensors **collection, eitp_error *error) {
-    *collection = NULL;
+static eitp_status eitp__weights_open_in(const eitp_host *host, const char *directory, eitp__safetensors **collection,
+                                         eitp_error *error) {
     for (size_t i = 0; i < EITP__COUNT(eitp__weight_files); i++) {
         char *path;
         int is_file;
@@ -34,6 +35,18 @@ EITP__PRIVATE eitp_status eitp__weights_open(const eitp_host *host, const char *
             return status;
     }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__weights_open(const eitp_host *host, const char *directory,
+                                             eitp__safetensors **collection, eitp_error *error) {
+    int is_gguf;
+    eitp_status status = eitp__model_is_file(host, directory, &is_gguf, error);
+    *collection = NULL;
+#if !EITP_WITHOUT_GGUF
+    if (!status && is_gguf)
+        return eitp__gguf_weights_open(host, directory, collection, error);
+#endif
+    return status ? status : eitp__weights_open_in(host, directory, collection, error);
 }
 
 /* ---- Exact values ---- */

@@ -1,4 +1,5 @@
 #include "model/labels.h"
+#include "gguf/model_json.h"
 
 #include "base/sort.h"
 
@@ -157,7 +158,7 @@ EITP__PRIVATE eitp_status eitp__labels_read_file(const eitp_host *host, const ch
                                                  eitp_error *error) {
     enum { LIMIT = 16 << 20 };
     eitp_json_document *document = NULL;
-    eitp_status status = eitp_json_read_file(host, path, LIMIT, &document, error);
+    eitp_status status = eitp__model_json_read(host, path, LIMIT, &document, error);
     *labels = NULL;
     if (status)
         return status;

@@ -1,5 +1,6 @@
 /* Configurations: by name, and as Hugging Face's config.json with the keys of the architecture. */
 #include "model/transformer_config.h"
+#include "gguf/model_json.h"
 #include "model/decoder_config.h"
 #include "base/files.h"
 
@@ -547,7 +548,7 @@ eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path
     const eitp_architecture *architecture = NULL;
     eitp_json_document *document;
     eitp_transformer_config parsed;
-    eitp_status status = eitp_json_read_file(host, path, LIMIT, &document, error);
+    eitp_status status = eitp__model_json_read(host, path, LIMIT, &document, error);
     if (status)
         return status;
     status = eitp__read_architecture(eitp_json_root(document), &architecture, error);

@@ -1,4 +1,5 @@
 /* The paths of a recipe, and of the data that a run has packed. */
+#include "gguf/model_json.h"
 #include "recipe/training.h"
 
 /* ---- Models and tokenizers ---- */
@@ -22,12 +23,16 @@ EITP__PRIVATE int eitp__recipe_is_file(const eitp_host *host, const char *path) 
 EITP__PRIVATE eitp_status eitp__find_tokenizer(const eitp_host *host, const char *directory, int *has,
                                                eitp_error *error) {
     static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"};
-    eitp_path_kind kinds[EITP__COUNT(names)];
+    int exists[EITP__COUNT(names)] = {0};
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(names) && !status; i++)
-        status = eitp__recipe_path_kind(host, directory, names[i], &kinds[i], error);
-    *has = !status && (kinds[0] == EITP_PATH_FILE || kinds[1] == EITP_PATH_FILE ||
-                       (kinds[2] == EITP_PATH_FILE && kinds[3] == EITP_PATH_FILE));
+    for (size_t i = 0; i < EITP__COUNT(names) && !status; i++) {
+        char *path;
+        status = eitp__path_in(host, directory, names[i], &path, error);
+        if (!status)
+            status = eitp__model_json_exists(host, path, &exists[i], error);
+        eitp__release_text(host, path);
+    }
+    *has = !status && (exists[0] || exists[1] || (exists[2] && exists[3]));
     return status;
 }
 

@@ -39,7 +39,7 @@ static const eitp_setting eitp__context_settings[] = {
 
 static const eitp_setting eitp__model_settings[] = {
     EITP__TEXT_SETTING(eitp_model_recipe, , directory, "model", NULL, REFUSED,
-                       "model directory, or output directory (its best checkpoint, or the newest)"),
+                       "model directory, GGUF file, or output directory (its best checkpoint, or the newest)"),
     EITP__TEXT_SETTING(eitp_model_recipe, , shape, "init", NULL, REFUSED,
                        "random weights with this shape (a name or a config.json)"),
     EITP__MODEL_SETTING(vocabulary, "vocab_size", INTEGER, 0, 0, 1 << 24, EITP_SETTING_OPTIONAL,

@@ -1,4 +1,5 @@
 /* Models with a latent variable: two models, and one tokenizer or two. */
+#include "gguf/model_json.h"
 #include "io/model_directory.h"
 #include "model/latent_state.h"
 #include "recipe/training.h"
@@ -34,17 +35,21 @@ static eitp_status eitp__read_encoder_config(eitp_training *training, void *user
     return eitp_model_config_read(&training->host, training->encoder_directory, &training->latent.encoder, error);
 }
 
-/* Reads the encoder that the recipe names: a directory, or a shape. */
+/* Reads the encoder that the recipe names: a directory or GGUF file, or a shape. */
 static eitp_status eitp__read_named_encoder(eitp_training *training, eitp_error *error) {
     const char *name = training->recipe.model.encoder;
     eitp_path_kind kind;
+    int is_gguf;
     eitp_status status = eitp__recipe_path_kind(&training->host, name, NULL, &kind, error);
+    if (!status)
+        status = eitp__model_is_file(&training->host, name, &is_gguf, error);
     if (status)
         return status;
     training->latent = eitp_latent_config_default();
-    return kind == EITP_PATH_DIRECTORY ? eitp__read_directory(training, name, &training->encoder_directory,
-                                                              eitp__read_encoder_config, NULL, error)
-                                       : eitp_transformer_config_named(name, &training->latent.encoder, error);
+    return kind == EITP_PATH_DIRECTORY || is_gguf
+               ? eitp__read_directory(training, name, &training->encoder_directory, eitp__read_encoder_config, NULL,
+                                      error)
+               : eitp_transformer_config_named(name, &training->latent.encoder, error);
 }
 
 EITP__PRIVATE eitp_status eitp__training_read_latent(eitp_training *training, eitp_error *error) {

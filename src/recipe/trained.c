@@ -1,4 +1,5 @@
 /* Trained models: opened from the output directory of their run, or from their own, for use or evaluation. */
+#include "gguf/model_json.h"
 #include "io/model_directory.h"
 #include "recipe/training.h"
 
@@ -25,6 +26,7 @@ static eitp_status eitp__find_base(eitp_training *training, eitp_error *error) {
     char named[4096], *directory = NULL;
     eitp_lora_config lora;
     eitp_path_kind kind = EITP_PATH_DIRECTORY;
+    int is_gguf = 0;
     eitp_status status = EITP_OK;
     if (!path) {
         status = eitp_lora_config_read(host, training->trained, NULL, &lora, named, sizeof named, error);
@@ -32,10 +34,12 @@ static eitp_status eitp__find_base(eitp_training *training, eitp_error *error) {
         if (!status)
             status = eitp__recipe_path_kind(host, path, NULL, &kind, error);
     }
-    if (!status && kind != EITP_PATH_DIRECTORY)
+    if (!status)
+        status = eitp__model_is_file(host, path, &is_gguf, error);
+    if (!status && kind != EITP_PATH_DIRECTORY && !is_gguf)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the base model '%s' of the adapters in '%s' is not a directory here; name its directory as "
-                          "model",
+                          "the base model '%s' of the adapters in '%s' is not a directory here; name its directory, or "
+                          "GGUF file, as model",
                           path, training->trained);
     if (!status)
         status = eitp__find_directory(host, path, &directory, error);

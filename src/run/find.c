@@ -1,6 +1,7 @@
 /* Finding the checkpoint that a path refers to, for programs that only read it. */
 #include "base/files.h"
 #include "base/log.h"
+#include "gguf/model_json.h"
 #include "io/checkpoint.h"
 #include "io/lora_files.h"
 #include "run/best.h"
@@ -228,12 +229,16 @@ static eitp_status eitp__find_checkpoint(const eitp_host *host, const char *path
         status = eitp__path_info(host, path, &info, error);
     if (status || *found)
         return status;
-    if (info.kind != EITP_PATH_DIRECTORY)
+    status = eitp__model_is_file(host, path, &is_model, error);
+    if (status)
+        return status;
+    if (info.kind != EITP_PATH_DIRECTORY && !is_model)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          info.kind == EITP_PATH_FILE ? "'%s' is a file, expected a model directory"
-                                                      : "no directory '%s'; name a model directory",
+                          info.kind == EITP_PATH_FILE ? "'%s' is neither a model directory nor a GGUF file"
+                                                      : "no directory '%s'; name a model directory or a GGUF file",
                           path);
-    status = eitp__find_model_files(host, path, &is_model, error);
+    if (!is_model)
+        status = eitp__find_model_files(host, path, &is_model, error);
     if (status)
         return status;
     if (is_model) {

@@ -1,6 +1,7 @@
 /* Reads the files in which sentence-transformers describes how embeddings are computed from hidden states. */
 #include "base/files.h"
 #include "base/json.h"
+#include "gguf/model_json.h"
 #include "task/predictor.h"
 
 /* Larger files are refused. */
@@ -10,15 +11,15 @@
    messages. */
 static eitp_status eitp__embedding_file(const eitp_host *host, const char *directory, const char *name, char **path,
                                         eitp_json_document **document, eitp_error *error) {
-    eitp_path_info info;
+    int exists = 0;
     eitp_status status;
     *document = NULL;
     *path = eitp__join_path(host, directory, name);
     if (!*path)
         return eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
-    status = eitp__path_info(host, *path, &info, error);
-    if (!status && info.kind != EITP_PATH_MISSING)
-        status = eitp__json_read_strict_file(host, *path, EITP__EMBEDDING_FILE_LIMIT, document, error);
+    status = eitp__model_json_exists(host, *path, &exists, error);
+    if (!status && exists)
+        status = eitp__model_json_read_strict(host, *path, EITP__EMBEDDING_FILE_LIMIT, document, error);
     if (!status)
         return EITP_OK;
     eitp__release_text(host, *path);

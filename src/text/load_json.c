@@ -1,5 +1,6 @@
 /* Reading tokenizer.json, and refusing anything except byte-level BPE, BPE with byte fallback and BERT's WordPiece. */
 #include "text/loader.h"
+#include "gguf/model_json.h"
 
 /* True for BPE of characters. With ByteLevel, bytes are never a fallback. */
 static int eitp__is_byte_fallback(const eitp_json *root) {
@@ -306,7 +307,7 @@ EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const
                                                     const eitp__special_files *files, eitp_tokenizer **out,
                                                     eitp_error *error) {
     eitp_json_document *document;
-    eitp_status status = eitp__json_read_strict_file(host, path, EITP__TOKENIZER_FILE_LIMIT, &document, error);
+    eitp_status status = eitp__model_json_read_strict(host, path, EITP__TOKENIZER_FILE_LIMIT, &document, error);
     if (status != EITP_OK)
         return status;
     status = eitp__tokenizer_from_document(host, document, files, out, error);

@@ -4,6 +4,7 @@
  * generation_config.json and config.json of the model give ids.
  */
 #include "text/special_tokens.h"
+#include "gguf/model_json.h"
 
 #include "base/files.h"
 #include "text/tokenizer.h"
@@ -68,11 +69,11 @@ EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const cha
 
 static eitp_status eitp__special_file_read(const eitp_host *host, const char *path, eitp_json_document **document,
                                            eitp_error *error) {
-    eitp_path_info info;
-    eitp_status status = eitp__path_info(host, path, &info, error);
-    if (status != EITP_OK || info.kind == EITP_PATH_MISSING)
+    int exists = 0;
+    eitp_status status = eitp__model_json_exists(host, path, &exists, error);
+    if (status != EITP_OK || !exists)
         return status;
-    status = eitp_json_read_file(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
+    status = eitp__model_json_read(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
     if (status == EITP_OK && eitp_json_root(*document)->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: must be a JSON object", path);
     return status;

@@ -30,12 +30,13 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_tokenizer eitp_tokenizer;
 
 /*
- * Loads a tokenizer in Hugging Face's formats. `path` is a tokenizer.json, or a directory with tokenizer.json, or else
- * vocab.txt (WordPiece), or else vocab.json and merges.txt (byte-level BPE). Without tokenizer.json, the
- * tokenizer_class in tokenizer_config.json, or else the model_type in config.json, chooses between vocab.txt and
- * vocab.json, and decides whether the special tokens of a vocab.json are RoBERTa's or <|endoftext|>. Other classes
- * without tokenizer.json are EITP_ERROR_UNSUPPORTED, because those files do not define how text is cut into pieces. So
- * is a directory with only a tokenizer.model (SentencePiece): transformers writes a tokenizer.json for it.
+ * Loads a tokenizer in Hugging Face's formats. `path` is a GGUF file, a tokenizer.json, or a directory with
+ * tokenizer.json, or else vocab.txt (WordPiece), or else vocab.json and merges.txt (byte-level BPE). Without
+ * tokenizer.json, the tokenizer_class in tokenizer_config.json, or else the model_type in config.json, chooses between
+ * vocab.txt and vocab.json, and decides whether the special tokens of a vocab.json are RoBERTa's or <|endoftext|>.
+ * Other classes without tokenizer.json are EITP_ERROR_UNSUPPORTED, because those files do not define how text is cut
+ * into pieces. So is a directory with only a tokenizer.model (SentencePiece): transformers writes a tokenizer.json for
+ * it.
  *
  * tokenizer_config.json and special_tokens_map.json in the same directory may name special tokens (see
  * eitp_tokenizer_special). tokenizer_config.json overrides add_prefix_space, do_lower_case, strip_accents,

@@ -116,6 +116,9 @@ EITP__PRIVATE const char *eitp__preserved_part_name(int part);
 
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
 
+/* Adds the spelling of a token in files to `spelling`. */
+EITP__PRIVATE void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__buffer *spelling);
+
 /* Returns the byte that a token <0x00> to <0xFF> decodes to, or -1 for another token. */
 EITP__PRIVATE int eitp__token_byte(const eitp_tokenizer *tokenizer, int32_t id);
 

@@ -1,5 +1,6 @@
 /* Loading a tokenizer from a tokenizer.json, from vocab.txt, or from vocab.json and merges.txt. */
 #include "base/files.h"
+#include "gguf/model_json.h"
 #include "text/template_file.h"
 #include "text/loader.h"
 
@@ -214,16 +215,40 @@ static eitp_status eitp__load_file(const eitp_host *host, const char *path, eitp
     return status;
 }
 
+/* Loads the tokenizer of a GGUF file, whose tokenizer_config.json names all special tokens: the model may be one that
+   eitp does not have. */
+static eitp_status eitp__load_in_file(const eitp_host *host, const char *path, eitp_tokenizer **out,
+                                      eitp_error *error) {
+    eitp__special_files files = EITP__ZERO;
+    char *config = eitp__join_path(host, path, eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+    char *tokenizer = eitp__join_path(host, path, "tokenizer.json");
+    eitp_status status = config && tokenizer ? eitp__model_json_read(host, config, EITP__TOKENIZER_FILE_LIMIT,
+                                                                     &files.documents[EITP__TOKENIZER_CONFIG], error)
+                                             : eitp__fail_memory(error, strlen(path), "a path");
+    if (status == EITP_OK)
+        status = eitp__load_tokenizer_json(host, tokenizer, &files, out, error);
+    if (status == EITP_OK)
+        status = eitp__load_chat_template(path, &files, *out, error);
+    eitp__special_files_release(&files);
+    eitp__release_text(host, config);
+    eitp__release_text(host, tokenizer);
+    return status;
+}
+
 eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out, eitp_error *error) {
     eitp_path_info info;
+    int is_gguf;
     if (!host || !path || !out)
         return eitp__fail_null(error, "eitp_tokenizer_load", "host, path and out");
     *out = NULL;
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK)
         return status;
-    status = info.kind == EITP_PATH_DIRECTORY ? eitp__load_directory(host, path, out, error)
-                                              : eitp__load_file(host, path, out, error);
+    status = eitp__model_is_file(host, path, &is_gguf, error);
+    if (status == EITP_OK)
+        status = is_gguf                            ? eitp__load_in_file(host, path, out, error)
+                 : info.kind == EITP_PATH_DIRECTORY ? eitp__load_directory(host, path, out, error)
+                                                    : eitp__load_file(host, path, out, error);
     if (status != EITP_OK) {
         eitp_tokenizer_destroy(*out);
         *out = NULL;

@@ -5,8 +5,7 @@
 #include "text/template_file.h"
 #include "text/tokenizer.h"
 
-/* Adds the spelling of a token in files to `spelling`. */
-static void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__buffer *spelling) {
+EITP__PRIVATE void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__buffer *spelling) {
     const eitp__token *token = &tokenizer->vocabulary.tokens[id];
     const unsigned char *bytes = eitp__token_bytes(tokenizer, id);
     if (token->flags & EITP__TOKEN_VERBATIM) {

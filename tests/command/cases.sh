@@ -114,6 +114,27 @@ is_sound() {
 }
 torture "pack" no pack --data small.txt --tokenizer reference --output made.tok
 
+exits 0 "an earlier GGUF file" export --model run --type f16 --output earlier.gguf
+exits 0 "a GGUF file" export --model run --type f32 --threads 1 --output expected.gguf
+disk="made.gguf made.gguf.tmp"
+begin() {
+    cp earlier.gguf made.gguf
+}
+is_whole() {
+    same made.gguf expected.gguf
+}
+is_sound() {
+    is_whole || same made.gguf earlier.gguf
+}
+torture "export" no export --model run --type f32 --threads 1 --output made.gguf
+begin() {
+    rm -f made.gguf
+}
+is_sound() {
+    [ ! -e made.gguf ] || is_whole
+}
+torture "export without an earlier file" no export --model run --type f32 --threads 1 --output made.gguf
+
 # ---- Standard output ----
 
 printf 'a text\nand another\n' >rows.txt
@@ -134,6 +155,17 @@ is_sound() {
     same_trees run kept
 }
 torture "embed" no embed $embed
+
+cp expected.gguf kept.gguf
+generate="--model kept.gguf --prompt fox --tokens 4 --temperature 0 --threads 1"
+"$eitp" generate $generate >expected 2>err
+check "a text of a GGUF file" test -s expected
+disk=kept.gguf
+is_sound() {
+    same kept.gguf expected.gguf
+}
+torture "generate from a GGUF file" no generate $generate
+disk=run
 
 # ---- A checkpoint that is replaced ----
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The command: each input file of merge, tokenizer train, pack, embed, set and eval is damaged in many ways
-# (tests/command/mutated_input.c). The command ends with one of its documented exit codes, in bounded time and memory:
+# The command: each input file of merge, tokenizer train, pack, embed, eval, generate, export and set is damaged in many
+# ways (tests/command/mutated_input.c). The command ends with one of its documented exit codes, in bounded time and memory:
 # either after an error of one line, without any output, or with an output that loads.
 #   EITP_TEST_SEEDS    damages of each kind for each file
 #   EITP_TEST_STRIDE   tries every n-th of them; 1: all
@@ -119,6 +119,7 @@ mkdir inputs/torch/1_Pooling
 cp inputs/model/1_Pooling/config.json inputs/torch/1_Pooling
 cp "$root"/tests/golden/gpt2/tanh-sharded/* inputs/sharded
 cp small.txt inputs/text.txt
+exits 0 "a GGUF file" export --model run --type q8_0 --threads 1 --output inputs/model.gguf
 awk 'BEGIN { print "label,text"; for (i = 0; i < 20; i++) printf "%s,\"row %d, \"\"quoted\"\" fox\"\n", i % 2 ? "bad" : "good", i }' >inputs/rows.csv
 awk 'BEGIN { for (i = 0; i < 20; i++) printf "{\"text\": \"row %d \\u00e4 fox\", \"label\": \"%s\", \"n\": [1, {}]}\n", i, i % 2 ? "bad" : "good" }' >inputs/rows.jsonl
 awk 'BEGIN { for (i = 0; i < 20; i++) printf "fox%d O\njumps B-X\n%s", i, i % 3 ? "" : "\n" }' >inputs/rows.conll
@@ -176,6 +177,14 @@ inputs="sharded/config.json sharded/model.safetensors.index.json sharded/model-0
 mutate "embed with several files" embed --model in/sharded --tokenizer in/torch --text a --threads 1 --quiet
 inputs="small.tok model/config.json"
 mutate "eval" eval --model in/model --data in/small.tok --threads 1 --block-size 16 --quiet
+
+inputs="model.gguf"
+mutate "generate from a GGUF file" generate --model in/model.gguf --prompt fox --tokens 4 --temperature 0 --threads 1 --no-echo --quiet
+# Weights that are not finite are reported.
+loads() {
+    limited generate --model gone --prompt fox --tokens 2 --threads 1 || [ $? -eq 4 ]
+}
+mutate "export of a GGUF file" export --model in/model.gguf --type q8_0 --threads 1 --output gone --quiet
 
 # A value that was set can be set again.
 loads() {

@@ -31,9 +31,9 @@ refuses 1 "'roberta-large'.*; or replace the model of --profile full with --mode
     train --profile full --data text.txt
 printf ../../refs >$cached/refs/main
 printf x >a_file
-refuses 1 "'a_file' is a file, expected a model directory" generate --model a_file --prompt x
+refuses 1 "'a_file' is neither a model directory nor a GGUF file" generate --model a_file --prompt x
 refuses 1 "no directory 'bert-tiny'" generate --model bert-tiny --prompt x
-refuses 1 "no directory './gpt2'; name a model directory$" generate --model ./gpt2 --prompt x
+refuses 1 "no directory './gpt2'; name a model directory or a GGUF file$" generate --model ./gpt2 --prompt x
 HF_HOME=
 
 # runs_with NAME: trains and resumes with files and directories of that name.

@@ -36,7 +36,7 @@ check "help has defaults" grep -q 'default: 500' out
 check "help of a command: the default of another is left out" sh -c '! grep -q -e "--model .*default: gpt2" out'
 check "help has no empty defaults" sh -c '! grep -q "default: )" out'
 # Behaviour of an option in other commands is not described.
-for command in train eval generate chat predict embed pack merge set plan check-system safe-train monitor report doctor logs \
+for command in train eval generate chat predict embed pack merge export set plan check-system safe-train monitor report doctor logs \
     "bench kernels" "bench step" "bench monitor" "tokenizer train" "tokenizer inspect" "tokenizer encode" "tokenizer decode"; do
     exits 0 "help of $command" help $command
     check "help of $command: of this command alone" sh -c "! grep -E '(^ *--[^ ]+( [^ ]+)?  +|[;(] ?|, )(train|eval|generate|chat|predict|embed|pack|merge|plan|safe-train|report|bench|tokenizer train): ' out"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: power is lost at each change that merge, tokenizer train, pack, embed and set make to the disk, which
+# The command: power is lost at each change that merge, tokenizer train, pack, export and set make to the disk, which
 # keeps any part of the unsynced data, in any order (tests/support/simulated_disk.h). No incomplete file is loaded
 # afterwards, and the same command succeeds with the same bytes. A power loss after the command has ended does not
 # affect its result.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The command: each file system call of merge, tokenizer train, pack, embed and set fails once, and kills the process
-# once. No incomplete file is loaded afterwards, and the same command succeeds with the same bytes.
+# The command: each file system call of merge, tokenizer train, pack, export, embed, generate and set fails once, and kills
+# the process once. No incomplete file is loaded afterwards, and the same command succeeds with the same bytes.
 #   EITP_TEST_STRIDE   tries every n-th call; 1: all of them
 root=$PWD
 . tests/command/command.sh

@@ -51,6 +51,11 @@ compile() { # output, options...
     shift
     "$CC" $warnings -I. "$@" -c "$work/eitp.c" -o "$output"
 }
+links_loader() { # options, objects...
+    "$CC" -std=c11 $warnings -I. $1 -c tests/tools/load_model.c -o "$work/load_model.o" || return 1
+    shift
+    "$CC" "$work/load_model.o" "$@" -lm -o "$work/load_model"
+}
 trains() { # options, objects...
     "$CC" -std=c11 $warnings -I. $1 -c tests/tools/core_step.c -o "$work/core_step.o" || return 1
     shift
@@ -112,10 +117,24 @@ left_out EITP_WITHOUT_TASKS eitp_language_config_default ''
 left_out EITP_WITHOUT_TEMPLATES eitp_chat_create 'NULL, NULL, &error'
 left_out EITP_WITHOUT_TEXT eitp_pack_config_default ''
 left_out EITP_WITHOUT_MODEL_FILES eitp_checkpoint_recover 'NULL, NULL, NULL, &error'
+left_out EITP_WITHOUT_GGUF eitp_model_export 'NULL, NULL, NULL, NULL, &error'
 refused "what follows" eitp_recipe_default_is_left_out_by_EITP_WITHOUT_RECIPES \
     calls EITP_WITHOUT_TEXT '-x c' '(void)eitp_recipe_default()'
 refused "what cannot be had" 'EITP_WITHOUT_RUNS is 0, but runs require EITP_WITHOUT_TRAINER to be 0' \
     calls EITP_WITHOUT_TRAINER -DEITP_WITHOUT_RUNS=0 '(void)error'
+
+# ---- GGUF files ----
+
+for switch in 0 1; do
+    loading="$quickly -DEITP_WITHOUT_CUDA=1 -DEITP_WITHOUT_TRAINER=1 -DEITP_WITHOUT_GGUF=$switch"
+    check "EITP_WITHOUT_GGUF=$switch" compile "$work/loading.o" -std=c11 -Wmissing-prototypes $loading
+    check "a program with EITP_WITHOUT_GGUF=$switch" links_loader "$loading" "$work/loading.o"
+    check "a directory with EITP_WITHOUT_GGUF=$switch" "$work/load_model" tests/golden/gpt2/tanh
+    [ $switch = 1 ] || check "a GGUF file" "$work/load_model" tests/golden/gguf/gpt2-lm/model.gguf
+done
+refused "a GGUF file without the switch" \
+    "'tests/golden/gguf/gpt2-lm/model.gguf' is not a directory; .* built with EITP_WITHOUT_GGUF" \
+    "$work/load_model" tests/golden/gguf/gpt2-lm/model.gguf
 
 # ---- slow cases ----
 

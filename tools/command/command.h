@@ -55,6 +55,7 @@ int command_chat(int count, char **arguments);
 int command_predict(int count, char **arguments);
 int command_embed(int count, char **arguments);
 int command_merge(int count, char **arguments);
+int command_export(int count, char **arguments);
 int command_tokenizer(int count, char **arguments);
 int command_pack(int count, char **arguments);
 int command_bench(int count, char **arguments);

@@ -16,6 +16,7 @@ static const struct {
     {NULL, "safe-train", command_safe_train, "train in the background or unattended: log, lock, restarts"},
     {NULL, "eval", command_eval, "compute the loss and metrics of a model on data"},
     {NULL, "merge", command_merge, "merge adapters into the weights of their base model"},
+    {NULL, "export", command_export, "write a model as a GGUF file, for llama.cpp and Ollama"},
     {NULL, "set", command_set, "change settings of a checkpoint or of a run in progress"},
     {"Inspect a run", "monitor", command_monitor, "watch runs while they train"},
     {NULL, "report", command_report, "write a page with the curves of one or more runs"},

@@ -118,6 +118,17 @@ int files_is_file(const char *directory, const char *name) {
     return is_file;
 }
 
+int files_is_gguf(const char *path) {
+    char magic[4] = {0};
+    size_t done = 0;
+    FILE *file = files_info(path).kind == EITP_PATH_FILE ? fopen(path, "rb") : NULL;
+    if (file) {
+        done = fread(magic, 1, sizeof magic, file);
+        fclose(file);
+    }
+    return done == sizeof magic && !memcmp(magic, "GGUF", sizeof magic);
+}
+
 /* EITP_ERROR_ARGUMENT for a path that the user must correct, rather than a disk failure. */
 static eitp_status status_of(int code) {
     return code == ENOENT || code == ENOTDIR || code == EISDIR || code == EEXIST || code == ENXIO ||

@@ -27,6 +27,9 @@ char *files_parent(const char *path);
 eitp_path_info files_info(const char *path);
 int files_is_file(const char *directory, const char *name);
 
+/* True if a file starts with "GGUF". */
+int files_is_gguf(const char *path);
+
 /* Fails with "cannot <action> '<path>': <text of code>"; `code` is an errno value. EITP_ERROR_ARGUMENT for a path that
    the user must correct, otherwise EITP_ERROR_IO. */
 eitp_status files_fail(eitp_error *error, int code, const char *action, const char *path);

@@ -65,7 +65,7 @@ def compare(made, committed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "llama", "config_keys", "pytorch", "tokenizer", "words", "splits", "vocabularies", "byte_fallback", "chat", "chat_templates"])
+    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "llama", "config_keys", "pytorch", "tokenizer", "words", "splits", "vocabularies", "byte_fallback", "gguf_tokenizers", "chat", "chat_templates"])
     arguments = parser.parse_args()
     makers = {"ops": ("make_op.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2.py", "gpt2")}
     makers["bert"] = ("make_bert.py", "bert")
@@ -77,6 +77,7 @@ def main():
     makers["splits"] = ("make_splits.py", "splits")
     makers["vocabularies"] = ("make_vocabularies.py", "vocabularies")
     makers["byte_fallback"] = ("make_byte_fallback.py", "byte_fallback")
+    makers["gguf_tokenizers"] = ("make_gguf_tokenizers.py", "gguf_tokenizers")
     makers["chat"] = ("make_chat.py", "chat")
     makers["chat_templates"] = ("make_chat_templates.py", "chat_templates")
     result = {}

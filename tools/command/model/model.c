@@ -114,7 +114,8 @@ void model_warn_null(const eitp_context *context) {
 }
 
 int model_has_tokenizer(const char *directory) {
-    return files_is_file(directory, "tokenizer.json") || files_is_file(directory, "vocab.txt") ||
+    return files_is_gguf(directory) || files_is_file(directory, "tokenizer.json") ||
+           files_is_file(directory, "vocab.txt") ||
            (files_is_file(directory, "vocab.json") && files_is_file(directory, "merges.txt"));
 }
 

@@ -38,6 +38,7 @@ static const struct {
      "gpt2-xl, distilgpt2, tiny, bert-base, bert-large, minilm, roberta-base, roberta-large, distilbert-base, or a "
      "config.json (default: gpt2)"},
     {OPTION_MODEL, OPTIONS_MERGE, "directory of the base model (default: the one named by the adapters)"},
+    {OPTION_MODEL, OPTIONS_EXPORT, "directory or GGUF file of the model, or of the base model of the adapters"},
     {OPTION_VOCAB_SIZE, TRAINS,
      "vocabulary size of an --init model, and the maximum for a tokenizer that is trained for it (default: the "
      "tokenizer's, or that in config.json)"},
@@ -46,6 +47,7 @@ static const struct {
      "tokenizer.json, its directory, or bytes (default: the model's; with --init, one trained on the text)"},
     {OPTION_TOKENIZER, OPTIONS_EVAL, "tokenizer.json, its directory, or bytes (default: the model's, else bytes)"},
     {OPTION_TOKENIZER, GENERATES | PREDICTS, "tokenizer.json, its directory, or bytes (default: the model's)"},
+    {OPTION_TOKENIZER, OPTIONS_EXPORT, "tokenizer.json, or its directory (default: the model's)"},
     {OPTION_TOKENIZER, OPTIONS_MERGE,
      "tokenizer.json, or its directory (default: the base model's, else the adapters')"},
     {OPTION_TOKENIZER, OPTIONS_PACK, "tokenizer.json, its directory, or bytes (default: bytes)"},

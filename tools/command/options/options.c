@@ -440,12 +440,14 @@ static eitp_status read_positional(option_set *o, char *argument, eitp_error *er
 }
 
 /* Guesses the option whose name is missing before an argument. In commands that use a model it is --model for a
-   directory if the model is not named yet, and if the command has no --data. */
+   directory or GGUF file if the model is not named yet, and if the command has no --data. */
 static option_id probable_option(const option_set *o, const char *argument) {
     const unsigned uses = OPTIONS_EVAL | OPTIONS_PREDICT | OPTIONS_EMBED;
     const int has_model = o->values[OPTION_MODEL].source == SOURCE_COMMAND_LINE;
-    const int is_model = (o->command & uses) && !has_model && files_info(argument).kind == EITP_PATH_DIRECTORY;
-    return is_model || (o->command & (OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM))
+    const int is_model = (o->command & uses) && !has_model &&
+                         (files_info(argument).kind == EITP_PATH_DIRECTORY || files_is_gguf(argument));
+    return is_model || (o->command &
+                        (OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_MERGE | OPTIONS_EXPORT | OPTIONS_CHECK_SYSTEM))
                ? OPTION_MODEL
                : OPTION_DATA;
 }

@@ -170,6 +170,9 @@ static void add_advice(text_buffer *t, const system_report *r) {
                 "workers      at most --data-workers %lld, one per four processors; more would take time from "
                 "training\n",
                 (long long)process_data_workers());
+    text_format(
+        t,
+        "files        --model takes a Hugging Face directory or a GGUF file; eitp export writes GGUF for llama.cpp\n");
     text_format(t, "checkpoints  %s each, at most %d at a time with --save-total-limit 2%s\n",
                 output_bytes((double)model->advice.chosen.checkpoint), SYSTEM_CHECKPOINTS,
                 system_has_room(r, model) ? "" : ", which do not fit on the disk; use another --output-dir");

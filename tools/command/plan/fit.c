@@ -19,10 +19,11 @@ static int is_available(const option_set *o, option_id id) {
            (o->values[id].source == SOURCE_COMMAND_LINE || files_info(options_text(o, id)).kind != EITP_PATH_MISSING);
 }
 
-/* Describes the model: a directory, or random weights in the shape named by --model or --init, else gpt2's. */
+/* Describes the model: a directory or GGUF file, or random weights in the shape named by --model or --init, else
+   gpt2's. */
 static void describe_model(option_set *o, eitp_model_recipe *model) {
     const char *given = options_text(o, OPTION_MODEL);
-    if (given && files_info(given).kind == EITP_PATH_DIRECTORY) {
+    if (given && (files_info(given).kind == EITP_PATH_DIRECTORY || files_is_gguf(given))) {
         model->directory = given;
         model->shape = NULL;
         model->vocabulary = model->layers = model->heads = model->width = model->positions = 0; /* only compared */

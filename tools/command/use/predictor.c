@@ -106,18 +106,6 @@ static eitp_status configure(predicting *p, const eitp_model *model, eitp_error 
     return status;
 }
 
-static eitp_status read_budget(const option_set *o, double *budget, eitp_error *error) {
-    const eitp_host host = command_host();
-    eitp_memory_info info;
-    eitp_status status;
-    *budget = (double)options_integer(o, OPTION_MEMORY_BUDGET);
-    if (*budget > 0)
-        return EITP_OK;
-    status = eitp_memory_info_read(&host, &info, error);
-    *budget = status ? 0 : (double)eitp_memory_budget_default(&info);
-    return status;
-}
-
 /* Makes passes fit in memory together with the model, unless their size is set. */
 static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *error) {
     eitp_device_memory memory;
@@ -128,7 +116,7 @@ static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *
     if (!status && memory.is_separate)
         budget = (double)memory.free;
     else if (!status)
-        status = read_budget(&p->options, &budget, error);
+        status = trained_model_budget(&p->options, &budget, error);
     others += memory.is_separate ? 0 : (double)process_memory();
     if (!status && budget > 0)
         left = budget > others + 1 ? (size_t)(budget - others) : 1;

@@ -4,6 +4,7 @@
 #include "model/hub.h"
 #include "model/model.h"
 #include "output.h"
+#include "process.h"
 
 /* ---- Directories ---- */
 
@@ -104,10 +105,81 @@ static eitp_status open_and_load(trained_model *m, const eitp_recipe *recipe, ei
     return status ? status : trained_model_load(m, error);
 }
 
+/* ---- Memory ---- */
+
+eitp_status trained_model_budget(const option_set *o, double *budget, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_memory_info info;
+    eitp_status status;
+    *budget = (double)options_integer(o, OPTION_MEMORY_BUDGET);
+    if (*budget > 0)
+        return EITP_OK;
+    status = eitp_memory_info_read(&host, &info, error);
+    *budget = status ? 0 : (double)eitp_memory_budget_default(&info);
+    return status;
+}
+
+/* Computes the bytes of the weights in F32 without allocating them. On a device with separate memory, *budget becomes
+   its free memory. */
+static eitp_status weigh(const option_set *o, const trained_model *m, double *bytes, double *budget,
+                         eitp_error *error) {
+    char isa[MODEL_ISA_SIZE];
+    eitp_context_config settings = model_context_config(o, NULL, isa);
+    eitp_device_memory memory;
+    eitp_context *context = NULL;
+    eitp_model *model = NULL;
+    eitp_status status;
+    settings.plans_only = 1;
+    settings.precision = "fp32";
+    status = eitp_context_create(&settings, &context, error);
+    if (!status)
+        status = eitp_model_create(context, eitp_training_get_shape(m->training), &model, error);
+    if (!status)
+        status = eitp_context_device_memory(context, &memory, error);
+    *bytes = status ? 0 : (double)sizeof(float) * (double)eitp_model_parameter_count(model);
+    if (!status && memory.is_separate)
+        *budget = (double)memory.free;
+    else if (!status)
+        *bytes += (double)process_memory();
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    return status;
+}
+
+/* Fails if the weights of an opened model in F32 do not fit in the budget. */
+static eitp_status check_memory(const option_set *o, const trained_model *m, eitp_error *error) {
+    const double others = 64 << 20; /* pieces of matrices, adapters, the vocabulary */
+    double budget, bytes;
+    char needed[32], left[32];
+    eitp_status status = trained_model_budget(o, &budget, error);
+    if (!status)
+        status = weigh(o, m, &bytes, &budget, error);
+    if (status || !(budget > 0) || bytes + others <= budget)
+        return status;
+    return command_fail(error, EITP_ERROR_MEMORY,
+                        "the weights of '%s' in fp32 need %s of memory, but %s has only %s; close other programs, or "
+                        "use a machine with more memory",
+                        m->base, eitp_format_bytes((uint64_t)(bytes + others), needed, sizeof needed),
+                        options_integer(o, OPTION_MEMORY_BUDGET) ? "--memory-budget" : "the machine",
+                        eitp_format_bytes((uint64_t)budget, left, sizeof left));
+}
+
+/* ---- Both steps ---- */
+
 eitp_status trained_model_read(const option_set *o, trained_model *m, eitp_error *error) {
     eitp_recipe recipe;
     const eitp_status status = trained_model_describe(o, m, &recipe, error);
     return status ? status : open_and_load(m, &recipe, error);
+}
+
+eitp_status trained_model_read_within(const option_set *o, trained_model *m, eitp_error *error) {
+    eitp_recipe recipe;
+    eitp_status status = trained_model_describe(o, m, &recipe, error);
+    if (!status)
+        status = trained_model_open(m, &recipe, EITP_SAMPLES_NONE, error);
+    if (!status)
+        status = check_memory(o, m, error);
+    return status ? status : trained_model_load(m, error);
 }
 
 eitp_status trained_model_read_other(const option_set *o, const char *path, trained_model *m, eitp_error *error) {

@@ -36,6 +36,13 @@ eitp_status trained_model_read(const option_set *o, trained_model *m, eitp_error
 /* Does the same for another model, given by a path, with its own tokenizer and context. */
 eitp_status trained_model_read_other(const option_set *o, const char *path, trained_model *m, eitp_error *error);
 
+/* Reads --memory-budget, or else the free memory, in bytes; 0 if it is unknown. */
+eitp_status trained_model_budget(const option_set *o, double *budget, eitp_error *error);
+
+/* Like trained_model_read, for a model in fp32; fails with EITP_ERROR_MEMORY, before the weights are loaded, if they do
+   not fit in the budget. */
+eitp_status trained_model_read_within(const option_set *o, trained_model *m, eitp_error *error);
+
 void trained_model_close(trained_model *m);
 
 /* Returns the directory of the trained weights: the adapters' or the model's. */
