@@ -22,7 +22,7 @@ static eitp_status merging_fill(void *user, const char *directory, eitp_error *e
     /* Merging in 16 bits would round the weights a second time. */
     options_set_text(&m->options, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
     config.dtype = (eitp_save_dtype)options_choice(&m->options, OPTION_SAVE_DTYPE);
-    status = trained_model_read(&m->options, t, error);
+    status = trained_model_read_within(&m->options, t, error);
     if (!status)
         status = eitp_model_check_head(t->model, error);
     if (!status)
