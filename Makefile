@@ -127,7 +127,7 @@ help:
 	@echo 'make torture     every fault, power loss and kill (one to two hours); STRIDE=1 KILLS=1000 SEEDS=8'
 	@echo 'make soak        trains for MINUTES=30 and checks that memory and step time do not grow; needs an idle machine'
 	@echo 'make doctor-cases  checks eitp doctor on runs that are slow or killed by the kernel (five minutes)'
-	@echo 'make parity      compares with PyTorch, transformers, tokenizers and PEFT (installs them in build/parity, several GB)'
+	@echo 'make parity      compares with PyTorch, transformers, tokenizers, PEFT and llama.cpp (installs them in build/parity, several GB)'
 	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains a small model'
 	@echo 'make ablation    measures the effect of regularizers by training about a hundred small models (hours; can be stopped and resumed)'

