@@ -3,6 +3,7 @@
 #include "io/gguf_adapter.h"
 #include "io/gguf_model.h"
 #include "model/transformer.h"
+#include "task/predictor.h"
 #include "text/chat.h"
 #include "text/tokenizer_gguf.h"
 
@@ -29,6 +30,26 @@ static eitp_status eitp__export_end_of_turn(const eitp_model *model, const eitp_
     return status;
 }
 
+/* Adds how an encoder's hidden states become one embedding: as eitp_embedding_config_read finds it in the directory or
+   file that the weights were loaded from. */
+static eitp_status eitp__export_pooling(const eitp_model *model, eitp__gguf_writer *writer, eitp_error *error) {
+    eitp_predictor_config config = eitp_predictor_config_default(model, NULL);
+    int64_t number;
+    eitp_status status = model->source ? eitp_embedding_config_read(&model->host, model->source,
+                                                                    eitp_model_positions(model), &config, error)
+                                       : EITP_OK;
+    if (status)
+        return status;
+    number = config.pooling == EITP_EMBEDDING_MEAN ? 1 : config.pooling == EITP_EMBEDDING_FIRST ? 2 : 3;
+    if (number == 3 && config.pooling != EITP_EMBEDDING_LAST)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "a GGUF file cannot describe the pooling of '%s' (supported: mean_tokens, cls_token, "
+                          "lasttoken)",
+                          model->source);
+    eitp__gguf_put_integer(writer, "bert.pooling_type", EITP__GGUF_U32, number);
+    return EITP_OK;
+}
+
 static eitp_status eitp__export_keys(const eitp_model *model, const eitp_tokenizer *tokenizer,
                                      const eitp_export_config *config, eitp__gguf_writer *writer, eitp_error *error) {
     const char *names;
@@ -37,6 +58,8 @@ static eitp_status eitp__export_keys(const eitp_model *model, const eitp_tokeniz
     eitp_status status = mix ? eitp__gguf_put_model(model, mix, writer, error)
                              : eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown type '%s' (choose from %s)",
                                           config->type ? config->type : "", names);
+    if (!status && model->config.bidirectional)
+        status = eitp__export_pooling(model, writer, error);
     if (!status && config->name)
         eitp__gguf_put_text(writer, "general.name", config->name, strlen(config->name));
     if (!status)

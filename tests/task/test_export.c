@@ -289,6 +289,48 @@ static void spellings_make_control_tokens(void) {
     eitp_tokenizer_destroy(read);
 }
 
+/* ---- Pooling ---- */
+
+static void write_pooling(const char *mode) {
+    const eitp_host host = eitp_host_default();
+    char text[100];
+    snprintf(text, sizeof text, "{\"pooling_mode\": \"%s\"}", mode);
+    CHECK(!eitp__make_directories(&host, in("pooled/1_Pooling"), &error_));
+    CHECK(!eitp__write_file(&host, in("pooled/1_Pooling/config.json"), text, strlen(text), &error_));
+}
+
+/* The file has the pooling of the directory that the model was loaded from. */
+static void encoders_keep_their_pooling(void) {
+    static const struct {
+        const char *mode;
+        eitp_embedding_pooling pooling;
+    } modes[] = {{"cls", EITP_EMBEDDING_FIRST}, {"mean", EITP_EMBEDDING_MEAN}, {"lasttoken", EITP_EMBEDDING_LAST}};
+    const eitp_host host = eitp_host_default();
+    const eitp_export_config config = eitp_export_config_default();
+    eitp_tokenizer *tokenizer = small_tokenizer();
+    eitp_context *context;
+    eitp_model *model = load_model(GOLDEN "bert/model.gguf", &context);
+    REQUIRE_OK(eitp_model_save(model, in("pooled"), &error_), error_);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    write_pooling("mean");
+    model = load_model(in("pooled"), &context);
+    for (size_t i = 0; i < EITP__COUNT(modes); i++) {
+        eitp_predictor_config read = EITP__ZERO;
+        read.pooling = EITP_EMBEDDING_MAX;
+        write_pooling(modes[i].mode);
+        REQUIRE_OK(eitp_model_export(model, tokenizer, in("pooled.gguf"), &config, &error_), error_);
+        REQUIRE_OK(eitp_embedding_config_read(&host, in("pooled.gguf"), 13, &read, &error_), error_);
+        CHECK_THAT(read.pooling == modes[i].pooling, "%s: %d", modes[i].mode, (int)read.pooling);
+    }
+    write_pooling("max");
+    CHECK(eitp_model_export(model, tokenizer, in("pooled.gguf"), &config, &error_) == EITP_ERROR_UNSUPPORTED);
+    CHECK_THAT(strstr(error_.message, "cannot describe the pooling of"), "%s", error_.message);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    eitp_tokenizer_destroy(tokenizer);
+}
+
 /* ---- Adapters ---- */
 
 static void fill_counting(eitp_context *context, const char *name, int64_t count) {
@@ -413,6 +455,7 @@ int main(int argc, char **argv) {
         TEST(types_are_those_of_llama_quantize),
         TEST(tokenizers_are_read_back),
         TEST(spellings_make_control_tokens),
+        TEST(encoders_keep_their_pooling),
         TEST(adapters_have_the_files_rows),
         TEST(models_that_runners_compute_differently_are_refused),
         TEST(failed_exports_leave_the_old_file),
