@@ -609,6 +609,9 @@ refuse() {
     exit 1
 }
 [ -s "$logs/list" ] || refuse "no test name contains '$TEST'"
+# Logs and records are named after a test.
+again=$(cut -d' ' -f1 "$logs/list" | sort | uniq -d | head -1)
+[ -z "$again" ] || refuse "two tests are named $again"
 # A program in no list would never run.
 if [ $mode = test ] && [ -z "$TEST" ]; then
     for source in tests/*/test_*.c; do

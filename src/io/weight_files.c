@@ -1,7 +1,6 @@
 #include "io/weight_files.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "gguf/model_json.h"
 #include "io/gguf_weights.h"
 #include "io/latent_directory.h"
 #include "io/manifest.h"
@@ -39,11 +38,11 @@ static eitp_status eitp__weights_open_in(const eitp_host *host, const char *dire
 
 EITP__PRIVATE eitp_status eitp__weights_open(const eitp_host *host, const char *directory,
                                              eitp__safetensors **collection, eitp_error *error) {
-    int is_gguf;
-    eitp_status status = eitp__model_is_file(host, directory, &is_gguf, error);
+    int is_file;
+    eitp_status status = eitp__path_is_file(host, directory, &is_file, error);
     *collection = NULL;
 #if !EITP_WITHOUT_GGUF
-    if (!status && is_gguf)
+    if (!status && is_file) /* or the error says that it is another format */
         return eitp__gguf_weights_open(host, directory, collection, error);
 #endif
     return status ? status : eitp__weights_open_in(host, directory, collection, error);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the golden models of tests/io/test_gguf.c: tests/golden/gguf, or the directory given.
+"""Write the golden models of tests/io/test_gguf_models.c: tests/golden/gguf, or the directory given.
 
     python3 tools/golden/make_gguf.py LLAMA_CPP [DIRECTORY]
 

@@ -278,8 +278,11 @@ static eitp_status read_placed_value(config_reader *reader, const json_value *va
     if (value->kind == JSON_EMPTY_LIST)
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s is an empty list; give a value, or remove it", where,
                             value->name);
+    /* One file may serve several commands. A generic name in an object, such as "type", belongs to another program. */
     if (!(option_of(meaning.id)->commands & reader->o->command))
-        return EITP_OK; /* one file may serve several commands */
+        return meaning.id == OPTION_TYPE && strchr(value->path, '.')
+                   ? option_fail_unknown(reader->o, value->name, where, error)
+                   : EITP_OK;
     return set_config_value(reader, value, where, &meaning, error);
 }
 

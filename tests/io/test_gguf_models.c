@@ -2,6 +2,7 @@
 #define GOLDEN "tests/golden/gguf/"
 #include "tests/support/golden_models.h"
 #include "tests/support/gguf_writer.h"
+#include "io/weight_files.h"
 
 static const char *const names[] = {"llama-scaled-lm", "llama-linear-lm", "llama-biases-lm", "qwen2-lm",
                                     "qwen3-lm",        "gemma3-lm",       "gpt2-lm",         "bert",
@@ -188,6 +189,19 @@ static void unsupported_models_are_refused(void) {
 }
 
 /* Two scalings at once, whichever is changed. */
+/* Weights in a file of another format are an error, unlike a directory without weights. */
+static void other_files_have_no_weights(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__safetensors *collection = NULL;
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    CHECK(!eitp__write_file(&host, scratch_path(directory, "weights"), "GGUX", 4, &error_));
+    CHECK(eitp__weights_open(&host, scratch_path(directory, "weights"), &collection, &error_) == EITP_ERROR_FORMAT);
+    CHECK_THAT(!collection && strstr(error_.message, "not a GGUF file"), "%s", error_.message);
+    CHECK(!eitp__weights_open(&host, directory, &collection, &error_) && !collection);
+    scratch_remove(directory);
+}
+
 static void scaled_models_are_not_scaled_twice(void) {
     static const changed_model changes[] = {
         {"=", "llama.rope.scaling.type", "yarn", 0, 0, UNSUPPORTED, "unsupported llama.rope.scaling.type 'yarn'"},
@@ -302,6 +316,7 @@ int main(int argc, char **argv) {
         TEST(models_match_transformers),
         TEST(saved_directories_match_transformers),
         TEST(unsupported_models_are_refused),
+        TEST(other_files_have_no_weights),
         TEST(scaled_models_are_not_scaled_twice),
         TEST(heads_may_be_shared),
         TEST(arrays_have_one_value_for_all_layers),
