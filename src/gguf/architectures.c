@@ -79,6 +79,14 @@ EITP__PRIVATE const eitp__gguf_architecture *eitp__gguf_architecture_named(const
     return NULL;
 }
 
+EITP__PRIVATE double eitp__gguf_llama3_divisor(const eitp__gguf_llama3 *scaling, int64_t pair) {
+    const double pi = 3.14159265358979323846;
+    const double wavelength = 2 * pi * pow(scaling->theta, 2 * (double)pair / scaling->width);
+    const double kept = (scaling->original / wavelength - scaling->low) / (scaling->high - scaling->low);
+    const double part = kept < 0 ? 0 : kept > 1 ? 1 : kept;
+    return 1 / ((1 - part) / scaling->factor + part);
+}
+
 /* Fails with the names of the architectures. */
 static eitp_status eitp__gguf_fail_architecture(eitp__gguf_text name, eitp_error *error) {
     char known[120];

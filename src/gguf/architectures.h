@@ -34,6 +34,15 @@ EITP__PRIVATE const eitp__gguf_architecture *eitp__gguf_architecture_named(const
 EITP__PRIVATE eitp_status eitp__gguf_heads(const eitp__gguf *gguf, const eitp__gguf_architecture *architecture,
                                            int64_t *heads, int64_t *key_value_heads, eitp_error *error);
 
+/* Rotary positions scaled as Llama 3's (https://github.com/meta-llama/llama-models, apply_scaling); `width` is a
+   head's. */
+typedef struct eitp__gguf_llama3 {
+    double theta, width, factor, low, high, original;
+} eitp__gguf_llama3;
+
+/* Returns the divisor of frequency `pair`. */
+EITP__PRIVATE double eitp__gguf_llama3_divisor(const eitp__gguf_llama3 *scaling, int64_t pair);
+
 /* Writes a config.json from the keys and the tensors' shapes. A key of the architecture that eitp does not know is
    EITP_ERROR_UNSUPPORTED: it may affect outputs. */
 EITP__PRIVATE eitp_status eitp__gguf_write_model_config(const eitp__gguf *gguf, eitp__buffer *text, eitp_error *error);

@@ -166,31 +166,28 @@ static eitp_status eitp__gguf_require(const eitp__gguf_config *config, const cha
    1, high_freq_factor 4, original_max_position_embeddings 8192). The largest divisor is the factor. */
 static eitp_status eitp__gguf_write_llama3_scaling(const eitp__gguf_config *config, const eitp__gguf_tensor *divisors,
                                                    eitp_error *error) {
-    const double tolerance = 1e-4, original = 8192, pi = 3.14159265358979323846;
+    const double tolerance = 1e-4;
+    eitp__gguf_llama3 scaling = {10000, (double)config->head_width, 1, 1, 4, 8192};
     float values[1024];
-    double theta = 10000, factor = 1;
-    eitp_status status = eitp__gguf_config_number(config, "rope.freq_base", &theta, error);
+    eitp_status status = eitp__gguf_config_number(config, "rope.freq_base", &scaling.theta, error);
     if (!status && (divisors->count != config->head_width / 2 || divisors->count > (int64_t)EITP__COUNT(values)))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "tensor 'rope_freqs.weight' has %lld elements, expected %lld",
                             (long long)divisors->count, (long long)config->head_width / 2);
     if (!status)
         status = eitp__gguf_read_f32(config->gguf, divisors, values, error);
     for (int64_t i = 0; i < divisors->count && !status; i++)
-        factor = (double)values[i] > factor ? (double)values[i] : factor;
+        scaling.factor = (double)values[i] > scaling.factor ? (double)values[i] : scaling.factor;
     for (int64_t i = 0; i < divisors->count && !status; i++) {
-        const double wavelength = 2 * pi * pow(theta, 2 * (double)i / (double)config->head_width);
-        const double smooth = (original / wavelength - 1) / 3; /* from 0 at low_freq_factor to 1 at high_freq_factor */
-        const double part = smooth < 0 ? 0 : smooth > 1 ? 1 : smooth;
-        const double expected = 1 / ((1 - part) / factor + part);
+        const double expected = eitp__gguf_llama3_divisor(&scaling, i);
         if (!(fabs((double)values[i] - expected) <= tolerance * expected))
             status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                                 "unsupported 'rope_freqs.weight': element %lld is %g, but %g in Llama 3's scaling",
                                 (long long)i, (double)values[i], expected);
     }
-    if (status || factor <= 1)
+    if (status || scaling.factor <= 1)
         return status;
     eitp__buffer_add_text(config->text, ",\n  \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": ");
-    eitp__gguf_write_f32(config->text, factor);
+    eitp__gguf_write_f32(config->text, scaling.factor);
     eitp__buffer_add_text(config->text, ", \"low_freq_factor\": 1, \"high_freq_factor\": 4, "
                                         "\"original_max_position_embeddings\": 8192}");
     return EITP_OK;

@@ -234,9 +234,15 @@ static eitp_status eitp__gguf_write_part(void *user, const eitp__gguf_part *part
 /* Writes the divisors of rotary frequencies. */
 static eitp_status eitp__gguf_write_divisors(eitp__gguf_writing *writing, const eitp_rotary_config *rotary,
                                              eitp_error *error) {
+    const eitp__gguf_llama3 scaling = {rotary->theta,
+                                       (double)rotary->width,
+                                       rotary->factor,
+                                       rotary->low_frequency_factor,
+                                       rotary->high_frequency_factor,
+                                       (double)rotary->original_positions};
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < rotary->width / 2 && !status; i++) {
-        const float divisor = (float)eitp__gguf_rotary_divisor(rotary, i);
+        const float divisor = (float)eitp__gguf_llama3_divisor(&scaling, i);
         status = eitp__gguf_write_values(writing->writer, writing->tensor, &divisor, 1, error);
     }
     return status;

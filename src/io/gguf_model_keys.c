@@ -143,13 +143,3 @@ EITP__PRIVATE void eitp__gguf_put_config(const eitp_transformer_config *config, 
     eitp__gguf_put_integer(writer, "tokenizer.ggml.token_type_count", EITP__GGUF_U32,
                            config->segments ? config->segments : 1);
 }
-
-EITP__PRIVATE double eitp__gguf_rotary_divisor(const eitp_rotary_config *rotary, int64_t pair) {
-    const double pi = 3.14159265358979323846;
-    const double wavelength = 2 * pi * pow(rotary->theta, 2 * (double)pair / (double)rotary->width);
-    const double turns = (double)rotary->original_positions / wavelength;
-    const double smooth =
-        (turns - rotary->low_frequency_factor) / (rotary->high_frequency_factor - rotary->low_frequency_factor);
-    const double part = smooth < 0 ? 0 : smooth > 1 ? 1 : smooth;
-    return 1 / ((1 - part) / rotary->factor + part);
-}

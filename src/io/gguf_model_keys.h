@@ -13,8 +13,4 @@ EITP__PRIVATE eitp_status eitp__gguf_check_config(const eitp_transformer_config 
 EITP__PRIVATE void eitp__gguf_put_config(const eitp_transformer_config *config, const eitp__gguf_architecture *format,
                                          eitp__gguf_writer *writer);
 
-/* Returns the divisor of frequency `pair` of rotary positions that are scaled as Llama 3's
-   (https://github.com/meta-llama/llama-models, apply_scaling). */
-EITP__PRIVATE double eitp__gguf_rotary_divisor(const eitp_rotary_config *rotary, int64_t pair);
-
 #endif

@@ -4,7 +4,7 @@
 
 /* ---- Limits of the format ---- */
 
-/* Returns tokenizer.ggml.pre: the name of the way in which byte-level BPE cuts text. NULL if there is none. */
+/* Returns tokenizer.ggml.pre, which names how byte-level BPE cuts text; NULL if the format has no name for it. */
 static const char *eitp__gguf_pre_name(const eitp_tokenizer *tokenizer) {
     static const char *const names[EITP__SPLITS] = {"gpt-2", "smollm", "qwen2", "llama-bpe"};
     const int is_encoder = tokenizer->single.count > 1 && tokenizer->special[EITP_CLASSIFIER] >= 0 &&

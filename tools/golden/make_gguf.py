@@ -3,8 +3,8 @@
 
     python3 tools/golden/make_gguf.py LLAMA_CPP [DIRECTORY]
 
-Tiny random models with what transformers computed for them, like those of make_bert.py and make_llama.py, converted by
-llama.cpp's own converter. LLAMA_CPP is a directory with its sources, such as vendor/llama.cpp in the source package of
+Tiny random models and the outputs that transformers computed, as in make_bert.py and make_llama.py. llama.cpp's own
+converter writes the files. LLAMA_CPP is a directory with its sources, such as vendor/llama.cpp in the source package of
 PyPI's llama-cpp-python. The models have no vocabulary.
 """
 
