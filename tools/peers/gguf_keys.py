@@ -69,6 +69,7 @@ ACCEPTED = [
     (".attention.key_length", only_own(lambda own, value: value == head_width(own)), DEFAULT),
     (".attention.value_length", only_own(lambda own, value: value == head_width(own)), DEFAULT),
     (".rope.dimension_count", only_own(lambda own, value: value == head_width(own)), DEFAULT),
+    (".pooling_type", only_own(lambda own, value: value == 1), "the mean, as eitp embed takes it without a file that says"),
     (".add_bos_token", only_own(is_default), DEFAULT),
     (".add_eos_token", only_own(lambda own, value: value is False), DEFAULT),
     (".add_sep_token", only_own(lambda own, value: value is False), DEFAULT),
